@@ -136,7 +136,7 @@ def emulate(
     """Replay a trace under one configuration, and under the allocators' defaults and glibc's.
 
     Args:
-        trace: a trace, a profile, or classic records.
+        trace: a trace or a profile.
         allocators: names, or ``name:/path/to/library``; `settings` are those of the first.
         settings: name -> value, as the allocator spells them.
         options: how to replay; None: see `EmulationOptions`.

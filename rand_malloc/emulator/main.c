@@ -88,16 +88,6 @@ static int measure(const struct options *options, const struct workload *workloa
     return code == EXIT_OK ? result_print(&result) : code;
 }
 
-/* --classic promises figures that only classic records have. */
-static int check_classic(const struct options *options, const struct workload *workload) {
-    if (!options->wants_classic || workload->model.is_classic)
-        return EXIT_OK;
-    return complain(EXIT_TRACE, options->trace,
-                    "--classic wants records {type, size, life} as "
-                    "dhat_summary.awk writes them, and this is a %s",
-                    workload->model.level);
-}
-
 static int load(const struct options *options, struct workload *workload) {
     if (options->kept_file == NULL)
         return workload_load(options->trace, options->seed, options->most_events, workload);
@@ -113,8 +103,6 @@ static int replay(const struct options *options) {
     if (code != EXIT_OK)
         return code;
     code = load(options, &workload);
-    if (code == EXIT_OK)
-        code = check_classic(options, &workload);
     if (code == EXIT_OK && options->plan_file != NULL)
         code = workload_save_plan(&workload, options->plan_file);
     else if (code == EXIT_OK)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char HELP[] =
-    "Usage: rand_malloc [options] TRACE|PROFILE|RECORDS\n"
+    "Usage: rand_malloc [options] TRACE|PROFILE\n"
     "Replays a recorded allocation trace, or one generated from a profile, and prints one JSON "
     "object about it.\n\n"
     "  --preload PATH        allocator library for the replayer (default: libc's malloc)\n"
@@ -32,9 +32,6 @@ static const char HELP[] =
     "                        ends\n"
     "  --seed N              seed of the block contents and of what a profile generates (default "
     "1)\n"
-    "  --classic             the file holds records of Langdon's rand_malloc (order.c); touch "
-    "none\n"
-    "                        of the blocks by default, and report what his program reports\n"
     "  --curve-points N      points of the heap curve, 0 to 100000 (default 200)\n"
     "  --timeout SECONDS     limit of each child process's CPU time (default 600, 0 = none); ten\n"
     "                        times as much elapsed time stops a child that hangs\n"
@@ -67,7 +64,6 @@ enum option_key {
     KEY_THP,
     KEY_TOUCH,
     KEY_SEED,
-    KEY_CLASSIC,
     KEY_CURVE,
     KEY_TIMEOUT,
     KEY_FIRST,
@@ -93,7 +89,6 @@ static const struct option LONG_OPTIONS[] = {
     {"thp", required_argument, NULL, KEY_THP},
     {"touch", required_argument, NULL, KEY_TOUCH},
     {"seed", required_argument, NULL, KEY_SEED},
-    {"classic", no_argument, NULL, KEY_CLASSIC},
     {"curve-points", required_argument, NULL, KEY_CURVE},
     {"timeout", required_argument, NULL, KEY_TIMEOUT},
     {"first", required_argument, NULL, KEY_FIRST},
@@ -220,9 +215,6 @@ static bool parse_option(int key, const char *text, struct options *options) {
         return add_variable(options, text);
     case KEY_TIMEOUT:
         return parse_seconds(text, &options->timeout_s);
-    case KEY_CLASSIC:
-        options->wants_classic = true;
-        return true;
     case KEY_KEEP:
         options->kept_file = text;
         return true;
@@ -276,7 +268,6 @@ static bool is_consistent(const struct options *options, bool names_runs, int n_
 
 int options_parse(int argc, char **argv, struct options *options) {
     bool names_runs = false;
-    bool names_touch = false;
     *options = (struct options){.wants_memory = true,
                                 .keeps_thp = true,
                                 .wants_count = true,
@@ -292,15 +283,12 @@ int options_parse(int argc, char **argv, struct options *options) {
         if (!parse_option(key, optarg, options))
             return EXIT_USAGE;
         names_runs = names_runs || key == KEY_RUNS;
-        names_touch = names_touch || key == KEY_TOUCH;
     }
     if (!is_consistent(options, names_runs, argc - optind))
         return EXIT_USAGE;
     options->trace = options->action == ACTION_REPLAY ? argv[optind] : NULL;
     if (options->is_free_running)
         options->wants_count = false;
-    if (options->wants_classic && !names_touch)
-        options->touch = TOUCH_NONE;
     return EXIT_OK;
 }
 

@@ -50,11 +50,10 @@ struct options {
     bool wants_count;
     bool counts_process; /* not only what the allocator executes */
     enum instrument_choice instrument;
-    int cpu;            /* pin to this one; -1: the first allowed */
-    uint32_t cpus;      /* number of processors shown to the allocator; 0: as many as online */
-    bool keeps_thp;     /* leave transparent huge pages as the machine has them */
-    uint32_t touch;     /* enum touch */
-    bool wants_classic; /* the file must hold classic records */
+    int cpu;        /* pin to this one; -1: the first allowed */
+    uint32_t cpus;  /* number of processors shown to the allocator; 0: as many as online */
+    bool keeps_thp; /* leave transparent huge pages as the machine has them */
+    uint32_t touch; /* enum touch */
     uint64_t seed;
     uint32_t curve_points;
     double timeout_s;      /* CPU time of one child; 0: no limit */

@@ -271,33 +271,10 @@ static void print_proof(struct json *json, const struct result *result) {
                             : result->counted->verified_blocks);
 }
 
-/* What Langdon's rand_malloc prints at its end. */
-static void print_classic(struct json *json, const struct workload_model *model) {
-    const struct classic_figures *figures = &model->classic;
-    if (!model->is_classic) {
-        json_null(json, "classic");
-        return;
-    }
-    json_open(json, "classic");
-    json_integer(json, "steps", figures->n_steps);
-    json_integer(json, "max_width", figures->max_due);
-    json_integer(json, "last_random", figures->last_random);
-    json_integer(json, "last_free_at", figures->last_due);
-    json_integer(json, "last_beyond", figures->last_beyond);
-    json_integer(json, "allocated_bytes", figures->allocated_bytes);
-    json_integer(json, "mallocs", figures->n_allocations);
-    json_integer(json, "frees", figures->n_frees);
-    json_integer(json, "peak_live_bytes", figures->peak_live_bytes);
-    json_integer(json, "final_live_bytes", figures->final_live_bytes);
-    json_bool(json, "fits_original", figures->max_due <= CLASSIC_WIDTH);
-    json_close(json);
-}
-
 int result_print(const struct result *result) {
     struct json json = json_to(STDOUT_FILENO);
     json_open(&json, NULL);
     print_head(&json, result);
-    print_classic(&json, &result->workload->model);
     print_heap(&json, result);
     print_syscalls(&json, result);
     print_instructions(&json, result);

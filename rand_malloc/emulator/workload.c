@@ -190,12 +190,7 @@ static int load_single(struct source *source, struct workload *workload) {
 
 static struct workload_model model_of(const struct source *source) {
     struct workload_model model = {.is_low_fidelity = source_is_low_fidelity(source)};
-    const struct classic_figures *classic = source_classic(source);
     snprintf(model.level, sizeof model.level, "%s", source_level(source));
-    if (classic != NULL) {
-        model.is_classic = true;
-        model.classic = *classic;
-    }
     return model;
 }
 

@@ -1,9 +1,8 @@
-/* workload.h - a trace, profile or classic records, decoded: the plan for the replayer and what the
- * supervisor keeps. */
+/* workload.h - a trace or profile, decoded: the plan for the replayer and what the supervisor
+ * keeps. */
 #ifndef RAND_MALLOC_WORKLOAD_H
 #define RAND_MALLOC_WORKLOAD_H
 
-#include "classic.h"
 #include "plan.h"
 #include "trace.h"
 
@@ -16,8 +15,6 @@
 struct workload_model {
     char level[32];
     bool is_low_fidelity;
-    bool is_classic; /* the figures are valid */
-    struct classic_figures classic;
 };
 
 struct workload {

@@ -1,11 +1,8 @@
 /* source.c - see source.h.  Text whose first byte that is no blank is `{` is a profile, as is one
- * that begins with the key schema, in TOML; classic records start with a comment or their number.
- * Either may be packed with zstd. */
+ * that begins with the key schema, in TOML.  It may be packed with zstd. */
 #include "source.h"
 
-#include "classic.h"
 #include "generator.h"
-#include "ledger.h"
 #include "memory.h"
 #include "profile.h"
 #include "text.h"
@@ -21,14 +18,12 @@
 enum kind {
     KIND_TRACE,
     KIND_PROFILE,
-    KIND_TOML, /* a profile too; only while it is recognised */
-    KIND_CLASSIC
+    KIND_TOML /* a profile too; only while it is recognised */
 };
 
 /* The totals of what is generated are known only at its end.  Its events are kept, so that it need
  * not be generated again to be read, unless they are too many. */
 enum {
-    KEPT_EVENTS_INITIAL = 65536,
     KEPT_EVENTS_MAX = 16777216, /* 640 MiB */
     CHUNK_EVENTS = 4096         /* of those that are not kept */
 };
@@ -42,14 +37,10 @@ struct kept {
 
 struct source {
     enum kind kind;
-    struct trace_reader *reader; /* of a trace; the rest is for the other kinds */
+    struct trace_reader *reader; /* of a trace; the rest is for profiles */
     struct profile profile;
     struct generator *generator;
-    struct classic_records records;
-    struct classic *classic;
-    struct classic_figures figures;
-    struct ledger ledger; /* of classic records */
-    struct kept kept;     /* all events, or none */
+    struct kept kept; /* all events, or none */
     struct trace_info info;
     uint64_t seed;
     int is_streamed; /* generated once, as it is read */
@@ -66,26 +57,16 @@ static int fail(struct source *source, int status, const char *why) {
 
 /* ---- what is generated ---- */
 
-static void close_generators(struct source *source) {
+static void close_generator(struct source *source) {
     generator_close(source->generator);
-    classic_close(source->classic);
-    ledger_close(&source->ledger);
     source->generator = NULL;
-    source->classic = NULL;
 }
 
 /* Begins at the first event. */
 static int start_generating(struct source *source) {
-    int is_open;
-    close_generators(source);
-    if (source->kind == KIND_CLASSIC) {
-        source->classic = classic_open(&source->records, (uint32_t)source->seed);
-        is_open = source->classic != NULL && ledger_open(&source->ledger);
-    } else {
-        source->generator = generator_open(&source->profile, source->seed);
-        is_open = source->generator != NULL;
-    }
-    if (!is_open)
+    close_generator(source);
+    source->generator = generator_open(&source->profile, source->seed);
+    if (source->generator == NULL)
         return fail(source, TRACE_ERROR_MEMORY, "no memory to generate from it");
     source->status = TRACE_OK;
     return TRACE_OK;
@@ -94,22 +75,6 @@ static int start_generating(struct source *source) {
 static void drop_kept(struct source *source) {
     memory_unmap(source->kept.events, source->kept.capacity * sizeof(struct trace_event));
     source->kept = (struct kept){.events = NULL};
-}
-
-static void note_classic_totals(struct source *source) {
-    const struct ledger *ledger = &source->ledger;
-    classic_get_figures(source->classic, &source->figures);
-    source->info = (struct trace_info){
-        .version = PROFILE_VERSION, /* records have none */
-        .n_threads = ledger->n_threads,
-        .n_slots = ledger->n_slots,
-        .page_bytes = 4096,
-        .n_events = ledger->n_events,
-        .duration_ns = ledger->time_ns,
-        .peak_live_bytes = ledger->peak_live_bytes,
-        .peak_live_blocks = ledger->peak_live_blocks,
-        .is_complete = 1,
-    };
 }
 
 static void note_totals(struct source *source) {
@@ -129,32 +94,15 @@ static void note_totals(struct source *source) {
     };
 }
 
-/* Makes room for n events in all; false if there is none. */
+/* Makes room for n events; false if there is none. */
 static int make_room(struct kept *kept, size_t n) {
-    size_t old_bytes = kept->capacity * sizeof *kept->events;
-    if (n > KEPT_EVENTS_MAX)
+    size_t n_bytes = n * sizeof *kept->events;
+    kept->events = n <= KEPT_EVENTS_MAX ? memory_map(n_bytes) : NULL;
+    if (kept->events == NULL)
         return 0;
-    struct trace_event *events = memory_grow(kept->events, old_bytes, n * sizeof *events);
-    if (events == NULL)
-        return 0;
-    memory_prefer_huge(events, n * sizeof *events);
-    kept->events = events;
+    memory_prefer_huge(kept->events, n_bytes);
     kept->capacity = n;
     return 1;
-}
-
-/* The next events, checked like those of a trace. */
-static int read_classic(struct source *source, struct trace_event *events, size_t capacity,
-                        size_t *n_read) {
-    const char *why = NULL;
-    int status = TRACE_OK;
-    *n_read = 0;
-    while (*n_read < capacity && why == NULL &&
-           (status = classic_next(source->classic, &events[*n_read])) == TRACE_OK)
-        why = ledger_apply(&source->ledger, &events[(*n_read)++]);
-    if (why != NULL)
-        return fail(source, TRACE_ERROR_FORMAT, why);
-    return *n_read > 0 ? TRACE_OK : status;
 }
 
 static int read_profile(struct source *source, struct trace_event *events, size_t capacity,
@@ -171,8 +119,7 @@ static int generate(struct source *source, struct trace_event *events, size_t ca
                     size_t *n_read) {
     if (source->status != TRACE_OK)
         return source->status;
-    int status = (source->kind == KIND_CLASSIC ? read_classic : read_profile)(source, events,
-                                                                              capacity, n_read);
+    int status = read_profile(source, events, capacity, n_read);
     if (status == TRACE_ERROR_MEMORY)
         fail(source, status, "no memory for the lives in progress");
     source->status = status;
@@ -184,17 +131,14 @@ static int keep_events(struct source *source, int *is_whole) {
     struct kept *kept = &source->kept;
     size_t n;
     int status;
-    *is_whole = make_room(kept, source->kind == KIND_CLASSIC ? KEPT_EVENTS_INITIAL
-                                                             : source->profile.n_events + 1);
+    *is_whole = make_room(kept, source->profile.n_events + 1);
     if (!*is_whole && !make_room(kept, CHUNK_EVENTS))
         return fail(source, TRACE_ERROR_MEMORY, "no memory for its events");
     while ((status = generate(source, kept->events + kept->n_events,
                               kept->capacity - kept->n_events, &n)) == TRACE_OK) {
         kept->n_events += n;
-        if (kept->n_events < kept->capacity)
-            continue;
-        *is_whole = *is_whole && make_room(kept, 2 * kept->capacity);
-        kept->n_events = *is_whole ? kept->n_events : 0;
+        if (kept->n_events == kept->capacity) /* never where there is room for all */
+            kept->n_events = 0;
     }
     return status == TRACE_END ? TRACE_OK : status;
 }
@@ -204,12 +148,12 @@ static int open_kept(struct source *source) {
     int is_whole;
     if (start_generating(source) != TRACE_OK || keep_events(source, &is_whole) != TRACE_OK)
         return source->status;
-    (source->kind == KIND_CLASSIC ? note_classic_totals : note_totals)(source);
+    note_totals(source);
     if (!is_whole) {
         drop_kept(source);
         return start_generating(source);
     }
-    close_generators(source);
+    close_generator(source);
     return TRACE_OK;
 }
 
@@ -224,11 +168,6 @@ static int open_streamed(struct source *source) {
         .life = source->profile.life,
     };
     return start_generating(source);
-}
-
-static int open_generated(struct source *source) {
-    int is_streamed = source->is_streamed && source->kind == KIND_PROFILE;
-    return (is_streamed ? open_streamed : open_kept)(source);
 }
 
 static int read_kept(struct source *source, struct trace_event *events, size_t capacity,
@@ -248,7 +187,7 @@ static int parse_profile(struct source *source, const char *text, size_t n_bytes
     int status = profile_parse(text, n_bytes, &source->profile, why, sizeof why);
     if (status != TRACE_OK)
         return fail(source, status, why);
-    return open_generated(source);
+    return (source->is_streamed ? open_streamed : open_kept)(source);
 }
 
 static int parse_toml(struct source *source, const char *text, size_t n_bytes) {
@@ -262,23 +201,13 @@ static int parse_toml(struct source *source, const char *text, size_t n_bytes) {
     return status;
 }
 
-static int parse_records(struct source *source, const char *text, size_t n_bytes) {
-    char why[256];
-    if (source->seed > CLASSIC_MAX_SEED)
-        return fail(source, TRACE_ERROR_FORMAT, "a seed of classic records is 0 to 2147483647");
-    int status = records_parse(text, n_bytes, &source->records, why, sizeof why);
-    return status == TRACE_OK ? open_generated(source) : fail(source, status, why);
-}
-
 /* What a text looks like by its start. */
 static enum kind recognise_text(const char *start, size_t n_bytes) {
     if (toml_recognise(start, n_bytes))
         return KIND_TOML;
     for (size_t i = 0; i < n_bytes; i++)
         if (!isspace((unsigned char)start[i]))
-            return start[i] == '{'                             ? KIND_PROFILE
-                   : records_recognise(start + i, n_bytes - i) ? KIND_CLASSIC
-                                                               : KIND_TRACE;
+            return start[i] == '{' ? KIND_PROFILE : KIND_TRACE;
     return KIND_TRACE;
 }
 
@@ -290,8 +219,6 @@ static int parse_text(struct source *source, const struct text *text) {
         return parse_profile(source, text->bytes, text->n_bytes);
     case KIND_TOML:
         return parse_toml(source, text->bytes, text->n_bytes);
-    case KIND_CLASSIC:
-        return parse_records(source, text->bytes, text->n_bytes);
     default:
         return fail(source, TRACE_ERROR_FORMAT, "packed, but not a profile");
     }
@@ -365,18 +292,11 @@ int source_stream(const char *path, uint64_t seed, struct source **source, char 
 }
 
 const char *source_level(const struct source *source) {
-    if (source->kind == KIND_PROFILE)
-        return source->profile.level;
-    return source->kind == KIND_CLASSIC ? "classic" : "trace";
+    return source->kind == KIND_PROFILE ? source->profile.level : "trace";
 }
 
 int source_is_low_fidelity(const struct source *source) {
-    return source->kind == KIND_CLASSIC ||
-           (source->kind == KIND_PROFILE && strcmp(source->profile.level, LEVEL_SITES) == 0);
-}
-
-const struct classic_figures *source_classic(const struct source *source) {
-    return source->kind == KIND_CLASSIC ? &source->figures : NULL;
+    return source->kind == KIND_PROFILE && strcmp(source->profile.level, LEVEL_SITES) == 0;
 }
 
 void source_get_info(const struct source *source, struct trace_info *info) {
@@ -387,8 +307,6 @@ void source_get_info(const struct source *source, struct trace_info *info) {
 }
 
 const char *source_metadata(const struct source *source) {
-    if (source->kind == KIND_CLASSIC)
-        return "{}";
     return source->reader != NULL ? trace_metadata(source->reader) : source->profile.metadata;
 }
 
@@ -410,9 +328,8 @@ void source_close(struct source *source) {
     if (source == NULL)
         return;
     trace_close(source->reader);
-    close_generators(source);
+    close_generator(source);
     drop_kept(source);
     profile_release(&source->profile);
-    records_release(&source->records);
     memory_unmap(source, sizeof *source);
 }

@@ -1,5 +1,5 @@
-/* source.h - events of a file, whatever it is: a recorded trace, or a profile or classic
- * records (../classic) that are generated from.
+/* source.h - events of a file, whatever it is: a recorded trace, or a profile that they are
+ * generated from.
  *
  * The functions are those of trace.h, and so are their guarantees: events obey its rules,
  * totals are exact from the start.  To learn its totals a profile is generated when it is
@@ -23,16 +23,12 @@ TRACE_EXPORT int source_open(const char *path, uint64_t seed, struct source **so
 TRACE_EXPORT int source_stream(const char *path, uint64_t seed, struct source **source,
                                char *message, size_t message_bytes);
 
-/* What the events are: "trace", "classic", or the level a profile says it is of. */
+/* What the events are: "trace", or the level a profile says it is of. */
 TRACE_EXPORT const char *source_level(const struct source *source);
 
-/* 1 for classic records and call-site profiles: models that know nothing of the order in
- * which the program worked, so that peaks are guesses. */
+/* 1 for call-site profiles: models that know nothing of the order in which the program worked,
+ * so that peaks are guesses. */
 TRACE_EXPORT int source_is_low_fidelity(const struct source *source);
-
-/* What the original would print of classic records; NULL for anything else. */
-struct classic_figures;
-const struct classic_figures *source_classic(const struct source *source);
 
 TRACE_EXPORT void source_get_info(const struct source *source, struct trace_info *info);
 TRACE_EXPORT const char *source_metadata(const struct source *source);

@@ -1,6 +1,6 @@
 /* text.h - the whole text of a file, unpacked where it is packed with zstd.
  *
- * Profiles and classic records are text; the shipped ones are packed, at a tenth of the size.
+ * Profiles are text; the shipped ones are packed, at a tenth of the size.
  * Only one frame that says how much it holds is read: that is what `zstd` writes of a file.
  */
 #ifndef MALLOC_TUNER_PROFILE_TEXT_H

@@ -63,16 +63,6 @@ static void check_warm(void) {
             "memory below 0");
 }
 
-static void check_classic(void) {
-    struct options options;
-    require(parse(&options, (const char *const[]){"--classic", "r", NULL}) == EXIT_OK, "classic");
-    require(options.wants_classic && options.touch == TOUCH_NONE, "classic touches nothing");
-    require(parse(&options, (const char *const[]){"--touch=all", "--classic", "r", NULL}) ==
-                EXIT_OK,
-            "classic with touch");
-    require(options.touch == TOUCH_ALL, "by default");
-}
-
 static void check_free_running(void) {
     struct options options;
     require(parse(&options, (const char *const[]){"--threads=free", "t", NULL}) == EXIT_OK, "free");
@@ -115,7 +105,6 @@ int main(void) {
     check_all();
     check_free_running();
     check_warm();
-    check_classic();
     check_refusals();
     return verdict();
 }

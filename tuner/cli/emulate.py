@@ -76,7 +76,7 @@ def emulate(
     *,
     trace: Annotated[
         Path,
-        typer.Argument(metavar="TRACE", help="Trace, profile, or classic records."),
+        typer.Argument(metavar="TRACE", help="Trace or profile."),
     ],
     allocators: Annotated[
         str,

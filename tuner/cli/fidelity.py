@@ -52,7 +52,8 @@ def fidelity(
     profile: Annotated[
         Path,
         typer.Argument(
-            metavar="PROFILE", help="The verdict goes into it, unless it is classic records."
+            metavar="PROFILE",
+            help="The verdict goes into it, unless it is a trace of classic records.",
         ),
     ],
     trace: Annotated[

@@ -62,7 +62,7 @@ def fit(
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
         if opened.is_low_fidelity:
-            message = f"{trace}: classic records; they are a workload as they are, no trace to fit"
+            message = f"{trace}: made of classic records; they are a model already, no trace to fit"
             raise TraceError(message)
         totals = opened.totals
         profile = fit_profile(opened, options)

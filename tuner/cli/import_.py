@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.bounds import duration
+from tuner.cli.bounds import duration, number
 from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
-from tuner.cli.options import AsJson, refuse_options
+from tuner.cli.options import AsJson
 from tuner.errors import MissingToolError, OutputError, SpecError, TraceError
 from tuner.limits import EVENT_STEP
 from tuner.output import file_to_write
@@ -39,6 +39,7 @@ def as_json(imported: Imported) -> str:
         "level": imported.level,
         "low_fidelity": imported.caveat is not None,
         "assumed": imported.assumed,
+        "figures": imported.figures,
     }
     return json.dumps(value, indent=2)
 
@@ -55,6 +56,8 @@ def _report(imported: Imported) -> None:
     )
     for what in imported.lost:
         print(f"  lost: {what}", file=sys.stderr)
+    for name, figure in imported.figures.items():
+        print(f"  {name}: {figure}", file=sys.stderr)
     for what in imported.assumed:
         print(f"  assumed: {what}", file=sys.stderr)
     if imported.caveat:
@@ -70,13 +73,12 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner import heaptrack.app.123.zst -o app.trace",
             "malloc-tuner import dhat.out.123 -o app.profile.json",
-            "malloc-tuner import --classic dhat.out.123 -o order.c",
+            "malloc-tuner import --format classic dhat.out.123 -o app.trace",
             "malloc-tuner import --format valgrind log.txt -o app.trace",
             errors=(SpecError, MissingToolError, TraceError, OutputError),
         ),
     )
     def import_(
-        context: typer.Context,
         *,
         file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the other tool.")],
         output: Annotated[
@@ -96,34 +98,21 @@ def register(app: typer.Typer) -> None:
                 metavar="NAME",
                 help=(
                     "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack, "
-                    "bytehound; of heap profiles dhat, jemalloc-heap, gperftools-heap; recognised "
-                    "if not given."
+                    "bytehound, classic; of heap profiles dhat, jemalloc-heap, gperftools-heap; "
+                    "recognised if not given."
                 ),
             ),
         ] = None,
         step: Annotated[
             str, duration(EVENT_STEP, "Time between events where the file has none.")
         ] = "1 us",
-        as_classic: Annotated[
-            bool,
-            typer.Option(
-                "--classic",
-                help="Write records for rand_malloc --classic; DHAT only.",
-            ),
-        ] = False,
+        seed: Annotated[int | None, number(0, 2**31 - 1, "Random seed of classic records.")] = None,
         as_json_object: AsJson = False,
     ) -> None:
-        from tuner.importers import import_classic, import_file
+        from tuner.importers import import_file
         from tuner.units import parse_duration
 
-        if as_classic:
-            refuse_options(context, {"--step"}, "with --classic: records have no times")
-            if format_name not in {None, "dhat"}:
-                message = f"--format {format_name}: --classic makes records of DHAT profiles only"
-                raise SpecError(message)
-            imported = import_classic(file, output)
-        else:
-            imported = import_file(file, output, format_name, parse_duration(step))
+        imported = import_file(file, output, format_name, parse_duration(step), seed)
         if as_json_object:
             print(as_json(imported))
         else:

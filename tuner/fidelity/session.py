@@ -98,7 +98,7 @@ def judge_profile(
     """Measure a panel of configurations on a profile and on its trace, and keep the verdict.
 
     Args:
-        profile: the profile, or classic records, which have no room for a verdict.
+        profile: the profile, or a trace of classic records, which has no room for a verdict.
         trace: the one it was fitted to; None judges only shrunk profiles, beside the whole one.
         allocators: of the panel.
         configurations: least number of them, equal per allocator.
@@ -146,19 +146,17 @@ def judge_profile(
 
 
 def members_of(profile: Path) -> dict[str, Any]:
-    """Return the members of a profile; none of classic records.
+    """Return the members of a profile; none of a trace of classic records.
 
     Raises:
-        SpecError: it is a trace.
+        SpecError: it is a recorded trace.
         TraceError: it cannot be read.
     """
     if is_profile(profile):
         return read_profile(profile)
     with Trace(profile) as opened:
         if not opened.is_low_fidelity:
-            message = (
-                f"{profile}: a trace; give a profile that `fit` made of it, or classic records"
-            )
+            message = f"{profile}: a trace; give a profile that `fit` made of it"
             raise SpecError(message)
     return {}
 

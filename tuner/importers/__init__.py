@@ -5,8 +5,8 @@ A module per tool holds its `Format`; `FORMATS` is the one table of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from tuner.importers import (
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap, split_command
 from tuner.importers.source import Source
-from tuner.output import write_text
 from tuner.profile import sites
 from tuner.profile.file import write_profile
 from tuner.profile.trust import caveat
@@ -56,6 +55,7 @@ FORMATS: Final = {
         dhat.FORMAT,
         heap_profiles.JEMALLOC,
         heap_profiles.GPERFTOOLS,
+        classic.FORMAT,
     )
 }
 """Name -> format.  The first that recognises a file is taken."""
@@ -79,11 +79,17 @@ class Imported:
     assumed: tuple[str, ...] = ()
     """What was assumed in place of what is lost; sentences."""
     caveat: str | None = None
-    """What every output about it has to say; None for a trace."""
+    """What every output about it has to say; None for what was recorded."""
+    figures: Mapping[str, int] = field(default_factory=dict)
+    """What the program that the file is for would print, if that is known."""
 
 
 def import_file(
-    path: Path, output: Path, format_name: str | None = None, step_ns: int = DEFAULT_STEP_NS
+    path: Path,
+    output: Path,
+    format_name: str | None = None,
+    step_ns: int = DEFAULT_STEP_NS,
+    seed: int | None = None,
 ) -> Imported:
     """Make a trace, or of a heap profile a workload profile, of a file another tool wrote.
 
@@ -92,11 +98,13 @@ def import_file(
         output: the trace or profile; replaced if it exists, not there if the import fails.
         format_name: key of `FORMATS`; None recognises it.
         step_ns: time between two events where the file has no times, 0 or more.
+        seed: of the classic records that leave sizes or lifetimes to chance, 0..2**31-1; None: 1.
 
     Raises:
         TraceError: the file cannot be read, is not of this format, or is malformed; the
             message names line or byte.
-        SpecError: there is no such format, or `output` is the file itself.
+        SpecError: there is no such format, `output` is the file itself, or a seed is given for
+            a format that leaves nothing to chance.
         OutputError: the output cannot be written.
     """
     source = _source(path, output)
@@ -104,31 +112,15 @@ def import_file(
     if form is None:
         message = f"{format_name}: no such format; use one of {', '.join(FORMATS)}"
         raise SpecError(message)
+    if seed is not None and form is not classic.FORMAT:
+        message = f"a seed does not apply to {form.name}: it is of the format {classic.FORMAT.name}"
+        raise SpecError(message)
     with source.errors():
         if form.read_sites:
             lost, assumed = _import_sites(source, output, form)
         else:
-            lost, assumed = _import_events(source, output, form, step_ns), ()
+            lost, assumed = _import_events(source, output, form, step_ns, seed), ()
     return _imported(output, form.name, lost, assumed)
-
-
-def import_classic(path: Path, output: Path) -> Imported:
-    """Make records for ``rand_malloc --classic`` of a DHAT profile, as GreenMalloc did.
-
-    Args:
-        path: the profile.
-        output: the records; replaced if it exists.
-
-    Raises:
-        TraceError: the file cannot be read or is no DHAT profile.
-        SpecError: `output` is the file itself.
-        OutputError: the output cannot be written.
-    """
-    source = _source(path, output)
-    with source.errors():
-        text = classic.records_of(source)
-    write_text(output, text)
-    return _imported(output, dhat.FORMAT.name, classic.LOST)
 
 
 def _source(path: Path, output: Path) -> Source:
@@ -157,6 +149,7 @@ def _imported(
             level=made.level,
             assumed=assumed,
             caveat=caveat(made),
+            figures=made.metadata.get("imported", {}).get("figures", {}),
         )
 
 
@@ -176,22 +169,25 @@ def _import_sites(
     return lost, (*sites.ASSUMED, *found.assumed)
 
 
-def _import_events(source: Source, output: Path, form: Format, step_ns: int) -> tuple[str, ...]:
+def _import_events(
+    source: Source, output: Path, form: Format, step_ns: int, seed: int | None
+) -> tuple[str, ...]:
     """Write a trace; returns what is lost."""
     assert form.read_events is not None  # noqa: S101 - the other reader
     metadata = _metadata(source.path, form.name)
     with TraceWriter(output, metadata, spare_bytes=_SPARE_BYTES) as writer:
-        heap = ImportedHeap(writer.write, step_ns)
+        heap = ImportedHeap(writer.write, step_ns, 1 if seed is None else seed)
         form.read_events(source, heap)
         heap.flush()
         if not heap.n_events:
             message = f"{source.path}: no allocation in it that {form.title} would have written"
             raise TraceError(message)
         lost = (*form.lost, _TOUCHING, _LIFE, *_times(heap, step_ns), *heap.losses())
-        writer.replace_metadata(
-            _metadata(source.path, form.name, lost, heap.argv)
-            | {"foreign_frees": heap.n_foreign, "repaired_events": heap.n_inverted}
-        )
+        metadata = _metadata(source.path, form.name, lost, heap.argv)
+        if form.level:
+            metadata["imported"] |= {"level": form.level, "figures": heap.figures}
+        counts = {"foreign_frees": heap.n_foreign, "repaired_events": heap.n_inverted}
+        writer.replace_metadata(metadata | counts)
     return lost
 
 

@@ -1,174 +1,157 @@
-"""Make the records of Langdon's rand_malloc from a DHAT profile, as his own tools do.
+"""Play the records of Langdon's rand_malloc: a trace of what his program would do with them.
 
-His way: dh_view draws the call sites as a tree of their stacks, innermost call first, where
-a node with one child is one with it and children stand by their blocks, then bytes, most
-first; dhat_summary.awk walks it.  Each site becomes one record per block, all with the
-site's mean size and its mean lifetime over 500 instructions.  Sites whose parents differ in
-their last branch only take turns until they run out; then come the next such sites.
+One tick after the other, the next record's block is allocated, then all blocks are freed that
+are due, the earliest scheduled first.  Ticks go on until the last block is due, but no further
+than a horizon; what is due behind it is never freed.
 
-Numbers are what awk makes of what dh_view shows: two decimals, of four groups of digits the
-last is taken for the third again, six digits are printed of what is not whole.  Lifetimes
-are rounded where the site has one block or counts of accesses.
+The file is his text (`tuner.importers.records`) or a DHAT profile, of which records are made as
+his tools do (`tuner.importers.classic_tree`).
 
-All records are of type 1, as his are (by a slip in `code()` of dhat_summary.awk, which
-assigns where it means to compare).
+Guarantees: the same records and seed give his program's figures, number by number, as long as
+it runs to its end: it gives up where more than `WIDTH` blocks are due at one tick.
 
-Source: github.com/wblangdon/rand_malloc, dhat_summary.awk 1.40 and dh_view.js; written anew,
-and compared with what they write of three recorded programs: record by record the same.
+Source: github.com/wblangdon/rand_malloc, rand_malloc.c 1.36 and its README; written anew.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
-import tuner
-from tuner.importers import dhat
-from tuner.importers.source import BadCallError, Source
+from tuner.importers import classic_tree, dhat
+from tuner.importers.format import Format
+from tuner.importers.heap import ImportedHeap
+from tuner.importers.records import read_records, recognise_records
+from tuner.importers.source import Source
+from tuner.trace.file import Api
 
-TICK: Final = 500
-"""Units of DHAT's time in a tick: instructions for one allocation."""
+HORIZON: Final = 10_000_000
+"""Ticks."""
 
-_MOST_GROUPS: Final = 3
-"""Groups of three digits that awk's reader gets right."""
+WIDTH: Final = 20
+"""Blocks due at one tick, above which the original gives up."""
 
-MOST_RECORDS: Final = 10_000_000
-"""As many as rand_malloc reads."""
-
-LOST: Final = (
-    *dhat.FORMAT.lost,
-    "order: call sites come in the order of their call tree, not of time",
-    "sizes and lifetimes: all blocks of a site have its mean",
-    "the peak and the end: what was alive then",
-)
-
-_HEAD: Final = """\
-// records for rand_malloc --classic, made by malloc-tuner {version} from {name}
-#define norder {n}
-const struct{{
-int    type;
-double size;
-double life;
-}} order[norder] = {{
-"""
-
-TreePath = tuple[int, ...]
-"""Branches from the root of the call tree to a site."""
+_TICK_NS: Final = 1000
+"""Our clock; the original has none."""
+_RAND_MAX: Final = 2**31 - 1
+_N_SKIPPED: Final = 310
+"""Numbers that glibc draws to mix its state."""
 
 
-def tree_paths(
-    stacks: Sequence[Sequence[int]], weights: Sequence[tuple[int, int]]
-) -> list[tuple[TreePath, int]]:  # fmt: skip
-    """Return the path of each call site and its number, in the order of the tree.
+def random_numbers(seed: int) -> Iterator[int]:
+    """Yield what glibc's rand() returns after srand(`seed`), a seed from 0 to 2**31 - 1.
 
-    Args:
-        stacks: frames of each site, innermost first.
-        weights: blocks and bytes of each site.
-
-    Example: two sites share their first frame; together they have more blocks.
-        >>> tree_paths([(7, 1), (5,), (7, 2, 3)], [(1, 9), (2, 8), (2, 7)])
-        [((1, 1, 1), 2), ((1, 1, 2), 0), ((1, 2), 1)]
-    """
-    found: list[tuple[TreePath, int]] = []
-    work: list[tuple[TreePath, list[int], int]] = [((1,), list(range(len(stacks))), 0)]
-    while work:
-        path, members, depth = work.pop()
-        if len(members) == 1:
-            found.append((path, members[0]))
-            continue
-        branches: dict[int, list[int]] = {}
-        for site in members:  # one that ends here is a branch of its own
-            frame = stacks[site][depth] if depth < len(stacks[site]) else ~site
-            branches.setdefault(frame, []).append(site)
-        if len(branches) == 1:
-            work.append((path, members, depth + 1))
-            continue
-        ordered = sorted(
-            branches.values(),
-            key=lambda sites: tuple(-sum(weights[site][i] for site in sites) for i in (0, 1)),
-        )
-        children = [((*path, i), sites, depth + 1) for i, sites in enumerate(ordered, start=1)]
-        work.extend(reversed(children))
-    return found
-
-
-def take_turns(paths: Sequence[tuple[TreePath, int]]) -> Iterator[list[int]]:
-    """Yield groups of sites that take turns.
-
-    A group lasts while the parents agree with its first one in all but the last branch.
-    """
-    group: list[int] = []
-    first: TreePath = ()
-    for path, site in paths:
-        parent = path[:-1]
-        n_compared = max(0, min(len(parent), len(first)) - 1)
-        if group and parent[:n_compared] != first[:n_compared]:
-            yield group
-            group = []
-        if not group:
-            first = parent
-        group.append(site)
-    if group:
-        yield group
-
-
-def as_read(value: float) -> float:
-    """Return what awk reads where dh_view shows a number.
+    Source: glibc, stdlib/random_r.c, an additive feedback of 31 words.
 
     Example:
-        >>> as_read(1234.567), as_read(1_234_567_890.12)
-        (1234.57, 1234567567.0)
+        >>> next(random_numbers(1))
+        1804289383
     """
-    groups = f"{value:,.2f}".split(",")
-    if len(groups) > _MOST_GROUPS:
-        groups = [*groups[:3], groups[2]]
-    return float("".join(groups))
+    words = [seed or 1]
+    while len(words) < 31:  # noqa: PLR2004 - the degree
+        words.append(words[-1] * 16807 % _RAND_MAX)
+    last = deque(words[3:] + words[:3], maxlen=31)
+
+    def draw() -> Iterator[int]:
+        while True:
+            last.append((last[0] + last[28]) % 2**32)
+            yield last[-1] >> 1
+
+    return islice(draw(), _N_SKIPPED, None)
 
 
-def _row(blocks: int, total_bytes: int, lifetime: float, has_accesses: bool) -> str:  # noqa: FBT001 - a column
-    size = max(1.0, as_read(total_bytes / blocks))
-    life = as_read(lifetime / blocks) / TICK
-    if blocks == 1 or has_accesses:
-        life = int(0.5 + life)
-    return f"{{1,{_as_printed(size)},{_as_printed(life)}}},\n"
+def _draw_about(mean: float, numbers: Iterator[int]) -> int:
+    """Return half the mean of five numbers that are uniform up to twice the mean, at least 1."""
+    drawn = sum(islice(numbers, 5)) * mean / (_RAND_MAX * 2.5)
+    return 1 if mean >= 1 > drawn else int(drawn + 0.5)
 
 
-def _as_printed(value: float) -> str:
-    return f"{int(value)}" if value == int(value) else f"{value:.6g}"
+def play(records: np.ndarray, heap: ImportedHeap) -> None:
+    """Put the calls that his program makes into a heap, with its figures.
 
-
-def records_of(source: Source) -> str:
-    """Return the records of a DHAT profile as a text.
-
-    Raises:
-        BadCallError: the profile is malformed, or has more than `MOST_RECORDS` blocks.
-        TraceError: the profile cannot be read.
+    Args:
+        records: shape (n,), dtype `tuner.importers.records.RECORD`.
+        heap: an empty one.
     """
-    sites, stacks, has_accesses = dhat.read_stacks(source)
-    n_records = int(sites.blocks.sum())
-    if not 0 < n_records <= MOST_RECORDS:
-        message = f"{n_records:,} blocks; rand_malloc takes 1 to {MOST_RECORDS:,}"
-        raise BadCallError(message)
-    rows = [
-        _row(*row)
-        for row in zip(
-            sites.blocks.tolist(),
-            sites.total_bytes.tolist(),
-            sites.lifetime.tolist(),
-            has_accesses,
-            strict=True,
-        )
-    ]
-    weights = list(zip(sites.blocks.tolist(), sites.total_bytes.tolist(), strict=True))
-    order = []
-    for group in take_turns(tree_paths(stacks, weights)):
-        n_blocks = sites.blocks[group]
-        which = np.repeat(np.arange(len(group)), n_blocks)
-        turn = np.concatenate([np.arange(n) for n in n_blocks])
-        order.append(np.array(group)[which[np.lexsort([which, turn])]])
-    head = _HEAD.format(version=tuner.__version__, name=source.path.name, n=n_records)
-    lines = map(rows.__getitem__, itertools.chain.from_iterable(part.tolist() for part in order))
-    return "".join([head, *lines, "};\n"])
+    numbers = random_numbers(heap.seed)
+    sizes, lives = _drawn(records, numbers)
+    births = np.arange(len(records))
+    due = births + lives
+    freed = np.flatnonzero(due < HORIZON)
+    ticks, blocks = np.concatenate([births, due[freed]]), np.concatenate([births, freed])
+    is_free = np.arange(len(ticks)) >= len(births)
+    order = np.lexsort((blocks, is_free, ticks))
+    calls = np.stack([ticks, blocks + 1, np.where(is_free, -1, sizes[blocks])], 1)[order]
+    for tick, block, size in calls.tolist():  # block 0 is NULL
+        heap.at(tick * _TICK_NS)
+        if size < 0:
+            heap.call(Api.FREE, old=block)
+        else:
+            heap.call(Api.MALLOC, new=block, size=size)
+    if len(freed) < len(records):
+        what = f"frees that are due after {HORIZON:,} ticks, where the original ends"
+        heap.lose(what, len(records) - len(freed))
+    live_bytes = np.cumsum(np.where(is_free, -sizes[blocks], sizes[blocks])[order])
+    heap.figures = _figures(due, sizes, live_bytes) | {"last_random": next(numbers)}
+
+
+def _drawn(records: np.ndarray, numbers: Iterator[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return size and lifetime of each block; the lifetime is drawn first."""
+    sizes, lives = (np.floor(records[name] + 0.5).astype(np.int64) for name in ("size", "life"))
+    for i in np.flatnonzero(records["type"] > 1):
+        lives[i] = _draw_about(records["life"][i], numbers)
+        if records["type"][i] == 3:  # noqa: PLR2004 - as in the file
+            sizes[i] = _draw_about(records["size"][i], numbers)
+    return sizes, lives
+
+
+def _figures(due: np.ndarray, sizes: np.ndarray, live_bytes: np.ndarray) -> dict[str, int]:
+    """Return what his program prints at its end, but for the random number.
+
+    Args:
+        due: tick at which each block is due, in the order of the records.
+        sizes: of the blocks, bytes.
+        live_bytes: after each call.
+    """
+    beyond = due[due >= HORIZON]
+    width = int(np.bincount(due[due < HORIZON]).max(initial=0))
+    return {
+        "steps": min(max(int(due.max()) + 1, len(due)), HORIZON) + 1,
+        "max_width": width,
+        "last_free_at": int(due.max()),
+        "last_beyond": int(beyond[-1]) if len(beyond) else 0,
+        "allocated_bytes": int(sizes.sum()),
+        "mallocs": len(due),
+        "frees": len(due) - len(beyond),
+        "peak_live_bytes": int(live_bytes.max()),
+        "final_live_bytes": int(live_bytes[-1]),
+        "fits_original": width <= WIDTH,
+    }
+
+
+def _read(source: Source, heap: ImportedHeap) -> None:
+    if dhat.FORMAT.recognise(source.start(4096)):
+        records = classic_tree.records_of(source)
+        for what in classic_tree.LOST:
+            heap.lose_all(what)
+    else:
+        records = read_records(source)
+    source.place = ""
+    play(records, heap)
+
+
+FORMAT: Final = Format(
+    name="classic",
+    title="Langdon's rand_malloc",
+    lost=(
+        "threads: all calls are those of one",
+        "realloc, calloc and aligned allocations: all are malloc",
+    ),
+    level="classic",
+    recognise=recognise_records,
+    read_events=_read,
+)

@@ -25,6 +25,8 @@ class Format:
     """What the file lacks, or this reader cannot use."""
     recognise: Callable[[bytes], object]
     """True of the start of such a file, unpacked."""
+    level: str | None = None
+    """What its trace is called that is a model of its own, of low fidelity; None for any other."""
     read_events: Callable[[Source, ImportedHeap], None] | None = None
     """Puts the calls of the file into a heap, of which a trace is made."""
     read_sites: Callable[[Source], tuple[Sites, str]] | None = None

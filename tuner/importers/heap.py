@@ -46,13 +46,15 @@ FREES: Final = frozenset({Api.FREE, Api.FREE_SIZED, Api.DELETE, Api.DELETE_ARRAY
 class ImportedHeap:
     """The heap of a program whose calls are known one by one."""
 
-    def __init__(self, write: Callable[[Events], None], step_ns: int) -> None:
+    def __init__(self, write: Callable[[Events], None], step_ns: int, seed: int = 1) -> None:
         """Begin with an empty heap.
 
         Args:
             write: takes the finished events, in order.
             step_ns: time between events as long as `at` is not called.
+            seed: of what the file leaves to chance.
         """
+        self.seed = seed
         self._write = write
         self._step_ns = step_ns
         self._rows: list[tuple[int, ...]] = []
@@ -70,6 +72,8 @@ class ImportedHeap:
         self._lost_by_all: list[str] = []
         self.argv: tuple[str, ...] = ()
         """Command of the program, if the file has it."""
+        self.figures: dict[str, int] = {}
+        """What the program that the file is for would print, if that is known."""
         self.has_times = False
         """True once the file had a time."""
         self.n_foreign = 0

@@ -25,7 +25,7 @@ def replayable(
     """Return a file that replays as a workload does, and costs no more than a trace.
 
     Args:
-        workload: a trace, profile or classic records; only of a profile a trace is made.
+        workload: a trace or profile; only of a profile a trace is made.
         seed: of the events of a profile.
         trace: where they go; replaced if it exists, whole or not at all.
         on_events: is called with the events of a profile, batch by batch.

@@ -217,7 +217,7 @@ def _unfinished(path: Path) -> str | None:
 class Trace:
     """An open trace: totals, metadata and, once, its events in order.
 
-    A workload profile opens like a trace, and so do classic records: their events are generated.
+    A workload profile opens like a trace: its events are generated.
 
     Example:
         >>> import tempfile
@@ -235,10 +235,10 @@ class Trace:
         *,
         is_streamed: bool = False,
     ) -> None:
-        """Open the trace at `path`, or generate one from the profile or records there.
+        """Open the trace at `path`, or generate one from the profile there.
 
         Args:
-            path: a trace, a profile, or classic records.
+            path: a trace or a profile.
             seed: of what is generated, 0..2**64-1; a trace has no use for it.
             is_streamed: generate a profile's events only as they are read.  Opening it costs
                 little then, but its `totals` know neither slots nor peaks, and of the duration
@@ -258,15 +258,22 @@ class Trace:
         if status != _Status.OK:
             raise TraceError(_unfinished(self.path) or _text(message.value))
         self.totals = self.read_totals()
-        self.level = _text(_library().source_level(self._reader))
-        """What the events are: ``trace``, ``classic``, or the level of a profile."""
-        self.is_low_fidelity = bool(_library().source_is_low_fidelity(self._reader))
-        """True for models that guess when the program did what; see `tuner.profile.trust`."""
         try:
             self.metadata = self._read_metadata()
         except TraceError:
             self.close()
             raise
+        modelled = self._modelled_level()
+        self.level = modelled or _text(_library().source_level(self._reader))
+        """What the events are: ``trace``, ``classic``, or the level of a profile."""
+        is_low = _library().source_is_low_fidelity(self._reader)
+        self.is_low_fidelity = bool(modelled or is_low)
+        """True for models that guess when the program did what; see `tuner.profile.trust`."""
+
+    def _modelled_level(self) -> str | None:
+        """Return the level of a trace that was imported of a model; None for any other file."""
+        imported = self.metadata.get("imported")
+        return imported.get("level") if isinstance(imported, dict) else None
 
     def read_totals(self) -> TraceTotals:
         """Return the totals of what is known by now: all, once a stream's events were read."""

@@ -40,7 +40,6 @@ PROFILE = str(WORKLOADS / "pigz-threads" / "pigz-threads.profile.json.zst")
             "--rounds does not apply without COMMAND",
         ),
         (("link-advice", "/bin/true", "--choose", "--json"), "--json does not apply with --choose"),
-        (("import", "x", "-o", "y", "--classic", "--step", "1 us"), "--step does not apply"),
         (("tune", TRACE, "--force"), "--force does not apply to a trace"),
     ],
 )

@@ -1,138 +1,196 @@
-"""Records for `rand_malloc --classic` come in the order in which Langdon's tools write them."""
+"""Classic records are played as Langdon's program does, with its figures, number by number.
+
+The figures below were printed by his rand_malloc.c 1.36 on the same records, built with
+gcc 12 -O3.  Those of his published run need its records, which are his: point
+MALLOC_TUNER_CLASSIC_RECORDS at order.c of github.com/wblangdon/rand_malloc to check them.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.places import DATA
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
-from tuner.importers.classic import take_turns, tree_paths
-from tuner.trace.file import Op, Trace
+from tuner.importers import import_file
+from tuner.profile.trust import caveat
+from tuner.trace.file import Events, Op, Trace
+from tuner.trace.lives import find_lives
 
-SAMPLE = DATA / "imports" / "sample.dhat"
+PUBLISHED_SEED = 1801513025
+NAMES = (
+    "last_beyond", "max_width", "last_random", "last_free_at", "allocated_bytes", "mallocs",
+    "frees", "peak_live_bytes", "final_live_bytes",
+)  # fmt: skip
+PRINTED = {
+    ("1", PUBLISHED_SEED):
+        (12011998, 4, 539682942, 12011998, 1548000, 6000, 5988, 649891, 5658),
+    ("1", 7): (12011998, 4, 1045618677, 12011998, 1548000, 6000, 5988, 649891, 5658),
+    ("123", PUBLISHED_SEED):
+        (13625627, 6, 1881542078, 13677374, 1553398, 6000, 5991, 640834, 3999),
+    ("123", 7): (14879682, 6, 247234479, 17233189, 1552153, 6000, 5989, 639694, 5659),
+    ("3", PUBLISHED_SEED):
+        (12979318, 6, 1566652499, 15614913, 1555188, 6000, 5991, 636850, 4148),
+    ("3", 7): (14091299, 7, 2138007221, 18935931, 1548720, 6000, 5990, 642569, 5044),
+}  # fmt: skip
 
 
-def profile(path: Path, *sites: tuple[int, int, int, list[int]]) -> Path:
-    """Write a DHAT profile of sites: blocks, bytes, lifetimes, stack."""
-    names = ("tbk", "tb", "tl", "fs")
-    rest = {"mb": 0, "mbk": 0, "gb": 0, "gbk": 0, "eb": 0, "ebk": 0}
-    pps = [{**rest, **dict(zip(names, site, strict=True))} for site in sites]
-    document = {"dhatFileVersion": 2, "mode": "heap", "bklt": True, "tu": "instrs", "te": 10**6,
-                "tg": 0, "cmd": "app", "pps": pps}  # fmt: skip
-    path.write_text(json.dumps(document))
+def write_records(path: Path, types: str, n: int = 6000) -> Path:
+    """Write records of the types in turn, every 500th of them due behind the horizon."""
+    lines = [f"#define norder {n}", "const struct{", "int    type;  //Add=1, Add2=2 Addr=3",
+             "double size;", "double life;", "} order[norder] = {"]  # fmt: skip
+    for i in range(n):
+        life = 12_000_000.0 + i if i % 500 == 499 else (i * i * 31) % 5003 + (i % 4) / 4 + 0.1
+        size = 8 + (i * 37) % 500 + (i % 8) / 8
+        lines.append(f"{{{types[i % len(types)]},{size},{life}}}, //line{i:04} 1.2/3 1 of 1")
+    path.write_text("\n".join([*lines, "};/*end order*/", ""]))
     return path
 
 
-def sizes(path: Path) -> list[int]:
-    with Trace(path) as trace:
-        events = trace.read_all()
-    found: list[int] = events["size"][events["op"] == Op.MALLOC].tolist()
-    return found
+def figures_of(records: Path, seed: int) -> Mapping[str, int]:
+    return import_file(records, records.with_suffix(".trace"), seed=seed).figures
 
 
-def test_siblings_take_turns_and_the_branch_of_most_blocks_comes_first(tmp_path: Path) -> None:
-    source = profile(
-        tmp_path / "dhat.out",
-        (2, 20, 0, [1, 2, 3]),
-        (3, 90, 0, [1, 2, 4]),
-        (1, 1000, 0, [1, 5, 6, 7]),
-        (2, 4000, 0, [1, 5, 6, 8]),
-    )
-    assert run(["import", "--classic", str(source), "-o", str(tmp_path / "order.c")]) == 0
+@pytest.mark.parametrize(("types", "seed"), PRINTED)
+def test_figures_are_those_of_the_original(tmp_path: Path, types: str, seed: int) -> None:
+    found = figures_of(write_records(tmp_path / "order.c", types), seed)
 
-    assert sizes(tmp_path / "order.c") == [30, 10, 2000, 1000, 30, 10, 2000, 30]
+    assert tuple(found[name] for name in NAMES) == PRINTED[types, seed]
+    assert found["steps"] == 10_000_001
+    assert found["fits_original"] is True
 
 
-def test_sites_further_apart_wait_until_the_others_have_run_out(tmp_path: Path) -> None:
-    source = profile(
-        tmp_path / "dhat.out",
-        (2, 20, 0, [1, 2, 3, 4]),
-        (2, 40, 0, [1, 2, 3, 5]),
-        (2, 60, 0, [1, 2, 6]),
-        (2, 800, 0, [1, 7, 8, 9]),
-        (2, 600, 0, [1, 7, 8, 10]),
-        (1, 1, 0, [1, 7, 11]),
-    )
-    assert run(["import", "--classic", str(source), "-o", str(tmp_path / "order.c")]) == 0
+@pytest.mark.skipif(
+    "MALLOC_TUNER_CLASSIC_RECORDS" not in os.environ,
+    reason="MALLOC_TUNER_CLASSIC_RECORDS does not name order.c of the published run",
+)
+def test_the_published_run(tmp_path: Path) -> None:
+    records = tmp_path / "order.c"
+    records.symlink_to(Path(os.environ["MALLOC_TUNER_CLASSIC_RECORDS"]).resolve())
+    found = figures_of(records, PUBLISHED_SEED)
 
-    assert sizes(tmp_path / "order.c") == [20, 10, 30, 20, 10, 30, 400, 300, 1, 400, 300]
-
-
-def test_size_and_life_are_means(tmp_path: Path) -> None:
-    source = profile(tmp_path / "dhat.out", (2, 25, 5000, [1]))
-    assert run(["import", "--classic", str(source), "-o", str(tmp_path / "order.c")]) == 0
-
-    assert (tmp_path / "order.c").read_text().count("{1,12.5,5},") == 2
-    with Trace(tmp_path / "order.c") as trace:
-        assert trace.level == "classic"
-        assert trace.read_all()["size"].tolist() == [13, 13, 0, 0]
+    published = (11991991, 12, 539682942, 11999310, 396816157, 3502077, 3463129, 34411437, 10158805)
+    assert tuple(found[name] for name in NAMES) == published
+    assert found["steps"] == 10_000_001
 
 
-def test_a_recorded_profile_keeps_its_blocks(tmp_path: Path, capsys: Any) -> None:
-    output = tmp_path / "order.c"
-    assert run(["import", "--classic", str(SAMPLE), "-o", str(output), "--json"]) == 0
+def test_where_more_blocks_are_due_at_once_than_the_original_holds_it_says_so(
+    tmp_path: Path,
+) -> None:
+    records = tmp_path / "order.c"
+    records.write_text("//\n" + "".join(f"{{1,8,{30 - i}}},\n" for i in range(30)))
+    found = figures_of(records, 1)
+
+    assert found["max_width"] == 30
+    assert found["fits_original"] is False
+
+
+ON_FILES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.floats(1, 5000, allow_nan=False),
+        st.floats(0.25, 300, allow_nan=False),
+    ),
+    min_size=1,
+    max_size=300,
+)
+
+
+def write(path: Path, records: list[tuple[int, float, float]]) -> Path:
+    rows = "".join(f"{{{kind},{size!r},{life!r}}},\n" for kind, size, life in records)
+    path.write_text(f"// made up\n#define norder {len(records)}\n{rows}")
+    return path
+
+
+def read(path: Path, seed: int = 1) -> Events:
+    import_file(path, path.with_suffix(".trace"), seed=seed)
+    with Trace(path.with_suffix(".trace")) as trace:
+        return trace.read_all()
+
+
+@ON_FILES
+@given(records=RECORDS, seed=st.integers(0, 2**31 - 1))
+def test_every_record_is_a_block_that_is_freed_once(
+    tmp_path: Path, records: list[tuple[int, float, float]], seed: int
+) -> None:
+    """The writer checks that every free frees a live block."""
+    path = write(tmp_path / "order.c", records)
+    events = read(path, seed)
+    births = events[events["op"] == Op.MALLOC]
+
+    assert len(births) == len(records)
+    assert np.count_nonzero(events["op"] == Op.FREE) == len(records)
+    for (kind, size, _), made in zip(records, births["size"].tolist(), strict=True):
+        assert made == int(size + 0.5) if kind < 3 else 1 <= made <= 2 * size + 1
+    assert np.array_equal(events, read(path, seed))
+
+
+def test_lives_of_type_1_are_what_the_record_says(tmp_path: Path) -> None:
+    path = write(tmp_path / "order.c", [(1, 10, 0), (1, 20, 2), (1, 30, 1), (1, 40, 0.6)])
+    events = read(path)
+
+    assert events["op"].tolist() == [0, 4, 0, 0, 0, 4, 4, 4]
+    assert find_lives(events).live_bytes.tolist() == [10, 0, 20, 50, 90, 70, 40, 0]
+
+
+def test_its_trace_is_a_model_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "order.c", [(1, 8, 1)])
+    made = tmp_path / "a.trace"
+    assert run(["import", str(path), "-o", str(made), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
+    with Trace(made) as trace:
+        said = caveat(trace)
+        level = trace.level
 
-    written = [line for line in output.read_text().splitlines() if line.startswith("{")]
-    # What dh_view.js and dhat_summary.awk 1.40 themselves make of the sample.
-    assert list(dict.fromkeys(written)) == [
-        "{1,120,0},", "{1,131.5,121.797},", "{1,64,4},", "{1,320,0.8657},", "{1,20000,12},",
-    ]  # fmt: skip
-    assert (told["level"], told["low_fidelity"]) == ("classic", True)
-    assert any("call tree" in what for what in told["lost"])
-    assert len(sizes(output)) == 654
-
-
-@given(st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=5), st.integers(0, 99)), min_size=1))
-def test_each_site_has_one_place_in_the_tree(sites: list[tuple[list[int], int]]) -> None:
-    stacks = [stack for stack, _ in sites]
-    paths = tree_paths(stacks, [(blocks, 8 * blocks) for _, blocks in sites])
-    groups = list(take_turns(paths))
-
-    assert sorted(site for _, site in paths) == list(range(len(sites)))
-    assert [path for path, _ in paths] == sorted(path for path, _ in paths)
-    assert [site for group in groups for site in group] == [site for _, site in paths]
+    assert (told["format"], told["level"], told["low_fidelity"]) == ("classic", "classic", True)
+    assert told["figures"]["mallocs"] == 1
+    assert level == "classic"
+    assert said is not None
+    assert "low fidelity (classic)" in said
 
 
-def test_other_formats_are_refused(tmp_path: Path) -> None:
-    output = tmp_path / "order.c"
-    command = ["import", "--classic", str(SAMPLE), "-o", str(output), "--format", "mtrace"]
-    assert run(command) == SpecError.exit_code
-    bad = profile(tmp_path / "bad", (1, 8, 0, [1]))
-    bad.write_text(bad.read_text().replace("[1]", "7"))
-    assert run(["import", "--classic", str(bad), "-o", str(output)]) == TraceError.exit_code
-    assert not output.exists()
+def test_a_seed_is_of_classic_records_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.rep"
+    path.write_text("1\n1\n1\n1\na 0 8\n")
+    words = ["import", str(path), "-o", str(tmp_path / "a.trace"), "--seed", "1"]
+    assert run(words) == SpecError.exit_code
+    assert "a seed does not apply to malloc-lab" in capsys.readouterr().err
 
 
-def test_a_profile_is_not_fitted_to_records(
+def test_a_profile_is_not_fitted_to_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would call itself a windowed hybrid."""
-    records = tmp_path / "order.c"
-    records.write_text("//\n{1,8,1},\n")
-    assert run(["fit", str(records), "-o", str(tmp_path / "a.json")]) == TraceError.exit_code
+    read(write(tmp_path / "order.c", [(1, 8, 1)]))
+    words = ["fit", str(tmp_path / "order.trace"), "-o", str(tmp_path / "a.json")]
+    assert run(words) == TraceError.exit_code
     assert "classic records" in capsys.readouterr().err
 
 
-def test_fidelity_judges_records_and_says_what_they_are(
+def test_fidelity_judges_a_trace_of_records_and_says_what_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records = tmp_path / "order.c"
-    records.write_text("//\n" + "{1,800,20},\n" * 3000)
-    before = records.read_text()
+    read(write(tmp_path / "order.c", [(1, 800, 20)] * 3000))
+    model = tmp_path / "order.trace"
+    before = model.read_bytes()
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 3000)
     words = ["--allocators", "glibc", "--seeds", "1", "--configurations", "2"]
     words += ["--instrument", "none", "--trace", str(trace)]
-    assert run(["fidelity", str(records), *words]) == 0
+    assert run(["fidelity", str(model), *words]) == 0
 
     assert "low fidelity (classic)" in capsys.readouterr().out
-    assert records.read_text() == before
+    assert model.read_bytes() == before
     assert run(["fidelity", str(trace), *words]) == SpecError.exit_code

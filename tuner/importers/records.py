@@ -1,0 +1,90 @@
+"""Read the records of Langdon's rand_malloc: a type, a size and a lifetime for each block to be.
+
+The text is what his dhat_summary.awk writes to be compiled in: one ``{type, size, life},`` a
+line, with comments from ``//`` on and the C around it.
+
+    type 1   size and lifetime as they are, rounded
+    type 2   size as it is; lifetime drawn around the mean
+    type 3   both drawn around their means
+
+Guarantee: every size is or will be drawn as at least 1, and no number leaves the 31 bits that the
+original has for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+
+from tuner.importers.source import BadCallError, Source, matched
+
+MOST_RECORDS: Final = 10_000_000
+"""As many blocks as the original has room for."""
+
+Record = tuple[int, float, float]
+"""Type, size in bytes and lifetime in ticks."""
+
+RECORD: Final = np.dtype([("type", "u1"), ("size", "f8"), ("life", "f8")])
+
+_MOST_FIXED: Final = 2**31 - 2
+_MOST_MEAN: Final = 2**30 - 1
+"""Twice as much can be drawn."""
+
+_NUMBER: Final = r"\s*(\d{1,18}\.?\d*(?:[eE][-+]?\d{1,2})?|\.\d+)\s*"
+_LINE: Final = re.compile(
+    rf"\{{\s*([123])\s*,{_NUMBER},{_NUMBER}\}}.*"
+    r"|#define norder\s+(\d{1,8})\b.*"
+    r"|(?://|const struct|int |double |\}).*",
+    re.ASCII,
+)
+_WANTED: Final = (
+    "a record {type, size, life} of type 1 to 3, its number #define norder, or a comment"
+)
+
+
+def recognise_records(start: bytes) -> bool:
+    """Return whether a file that starts so holds such records."""
+    return start.lstrip().startswith((b"//", b"#define norder"))
+
+
+def read_records(source: Source) -> np.ndarray:
+    """Return the records of a text.
+
+    Returns:
+        Shape (n,), dtype `RECORD`.
+
+    Raises:
+        BadCallError: a line is none, or has what would make the original stop or overflow.
+        TraceError: the file cannot be read.
+    """
+    records: list[Record] = []
+    n_announced = None
+    for line in source.stripped_lines():
+        kind, size, life, norder = matched(_LINE, line, _WANTED).groups()
+        if norder:
+            n_announced = int(norder)
+        elif kind:
+            records.append(_checked(int(kind), float(size), float(life)))
+            if len(records) > MOST_RECORDS:
+                message = f"more than {MOST_RECORDS} records"
+                raise BadCallError(message)
+    if n_announced not in {None, len(records)}:
+        message = f"ends after {len(records)} of the {n_announced} records of norder; cut off?"
+        raise BadCallError(message)
+    if not records:
+        message = "no records {type, size, life}"
+        raise BadCallError(message)
+    return np.array(records, RECORD)
+
+
+def _checked(kind: int, size: float, life: float) -> Record:
+    least_size, most_size = (1.0, _MOST_MEAN) if kind == 3 else (0.5, _MOST_FIXED)  # noqa: PLR2004
+    if not least_size <= size <= most_size:
+        message = "a size that is not from 1 to 2^31 - 2 (a mean: to 2^30 - 1)"
+        raise BadCallError(message)
+    if life > (_MOST_FIXED if kind == 1 else _MOST_MEAN) or (kind > 1 and not life):
+        message = "a lifetime of more than 2^31 - 2 ticks (a mean: 2^30 - 1, and above 0)"
+        raise BadCallError(message)
+    return kind, size, life
