@@ -175,16 +175,16 @@ def changes_since(depends_on: Sequence[str], stamp: Stamp) -> list[str] | None:
     return [p for p in depends_on if any(f == p or f.startswith(f"{p}/") for f in files)]
 
 
-def stamp_lines(stamps: Sequence[Stamp], *, is_brief: bool = False) -> Iterator[str]:
-    """Yield a line for each stamp: what, commit, when, rounds; unless brief machine, versions."""
+def stamp_lines(stamps: Sequence[Stamp]) -> Iterator[str]:
+    """Yield a line for each stamp: what, commit, when, rounds, machine, versions."""
     for stamp in stamps:
         what = f"{_enumerate(stamp['of'])}: " if len(stamps) > 1 else ""
         parts = [f"{what}measured at {_when(stamp)}"]
         if stamp.get("rounds"):
             parts.append(rounds_in_words(stamp["rounds"]))
-        if stamp.get("machine") and not is_brief:
+        if stamp.get("machine"):
             parts.append(_machine(stamp["machine"]))
-        if stamp.get("allocators") and not is_brief:
+        if stamp.get("allocators"):
             known = stamp["allocators"].items()
             parts.append(", ".join(f"{label} {_version(one)}" for label, one in known))
         yield "; ".join(parts)

@@ -275,20 +275,37 @@ def tables(parts: Parts) -> Iterator[str]:
 
     The answer comes first, then what has the least memory.
     """
-    judged = judged_of(parts)
     if not parts:
         yield "No results are kept yet."
     for name, kept in _kept(parts):
         yield ""
         yield f"**{name}**: {kept['sentence']} As it is ({kept['brings']}): {_as_is(kept['rows'])}."
         yield ""
-        mine = sorted((one for one in judged if one.service == name), key=_rank)
+        mine = _ranked(parts, name)
         shown = [*SHOWN, next((n for n in LATENCIES if any(n in o.changes for o in mine)), "p99")]
         rows = [
             [one.subject, *(str(one.changes.get(name) or "failed") for name in shown)]
             for one in mine
         ]
         yield from table([name, *shown], rows)
+
+
+def first_of_each(parts: Parts) -> Iterator[str]:
+    """Yield the answer of each service, and of `tables` the first row of each."""
+    for name, kept in _kept(parts):
+        yield f"- **{name}**: {kept['sentence']}"
+    yield ""
+    names = [*FELT, SERVICE_NAMES["cpu"]]
+    rows = []
+    for service, _ in _kept(parts):
+        for one in _ranked(parts, service)[:1]:
+            changes = [*(one.changes.get(name) for name in names), one.latency]
+            rows.append([service, one.subject, *(str(change or "failed") for change in changes)])
+    yield from table(["service", "setting", *names, "p99, or mean, latency"], rows)
+
+
+def _ranked(parts: Parts, service: str) -> list[Judged]:
+    return sorted((one for one in judged_of(parts) if one.service == service), key=_rank)
 
 
 def _rank(one: Judged) -> tuple[bool, float]:
@@ -350,7 +367,7 @@ BENCHMARK: Final = Benchmark(
     targets=targets,
     options=_options,
     rounds=5,
-    blocks={"tables": tables},
+    blocks={"answers": first_of_each},
 )
 
 if __name__ == "__main__":

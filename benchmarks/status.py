@@ -96,8 +96,7 @@ def block_text(name: str) -> str:
         return "\n".join(claims_table()) + "\n"
     first, _, second = name.partition(":")
     if first == "provenance":
-        more = f"`benchmarks/status.py {second}` shows machines, versions, and what has changed."
-        lines = [*origin_lines(BENCHMARKS[second]), "", more]
+        lines = [origin_line(BENCHMARKS[second])]
     else:
         parts = read_results(results_path(first))["parts"]
         lines = [narrow(x) for x in shortened(list(BENCHMARKS[first].blocks[second](parts)), first)]
@@ -126,11 +125,13 @@ def _commits(benchmark: Benchmark, stamps: Sequence[Stamp]) -> str:
     return words + age_words(changed)
 
 
-def origin_lines(benchmark: Benchmark) -> Iterator[str]:
-    """Yield what a page that shows figures says about where they come from."""
+def origin_line(benchmark: Benchmark) -> str:
+    """Return what a page that shows figures says about where they come from."""
     stamps = read_results(results_path(benchmark.name))["provenance"]
-    for line, stamp in zip(stamp_lines(stamps, is_brief=True), stamps, strict=True):
-        yield f"- {line}{age_words(changes_since(benchmark.depends_on, stamp))}"
+    more = (
+        f"`benchmarks/status.py {benchmark.name}` shows when, on what machine, in how many rounds"
+    )
+    return f"Measured at {_commits(benchmark, stamps)}. {more}."
 
 
 def age_words(changed: Sequence[str] | None) -> str:

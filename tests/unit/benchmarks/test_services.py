@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.services import OURS, SERVICES, of_seconds, short_load, tables, targets
+from benchmarks.services import (
+    OURS,
+    SERVICES,
+    first_of_each,
+    of_seconds,
+    short_load,
+    tables,
+    targets,
+)
 from tuner.config.program_file import load_program_file
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.tuned import AS_IS
@@ -43,6 +51,13 @@ def test_each_service_has_its_table_with_the_answer_first() -> None:
     assert "**redis**: Deploy x. As it is (jemalloc): mean memory 38.2 MiB" in text
     assert text.index("| answer") < text.index("| tcmalloc")
     assert "-20.0 % (-20.0 .. -20.0)" in text
+
+
+def test_the_page_has_a_row_for_each_service() -> None:
+    answered, *_, row = first_of_each({"redis": part(floor=0.8)})
+
+    assert answered == "- **redis**: Deploy x."
+    assert [word.strip() for word in row.split("|")[1:3]] == ["redis", "answer"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tuner.library  # noqa: F401 - takes load_run when it is imported: before it is replaced
 from tests.doubles.runs import synthetic_run
 from tuner.cli.main import run
 from tuner.errors import MissingToolError
