@@ -53,6 +53,8 @@ PROGRAM: Final = (
     "y = {i: str(i) for i in range(520000)}\n"
     "print(sum(map(len, x)), len(y))\n"
 )
+_BRIEF: Final = "print(sum(range(100000)))"
+"""For a first look: counting takes fifty times as long."""
 _LOOP: Final = "while True: pass"
 COUNTED: Final = "counted"
 LOADS: Final = {"quiet": 0, "loaded": 2, COUNTED: 2}
@@ -185,17 +187,18 @@ def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     n, seconds = (1, 0.1) if call.is_smoke else (call.options.experiments, call.options.seconds)
     modes = [COUNTS] if part == COUNTED else call.options.modes
     about_s, most_s = durations_s(n, seconds, len(modes))
+    kinds = [LITTLE] if call.is_smoke else list(KINDS)
     print(
-        f"{part}: {n} experiments of each of {len(KINDS)} kinds, {' and '.join(modes)}: about "
+        f"{part}: {n} experiments of each of {len(kinds)} kinds, {' and '.join(modes)}: about "
         f"{about_s / 3600.0:.1f} h, {most_s / 3600.0:.1f} h at most; interrupted, it goes on",
         file=sys.stderr,
     )
     experiments = [
-        Experiment(kind, mode, number) for number in range(n) for kind in KINDS for mode in modes
+        Experiment(kind, mode, number) for number in range(n) for kind in kinds for mode in modes
     ]
     header = {"schema": "malloc-tuner.benchmark.noise", "version": 1, "seconds": seconds}
     with ExitStack() as stack:
-        run = _runner(shim)
+        run = _runner(shim, _BRIEF if call.is_smoke else PROGRAM)
         for _ in range(LOADS[part]):
             busy = subprocess.Popen([sys.executable, "-E", "-S", "-c", _LOOP])
             stack.callback(busy.wait)
@@ -232,10 +235,10 @@ def durations_s(n: int, seconds: float, n_modes: int) -> tuple[float, float]:
     return round(one_s * sum(shares), 1), one_s * len(KINDS)
 
 
-def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Cost]]:
+def _runner(shim: Path, program: str) -> Callable[[Step[Experiment]], Outcome[Cost]]:
     """Return what makes one run; the added work is a share of the program's own."""
     runner = ProgramRunner()
-    command = [sys.executable, "-E", "-S", "-c", PROGRAM]
+    command = [sys.executable, "-E", "-S", "-c", program]
     cores = sorted(os.sched_getaffinity(0))
     surroundings = Surroundings(timeout_s=120.0)
 
