@@ -46,7 +46,7 @@ def fit(
     ] = 50_000,
 ) -> None:
     """Fit, write, and print how the generated workload compares."""
-    from tuner.cli.console import print_note
+    from tuner.cli.console import folded, print_note
     from tuner.profile.file import is_profile, write_profile
     from tuner.profile.fit import FitOptions
     from tuner.profile.fit import fit as fit_profile
@@ -69,10 +69,10 @@ def fit(
     write_profile(output, profile)
     with Trace(output) as generated:
         peak = generated.totals.peak_live_bytes
-    print(
+    line = (
         f"{output}: {len(profile['windows'])} windows, {len(profile['kinds']):,} kinds of lives, "
         f"{show_size(output.stat().st_size)} (trace {show_size(trace.stat().st_size)}); "
         f"peak live {show_size(peak)} instead of {show_size(totals.peak_live_bytes)} from "
-        f"{totals.n_events:,} events",
-        file=sys.stderr,
+        f"{totals.n_events:,} events"
     )
+    print(folded(line, 2), file=sys.stderr)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.cli.console import folded
+
 if TYPE_CHECKING:
     from tuner.campaign.summary import Picked, Summary
     from tuner.store import CampaignRecord
@@ -29,7 +31,7 @@ def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterat
             "again to repeat them"
         )
     if summary.price_note:
-        yield summary.price_note
+        yield folded(summary.price_note, 2)
     if summary.picked:
         word = shlex.quote(str(run))
         yield (

@@ -46,7 +46,8 @@ KNOWN: Final = (
     Configuration.of("tcmalloc", {"aggressive_decommit": True}),
     Configuration.of("mimalloc", {"decommit_delay": 500, "segment_decommit_delay": 500}),
     Configuration.of("mimalloc", {"purge_delay": 100}),
-    Configuration.of("exgen", {"purge_delay": 500}),
+    Configuration.of("exgen", {"timer": 1000}),
+    Configuration.of("exgen", {"purge_delay": 500, "timer": 200}),
 )
 """What people copy, and what gives more memory back: tried before anything else, the first four in
 any case.

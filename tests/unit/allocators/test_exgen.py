@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.doubles.probes import (
@@ -33,8 +35,13 @@ def test_both_libraries_of_exgen_have_the_same_genes() -> None:
 
 
 def test_exgen_offers_its_thread_genes_to_threads_only() -> None:
-    assert {"remote_batch", "adopt"} <= genes("exgen", workload=SERVER).keys()
-    assert genes("exgen").keys().isdisjoint({"remote_batch", "adopt"})
+    of_threads = {"remote_batch", "adopt", "timer"}
+    assert of_threads <= genes("exgen", workload=SERVER).keys()
+    assert genes("exgen").keys().isdisjoint(of_threads)
+
+
+def test_exgen_offers_its_timer_to_what_rests_only() -> None:
+    assert "timer" not in genes("exgen", workload=replace(SERVER, duration_ns=10**9))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,10 @@ from tuner.allocators.jemalloc import expected_slab
 from tuner.records import Configuration, Value
 
 
+def test_jemalloc_can_keep_lazily_freed_pages_for_good() -> None:
+    assert -1 in genes("jemalloc")["muzzy_decay_ms"].levels
+
+
 def test_a_forked_process_is_never_offered_a_background_thread() -> None:
     forked = replace(SERVER, is_fork=True)
     assert "background_thread" not in genes("jemalloc", workload=forked)
