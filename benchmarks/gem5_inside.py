@@ -38,8 +38,9 @@ from tuner.config.gem5_inside import Inside, InsideProgram, load_inside
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
+from tuner.metrics import INSIDE
 from tuner.records import Outcome
-from tuner.report.inside import shown_objectives
+from tuner.report.inside import inside_grid
 from tuner.resources import gem5_dir
 from tuner.validate.inside import (
     Counted,
@@ -49,7 +50,6 @@ from tuner.validate.inside import (
     InsideSubject,
     run_inside,
 )
-from tuner.validate.inside_counts import INSIDE_OBJECTIVES
 from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
 
 PART: Final = "runs"
@@ -86,7 +86,7 @@ def simulate(
         inside: where the programs come from.
         chosen: programs with machines.
         names: allocators, unless the call names others.
-        objectives: of `INSIDE_OBJECTIVES`, those that are judged.
+        objectives: of `INSIDE`, those that are judged.
     """
     if call.options.gem5 is None:
         print(f"{call.benchmark.name}: left out: GEM5 does not name gem5.opt", file=sys.stderr)
@@ -99,7 +99,7 @@ def simulate(
     runner = ProgramRunner()
 
     def on_run(step: Step[InsideJob], run: Outcome[Counted]) -> None:
-        counted = f"{run.values.counts.instructions} instructions" if run.values else ""
+        counted = f"{run.values.counts['instructions']} instructions" if run.values else ""
         print(f"{step.task}, {step.subject}: {run.reason or counted}", file=sys.stderr)
 
     run_inside(
@@ -170,15 +170,14 @@ def page_lines(summary: InsideSummary) -> Iterator[str]:
         yield ""
         yield from _table_lines(one)
         yield ""
-    base = summary.means[0].label
+    base = next(iter(summary.ratios))
     yield f"**Geometric means over all {len(summary.tables)}, relative to {base}**"
     yield ""
-    heads = (objective.label.removeprefix("k ") for objective in INSIDE_OBJECTIVES.values())
-    rows = []
-    for mean in summary.means:
-        cells = (mean.ratios[name] for name in INSIDE_OBJECTIVES)
-        rows.append([mean.label, *("-" if cell is None else f"{cell:.3f}" for cell in cells)])
-    yield from table(["", *heads], rows)
+    rows = [
+        [label, *("-" if ratio is None else f"{ratio:.3f}" for ratio in ratios.values())]
+        for label, ratios in summary.ratios.items()
+    ]
+    yield from table(["", *(metric.label for metric in INSIDE.values())], rows)
     missing = list(failures(summary))
     if missing:
         yield ""
@@ -188,13 +187,13 @@ def page_lines(summary: InsideSummary) -> Iterator[str]:
 
 def _table_lines(found: InsideTable) -> Iterator[str]:
     """Yield one program on one machine; columns that no cell has are left out."""
-    shown = shown_objectives(found)
-    instructions = INSIDE_OBJECTIVES["instructions"]
-    rows = []
-    for cell in found.cells:
-        values = (objective.show(cell.counts) if cell.counts else "-" for objective in shown)
-        rows.append([cell.label, *values, instructions.show(cell.start) if cell.start else "-"])
-    yield from table(["", *(o.label for o in shown), f"start, {instructions.label}"], rows)
+    grid = inside_grid(found)
+    starts = (cell.start["instructions"] if cell.start else None for cell in found.cells)
+    rows = [
+        [*row.names, *row.values, "-" if start is None else f"{start:,}"]
+        for row, start in zip(grid.rows, starts, strict=True)
+    ]
+    yield from table(["", *grid.heads, "instructions of the start"], rows)
 
 
 def judge(summary: InsideSummary) -> Iterator[Target]:
@@ -203,15 +202,13 @@ def judge(summary: InsideSummary) -> Iterator[Target]:
         if one.program != HEAVY:
             continue
         for name in JUDGED:
-            objective = INSIDE_OBJECTIVES[name]
-            values = {c.label: objective.extract(c.counts) for c in one.cells if c.counts}
+            values = {cell.label: cell.values[name] for cell in one.cells if cell.values}
             others = {label: v for label, v in values.items() if label not in OURS and v}
             for ours in OURS:
                 mine = values.get(ours)
                 if mine is not None and others:
                     best = min(others, key=lambda label: others[label])
-                    label = objective.label.removeprefix("k ")
-                    what = f"{ours}: {one.title}: {label} / {best_of(others)}"
+                    what = f"{ours}: {one.title}: {INSIDE[name].label} / {best_of(others)}"
                     yield Target(what, mine / others[best], 1.0, note=f"best is {best}")
 
 

@@ -59,7 +59,7 @@ def _cells(summary: InsideSummary, name: str) -> Cells:
     found: dict[tuple[str, int], dict[str, float]] = {}
     for one in summary.tables:
         guest, _, threads = one.program.rpartition("-")
-        values = {c.label: getattr(c.counts, name) for c in one.cells if c.counts is not None}
+        values = {c.label: c.values[name] for c in one.cells if c.values is not None}
         found[guest, int(threads)] = {n: v for n, v in values.items() if v is not None}
     return found
 
@@ -67,7 +67,7 @@ def _cells(summary: InsideSummary, name: str) -> Cells:
 def lines(parts: Parts) -> Iterator[str]:
     """Yield cycles and lines moved, a table for each guest."""
     summary = summary_of(parts)
-    labels = [mean.label for mean in summary.means]
+    labels = list(summary.ratios)
     cycles, moved = _cells(summary, "cycles"), _cells(summary, "lines_moved")
     for guest in dict.fromkeys(guest for guest, _ in cycles):
         yield f"**{guest}**: thousand cycles (lines moved)"

@@ -6,7 +6,8 @@ and CSV, whether campaigns may minimise it, whether it is judged again, and the 
 real program that stands against it.  A new metric is one more entry and the field in the
 emulator's JSON.
 
-All metrics are minimised.  `REAL` is the same table for runs of a real program.
+All metrics are minimised.  `REAL` is the same table for runs of a real program, `SERVICE` for
+services, `INSIDE` for programs inside simulated machines.
 """
 
 from __future__ import annotations
@@ -212,6 +213,29 @@ SERVICE: Final[dict[str, Metric]] = {
 }  # fmt: skip
 """Every metric of a service under load by name, in the order of tables.  Memory is that of all its
 processes, each shared page counted once: the sum of Pss_Anon less what was lazily freed."""
+
+
+INSIDE: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for metric in (
+        *(
+            Metric(f"{cache}_mpki", f"{cache}_mpki", Kind.RATIO, f"{label} MPKI", is_whole=False)
+            for cache, label in (
+                ("l1d", "L1D"), ("l1i", "L1I"), ("l2", "L2"), ("l3", "L3"),
+                ("dtlb", "DTLB"), ("itlb", "ITLB"),
+            )
+        ),
+        Metric("l1d_misses", "l1d_misses", Kind.COUNT, "L1D misses"),
+        Metric("l2_misses", "l2_misses", Kind.COUNT, "L2 misses"),
+        Metric("dram_bytes", "dram_bytes", Kind.BYTES, "DRAM"),
+        Metric("lines_moved", "lines_moved", Kind.COUNT, "lines moved"),
+        Metric("ipc", "ipc", Kind.RATIO, "IPC", is_whole=False, is_more_better=True),
+        Metric("instructions", "instructions", Kind.INSTRUCTIONS, "instructions"),
+        Metric("cycles", "cycles", Kind.COUNT, "cycles"),
+    )
+}  # fmt: skip
+"""Every metric of a program inside a simulated machine by name, in the order of tables; MPKI are
+misses per thousand instructions.  They repeat themselves to the last count."""
 
 
 def find_metric(name: str) -> Metric:

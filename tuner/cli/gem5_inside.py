@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,9 @@ from tuner.cli.validating import (
 )
 from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.limits import MOST_WORKERS, RUN_TIME
+
+if TYPE_CHECKING:  # reading the class imports numpy; --help must not
+    from tuner.validate.inside_summary import InsideSummary
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +65,6 @@ def gem5_inside(
 ) -> None:
     """Run what is missing, then print what it shows."""
     from tuner.cli.console import stderr_progress
-    from tuner.cli.inside_tables import print_inside
     from tuner.library import compare_inside_gem5
     from tuner.runs import load_run
 
@@ -83,6 +85,20 @@ def gem5_inside(
             observer=progress_observer(progress),
             on_ready=lambda: progress.update(bar, description="reading back"),
         )
-    print_inside(summary)
+    _print(summary)
     if not summary.is_comparison:
         raise ComparisonError(NOTHING_COMPARED)
+
+
+def _print(summary: InsideSummary) -> None:
+    """Print a summary to standard output."""
+    from tuner.cli.console import print_grid, stdout_console
+    from tuner.report.inside import NOTE, best_sentence, inside_grids
+    from tuner.validate.inside_summary import failures
+
+    for grid in inside_grids(summary):
+        print_grid(grid)
+    console = stdout_console()
+    for line in (*failures(summary), best_sentence(summary)):
+        console.print(line, markup=False)
+    console.print(NOTE, style="dim")

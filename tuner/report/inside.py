@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tuner.report.columns import MISSING, show_change
+from tuner.metrics import INSIDE, Metric
+from tuner.report.columns import scale_for, show_change
 from tuner.report.grid import Grid, Row, ranking_grid
-from tuner.validate.inside_counts import INSIDE_OBJECTIVES, InsideObjective
-from tuner.validate.inside_summary import InsideCell, InsideSummary, InsideTable
+from tuner.validate.inside_summary import InsideSummary, InsideTable
 
 NOTE = (
     "MPKI: lines that demand accesses of the cores asked the next level for, per thousand "
@@ -17,51 +17,52 @@ NOTE = (
 """What a reader must know about the tables."""
 
 
-def shown_objectives(table: InsideTable) -> list[InsideObjective]:
-    """Return the objectives that some subject of a table has, in the order of tables."""
-    known = [cell.counts for cell in table.cells if cell.counts is not None]
-    return [o for o in INSIDE_OBJECTIVES.values() if any(o.extract(c) is not None for c in known)]
-
-
 def inside_grids(summary: InsideSummary) -> Iterator[Grid]:
     """Yield every table: programs on machines, over all of them, ranking."""
     for table in summary.tables:
-        heads = tuple(objective.label for objective in shown_objectives(table))
-        rows = tuple(_row(table, cell) for cell in table.cells)
-        yield Grid(f"{table.title} (gem5)", ("subject",), heads, rows)
+        yield inside_grid(table)
     if len(summary.tables) > 1:
         yield _means(summary)
     if summary.rankings:
-        yield ranking_grid(summary.rankings, "simulated machines do", _short)
+        yield ranking_grid(summary.rankings, "simulated machines do", lambda n: INSIDE[n].label)
 
 
 def best_sentence(summary: InsideSummary) -> str:
     """Say which subjects no other beats in all chosen objectives."""
-    labels = [mean.label for mean in summary.means if mean.is_on_front]
-    chosen = ", ".join(INSIDE_OBJECTIVES[name].label for name in summary.chosen)
-    return f"Best in {chosen}, none better in all: {', '.join(labels) or 'none'}."
+    chosen = ", ".join(INSIDE[name].label for name in summary.chosen)
+    return f"Best in {chosen}, none better in all: {', '.join(summary.best) or 'none'}."
 
 
-def _row(table: InsideTable, cell: InsideCell) -> Row:
-    shown = shown_objectives(table)
-    if cell.counts is None:
-        return Row((cell.label,), (MISSING,) * len(shown), is_out=True)
-    values = tuple(objective.show(cell.counts) for objective in shown)
-    if cell.label == table.cells[0].label:
-        return Row((cell.label,), values)
-    ratios = (table.ratio(cell.label, objective.name) for objective in shown)
-    return Row((cell.label,), values, tuple(map(show_change, ratios)))
+def inside_grid(table: InsideTable) -> Grid:
+    """Return one program on one machine; metrics that no subject has are left out."""
+    columns = [_column(table, metric) for metric in INSIDE.values()]
+    shown = [(metric, texts) for metric, texts in columns if texts]
+    rows = []
+    for index, cell in enumerate(table.cells):
+        changes = (show_change(table.ratio(cell.label, metric.name)) for metric, _ in shown)
+        values = tuple(texts[index + 1] for _, texts in shown)
+        rows.append(
+            Row((cell.label,), values, tuple(changes) if index else (), is_out=cell.values is None)
+        )
+    heads = tuple(texts[0] for _, texts in shown)
+    return Grid(f"{table.title} (gem5)", ("subject",), heads, tuple(rows))
+
+
+def _column(table: InsideTable, metric: Metric) -> tuple[Metric, list[str]]:
+    """Return head and texts of a metric; none where no subject has it."""
+    values = [(cell.values or {}).get(metric.name) for cell in table.cells]
+    if all(value is None for value in values):
+        return metric, []
+    scale = scale_for(metric.kind, values)
+    head = f"{metric.label}, {scale.unit}" if scale.unit else metric.label
+    return metric, [head, *map(scale.show, values)]
 
 
 def _means(summary: InsideSummary) -> Grid:
-    names = [n for n in INSIDE_OBJECTIVES if any(mean.ratios[n] for mean in summary.means)]
+    shown = [m for m in INSIDE.values() if any(r[m.name] for r in summary.ratios.values())]
     rows = tuple(
-        Row((mean.label,), tuple(show_change(mean.ratios[name]) for name in names))
-        for mean in summary.means[1:]
+        Row((label,), tuple(show_change(ratios[metric.name]) for metric in shown))
+        for label, ratios in list(summary.ratios.items())[1:]
     )
     title = f"Over all {len(summary.tables)}: geometric means of the changes"
-    return Grid(title, ("subject",), tuple(map(_short, names)), rows)
-
-
-def _short(name: str) -> str:
-    return INSIDE_OBJECTIVES[name].label.removeprefix("k ")
+    return Grid(title, ("subject",), tuple(metric.label for metric in shown), rows)

@@ -1,9 +1,9 @@
-"""What a simulated machine counted while a program ran, and the objectives made of it.
+"""What a simulated machine counted while a program ran, and the metrics made of it.
 
 Misses are those that demand accesses of the cores caused and that asked the next level for a
 line: further accesses to a line that is already on its way, and prefetches, are not among them.
 So they compare with hardware counters of lines brought in.  Cycles are elapsed cycles of
-the machine's clock, whatever each core did.
+the machine's clock, whatever each core did; instructions are committed, over all cores.
 
 Source: gem5, src/mem/cache/base.cc (demandMshrMisses), src/arch/x86/tlb.cc,
 src/mem/mem_interface.cc, src/mem/coherent_xbar.cc (snoopTraffic); names of requestors,
@@ -13,128 +13,29 @@ src/cpu/base.cc.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.gem5_stats import Statistics
+from tuner.metrics import INSIDE
 
-_THOUSAND = 1000.0
-_LINE_BYTES = 64
+Counts = Mapping[str, int | None]
+"""Counts of one run, or the difference of two, by name.  What a machine has none of is None;
+``lines_moved``, sent from the caches of one core to those of another, is absent in older journals.
+"""
 
-
-@dataclass(frozen=True)
-class Counts:
-    """Counts of one run, or the difference of two.  What a machine has none of is None."""
-
-    instructions: int
-    """Committed, over all cores."""
-    cycles: int
-    """Elapsed."""
-    l1d_misses: int | None
-    l1i_misses: int | None
-    l2_misses: int | None
-    """Of data and instructions."""
-    l3_misses: int | None
-    dtlb_misses: int | None
-    itlb_misses: int | None
-    dram_bytes: int | None
-    """Read from and written to memory."""
-    lines_moved: int | None = None
-    """Sent from the caches of one core to those of another; None in older journals."""
-
-    def minus(self, start: Counts) -> Counts:
-        """Return what a run counted beyond its start.
-
-        Raises:
-            ProgramError: the start took more instructions or cycles than the whole.
-        """
-        mine, theirs = asdict(self), asdict(start)
-        # A later run may find in a cache what the start alone had to fetch at its end.
-        found: dict[str, Any] = {
-            name: None if None in (mine[name], theirs[name]) else max(mine[name] - theirs[name], 0)
-            for name in mine
-        }
-        if self.instructions <= start.instructions or self.cycles <= start.cycles:
-            message = (
-                f"the start alone takes {start.instructions} instructions in {start.cycles} cycles,"
-                f" the whole run {self.instructions} in {self.cycles}; give the program more to do"
-            )
-            raise ProgramError(message)
-        return Counts(**found)
-
-
-@dataclass(frozen=True)
-class InsideObjective:
-    """One number of a program inside a machine, against which a campaign is validated."""
-
-    name: str
-    label: str
-    """For table heads."""
-    extract: Callable[[Counts], float | None]
-    more_is_better: bool = False
-    digits: int = 2
-    """After the point."""
-    divisor: float = 1.0
-    """What a value is divided by for the unit in `label`."""
-
-    def show(self, counts: Counts) -> str:
-        """Write the value in the unit of the label; a dash when the machine has none."""
-        value = self.extract(counts)
-        return "-" if value is None else f"{value / self.divisor:,.{self.digits}f}"
-
-
-def _per_thousand(name: str) -> Callable[[Counts], float | None]:
-    def extract(counts: Counts) -> float | None:
-        value: int | None = getattr(counts, name)
-        return None if value is None else value * _THOUSAND / counts.instructions
-
-    return extract
-
-
-INSIDE_OBJECTIVES: Mapping[str, InsideObjective] = {
-    objective.name: objective
-    for objective in (
-        InsideObjective("l1d_mpki", "L1D MPKI", _per_thousand("l1d_misses")),
-        InsideObjective("l1i_mpki", "L1I MPKI", _per_thousand("l1i_misses")),
-        InsideObjective("l2_mpki", "L2 MPKI", _per_thousand("l2_misses")),
-        InsideObjective("l3_mpki", "L3 MPKI", _per_thousand("l3_misses")),
-        InsideObjective("dtlb_mpki", "DTLB MPKI", _per_thousand("dtlb_misses")),
-        InsideObjective("itlb_mpki", "ITLB MPKI", _per_thousand("itlb_misses")),
-        InsideObjective(
-            "l1d_misses", "k L1D misses", lambda c: c.l1d_misses, digits=1, divisor=_THOUSAND
-        ),
-        InsideObjective(
-            "l2_misses", "k L2 misses", lambda c: c.l2_misses, digits=1, divisor=_THOUSAND
-        ),
-        InsideObjective(
-            "dram_bytes", "DRAM, KiB", lambda c: c.dram_bytes, digits=0, divisor=1024.0
-        ),
-        InsideObjective("lines_moved", "lines moved", lambda c: c.lines_moved, digits=0),
-        InsideObjective(
-            "ipc", "IPC", lambda c: c.instructions / c.cycles, more_is_better=True, digits=3
-        ),
-        InsideObjective(
-            "instructions", "k instr.", lambda c: c.instructions, digits=0, divisor=_THOUSAND
-        ),
-        InsideObjective("cycles", "k cycles", lambda c: c.cycles, digits=0, divisor=_THOUSAND),
-    )
+_CACHES: Final = {
+    "l1d_misses": "l1dcaches", "l1i_misses": "l1icaches", "l2_misses": "l2caches",
+    "l3_misses": "l3cache",
+}  # fmt: skip
+_SUMS: Final = {
+    "dtlb_misses": r"board\.processor\..*\.mmu\.dtb\.(rd|wr)Misses",
+    "itlb_misses": r"board\.processor\..*\.mmu\.itb\.(rd|wr)Misses",
+    "dram_bytes": r"board\.memory\.(.*\.)?bytes(Read|Written)::total",
 }
-"""Every objective by name, in the order of tables."""
-
-
-def find_inside_objective(name: str) -> InsideObjective:
-    """Return the objective of that name.
-
-    Raises:
-        SpecError: there is none.
-    """
-    if name not in INSIDE_OBJECTIVES:
-        allowed = ", ".join(INSIDE_OBJECTIVES)
-        message = f"{name!r} is no objective inside a simulated machine; allowed: {allowed}"
-        raise SpecError(message)
-    return INSIDE_OBJECTIVES[name]
+_MOVED: Final = r"board\.cache_hierarchy\.(membus|l3bus)\.snoopTraffic"
+_LINE_BYTES: Final = 64
 
 
 def counts_of(statistics: Statistics) -> Counts:
@@ -148,26 +49,61 @@ def counts_of(statistics: Statistics) -> Counts:
     if not instructions or not ticks or not period:
         message = "stats.txt: holds no instructions or no time; was a processor simulated?"
         raise ProgramError(message)
-    return Counts(
-        instructions=int(instructions),
-        cycles=round(ticks / period),
-        l1d_misses=_cache_misses(statistics, "l1dcaches"),
-        l1i_misses=_cache_misses(statistics, "l1icaches"),
-        l2_misses=_cache_misses(statistics, "l2caches"),
-        l3_misses=_cache_misses(statistics, "l3cache"),
-        dtlb_misses=_sum(statistics, r"board\.processor\..*\.mmu\.dtb\.(rd|wr)Misses"),
-        itlb_misses=_sum(statistics, r"board\.processor\..*\.mmu\.itb\.(rd|wr)Misses"),
-        dram_bytes=_sum(statistics, r"board\.memory\.(.*\.)?bytes(Read|Written)::total"),
-        lines_moved=_lines_moved(statistics),
-    )
+    has_cores = statistics.number("board.processor.cores1.core.numCycles") is not None
+    moved_bytes = _sum(statistics, _MOVED) if has_cores else None
+    return {
+        "instructions": int(instructions),
+        "cycles": round(ticks / period),
+        **{name: _cache_misses(statistics, level) for name, level in _CACHES.items()},
+        **{name: _sum(statistics, pattern) for name, pattern in _SUMS.items()},
+        "lines_moved": None if moved_bytes is None else moved_bytes // _LINE_BYTES,
+    }
 
 
-def _lines_moved(statistics: Statistics) -> int | None:
-    """Return the lines that one core's caches answered with to another's; None on one core."""
-    if statistics.number("board.processor.cores1.core.numCycles") is None:
-        return None
-    moved_bytes = _sum(statistics, r"board\.cache_hierarchy\.(membus|l3bus)\.snoopTraffic")
-    return None if moved_bytes is None else moved_bytes // _LINE_BYTES
+def beyond(whole: Counts, start: Counts) -> Counts:
+    """Return what a run counted beyond its start.
+
+    Raises:
+        ProgramError: the start took no fewer instructions or cycles than the whole.
+    """
+    # A later run may find in a cache what the start alone had to fetch at its end.
+    found = {
+        name: None if value is None or (below := start.get(name)) is None else max(value - below, 0)
+        for name, value in whole.items()
+    }
+    if not found["instructions"] or not found["cycles"]:
+        message = (
+            f"the start alone takes {start['instructions']} instructions in {start['cycles']} "
+            f"cycles, the whole run {whole['instructions']} in {whole['cycles']}; give the program "
+            "more to do"
+        )
+        raise ProgramError(message)
+    return found
+
+
+def metric_values(counts: Counts) -> dict[str, float | None]:
+    """Return the values of all metrics of `INSIDE`, by name."""
+    instructions, cycles = counts["instructions"] or 0, counts["cycles"] or 0
+    per_thousand = {
+        name.replace("_misses", "_mpki"): None if n is None else n * 1000.0 / instructions
+        for name, n in counts.items()
+        if name.endswith("_misses")
+    }
+    found = {**counts, **per_thousand, "ipc": instructions / cycles}
+    return {name: found.get(name) for name in INSIDE}
+
+
+def check_objectives(names: Iterable[str]) -> None:
+    """Refuse what is no metric of programs inside.
+
+    Raises:
+        SpecError: one is none.
+    """
+    for name in names:
+        if name not in INSIDE:
+            allowed = ", ".join(INSIDE)
+            message = f"{name!r} is no objective inside a simulated machine; allowed: {allowed}"
+            raise SpecError(message)
 
 
 def _cache_misses(statistics: Statistics, level: str) -> int | None:
@@ -180,12 +116,6 @@ def _cache_misses(statistics: Statistics, level: str) -> int | None:
 
 def _sum(statistics: Statistics, pattern: str) -> int | None:
     """Sum all statistics of matching names; None when there is none."""
-    values = list(_matching(statistics, re.compile(pattern)))
+    names = filter(re.compile(pattern).fullmatch, statistics.values)
+    values = [value for name in names if (value := statistics.number(name)) is not None]
     return round(sum(values)) if values else None
-
-
-def _matching(statistics: Statistics, pattern: re.Pattern[str]) -> Iterator[float]:
-    for name in statistics.values:
-        value = statistics.number(name) if pattern.fullmatch(name) else None
-        if value is not None:
-            yield value

@@ -8,19 +8,20 @@ baseline; there are no intervals, since a simulation repeats itself.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tuner.compare.values import Values
 from tuner.errors import ProgramError
 from tuner.front.dominance import non_dominated
+from tuner.metrics import INSIDE
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.validate.inside import InsideJournal, InsideSession, ShownRun
-from tuner.validate.inside_counts import INSIDE_OBJECTIVES, Counts, find_inside_objective
+from tuner.validate.inside_counts import Counts, beyond, check_objectives, metric_values
 from tuner.validate.ranking import Ranking, rank
 
 _JOURNAL = "gem5/inside.jsonl"
@@ -32,10 +33,10 @@ class InsideCell:
     """One subject on one program and machine."""
 
     label: str
-    counts: Counts | None
-    """Of the program alone."""
+    values: Mapping[str, float | None] | None
+    """Of the program alone, by name of `INSIDE`."""
     reason: str | None
-    """Why there are no counts; None when there are."""
+    """Why there are none; None when there are."""
     start: Counts | None = None
     """What was subtracted."""
 
@@ -54,25 +55,11 @@ class InsideTable:
         """Name of program and machine."""
         return f"{self.program} on {self.machine}"
 
-    def ratio(self, label: str, objective: str) -> float | None:
+    def ratio(self, label: str, metric: str) -> float | None:
         """Return a subject's value over the baseline's; None when either is missing or 0."""
-        extract = find_inside_objective(objective).extract
-        mine = next((c.counts for c in self.cells if c.label == label), None)
-        base = self.cells[0].counts
-        value, reference = (extract(c) if c else None for c in (mine, base))
-        return value / reference if value and reference else None
-
-
-@dataclass(frozen=True)
-class InsideMeans:
-    """One subject over all programs and machines."""
-
-    label: str
-    ratios: Mapping[str, float | None]
-    """Objective -> geometric mean of the ratios to the baseline; None when one is missing."""
-    is_on_front: bool
-    """True when no other subject is at least as good in all chosen objectives and better in
-    one."""
+        found = {cell.label: (cell.values or {}).get(metric) for cell in self.cells}
+        mine, base = found[label], found[self.cells[0].label]
+        return mine / base if mine and base else None
 
 
 @dataclass(frozen=True)
@@ -80,18 +67,33 @@ class InsideSummary:
     """Everything a report says about the runs inside."""
 
     session: InsideSession
-    chosen: tuple[str, ...]
-    """Objectives that decide, as the session names them."""
     tables: tuple[InsideTable, ...]
-    means: tuple[InsideMeans, ...]
-    """The baseline first."""
+    ratios: Mapping[str, Mapping[str, float | None]]
+    """Subject, the baseline first -> metric -> geometric mean over the tables in which the baseline
+    has a value; None when one is missing."""
     rankings: tuple[Ranking, ...] = ()
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Metrics that decide."""
+        return self.session.objectives
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Subjects that no other equals in all chosen metrics while it beats them in one."""
+        rows = {
+            label: [_minimised(name, found[name]) for name in self.chosen]
+            for label, found in self.ratios.items()
+        }
+        labels = [label for label, row in rows.items() if None not in row]
+        points = np.array([rows[label] for label in labels], dtype=np.float64)
+        return tuple(labels[index] for index in non_dominated(points)) if labels else ()
 
     @property
     def is_comparison(self) -> bool:
         """True when a program has counts under the baseline and under another subject."""
         return any(
-            table.cells[0].counts and any(cell.counts for cell in table.cells[1:])
+            table.cells[0].values and any(cell.values for cell in table.cells[1:])
             for table in self.tables
         )
 
@@ -114,15 +116,15 @@ def summarize_inside(journal: InsideJournal, run: Run | None = None) -> InsideSu
     session = journal.session
     if session is None:
         return None
-    chosen = session.objectives
-    for name in chosen:
-        find_inside_objective(name)
+    check_objectives(session.objectives)
     tables = tuple(_tables(journal, session))
-    ratios = {label: _mean_ratios(tables, label) for label in session.labels}
-    front = _front(ratios, chosen)
-    means = tuple(InsideMeans(label, ratios[label], label in front) for label in session.labels)
-    rankings = tuple(_rankings(run, session, ratios, chosen)) if run else ()
-    return InsideSummary(session, chosen, tables, means, rankings)
+    changes = {metric: _changes(tables, session.labels, metric) for metric in INSIDE}
+    ratios = {
+        label: {metric: found[index] for metric, found in changes.items()}
+        for index, label in enumerate(session.labels)
+    }
+    rankings = tuple(_rankings(run, session, ratios)) if run else ()
+    return InsideSummary(session, tables, ratios, rankings)
 
 
 def failures(summary: InsideSummary) -> Iterator[str]:
@@ -154,62 +156,49 @@ def _cell(journal: InsideJournal, shown: ShownRun, output: str | None) -> Inside
     if output is not None and mine.output != output:
         return InsideCell(shown.label, None, "printed something else than under the baseline")
     try:
-        counts = mine.counts.minus(below.counts)
+        values = metric_values(beyond(mine.counts, below.counts))
     except ProgramError as error:
         return InsideCell(shown.label, None, str(error))
-    return InsideCell(shown.label, counts, None, below.counts)
+    return InsideCell(shown.label, values, None, below.counts)
 
 
-def _mean_ratios(tables: Sequence[InsideTable], label: str) -> dict[str, float | None]:
-    """Return the geometric mean over the tables in which the baseline has a value."""
-    found: dict[str, float | None] = {}
-    for name in INSIDE_OBJECTIVES:
-        usual = [t for t in tables if t.ratio(t.cells[0].label, name) is not None]
-        ratios = [table.ratio(label, name) for table in usual]
-        known = [ratio for ratio in ratios if ratio is not None]
-        is_complete = len(known) == len(ratios) > 0
-        found[name] = statistics.geometric_mean(known) if is_complete else None
-    return found
-
-
-def _front(ratios: Mapping[str, Mapping[str, float | None]], chosen: Iterable[str]) -> set[str]:
-    rows: dict[str, list[float]] = {}
-    names = list(chosen)
-    for label, found in ratios.items():
-        values = [_minimised(name, found[name]) for name in names]
-        known = [value for value in values if value is not None]
-        if len(known) == len(names):
-            rows[label] = known
-    if not rows:
-        return set()
-    labels = list(rows)
-    points = np.array([rows[label] for label in labels], dtype=np.float64)
-    return {labels[index] for index in non_dominated(points)}
+def _changes(
+    tables: Sequence[InsideTable], labels: Sequence[str], metric: str
+) -> list[float | None]:
+    """Return the change of a metric of each subject; the baseline is the first."""
+    values = Values(
+        {
+            (table.title, cell.label): {0: value}
+            for table in tables
+            for cell in table.cells
+            if (value := (cell.values or {}).get(metric))
+        }
+    )
+    usual = [t.title for t in tables if values.by_round(t.title, labels[0])]
+    found = [values.change(usual, label, labels[0]) for label in labels]
+    return [change.median if change else None for change in found]
 
 
 def _minimised(name: str, ratio: float | None) -> float | None:
     """Return a ratio of which less is better."""
-    if ratio is None or not INSIDE_OBJECTIVES[name].more_is_better:
-        return ratio
-    return 1.0 / ratio
+    return 1.0 / ratio if ratio and INSIDE[name].is_more_better else ratio
 
 
 def _rankings(
-    run: Run,
-    session: InsideSession,
-    ratios: Mapping[str, Mapping[str, float | None]],
-    chosen: Sequence[str],
+    run: Run, session: InsideSession, ratios: Mapping[str, Mapping[str, float | None]]
 ) -> Iterator[Ranking]:
     trials = {trial.configuration: trial.measurement for trial in run.trials}
+    configurations = {
+        subject.label: Configuration.from_key(subject.configuration)
+        for subject in session.subjects
+        if subject.configuration is not None
+    }
     for emulated in run.campaign.objectives:
-        for inside in dict.fromkeys((*chosen, "instructions", "cycles")):
-            pairs = []
-            for subject in session.subjects:
-                if subject.configuration is None:
-                    continue
-                configuration = Configuration.from_key(subject.configuration)
-                found = trials.get(configuration)
-                real = _minimised(inside, ratios[subject.label][inside])
-                if found and real is not None:
-                    pairs.append((configuration.allocator, found.value(emulated), real))
+        for inside in dict.fromkeys((*session.objectives, "instructions", "cycles")):
+            pairs = [
+                (configuration.allocator, found.value(emulated), real)
+                for label, configuration in configurations.items()
+                if (found := trials.get(configuration))
+                and (real := _minimised(inside, ratios[label][inside])) is not None
+            ]
             yield from rank(emulated, inside, pairs)

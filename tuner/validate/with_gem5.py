@@ -32,7 +32,7 @@ from tuner.validate.inside import (
     InsideSubject,
     run_inside,
 )
-from tuner.validate.inside_counts import find_inside_objective
+from tuner.validate.inside_counts import check_objectives
 from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
 from tuner.validate.session import CACHEGRIND, ValidationOptions
 from tuner.validate.setup import prepare, search_spaces
@@ -154,8 +154,7 @@ def compare_inside_gem5(
         ProgramError: gem5 itself does not run.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
-    for name in objectives:
-        find_inside_objective(name)
+    check_objectives(objectives)
     subjects = _chosen(run, points, most_front, most_dominated)
     program = find_gem5(gem5)
     inside = load_inside(suite or gem5_dir() / "inside.toml")
