@@ -1,8 +1,9 @@
 """What each setting of the winner does, on the program: rounds of the winner with one setting less.
 
-Every variant runs beside the winner in rounds of random order.  A setting without which nothing
-seems to become worse by the least effect goes back to unset, once new runs of the program have
-confirmed what is left (reduced.py).
+Every variant runs beside the winner in rounds of random order, at once on one core where that may
+be (duets.py): noise that all share would make needless settings look like a gain or a loss.  A
+setting without which nothing seems to become worse by the least effect goes back to unset, once new
+runs of the program have confirmed what is left (reduced.py).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.compare.plan import Rounds
+from tuner.compare.plan import Plan, Rounds
 from tuner.optimize.answer import label_of
+from tuner.optimize.duets import MOST_AT_ONCE, AtOnce
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
-from tuner.optimize.tuned import Reference, logs_of, values_of
-from tuner.optimize.work import ABLATION_FILE, Work
+from tuner.optimize.tuned import Reference, Sample, logs_of, values_of
+from tuner.optimize.work import ABLATION_FILE, Work, duets_for
 from tuner.records import Configuration
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 20
@@ -38,6 +40,8 @@ class SettingEffect:
     """``tcache_count``."""
     seems_needless: bool = False
     """The same, in the middle of the runs."""
+    is_costly: bool = False
+    """With it, a guarded quantity is worse by the least effect: proven."""
     loss: float = 0.0
     """What the goals lose without it, in logarithms: the sum of the middles, 0 where they gain."""
 
@@ -64,9 +68,16 @@ def effects_of(
     if n_rounds < _FEWEST_ROUNDS and not n_kept:
         return ()
     n_rounds = min(_MOST_ROUNDS, max(n_rounds, 0))
-    plan = Rounds(subjects, (None,), n_rounds, work.request.seed)
+    plan: Plan[None, Sample] = Rounds(subjects, (None,), n_rounds, work.request.seed)
+    duets = duets_for(work, candidates, reference) if len(subjects) <= MOST_AT_ONCE else None
     work.view.begin("ablation", n_rounds * len(subjects))
-    course = work.compare(ABLATION_FILE, plan, candidates, reference)
+    course = work.compare(
+        ABLATION_FILE,
+        AtOnce(plan, duets) if duets else plan,
+        candidates,
+        reference,
+        runs=duets.runs if duets else None,
+    )
     rules = Rules(
         work.request.rules.least, work.request.rules.goals, work.request.rules.guards, _ERROR
     )
@@ -79,7 +90,11 @@ def effects_of(
         is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
         lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
-        found.append(SettingEffect(text, with_it.gains, is_needless, name, seems_needless, lost))
+        found.append(
+            SettingEffect(
+                text, with_it.gains, is_needless, name, seems_needless, bool(with_it.worse), lost
+            )
+        )
     return tuple(found)
 
 

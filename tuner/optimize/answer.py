@@ -442,7 +442,8 @@ def _best_words(standing: Standing, rules: Rules) -> str:
     name = max(rules.goals, key=lambda goal: gains[goal].middle)
     if gains[name].middle <= 0.0:
         return ""
-    worse = ", ".join(f"{other} {percent(gains[other].change)}" for other in standing.worse)
+    bad = standing.worse or standing.likely_worse
+    worse = ", ".join(f"{other} {percent(gains[other].change)}" for other in bad)
     return f"{name} {percent(gains[name].change)}" + (f", but {worse}" if worse else "")
 
 
@@ -516,6 +517,8 @@ def _left_words(standing: Standing) -> str:
         return standing.reason
     if standing.state is State.WORSE:
         return f"worse: {', '.join(standing.worse)}"
+    if standing.state is State.HOPELESS and standing.likely_worse:
+        return f"likely worse: {', '.join(standing.likely_worse)}"
     if not standing.n_rounds:
         return "no time was left to run it"
     return ""

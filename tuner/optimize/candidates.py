@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.compare.journal import read_journal
-from tuner.compare.plan import Course
+from tuner.compare.plan import Course, Plan
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
-from tuner.optimize.duets import runs_together
+from tuner.optimize.duets import AtOnce, runs_together
 from tuner.optimize.judgement import Gain
 from tuner.optimize.proposals import (
     SLACK,
@@ -141,25 +141,25 @@ class Choosing:
             ran = [p for p in proposals if _has_run(course, p)]
             found = [] if self._near(course, ran) else self._untried(course, proposals)
             some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
-            if (1 + len(some)) * run_seconds(self._reference) >= self._work.watch.left_s:
+            needed_s = (1 + len(some)) * run_seconds(self._reference)
+            if not some or needed_s >= self._work.watch.left_s:
                 return []
             if len(ran) <= n_first:
                 self._work.view.begin("others", None)
             return some
 
         duets = duets_for(self._work, candidates, self._reference)
-        plan = Selection(
+        plan: Plan[None, Sample] = Selection(
             list(candidates)[:n_first],
             self._work.request.seed,
             promising,
             budget.times,
             others,
-            duets=duets,
         )
         self._work.view.begin("selection", None)
         course = self._work.compare(
             SELECTION_FILE,
-            plan,
+            AtOnce(plan, duets) if duets else plan,
             candidates,
             self._reference,
             runs=duets.runs if duets else None,

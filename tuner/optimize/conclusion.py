@@ -257,12 +257,13 @@ class Conclusion:
     ) -> tuple[TurnedDown, ...]:
         """Return what gains more but breaks a guard, of all that ran."""
         standings = confirmed.standings if confirmed else {}
+        worse = {label: one.worse or one.likely_worse for label, one in standings.items()}
         expected = None
         if selected is not None and not self._work.request.is_direct:
             expected = {label: one.expected for label, one in selected.labels.items()}
         return turned_down(
             [
-                (row.label, row.changes, standings[row.label].worse if row.is_candidate else None)
+                (row.label, row.changes, worse[row.label] if row.is_candidate else None)
                 for row in rows
             ],
             self._rules,

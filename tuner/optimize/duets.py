@@ -26,12 +26,12 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
-from tuner.compare.plan import Course, Step
+from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.quantities import CPU, PEAK
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.records import Configuration, Outcome
@@ -132,6 +132,25 @@ class Duets:
             return found
         seconds = self._clock() - begun_s
         return replace(found, values={**found.good, ELAPSED: seconds, AT_ONCE: float(n_at_once)})
+
+
+class AtOnce:
+    """A plan whose rounds are made at once, but for those that were begun."""
+
+    def __init__(self, plan: Plan[None, Sample], duets: Duets) -> None:
+        """Take the plan, of rounds of `MOST_AT_ONCE` runs at most, and what makes them."""
+        self._plan, self._duets = plan, duets
+
+    def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
+        """Yield the blocks of the plan."""
+        for steps in self._plan.blocks(course):
+            if not any(step.key in course.samples for step in steps):
+                self._duets.join([step for step in steps if course.wants(step)])
+            yield steps
+
+    def n_left(self, course: Course[None, Sample]) -> int:
+        """Return how many runs the plan expects."""
+        return self._plan.n_left(course)
 
 
 def duets_of(

@@ -24,6 +24,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tuner.optimize.evidence import (
     greatest_evidence,
@@ -38,13 +39,13 @@ LEAST_BYTES = 64 << 10
 """Least memory that a gain must save: a few pages are worth no setting, whatever their share."""
 
 _FEW = 8
-"""Rounds before a candidate may be given up as hopeless."""
+"""Rounds before a candidate may be given up for a guard, or for what the time left cannot show."""
 
 _FEW_LIKELY = 4
-"""Rounds before a gain may be called likely."""
+"""Rounds before anything may be called likely."""
 
-_LIKELY = 1.645
-"""Standard errors: what is so far beyond a limit has a probability of 5 % at most."""
+_UNLIKELY, _VERY_UNLIKELY = 0.05, 0.025
+"""Greatest probability of what is not likely, and of what one candidate in 30 is given up for."""
 
 _MOST_SCALED = 5.0
 """Times the limit of a guard, that its limit by variation is at most."""
@@ -125,7 +126,7 @@ class State(enum.StrEnum):
     WORSE = "worse"
     """Proven worse in a guard."""
     HOPELESS = "hopeless"
-    """It most likely gains less than counts; given up, not refuted."""
+    """It most likely gains less than counts, or is worse in a guard; given up, not refuted."""
     OUT_OF_REACH = "out of reach"
     """It most likely gains less than the rounds that there is time for can show."""
     FAILED = "failed"
@@ -195,6 +196,8 @@ class Standing:
     promise: float = -math.inf
     """Sum of what the goals are likely to gain at least; ``-inf`` where no gain is likely, or a
     guard is likely to be worse."""
+    likely_worse: tuple[str, ...] = ()
+    """Guards that are most likely worse, proven or not."""
     scaled: Mapping[str, float] = field(default_factory=dict)
     """Guards that hold only within what the program as it is varies by -> that share."""
     by_count: Mapping[str, float] = field(default_factory=dict)
@@ -257,6 +260,7 @@ def judge(
     better = tuple(one.quantity for one in judged if one.is_better)
     guards = [one for one in judged if one.quantity in rules.guards]
     worse = tuple(one.quantity for one in guards if one.is_worse)
+    likely_worse = tuple(one.quantity for one in guards if one.is_broken)
     scaled = {one.quantity: one.scaled_limit for one in guards if one.holds_scaled}
     unsure = tuple(
         one.quantity for one in guards if not one.is_not_worse and one.quantity not in scaled
@@ -266,7 +270,7 @@ def judge(
         state = State.WORSE
     elif better and not unsure:
         state = State.CONFIRMED
-    elif all(one.is_hopeless for one in judged if one.quantity in rules.goals):
+    elif likely_worse or all(one.is_hopeless for one in judged if one.quantity in rules.goals):
         state = State.HOPELESS
     elif all(one.is_out_of_reach for one in judged if one.quantity in rules.goals):
         state = State.OUT_OF_REACH
@@ -276,7 +280,8 @@ def judge(
     }
     return Standing(
         label, n_rounds, state, gains, better, worse, unsure,
-        promise=_promise(judged, rules), scaled=scaled, by_count=by_count,
+        promise=_promise(judged, rules), likely_worse=likely_worse, scaled=scaled,
+        by_count=by_count,
     )  # fmt: skip
 
 
@@ -415,6 +420,16 @@ class _Judged:
         return statistics.fmean(self._logs) + self._doubt < -self._margin
 
     @property
+    def is_broken(self) -> bool:
+        """Return whether a guard is so likely worse that proving it would waste the time left."""
+        if self.is_worse:
+            return True
+        is_known = len(self._logs) >= _FEW and not self._is_exact
+        return is_known and (
+            statistics.fmean(self._logs) + self._off_by(_VERY_UNLIKELY) < -self._margin
+        )
+
+    @property
     def least_likely(self) -> float:
         """Return the least gain that is likely; ``-inf`` where the rounds are too few."""
         if self._is_exact:
@@ -426,7 +441,12 @@ class _Judged:
     @property
     def _doubt(self) -> float:
         """What the mean of the rounds may be off by."""
-        return _LIKELY * statistics.stdev(self._logs) / math.sqrt(len(self._logs))
+        return self._off_by(_UNLIKELY)
+
+    def _off_by(self, probability: float) -> float:
+        n_rounds = len(self._logs)
+        spread = statistics.stdev(self._logs) / math.sqrt(n_rounds)
+        return _standard_errors(n_rounds, probability) * spread
 
     @property
     def _is_counted_below(self) -> bool:
@@ -456,7 +476,7 @@ class _Judged:
             return False
         if self._is_counted_below:
             return True
-        if len(self._logs) < _FEW:
+        if len(self._logs) < _FEW_LIKELY:
             return False
         return statistics.fmean(self._logs) + self._doubt < self._threshold + reach
 
@@ -485,3 +505,14 @@ class _Judged:
         if self._is_exact:
             return statistics.median(self._logs) > limit
         return greatest_evidence([x - limit for x in self._logs]) * error >= 1.0
+
+
+@cache
+def _standard_errors(n_rounds: int, probability: float) -> float:
+    """Return by how many the mean of few rounds is off in one direction with a probability.
+
+    Source: Student's t, since the standard error is estimated by the same rounds.
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, needed by races only
+
+    return float(stdtrit(n_rounds - 1, 1.0 - probability))

@@ -3,9 +3,10 @@
 Every setting of the winner is taken away in turn (ablation.py).  Those without which nothing seems
 to become worse by the least effect go back to unset: all of them, the half that seems to matter
 least, and a quarter, since many small losses may add up to one that counts.  What is left of each
-runs against the program as it is in rounds of its own.  The smallest takes the winner's place if
-these confirm it, if no guard seems to have lost the least effect, and if the held-out input does
-not speak against it; if none does, the winner stays with all its settings.
+runs against the program as it is in rounds of its own, and so does the winner without the settings
+that cost.  The smallest takes the winner's place if these confirm it, if no guard seems to have
+lost the least effect or more is gained in all, and if the held-out input does not speak against it;
+if none does, the winner stays with all its settings.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -93,16 +94,23 @@ def _begun(work: Work, winner: Configuration) -> list[Configuration]:
 
 
 def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Configuration]:
-    """Return the winner without all needless settings, without half and a quarter of them."""
+    """Return the winner without all, half and a quarter of the needless settings.
+
+    And without those that cost: in another setting's company they may do more harm than good.
+    """
     needless = sorted((one for one in effects if one.seems_needless), key=lambda one: one.loss)
     n_dropped = dict.fromkeys(-(-len(needless) // part) for part in _PARTS)
     names = [one.name for one in needless]
-    return [reduce(Configuration.without, names[:n], winner) for n in n_dropped if n > 0]
+    costly = [one.name for one in effects if one.is_costly]
+    dropped = [*(names[:n] for n in n_dropped if n > 0), *([costly] if costly else [])]
+    return [reduce(Configuration.without, some, winner) for some in dropped]
 
 
 def _is_as_good(standing: Standing, winner: Standing, rules: Rules) -> bool:
-    """Return whether what is left is confirmed, and seems to have lost no least effect."""
-    return standing.state is State.CONFIRMED and all(
+    """Return whether what is left is confirmed, and has lost no least effect, or gains more."""
+    seems_as_good = all(
         standing.gains[name].middle >= winner.gains[name].middle - rules.margin(name)
         for name in dict.fromkeys((*rules.guards, *rules.goals))
     )
+    gains_more = standing.sure_score(rules) > winner.sure_score(rules)
+    return standing.state is State.CONFIRMED and (seems_as_good or gains_more)

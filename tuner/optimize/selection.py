@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.compare.plan import Course, Step, order
-from tuner.optimize.duets import MOST_AT_ONCE, Duets
+from tuner.optimize.duets import MOST_AT_ONCE
 from tuner.optimize.tuned import AS_IS, Sample
 
 ROUND_OF_SELECTION = MOST_AT_ONCE - 1
@@ -89,8 +89,6 @@ class Selection:
         promising: Promising | None = None,
         times: int = 1,
         others: Promising | None = None,
-        *,
-        duets: Duets | None = None,
     ) -> None:
         """Prepare; the order comes from the seed.
 
@@ -100,9 +98,7 @@ class Selection:
             promising: which run again; None: none do.
             times: how often they do.
             others: a few more that run after these, until there are none; None: none do.
-            duets: makes the runs of a round at once; None: one by one.
         """
-        self._duets = duets
         self._others = others
         self._times = times
         self._promising = promising
@@ -116,18 +112,18 @@ class Selection:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield the rounds."""
         for number, first in enumerate(self._rounds):
-            yield self._begun(course, number, first)
+            yield self._round(number, first)
         yield ()  # all of them have to be known
         again = self._again(course)
         for number, some in enumerate(again, start=len(self._rounds)):
-            yield self._begun(course, number, some)
+            yield self._round(number, some)
         for number in itertools.count(len(self._rounds) + len(again)):
             yield ()  # likewise
             begun = [one for at, _, one in course.samples if at == number and one != AS_IS]
             found = begun or (self._others(course) if self._others else ())
             if not found:
                 return
-            yield self._begun(course, number, found)
+            yield self._round(number, found)
 
     def _again(self, course: Course[None, Sample]) -> list[list[str]]:
         """Return the rounds of those that run again."""
@@ -145,16 +141,6 @@ class Selection:
         """Return how many of the first runs are missing."""
         blocks = (self._round(number, labels) for number, labels in enumerate(self._rounds))
         return sum(course.wants(step) for block in blocks for step in block)
-
-    def _begun(
-        self, course: Course[None, Sample], number: int, labels: Sequence[str]
-    ) -> list[Step[None]]:
-        """Return a round whose missing runs are made at once where they may be."""
-        steps = self._round(number, labels)
-        missing = [step for step in steps if course.wants(step)]
-        if self._duets and len(missing) == len(steps):
-            self._duets.join(steps)
-        return steps
 
     def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
         subjects = (AS_IS, *labels)

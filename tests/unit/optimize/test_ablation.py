@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
 from tuner.optimize.ablation import effects_of
+from tuner.optimize.duets import AT_ONCE
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference, Runs, Sample, Tuned
-from tuner.optimize.work import Watch, Work
+from tuner.optimize.work import ABLATION_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
 
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
@@ -66,6 +69,23 @@ def test_a_setting_that_later_rounds_need_may_not_be_left_out(tmp_path: Path) ->
 
     assert tcache.gains[CPU].change < -0.05
     assert not tcache.is_needless
+
+
+def test_a_round_runs_at_once_where_it_may(tmp_path: Path) -> None:
+    """Noise that all share hid what settings do not do."""
+
+    class OnCores(Tunable):
+        def on_core(self, core: int) -> Tunable:
+            del core
+            return self
+
+    values = {MEAN: 1e6, PEAK: 2e6, CPU: 1e8}
+    busy = replace(REFERENCE, values=values, is_busy=True, n_threads=1)
+
+    effects_of(work(tmp_path, 100.0, OnCores()), busy, WINNER)
+    records = getattr(read_journal(tmp_path / ABLATION_FILE), "records", ())
+
+    assert {one["values"][AT_ONCE] for one in records} == {3.0}
 
 
 def test_it_keeps_to_the_time_that_is_left(tmp_path: Path) -> None:

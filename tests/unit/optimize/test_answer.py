@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,8 +72,14 @@ def test_keeping_says_what_came_nearest() -> None:
     assert lines[3] == "  43 runs in 1 min 40 s."
 
 
-def test_what_is_nearest_but_worse_in_a_guard_says_so() -> None:
-    worse = replace(STANDING, state=State.WORSE, better=(), worse=(PEAK,))
+@pytest.mark.parametrize(
+    "state",
+    [{"state": State.WORSE, "worse": (PEAK,)}, {"state": State.HOPELESS, "likely_worse": (PEAK,)}],
+)
+def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]) -> None:
+    worse = replace(STANDING, better=(), **state)
+    (row,) = rows_of("", [worse], {}, {})
+    assert row.note in {"worse: peak memory", "likely worse: peak memory"}
     gains = {**GAINS, PEAK: Gain(-0.08, -0.1, -0.05)}
 
     text = " ".join(replace(KEEP, standing=replace(worse, gains=gains)).lines())

@@ -108,6 +108,14 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert found.changes[str(SETTINGS[9])][MEAN].change == pytest.approx(-0.1)
 
 
+def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path) -> None:
+    app = Timed({str(one): 0.1 for one in SETTINGS})
+
+    choosing_of(tmp_path, app, 60.0).select(n_possible=6)
+
+    assert app.stages == ["selection"]
+
+
 def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path) -> None:
     """Four settings of a service were its answer, and none of them what people copy."""
     known = [Configuration.of("glibc", {"arena_max": number}) for number in range(1, 9)]

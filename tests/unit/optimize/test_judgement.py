@@ -125,6 +125,26 @@ def test_a_guard_whose_middle_is_beyond_the_limit_does_not_hold() -> None:
     assert found.scaled == {}
 
 
+@pytest.mark.parametrize(
+    ("cpu", "n_rounds", "expected"),
+    [(-0.035, 12, State.HOPELESS), (-0.035, 6, State.OPEN), (-0.012, 12, State.OPEN)],
+)
+def test_what_is_most_likely_worse_in_a_guard_is_given_up(
+    cpu: float, n_rounds: int, expected: State
+) -> None:
+    """However much memory it saves: to prove a loss of 2 % takes three times as many rounds."""
+    found = judge("x", loaded(cpu, n_rounds, 0.03) | {MEAN: [0.1] * n_rounds}, EXACT, RULES, 9999)
+
+    assert found.worse == ()
+    assert found.state is expected
+    assert found.likely_worse == ((CPU,) if expected is State.HOPELESS else ())
+
+
+def test_no_gain_is_given_up_after_four_rounds_that_agree() -> None:
+    assert judge("x", loaded(0.0, 4, 0.002), EXACT, RULES, 1).state is State.HOPELESS
+    assert judge("x", loaded(0.0, 4, 0.02), EXACT, RULES, 1).state is State.OPEN
+
+
 def test_no_variation_stretches_a_limit_beyond_five_times() -> None:
     assert RULES.scaled_margin(CPU, 1.0) == pytest.approx(5.0 * math.log1p(0.01))
     assert RULES.scaled_margin(CPU, 0.001) == math.log1p(0.01)

@@ -159,9 +159,10 @@ def test_once_a_gain_is_likely_the_time_is_its_own() -> None:
 def test_where_the_first_one_breaks_a_guard_the_others_go_on() -> None:
     ratios = {"greedy": (0.5, 0.5, 1.1), "good": (0.9, 0.9, 1.0)}
 
-    found, _ = race(ratios, noise=0.02)
+    found, course = race(ratios, noise=0.02)
 
-    assert found["greedy"].state is State.WORSE
+    assert found["greedy"].likely_worse == (CPU,)
+    assert n_rounds(course, "greedy") < n_rounds(course, "good")
     assert found["good"].state is State.CONFIRMED
 
 
@@ -270,6 +271,15 @@ def test_what_the_time_cannot_show_is_given_up_early() -> None:
     assert n_rounds(short, AS_IS) <= 20
     assert n_rounds(short, AS_IS) < n_rounds(long, AS_IS)
     assert standings(short, ["same"], RULES)["same"].state is State.OUT_OF_REACH
+
+
+def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time() -> None:
+    """2 % of CPU time for a tenth of the memory: no answer, and known long before it is proven."""
+    found, course = race({"costly": (0.9, 0.9, 1.025)}, most=200, noise=0.02)
+
+    assert found["costly"].state is State.HOPELESS
+    assert found["costly"].worse == ()
+    assert n_rounds(course, "costly") < 60
 
 
 def test_a_gain_that_the_time_may_show_is_not_given_up() -> None:

@@ -46,9 +46,10 @@ def anything_set(settings: Mapping[str, Any]) -> float:
 class App:
     """Its memory follows from the settings."""
 
-    def __init__(self, share: Share, command: str = "app") -> None:
+    def __init__(self, share: Share, command: str = "app", cpu: Share = lambda _: 1.0) -> None:
         self.command = (command,)
         self._share = share
+        self._cpu = cpu
         self.n_runs = 0
 
     def examine(self) -> Reference:
@@ -63,6 +64,7 @@ class App:
             share = self._share(known.as_dict) if known else 1.0
             # Equal CPU times but for noise that comes from the round and the place in it.
             noise = 1.0 + 0.001 * ((7 * step.round + 3 * step.position) % 5)
+            noise *= self._cpu(known.as_dict) if known else 1.0
             return Outcome.succeeded({MEAN: share * 1e6, PEAK: share * 2e6, CPU: noise * 1e9})
 
         return run
@@ -83,11 +85,13 @@ def confirmed(
     folder: Path,
     share: Share,
     held_out: Share | None = None,
+    *,
     seconds: float = 100.0,
     winner: Configuration = WINNER,
+    cpu: Share = lambda _: 1.0,
 ) -> tuple[Confirmed, App]:
     """Confirm the winner, then reduce it."""
-    app = App(share)
+    app = App(share, cpu=cpu)
     request = Request(("app",), seconds, ("jemalloc",))
     work = Work(folder, request, cast("Tuned", app), Watch(seconds, Clock()))
     work.trials[label_of(winner)] = 7
@@ -129,6 +133,23 @@ def test_what_is_needless_alone_but_not_together_is_left_out_in_part(
     }
     assert len(found.left_out) == 1
     assert len(found.effects) == 2
+
+
+def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(tmp_path: Path) -> None:
+    """It saves some memory, too, so it is not needless."""
+    winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
+
+    def share(settings: Mapping[str, Any]) -> float:
+        return (0.8 if "narenas" in settings else 1.0) - 0.03 * ("tcache" in settings)
+
+    def cpu(settings: Mapping[str, Any]) -> float:
+        return (0.9 if "narenas" in settings else 1.0) + 0.1 * ("tcache" in settings)
+
+    found, _ = confirmed(tmp_path, share, winner=winner, cpu=cpu)
+
+    assert found.best is not None
+    assert found.best.label == "jemalloc narenas=2"
+    assert found.left_out == ["tcache=false"]
 
 
 def test_a_winner_that_needs_every_setting_stays(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.optimize.test_race import Nowhere
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
-from tuner.optimize.duets import AT_ONCE, Duets
+from tuner.optimize.duets import AT_ONCE, AtOnce, Duets
 from tuner.optimize.quantities import CPU
 from tuner.optimize.selection import Budget, Selection, noise_of
 from tuner.optimize.tuned import AS_IS, Sample
@@ -51,7 +51,8 @@ def test_a_round_that_is_not_begun_runs_at_once() -> None:
     duets = Duets(samples({}), [samples({"a": 2.0})])
     names = ["a", "b", "c", "d", "e"]
 
-    course = compare(Selection(names, seed=1, duets=duets), duets.runs, Nowhere(), baseline=AS_IS)
+    plan = AtOnce(Selection(names, seed=1), duets)
+    course = compare(plan, duets.runs, Nowhere(), baseline=AS_IS)
 
     at_once = sorted(one.good[AT_ONCE] for one in course.samples.values() if one.good)
     assert at_once == [2.0] * 2 + [5.0] * 5
@@ -61,7 +62,8 @@ def test_a_round_that_is_not_begun_runs_at_once() -> None:
             return tuple(sample for sample in course.samples.items() if sample[0][2] == AS_IS)
 
     later = Duets(samples({}), [samples({})])
-    again = compare(Selection(names, seed=1, duets=later), later.runs, Begun(), baseline=AS_IS)
+    plan = AtOnce(Selection(names, seed=1), later)
+    again = compare(plan, later.runs, Begun(), baseline=AS_IS)
     others = [s.good for (_, _, name), s in again.samples.items() if name != AS_IS]
     assert all(one and one[AT_ONCE] == 1.0 for one in others)
 
