@@ -34,6 +34,7 @@ from benchmarks import (
     gem5_case,
     gem5_inside,
     gem5_scaling,
+    gem5_traces,
     heap_curves,
     mimalloc_bench,
     noise,
@@ -62,7 +63,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     for module in (
         record, overhead, purchases, campaigns, calibration, search, fidelity, heap_curves,
         false_alarms, noise, answers, services, service_recording, service_emulation,
-        scale, allocators, mimalloc_bench, gem5_case, gem5_inside, gem5_scaling,
+        scale, allocators, mimalloc_bench, gem5_case, gem5_traces, gem5_inside, gem5_scaling,
     )
 }  # fmt: skip
 """In the order of README's table."""

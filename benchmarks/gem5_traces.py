@@ -1,0 +1,237 @@
+"""Whether whole traces of gem5 rank settings as gem5 itself does, where thin ones do not.
+
+    benchmarks/gem5_traces.py --gem5 build/X86/gem5.fast --rounds 2
+
+Thin traces (`malloc-tuner trace thin`) drop most blocks that die young, and so what thread caches
+keep of them.  `malloc-tuner optimize` emulates whole ones.  Here the settings of gem5_case.py's
+last results are emulated on both, and run on the simulations that are tuned on.  The truth is the
+mean of gem5's heap over its CPU time, which load does not change, less what is not malloc's.
+
+Kendall's tau is over the clear pairs of an allocator: those whose geometric means over the
+simulations differ by more than 1 % on gem5.  Runs of gem5 repeat to about 1 %, so a few of these
+pairs are noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, installed, located, table
+from benchmarks.results import Parts, read_results, results_path
+from benchmarks.rounds import Figures, Row, column, failed, run_rounds
+from benchmarks.sources import EMULATOR, EXGEN, GEM5
+from tuner import stats
+from tuner.allocators import Located
+from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
+from tuner.emulation import EmulationOptions
+from tuner.fidelity import measure_panel
+from tuner.measure.calibration import load_calibration
+from tuner.measure.gem5 import Gem5, build_guests, find_gem5
+from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.recording import record
+from tuner.records import Configuration, Status
+from tuner.resources import configs_dir, gem5_dir
+
+WHOLE: Final = "whole"
+THIN: Final = "thin"
+JUDGED: Final = ("glibc", "jemalloc", "exgen")
+"""Those whose clear pairs thin traces order badly."""
+_ENOUGH: Final = 0.9
+_TIMEOUT_S: Final = 600.0
+_LEAST_POINTS: Final = 3
+
+
+def measure(call: Call) -> None:
+    """Record, emulate and run every simulation that was chosen."""
+    if call.is_smoke:  # that the last results are understood
+        call.parts.update(read_results(results_path("gem5_traces"))["parts"])
+        return
+    suite = load_suite(gem5_dir() / "suite.toml")
+    folder = call.folder.resolve()
+    build_guests(suite, folder / "guests")
+    program = find_gem5(call.options.gem5)
+    gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
+    simulations = {s.name: s for s in suite.choose([SimulationRole.TUNE.value])}
+    points = points_of(call.options.allocators)
+    everywhere = located(sorted({point.allocator for point in points.values()}))
+    for name in call.choose(list(simulations), []):
+        found = {
+            "emulated": _emulated(call, gem5, simulations[name], points, everywhere),
+            "rows": _real(call, gem5, simulations[name], points, everywhere),
+        }
+        call.keep(name, found, allocators=installed(everywhere), rounds=call.rounds)
+
+
+def points_of(names: Sequence[str]) -> dict[str, Configuration]:
+    """Return the settings of some allocators in the last results of gem5_case.py, by label."""
+    known = read_results(results_path("gem5_case"))["parts"]["about"]["points"]
+    found = {label: _configuration(label, one["settings"]) for label, one in known.items()}
+    return {label: one for label, one in found.items() if one.allocator in names}
+
+
+def _configuration(label: str, settings: str) -> Configuration:
+    """Return what ``a=1 b=true c=free``, or ``default``, is of the allocator of a label."""
+    pairs = (word.split("=", 1) for word in settings.split() if "=" in word)
+    return Configuration.of(label.partition(" ")[0], {name: _value(text) for name, text in pairs})
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 - a number, a truth or a word
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return text
+
+
+def _emulated(
+    call: Call,
+    gem5: Gem5,
+    simulation: Simulation,
+    points: Mapping[str, Configuration],
+    everywhere: Located,
+) -> list[Row]:
+    shipped = configs_dir() / "workloads" / "gem5-suite" / "traces" / f"{simulation.name}.trace"
+    traces = {WHOLE: call.folder / f"{simulation.name}.trace", THIN: shipped}
+    if not traces[WHOLE].exists():
+        gem5.folder(simulation).mkdir(parents=True, exist_ok=True)
+        record(gem5.command(simulation), traces[WHOLE], is_silent=True)
+    prices = load_calibration()
+    options = EmulationOptions(instrument="none", thp="keep", timeout_s=_TIMEOUT_S)
+
+    def run(kind: str, label: str) -> Figures:
+        one = measure_panel(traces[kind], [points[label]], everywhere, prices, options)[0]
+        if one is None:
+            return failed("not emulated")
+        return Figures.succeeded({"mean_heap": round(one.value("mean_heap"))})
+
+    return run_rounds(
+        call, f"{simulation.name}-emulated", list(traces), list(points), run, rounds=1,
+        shown="mean_heap",
+    )  # fmt: skip
+
+
+def _real(
+    call: Call,
+    gem5: Gem5,
+    simulation: Simulation,
+    points: Mapping[str, Configuration],
+    everywhere: Located,
+) -> list[Row]:
+    own = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    given = [everywhere[one.allocator] for one in points.values()]
+    environments = padded([
+        {**adapter.environment(where, one), **own}
+        for (adapter, where), one in zip(given, points.values(), strict=True)
+    ])  # fmt: skip
+    by_label = dict(zip(points, environments, strict=True))
+
+    def run(_task: str, label: str) -> Figures:
+        surroundings = Surroundings(timeout_s=_TIMEOUT_S)
+        found = gem5.simulate(simulation, by_label[label], surroundings)
+        if found.result is None:
+            return failed(found.run.ending)
+        kinds = found.result.memory_bytes
+        mean = found.run.mean_anon_cpu_bytes - kinds.program - kinds.python
+        return Figures.succeeded({"mean_heap": round(mean)})
+
+    return run_rounds(
+        call, simulation.name, [simulation.name], list(points), run, shown="mean_heap"
+    )
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """How a kind of trace orders the clear pairs of an allocator."""
+
+    allocator: str
+    kind: str
+    n_points: int
+    n_pairs: int
+    tau: float
+    """Of the clear pairs: -1 for all in the wrong order, 1 for all in gem5's."""
+
+
+def ranks_of(parts: Parts) -> list[Ranks]:
+    """Return the ranks of every allocator by both kinds of traces, over all simulations."""
+    found = []
+    for allocator in ALLOCATORS:
+        real = {label: _mean(parts, "rows", None, label) for label in _labels(parts, allocator)}
+        for kind in (WHOLE, THIN):
+            pairs = [
+                (claimed, truth)
+                for label, truth in real.items()
+                if truth and (claimed := _mean(parts, "emulated", kind, label))
+            ]
+            share = stats.concordance([one for one, _ in pairs], [two for _, two in pairs])
+            if share is not None and len(pairs) >= _LEAST_POINTS:
+                tau = 2.0 * share.share - 1.0
+                found.append(Ranks(allocator, kind, len(pairs), share.n_pairs, tau))
+    return found
+
+
+def _labels(parts: Parts, allocator: str) -> list[str]:
+    labels = {row["subject"] for kept in parts.values() for row in kept["rows"]}
+    return sorted(label for label in labels if label.partition(" ")[0] == allocator)
+
+
+def _mean(parts: Parts, what: str, kind: str | None, label: str) -> float | None:
+    """Return the geometric mean over the simulations of the medians of a label's rounds."""
+    means = []
+    for kept in parts.values():
+        rows = [row for row in kept[what] if row["status"] == Status.OK.value]
+        where = {"subject": label} if kind is None else {"subject": label, "task": kind}
+        values = column(rows, "mean_heap", **where)
+        if not values:
+            return None
+        means.append(statistics.median(values))
+    return statistics.geometric_mean(means)
+
+
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield a row for every allocator."""
+    found = {(one.allocator, one.kind): one for one in ranks_of(parts)}
+    rows = [
+        [name, str(one.n_points), str(one.n_pairs), f"{one.tau:.2f}", f"{other.tau:.2f}"]
+        for name in ALLOCATORS
+        if (one := found.get((name, WHOLE))) and (other := found.get((name, THIN)))
+    ]
+    yield from table(["mean heap", "settings", "clear pairs", "tau, whole", "tau, thin"], rows)
+
+
+def targets(parts: Parts) -> Iterator[Target]:
+    """Yield whether whole traces order the clear pairs of each allocator as gem5 does."""
+    for one in ranks_of(parts):
+        if one.kind == WHOLE:
+            what = f"tau of {one.allocator}'s clear pairs by whole traces"
+            note = f"{one.n_pairs} pairs of {one.n_points} settings"
+            yield Target(what, one.tau, _ENOUGH, at_least=True, note=note)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gem5", type=Path, default=Path(os.environ.get("GEM5", "gem5")),
+                        metavar="PATH", help="default: $GEM5")  # fmt: skip
+    parser.add_argument("--allocators", nargs="+", choices=ALLOCATORS, default=list(JUDGED),
+                        help="whose settings; default: %(default)s")  # fmt: skip
+
+
+BENCHMARK: Final = Benchmark(
+    name="gem5_traces",
+    about=__doc__,
+    claim="Whole traces, which `optimize` emulates, rank settings by mean heap as gem5 does.",
+    depends_on=(*EXGEN, *EMULATOR, *GEM5, "tuner/trace"),
+    measure=measure,
+    lines=lines,
+    targets=targets,
+    options=_options,
+    rounds=2,
+)
+
+if __name__ == "__main__":
+    sys.exit(BENCHMARK.run())

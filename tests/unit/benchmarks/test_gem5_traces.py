@@ -1,0 +1,59 @@
+"""How whole and thin traces rank settings on gem5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.gem5_traces import THIN, WHOLE, lines, points_of, ranks_of, targets
+from tuner.records import Configuration
+
+REAL = {"glibc default": 100, "glibc a": 120, "glibc b": 140, "glibc c": 100.5}
+
+
+def part(whole: dict[str, float], thin: dict[str, float]) -> dict[str, Any]:
+    """Return a simulation: two rounds of gem5, and what traces make of the settings."""
+    head = {"status": "ok", "reason": None}
+    rows = [
+        {**head, "task": "sort", "subject": label, "round": number, "mean_heap": value + number}
+        for label, value in REAL.items()
+        for number in range(2)
+    ]
+    emulated = [
+        {**head, "task": kind, "subject": label, "round": 0, "mean_heap": value}
+        for kind, known in ((WHOLE, whole), (THIN, thin))
+        for label, value in known.items()
+    ]
+    return {"rows": rows, "emulated": emulated}
+
+
+def test_only_clear_pairs_count_and_what_is_left_equal_is_wrong() -> None:
+    whole = {label: value * 10 for label, value in REAL.items()}
+    thin = {**whole, "glibc b": whole["glibc a"]}
+
+    found = {one.kind: one for one in ranks_of({"sort": part(whole, thin)})}
+
+    assert (found[WHOLE].n_points, found[WHOLE].n_pairs) == (4, 5)
+    assert found[WHOLE].tau == 1.0
+    assert found[THIN].tau == pytest.approx(0.6)
+    (target,) = targets({"sort": part(whole, thin)})
+    assert target.is_met
+    assert "0.60" in "\n".join(lines({"sort": part(whole, thin)}))
+
+
+def test_a_setting_that_is_missing_on_a_simulation_is_left_out() -> None:
+    whole = {label: value * 10 for label, value in REAL.items()}
+    fewer = {label: value for label, value in whole.items() if label != "glibc c"}
+
+    found = ranks_of({"sort": part(whole, whole), "tree": part(fewer, whole)})
+
+    assert {one.kind: one.n_points for one in found} == {WHOLE: 3, THIN: 4}
+    assert ranks_of({}) == []
+
+
+def test_settings_are_those_of_the_case_study() -> None:
+    found = points_of(["glibc"])
+
+    assert found["glibc default"] == Configuration("glibc")
+    assert found["glibc seed-1"].as_dict == {"tcache_count": 4096, "tcache_max": 744}
