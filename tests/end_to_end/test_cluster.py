@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import multiprocessing
 import os
 import signal
@@ -221,9 +222,10 @@ def test_a_worker_with_something_else_is_not_used(tmp_path: Path, cluster: Clust
     try:
         kit = SyntheticKit("alike", tmp_path / "log", marker="CLUSTER_MARK")
         with ClusterExecutor(kit, cluster.address, DEFAULT, on_note=notes.append) as executor:
-            configurations = [Configuration.of("glibc", {"pad": n}) for n in range(10)]
-            assert len(list(executor.run(configurations))) == 10
-            wait_until(lambda: list(executor.run([])) == [] and len(notes) > 1)
+            configurations = (Configuration.of("glibc", {"pad": n}) for n in itertools.count())
+            # Workers are looked for while something runs.
+            wait_until(lambda: list(executor.run([next(configurations)])) and len(notes) > 1)
+            assert len(list(executor.run(list(itertools.islice(configurations, 10))))) == 10
     finally:
         del os.environ["CLUSTER_MARK"]
 
