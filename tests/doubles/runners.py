@@ -25,7 +25,7 @@ from tuner.compare.plan import Rounds, Step
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.measure.driver import DriverResult
 from tuner.measure.gem5 import Gem5Result, Gem5Run
-from tuner.measure.gem5_inside import InsideRun, InsideTask
+from tuner.measure.gem5_inside import InsideTask
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.optimize.program import Program
 from tuner.optimize.quantities import SERVICE_NAMES
@@ -156,12 +156,13 @@ class _Inside:
 
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
-    ) -> InsideRun:
+    ) -> Outcome[Gem5Run]:
         if not self.script.is_good(label):
-            return InsideRun("gem5 ended with status 1: panic", False, None, None, b"")
+            return Outcome.did_not_succeed(Status.FAILED, "gem5 ended with status 1: panic")
         statistics = (_GEM5 / "stats.txt").read_text(encoding="utf-8")
         text = (_GEM5 / "result.json").read_text(encoding="utf-8")
-        return InsideRun(None, False, Gem5Result.model_validate_json(text), statistics, b"1\n")
+        result = Gem5Result.model_validate_json(text)
+        return Outcome.succeeded(Gem5Run(GOOD, result, statistics, b"1\n"))
 
 
 def _inside(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:

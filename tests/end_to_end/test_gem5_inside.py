@@ -91,7 +91,8 @@ def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tu
     outcome = judge_inside(found, guest(variables))
     assert outcome.reason is None
     assert outcome.values is not None
-    return outcome.values.counts, found.output
+    assert found.values is not None
+    return outcome.values.counts, found.values.guest_output
 
 
 def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
@@ -147,10 +148,10 @@ def test_library_that_is_not_there_is_noticed(
 def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     task = InsideTask("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
     found = gem5.run(task, "one", guest({}).environment, 300.0)
-    assert "the guest ended with status 2" in (found.failure or "")
+    assert "the guest ended with status 2" in (found.reason or "")
 
 
 def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     found = gem5.run(tasks["lists"], "one", guest({}).environment, 0.5)
-    assert found.timed_out
-    assert found.failure == "still running after 0.5 s"
+    assert found.status is Status.TIMED_OUT
+    assert found.reason == "still running after 0.5 s"

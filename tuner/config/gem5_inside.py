@@ -7,16 +7,14 @@ runs on each machine.  Paths are relative to the file.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from tuner.config.campaign import Name
-from tuner.config.gem5_suite import ALL
-from tuner.config.reading import StrictModel, closest, problems_error, read_toml, validate
-from tuner.errors import SpecError
+from tuner.config.gem5_suite import ALL, check_words, repeated
+from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,12 +107,7 @@ class Inside:
         """
         programs = {program.name: program for program in self.programs}
         machines = {path.stem: path for path in self.machines}
-        allowed = [*programs, *machines, ALL]
-        for word in words:
-            if word not in allowed:
-                hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"
-                message = f"{self.path}: has no program or machine {word!r}{hint}"
-                raise SpecError(message)
+        check_words(self.path, words, [*programs, *machines, ALL], "program or machine")
         named = set(words) & programs.keys() if ALL not in words else set()
         where = set(words) & machines.keys()
         return [
@@ -137,17 +130,13 @@ def load_inside(path: Path) -> Inside:
     machines = tuple(folder / machine for machine in content.machines)
     programs = tuple(one for program in content.programs for one in program.by_threads())
     inside = Inside(path, machines, programs)
-    problems = _repeated([program.name for program in inside.programs], "programs")
-    problems += _repeated([machine.stem for machine in machines], "machines")
+    problems = repeated([program.name for program in inside.programs], "programs")
+    problems += repeated([machine.stem for machine in machines], "machines")
     problems += [problem for machine in machines for problem in _machine_problems(machine)]
     problems += [problem for p in inside.programs for problem in _program_problems(inside, p)]
     if problems:
         raise problems_error(str(path), problems)
     return inside
-
-
-def _repeated(names: list[str], key: str) -> list[str]:
-    return [f"{key}.{name}: given twice" for name, count in Counter(names).items() if count > 1]
 
 
 def _machine_problems(path: Path) -> list[str]:

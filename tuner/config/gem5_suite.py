@@ -97,12 +97,8 @@ class Suite:
             SpecError: a word is none of these.
         """
         names = [simulation.name for simulation in self.simulations]
-        allowed = [*names, *(role.value for role in SimulationRole), ALL]
-        for word in words:
-            if word not in allowed:
-                hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"
-                message = f"{self.path}: has no simulation {word!r}{hint}"
-                raise SpecError(message)
+        roles = [role.value for role in SimulationRole]
+        check_words(self.path, words, [*names, *roles, ALL], "simulation")
         return tuple(s for s in self.simulations if {s.name, s.role.value, ALL} & set(words))
 
 
@@ -115,15 +111,29 @@ def load_suite(path: Path) -> Suite:
     """
     content = validate(_SuiteFile, read_toml(path), str(path))
     suite = Suite(path, content.simulations)
-    problems = _repeated(suite) + [p for s in suite.simulations for p in _problems(suite, s)]
+    problems = repeated([s.name for s in suite.simulations], "simulations")
+    problems += [problem for s in suite.simulations for problem in _problems(suite, s)]
     if problems:
         raise problems_error(str(path), problems)
     return suite
 
 
-def _repeated(suite: Suite) -> list[str]:
-    counts = Counter(simulation.name for simulation in suite.simulations)
-    return [f"simulations.{name}: given twice" for name, count in counts.items() if count > 1]
+def check_words(path: Path, words: Sequence[str], allowed: Sequence[str], what: str) -> None:
+    """Refuse a word that names nothing in a file.
+
+    Raises:
+        SpecError: a word is none of those that are allowed.
+    """
+    for word in words:
+        if word not in allowed:
+            hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"
+            message = f"{path}: has no {what} {word!r}{hint}"
+            raise SpecError(message)
+
+
+def repeated(names: Sequence[str], key: str) -> list[str]:
+    """Return a problem for each name that stands twice under a key."""
+    return [f"{key}.{name}: given twice" for name, count in Counter(names).items() if count > 1]
 
 
 def _problems(suite: Suite, simulation: Simulation) -> list[str]:

@@ -11,7 +11,6 @@ instructions before a program begins.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -24,18 +23,16 @@ from typing import Protocol
 from tuner.config.gem5_inside import Inside, InsideProgram
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.gem5 import (
-    GUEST_OUTPUT,
-    RESULT,
     SCRIPT,
-    STATISTICS,
-    Gem5Result,
+    Gem5Run,
     file_digest,
     make_guests,
-    read_result,
+    read_run,
 )
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, padded
 from tuner.output import fresh_folder
+from tuner.records import Outcome, Status
 from tuner.resources import native_file
 
 EMPTY = "empty"
@@ -70,30 +67,6 @@ class InsideTask:
         return f"{self.program} on {self.machine.stem}"
 
 
-@dataclass(frozen=True)
-class InsideRun:
-    """How one simulation ended."""
-
-    failure: str | None
-    """Why it failed, in words; None when the guest ended with status 0."""
-    timed_out: bool
-    result: Gem5Result | None
-    statistics: str | None
-    """Content of ``stats.txt``."""
-    output: bytes
-    """What the guest printed."""
-
-    def has_mapped(self, library: str) -> bool:
-        """Return whether the guest had a library mapped."""
-        wanted = Path(library).resolve()
-        return any(Path(path).resolve() == wanted for path in self.guest_files)
-
-    @property
-    def guest_files(self) -> tuple[str, ...]:
-        """Files the guest had mapped at its end."""
-        return self.result.guest_files if self.result else ()
-
-
 class RunsInside(Protocol):
     """Runs programs inside machines; `Gem5Inside`, or a double."""
 
@@ -103,8 +76,8 @@ class RunsInside(Protocol):
 
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
-    ) -> InsideRun:
-        """Run a program to its end; one that fails is no error here."""
+    ) -> Outcome[Gem5Run]:
+        """Run a program to its end; one that fails is no error here: it has a reason."""
         ...
 
 
@@ -150,7 +123,7 @@ class Gem5Inside:
 
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
-    ) -> InsideRun:
+    ) -> Outcome[Gem5Run]:
         """Run a program to its end; one that fails is no error here.
 
         Args:
@@ -171,22 +144,17 @@ class Gem5Inside:
             Surroundings(timeout_s=timeout_s),
             folder,
         )
-        failure = None
         if ended.timed_out:
-            failure = f"still running after {timeout_s:g} s"
-        elif ended.exit_status != 0:
+            reason = f"still running after {timeout_s:g} s"
+            return Outcome.did_not_succeed(Status.TIMED_OUT, reason)
+        if ended.exit_status != 0:
             lines = [line for line in ended.stderr_tail.splitlines() if "warn:" not in line]
-            last = "; ".join(lines[-_LOG_LINES:])
-            failure = f"gem5 ended with {ended.ending}: {last}"
-        elif changed := self._changed(task, environment):
-            failure = f"{changed} was replaced while it was measured"
-        return InsideRun(
-            failure,
-            ended.timed_out,
-            read_result(folder / RESULT),
-            _text(folder / STATISTICS),
-            (_text(folder / GUEST_OUTPUT) or "").encode(),
-        )
+            reason = f"gem5 ended with {ended.ending}: {'; '.join(lines[-_LOG_LINES:])}"
+            return Outcome.did_not_succeed(Status.FAILED, reason)
+        if changed := self._changed(task, environment):
+            reason = f"{changed} was replaced while it was measured"
+            return Outcome.did_not_succeed(Status.FAILED, reason)
+        return Outcome.succeeded(read_run(ended, folder))
 
     def _changed(self, task: InsideTask, environment: Mapping[str, str]) -> Path | None:
         """Return a file of a run that is not what its digest in the identity says."""
@@ -275,9 +243,3 @@ def _save_plan(trace: Path, first: int | None, stem: Path) -> Path:
     if ended.exit_status != 0:
         raise ProgramError(ended.stderr.strip() or f"{trace}: rand_malloc failed")
     return plan
-
-
-def _text(path: Path) -> str | None:
-    with contextlib.suppress(OSError):
-        return path.read_text(encoding="utf-8", errors="replace")
-    return None

@@ -27,8 +27,8 @@ from tuner.compare.journal import Journal, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Once, Step
 from tuner.errors import ProgramError, StoreError
-from tuner.measure.gem5_inside import InsideRun, InsideTask, RunsInside
-from tuner.measure.gem5_stats import parse_statistics
+from tuner.measure.gem5 import Gem5Run, statistics_of
+from tuner.measure.gem5_inside import InsideTask, RunsInside
 from tuner.measure.program import PRELOAD
 from tuner.records import Outcome, Status
 from tuner.validate.inside_counts import Counts, counts_of
@@ -287,31 +287,32 @@ def run_inside(
     return session
 
 
-def judge_inside(found: InsideRun, guest: Guest) -> Outcome[Counted]:
+def judge_inside(found: Outcome[Gem5Run], guest: Guest) -> Outcome[Counted]:
     """Return whether a run is what it should be, and what it counted.
 
     Args:
         found: a run.
         guest: what should have run.
     """
-    if found.failure is not None:
-        status = Status.TIMED_OUT if found.timed_out else Status.FAILED
-        return Outcome.did_not_succeed(status, found.failure)
+    if found.good is None:
+        return Outcome(found.status, found.reason, None)
     preload = guest.environment.get(PRELOAD)
-    if preload and not found.has_mapped(preload):
+    wanted = Path(preload).resolve() if preload else None
+    result = found.good.result
+    files = [Path(path).resolve() for path in (result.guest_files if result else ())]
+    if wanted and wanted not in files:
         reason = f"{preload} was not loaded: is the program statically linked?"
         return Outcome.did_not_succeed(Status.REFUSED, reason)
-    wanted = Path(preload).resolve() if preload else None
-    files = [Path(path).resolve() for path in found.guest_files]
     brought = [str(p) for p in files if _MALLOC.fullmatch(p.name) and p != wanted]
     if brought:
         reason = f"the program brings {', '.join(brought)}; its malloc is not the one to measure"
         return Outcome.did_not_succeed(Status.REFUSED, reason)
     try:
-        counts = counts_of(parse_statistics(found.statistics or "", "stats.txt"))
+        counts = counts_of(statistics_of(found.good))
     except ProgramError as error:
         return Outcome.did_not_succeed(Status.FAILED, str(error))
-    return Outcome.succeeded(Counted(hashlib.sha256(found.output).hexdigest(), counts))
+    output = hashlib.sha256(found.good.guest_output).hexdigest()
+    return Outcome.succeeded(Counted(output, counts))
 
 
 def _identity(gem5: RunsInside, task: InsideTask, guest: Guest) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gem5_inside import judge, page_lines
+from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import MIB, campaign_record, trial
 from tuner.compare.loop import Observer
 from tuner.errors import InterruptedCampaign, OutputError, StoreError
-from tuner.measure.gem5 import Gem5Result
-from tuner.measure.gem5_inside import InsideRun, InsideTask, guest_environments
+from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.gem5_inside import InsideTask, guest_environments
 from tuner.records import Configuration, Outcome, Status
 from tuner.report.inside import best_sentence
 from tuner.runs import Run
@@ -58,7 +59,7 @@ COUNTED: Mapping[tuple[str, str], Numbers] = {
 class FakeInside:
     """Returns given counts, for every task and label."""
 
-    bad: dict[tuple[str, str], InsideRun] = field(default_factory=dict)
+    bad: dict[tuple[str, str], Outcome[Gem5Run]] = field(default_factory=dict)
     interrupt_at: int | None = None
     ran: list[tuple[str, str]] = field(default_factory=list)
     version: str = "1"
@@ -68,7 +69,7 @@ class FakeInside:
 
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
-    ) -> InsideRun:
+    ) -> Outcome[Gem5Run]:
         del timeout_s
         if self.interrupt_at == len(self.ran):
             raise KeyboardInterrupt
@@ -78,7 +79,9 @@ class FakeInside:
         return good_run(COUNTED[task.program, label], environment.get("LD_PRELOAD"))
 
 
-def good_run(numbers: Numbers, library: str | None) -> InsideRun:
+def good_run(
+    numbers: Numbers, library: str | None, cut: int | None = None, output: bytes = b"lists 1\n"
+) -> Outcome[Gem5Run]:
     instructions, cycles, l1d, l2 = numbers
     text = STATISTICS.format(instructions=instructions, ticks=cycles * 100, l1d=l1d, l2=l2)
     result = Gem5Result.model_validate(
@@ -96,7 +99,7 @@ def good_run(numbers: Numbers, library: str | None) -> InsideRun:
             "memory_bytes": dict.fromkeys(KINDS, 0),
         }
     )
-    return InsideRun(None, False, result, text, b"lists 1\n")
+    return Outcome.succeeded(Gem5Run(GOOD, result, text[:cut], output))
 
 
 def guest(label: str, environment: Mapping[str, str], refusal: str | None = None) -> Guest:
@@ -233,7 +236,7 @@ def test_setting_that_was_refused_is_not_run(path: Path) -> None:
 
 
 def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
-    broken = InsideRun("gem5 ended with status 1: panic", False, None, None, b"")
+    broken = Outcome.did_not_succeed(Status.FAILED, "gem5 ended with status 1: panic")
     gem5 = FakeInside(bad={("lists", "knee"): broken})
     (failed,) = [run for _, run in execute(path, gem5) if run.status is not Status.OK]
     assert (failed.status, failed.reason) == (Status.FAILED, "gem5 ended with status 1: panic")
@@ -244,21 +247,21 @@ def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
 
 
 def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
-    late = InsideRun("still running after 5 s", True, None, None, b"")
+    late = Outcome.did_not_succeed(Status.TIMED_OUT, "still running after 5 s")
     execute(path, FakeInside(bad={("lists", "knee"): late}))
     ((label, again),) = execute(path, FakeInside())
     assert (label, again.status) == ("knee", Status.OK)
 
 
 def test_other_output_than_the_baselines_is_reported(path: Path) -> None:
-    other = replace(good_run(COUNTED["lists", "knee"], LIBRARY), output=b"lists 2\n")
+    other = good_run(COUNTED["lists", "knee"], LIBRARY, output=b"lists 2\n")
     execute(path, FakeInside(bad={("lists", "knee"): other}))
     (line,) = failures(summary_of(path))
     assert "printed something else than under the baseline" in line
 
 
 def test_incomplete_statistics_are_a_failure(path: Path) -> None:
-    cut = replace(good_run(COUNTED["lists", "knee"], LIBRARY), statistics="---------- Begin")
+    cut = good_run(COUNTED["lists", "knee"], LIBRARY, cut=20)
     execute(path, FakeInside(bad={("lists", "knee"): cut}))
     assert "no complete statistics" in next(iter(failures(summary_of(path))))
 
