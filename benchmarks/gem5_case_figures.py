@@ -20,6 +20,7 @@ from typing import Any, Final
 from benchmarks.harness import Target
 from benchmarks.results import Parts
 from tuner import stats
+from tuner.compare.values import Values
 from tuner.stats import Estimate, Interval
 
 BASELINE: Final = "glibc default"
@@ -95,17 +96,10 @@ def change(
         None when it failed on one of them, or none was run.
     """
     names = _simulations(results, part, only)
-    tables = [_by_round(results, part, name, label, metric) for name in names]
-    bases = [_by_round(results, part, name, BASELINE, metric) for name in names]
-    failed = [r for r in results["rows"] if r["part"] == part and r["label"] == label]
-    if not tables or any(r["status"] != "ok" and r["simulation"] in names for r in failed):
+    own = [r for r in results["rows"] if r["part"] == part and r["label"] == label]
+    if any(r["status"] != "ok" and r["simulation"] in names for r in own):
         return None
-    shared = set.intersection(*(t.keys() & b.keys() for t, b in zip(tables, bases, strict=True)))
-    means = [
-        statistics.geometric_mean([t[n] / b[n] for t, b in zip(tables, bases, strict=True)])
-        for n in sorted(shared)
-    ]
-    return stats.median_estimate(means)
+    return _values(results, part, metric).change(names, label, BASELINE)
 
 
 def over_simulations(
@@ -118,12 +112,9 @@ def over_simulations(
     """
     if change(results, part, label, metric, only) is None:
         return None
-    ratios = []
-    for name in _simulations(results, part, only):
-        mine = _by_round(results, part, name, label, metric)
-        base = _by_round(results, part, name, BASELINE, metric)
-        ratios.append(statistics.median(mine[n] / base[n] for n in mine.keys() & base.keys()))
-    return stats.geometric_mean_interval(ratios)
+    values, names = _values(results, part, metric), _simulations(results, part, only)
+    alone = [values.change([name], label, BASELINE) for name in names]
+    return stats.geometric_mean_interval([one.median for one in alone if one])
 
 
 def _simulations(results: Results, part: str, only: Sequence[str]) -> list[str]:
@@ -147,21 +138,25 @@ def level(
     """Return the mean over the simulations of the medians over the rounds."""
     names = sorted({r["simulation"] for r in rows_of(results, part=part, label=label)})
     names = [name for name in names if not only or name in only]
-    tables = [_by_round(results, part, name, label, metric) for name in names]
-    return statistics.fmean(statistics.median(t.values()) for t in tables) if tables else None
+    medians = _medians(results, part, metric, names, label)
+    return statistics.fmean(medians) if medians else None
 
 
-def _by_round(
-    results: Results, part: str, simulation: str, label: str, metric: str
-) -> dict[int, float]:
-    return {
-        r["round"]: float(r[metric])
-        for r in results["rows"]
-        if r["part"] == part
-        and r["simulation"] == simulation
-        and r["label"] == label
-        and r["status"] == "ok"
-    }
+def _values(results: Results, part: str, metric: str) -> Values[str]:
+    """Return a metric of all good rows of a part, by simulation and label."""
+    table: dict[tuple[str, str], dict[int, float]] = {}
+    for row in rows_of(results, part=part):
+        place = row["simulation"], row["label"]
+        table.setdefault(place, {})[row["round"]] = float(row[metric])
+    return Values(table)
+
+
+def _medians(
+    results: Results, part: str, metric: str, names: Iterable[str], label: str
+) -> list[float]:
+    """Return the medians over the rounds on the simulations where a point ran."""
+    values = _values(results, part, metric)
+    return [found.median for name in names if (found := values.median(name, label))]
 
 
 def ranked(results: Results, candidates: Iterable[str]) -> list[str]:
@@ -242,11 +237,9 @@ def over_tuned(results: Results, label: str, metric: str) -> float | None:
     """
     for part in ("tune",) if metric == "cpu_ns" else ("tune", "rank"):
         names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
-        tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
-        if tables and all(tables):
-            return statistics.geometric_mean(
-                [statistics.median(table.values()) for table in tables]
-            )
+        medians = _medians(results, part, metric, sorted(names), label)
+        if names and len(medians) == len(names):
+            return statistics.geometric_mean(medians)
     return None
 
 

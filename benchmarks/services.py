@@ -163,7 +163,7 @@ def _measure(call: Call, one: Prepared) -> None:
         found = recommended(run)
     if found is None:  # a session leaves one
         raise FileNotFoundError(run)
-    subjects = _subjects(run, one, found, is_few=call.options.few)
+    subjects = _subjects(run, one, found, is_few=call.options.few or call.is_smoke)
     known = {label: configuration.key for label, configuration in subjects.items()}
     head = {
         "decision": str(found.decision),
