@@ -48,7 +48,7 @@ def test_picks_and_defaults_run_inside(
     for label in ("glibc-default", "jemalloc-default", "balanced"):
         assert label in out
     assert "Does the emulator rank as simulated machines do?" in out
-    assert "Best in k cycles, IPC, none better in all: glibc-default." in out
+    assert "Best in cycles, IPC, none better in all: glibc-default." in out
     assert n_kept(folder) == 6
 
 
