@@ -27,6 +27,8 @@ from tuner.resources import configs_dir
 ROOT: Final = Path(__file__).resolve().parent.parent
 GEM5: Final = "GEM5"
 """Variable with the path of gem5.opt."""
+PAIRS: Final = "pairs"
+"""Begin of the name of a command that only allocates and frees."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,14 @@ def memory_cases(folder: Path) -> list[Command]:
     subprocess.run(["cc", "-O1", "-pthread", source, "-o", program], check=True)
     listed = subprocess.run([program, "list"], check=True, capture_output=True, text=True)
     return [Command(mode, (str(program), mode)) for mode in listed.stdout.split()]
+
+
+def pairs_command(folder: Path, n_bytes: int, n: int) -> Command:
+    """Compile a program that is nothing but pairs of malloc and free of one size."""
+    program = folder / "pairs"
+    source = Path(__file__).with_name("pairs.c")
+    subprocess.run(["cc", "-O2", "-fno-builtin", source, "-o", program], check=True)
+    return Command(f"{PAIRS} of {n_bytes} bytes", (str(program), str(n_bytes), str(n)))
 
 
 def gem5_command(folder: Path, *, smoke: bool) -> Command | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from scipy.stats import gmean
 
+from benchmarks.allocator_programs import PAIRS
 from benchmarks.harness import Target, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Medians, Row, failures, medians
@@ -56,6 +57,8 @@ MEMORY_TARGETS: Final = {
     ("locked-counted", "jemalloc"): 1.05,
 }
 """Bytes of a program of the part memory, relative to an allocator's, at most."""
+CHECK_TARGET: Final = 2.0
+"""Instructions of pairs of malloc and free with `check`, relative to those without."""
 FLAT_TARGET: Final = 1.05
 """RSS over live bytes in the last quarter of churn, relative to the second quarter."""
 
@@ -243,6 +246,14 @@ def judge_memory(samples: Sequence[Row]) -> Iterator[Target]:
             yield Target(f"{OURS[0]}: memory, {task} / {peer}'s", ratio, target)
 
 
+def judge_prices(samples: Sequence[Row]) -> Iterator[Target]:
+    """Yield what `check` costs a pair of malloc and free."""
+    for task, row in medians(samples, "instructions").items():
+        if task.startswith(PAIRS) and {"exgen", "exgen-check"} <= set(row):
+            ratio = row["exgen-check"].median / row["exgen"].median
+            yield Target(f"exgen-check: instructions, {task} / exgen's", ratio, CHECK_TARGET)
+
+
 def judge_gem5(samples: Sequence[Row]) -> Iterator[Target]:
     """Yield CPU time and mean heap of gem5 against glibc's and every peer's."""
     for field, target in GEM5_TARGETS.items():
@@ -285,6 +296,8 @@ def targets(parts: Parts) -> Iterator[Target]:
         yield from judge_churn(comparison_of(parts["churn"]))
     if "memory" in parts:
         yield from judge_memory(parts["memory"]["rows"])
+    if "prices" in parts:
+        yield from judge_prices(parts["prices"]["rows"])
     if "gem5" in parts:
         yield from judge_gem5(parts["gem5"]["rows"])
 

@@ -21,7 +21,8 @@ medians with 95 % intervals.  Parts:
                  change
     instructions of the candidates, counted by cachegrind
     safety       what the safety settings of exgen cost the same programs
-    prices       the same in instructions, of two that allocate much, by cachegrind
+    prices       the same in instructions, by cachegrind: of two that allocate much, and of pairs of
+                 malloc and free
     gem5         a simulator as the program, when the variable GEM5 names gem5.opt
 """
 
@@ -40,6 +41,7 @@ from benchmarks.allocator_programs import (
     gem5_command,
     make_programs,
     memory_cases,
+    pairs_command,
     perl_command,
     python_command,
     read_programs,
@@ -137,6 +139,11 @@ def _heavy(call: Call) -> list[Command]:
     return [python] if call.is_smoke else [python, perl_command()]
 
 
+def _priced(call: Call) -> list[Command]:
+    n = 1000 if call.is_smoke else 1000000
+    return [*_heavy(call), pairs_command(call.scratch, 64, n)]
+
+
 def _memory(call: Call) -> list[Command]:
     return memory_cases(call.scratch)[: 1 if call.is_smoke else None]
 
@@ -227,7 +234,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "safety": Part((_TIME, _PEAK), subjects=_safe),
     "prices": Part(
         (("instructions, millions", "instructions", 1e6, 1),),
-        run_instructions, _heavy, _safe, needs="valgrind", is_counted=True,
+        run_instructions, _priced, _safe, needs="valgrind", is_counted=True,
     ),
     "gem5": Part(
         (("CPU time, s", "cpu_s", 1.0, 2), ("mean heap, MiB", "mean_anon_bytes", _MIB, 1),
@@ -375,6 +382,7 @@ BENCHMARK: Final = Benchmark(
         "rand_malloc/supervise",
         "benchmarks/allocator_programs.py",
         "benchmarks/memory_cases.c",
+        "benchmarks/pairs.c",
     ),
     measure=measure,
     lines=lines,

@@ -287,6 +287,15 @@ static uint64_t realloc_of_foreign(void) {
 
 /* --- links of free blocks that a program overwrites --- */
 
+/* Of the only block of its size, which is the next one to be used. */
+static uint64_t overwritten_link_of_only_block(void) {
+    char *p = exgen_malloc(4096);
+    exgen_free(p);
+    memset(p, 'A', 4096);
+    expect_message("corrupted free list", p);
+    return exgen_malloc(4096) != NULL;
+}
+
 /* Free two blocks, overwrite a link with `wrong`, allocate until it is used. */
 static uint64_t use_overwritten_link(uintptr_t wrong, size_t n_bytes) {
     void *volatile keep = exgen_malloc(40);
@@ -498,6 +507,13 @@ static uint64_t write_behind_large(void) {
     return write_at(exgen_malloc(4096 * 100), 4096 * 100, 4096 * 100);
 }
 
+/* The other one may lie behind the lower of the two. */
+static uint64_t write_behind_two_large(void) {
+    char *one = exgen_malloc(4096 * 100);
+    char *other = exgen_malloc(4096 * 100);
+    return write_at(one > other ? one : other, 4096 * 100, 4096 * 100);
+}
+
 static uint64_t write_into_freed_large(void) {
     char *p = exgen_malloc(1000000);
     exgen_free(p);
@@ -588,6 +604,7 @@ static const struct {
     {"check:true", free_of_wrong_size, SIGABRT},
     {"", realloc_of_foreign, SIGABRT},
     {"", overwritten_link_text, SIGABRT},
+    {"", overwritten_link_of_only_block, SIGABRT},
     {"", overwritten_link_zero, SIGABRT},
     {"", overwritten_link_pointer, SIGABRT},
     {"exchange_bytes:0", overwritten_link_of_sent_block, SIGABRT},
@@ -621,6 +638,8 @@ static const struct {
     {"secure:true", write_to_nothing, SIGSEGV},
     {"secure:true", write_into_freed_large_later, SIGSEGV},
     {"secure:true", write_behind_large, SIGSEGV},
+    {"", write_behind_large, SIGSEGV},
+    {"", write_behind_two_large, SIGSEGV},
     {"secure:true", write_into_freed_large, SIGSEGV},
     {"secure:true", write_behind_slab, SIGSEGV},
     {"secure:true", write_before_blocks, SIGSEGV},

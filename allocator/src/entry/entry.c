@@ -238,15 +238,28 @@ static void free_mixed(void *block) {
     remote_add(local.heap, class, block);
 }
 
-/* With check:true: a block of a size class of the thread's own heap that is all it should be takes
- * a short way. */
+/* Keep a block of the thread's own heap for the next request of its length; false if that is not
+ * all there is to do. */
+ALWAYS_INLINE bool keep(struct slab *slab, const struct slab *entry, uint8_t class, void *block) {
+    struct heap *heap = local.heap;
+    bool is_kept = false;
+    if (class >= CLASS_TRAY && heap_enter_kept(heap)) {
+        is_kept = kept_add(heap, slab, entry, class, block);
+        heap_leave_kept(heap);
+    }
+    return is_kept;
+}
+
+/* With check:true: a block of the thread's own heap that is all it should be takes a short way. */
 static NOINLINE void free_checked(void *block) {
-    struct slab *slab = slab_of((uintptr_t)block);
+    struct slab *entry = unit_slab_of((uintptr_t)block);
+    struct slab *slab = (struct slab *)((char *)entry - entry->to_first);
     bool is_own = superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
     bool is_held = options.junk || options.quarantine > 0;
-    if (likely(is_own && !is_held && misuse_is_in_use(slab, block)))
+    bool is_simple = is_own && !is_held && !link_is_marked(block);
+    if (likely(is_simple && misuse_is_in_use(slab, block)))
         heap_free(local.heap, slab, block);
-    else
+    else if (!is_simple || !keep(slab, entry, slab->class, block))
         free_thoroughly(block);
 }
 
@@ -292,15 +305,8 @@ static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
 }
 
 void free_event(void *block, struct slab *slab, size_t from_first) {
-    struct heap *heap = local.heap;
     const struct slab *entry = (const struct slab *)((const char *)slab + from_first);
-    uint8_t class = slab->class;
-    bool is_kept = false;
-    if (class >= CLASS_TRAY && heap_enter_kept(heap)) {
-        is_kept = kept_add(heap, slab, entry, class, block);
-        heap_leave_kept(heap);
-    }
-    if (unlikely(!is_kept))
+    if (unlikely(!keep(slab, entry, slab->class, block)))
         free_event_slowly(block, slab);
 }
 

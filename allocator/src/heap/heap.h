@@ -207,6 +207,8 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
         }
     }
     set_behind(list, block);
+    if (unlikely(!link_is_sound(*list)))
+        return NULL; /* heap_take_active ends the program */
     link_unmark(block);
     return block;
 }

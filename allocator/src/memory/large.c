@@ -340,9 +340,35 @@ static void keep(char *start, size_t bytes, struct unneeded *unneeded) {
 
 /* --- blocks --- */
 
+/* Whether a block begins at `start`, or memory that was one. */
+static bool is_known(const char *start) {
+    lock_take(&large.lock);
+    bool is_block = large.entries != NULL && find(start)->start != NULL;
+    bool is_there = is_block || kept_at(start) < large.n_kept;
+    lock_release(&large.lock);
+    return is_there;
+}
+
+/* New memory with another block right behind it, with which it may become one, or with nothing
+ * there: the system puts mappings next to each other, and what is written behind a block is not to
+ * end up in a library. */
+static char *map_apart(size_t bytes) {
+    size_t page = os_page_bytes();
+    char *start = os_map(bytes + page);
+    if (start == NULL)
+        return NULL;
+    bool is_followed = is_known(start + bytes + page);
+    os_unmap(is_followed ? start : start + bytes, page);
+    return is_followed ? start + page : start;
+}
+
+static char *map_anywhere(size_t bytes) {
+    return options.secure ? os_map(bytes) : map_apart(bytes);
+}
+
 static struct entry map_block(size_t bytes, size_t alignment) {
     size_t all = bytes + guard_bytes();
-    char *start = alignment <= os_page_bytes() ? os_map(all) : os_map_aligned(all, alignment);
+    char *start = alignment <= os_page_bytes() ? map_anywhere(all) : os_map_aligned(all, alignment);
     bool is_guarded = start != NULL && options.secure && guard_last_page(start + all);
     bool is_advised = options.huge_pages == HUGE_ALWAYS || options.huge_pages == HUGE_NEVER;
     if (start != NULL && is_advised && bytes >= HUGE_BYTES)

@@ -17,6 +17,7 @@ from benchmarks.allocator_tables import (
     judge_cache,
     judge_gem5,
     judge_memory,
+    judge_prices,
     judge_programs,
     judge_threads,
     long_ones,
@@ -74,6 +75,15 @@ def test_memory_is_held_against_the_peers_that_were_measured() -> None:
         "exgen: memory, drift / jemalloc's": (0.8, True),
         "exgen: memory, drift / glibc's": (1.2, False),
     }
+
+
+def test_check_may_cost_twice_the_instructions_of_a_pair() -> None:
+    counts = {"glibc": [90.0], "exgen": [100.0], "exgen-check": [210.0], "exgen-junk": [400.0]}
+    found = samples("instructions", {"pairs of 64 bytes": counts, "perl": counts})
+
+    told = {target.what: (target.value, target.is_met) for target in judge_prices(found)}
+
+    assert told == {"exgen-check: instructions, pairs of 64 bytes / exgen's": (2.1, False)}
 
 
 def test_medians_ignore_an_outlier_and_failed_runs() -> None:
