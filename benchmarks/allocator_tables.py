@@ -206,6 +206,56 @@ def _overlap(first: Estimate, second: Estimate) -> str:
     return "" if apart else "intervals overlap"
 
 
+CPU: Final = DriverMetric(
+    "CPU time", "ns", lambda r: r.cpu_ns / r.operations if r.operations else None
+)
+"""Of an operation."""
+CLASS_TARGET: Final = 1.5
+"""CPU time of an operation of each range of sizes, relative to the best peer's."""
+GROWN: Final = frozenset({"grow-step", "grow-half", "aligned"})
+"""Not compared with glibc, whose single block at the end of the heap grows for nothing."""
+
+
+def _class_rows(comparison: Comparison) -> Medians:
+    rows = estimates(comparison, CPU, tasks_of(comparison))
+    return {task.workload: dict(row) for task, row in rows.items()}
+
+
+def judge_classes(comparison: Comparison) -> Iterator[Target]:
+    """Yield CPU time against the best peer's on every range of sizes, and over all of them."""
+    rows = _class_rows(comparison)
+    ours = OURS[0]
+    for name, row in rows.items():
+        others = {
+            s: e.median
+            for s, e in row.items()
+            if s != ours and not (s == "glibc" and name in GROWN)
+        }
+        if ours in row and others:
+            best = min(others, key=lambda peer: others[peer])
+            ratio = row[ours].median / others[best]
+            yield Target(f"{name}: CPU time / {best_of(others)}", ratio, CLASS_TARGET,
+                            note=f"best is {best}")  # fmt: skip
+    means = {peer: geometric(rows, peer) for peer in complete_peers(rows, comparison.labels)}
+    known = {peer: mean for peer, mean in means.items() if mean}
+    own = geometric(rows, ours)
+    if own and known:
+        best = min(known, key=lambda peer: known[peer])
+        yield Target(f"classes: CPU time, geometric mean / {best_of(known)}", own / known[best],
+                        1.0, note=f"best is {best}")  # fmt: skip
+
+
+def class_lines(parts: Parts) -> Iterator[str]:
+    """Yield the CPU time of an operation of every range of sizes."""
+    if "classes" in parts:
+        comparison = comparison_of(parts["classes"])
+        cells = [
+            [name, *(_cell(row.get(subject), 1.0, 1) for subject in comparison.labels)]
+            for name, row in _class_rows(comparison).items()
+        ]
+        yield from table(["ns an operation", *comparison.labels], cells)
+
+
 def judge_churn(comparison: Comparison) -> Iterator[Target]:
     """Yield how much RSS over live bytes grew from the second to the last quarter."""
     for (_, _, label), sample in comparison.samples.items():
@@ -292,6 +342,8 @@ def targets(parts: Parts) -> Iterator[Target]:
         yield from judge_cache(parts["cache"]["rows"])
     if "threads" in parts:
         yield from judge_threads(comparison_of(parts["threads"]))
+    if "classes" in parts:
+        yield from judge_classes(comparison_of(parts["classes"]))
     if "churn" in parts:
         yield from judge_churn(comparison_of(parts["churn"]))
     if "memory" in parts:

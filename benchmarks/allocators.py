@@ -13,6 +13,8 @@ medians with 95 % intervals.  Parts:
                  what an allocator that costs nothing could save
     threads      the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
                  percentiles of malloc, peak resident memory
+    classes      the workloads of `malloc-tuner bench` of one range of sizes each, in one thread:
+                 CPU time an operation
     churn        resident memory over live bytes, while threads come and go and sizes drift
     memory       small programs that are hard on an allocator's memory: what stays when most blocks
                  are freed and longer ones come (refill), when sizes drift (drift), when threads
@@ -59,6 +61,7 @@ from benchmarks.allocator_runs import (
 from benchmarks.allocator_tables import (
     OURS,
     TIMED,
+    class_lines,
     common,
     comparison_of,
     failure_lines,
@@ -84,7 +87,7 @@ from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, medians, n_rounds, run_rounds
 from benchmarks.sources import EXGEN
 from tuner.bench.journal import sample_record
-from tuner.bench.plan import THREADED, BenchPlan, Task, make_tasks
+from tuner.bench.plan import RANGES, THREADED, BenchPlan, Task, make_tasks
 from tuner.bench.rounds import run_missing
 from tuner.bench.subjects import BenchSubject, configured_subject, with_variables
 from tuner.cli.bench_tables import bench_tables
@@ -242,7 +245,7 @@ PARTS: Final[Mapping[str, Part]] = {
         run_gem5, _gem5,
     ),
 }  # fmt: skip
-BENCHED: Final = ("threads", "churn")
+BENCHED: Final = ("threads", "classes", "churn")
 
 
 # Measuring
@@ -289,8 +292,10 @@ def _compare(call: Call, name: str, part: Part) -> None:
 def _bench(call: Call, name: str) -> None:
     """Run workloads of `malloc-tuner bench`."""
     subjects = [s for s in _subjects(call) if s.label not in SINGLE_THREADED]
-    if name == "threads":
-        tasks = make_tasks(THREADED, (2,) if call.is_smoke else THREADS)
+    if name != "churn":
+        tasks = make_tasks(RANGES, (1,))
+        if name == "threads":
+            tasks = make_tasks(THREADED, (2,) if call.is_smoke else THREADS)
         plan = BenchPlan(tasks, 0.02 if call.is_smoke else call.options.seconds, call.rounds)
     else:
         seconds = 0.2 if call.is_smoke else call.options.churn_minutes * 60
@@ -319,8 +324,9 @@ def lines(parts: Parts) -> Iterator[str]:
         if name in parts:
             yield from _part_lines(name, parts[name], part.columns)
     yield from floor_lines(parts)
+    yield from class_lines(parts)
     for name in BENCHED:
-        if name in parts:
+        if name in parts and name != "classes":
             for table in bench_tables(comparison_of(parts[name])):
                 with (console := stdout_console(table)).capture() as captured:
                     console.print(table)
@@ -359,7 +365,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         help="of candidates; repeatable",
     )
     parser.add_argument("--programs", type=Path, metavar="FILE", help="further programs")
-    parser.add_argument("--seconds", type=float, default=0.2, help="of a run of threads")
+    parser.add_argument("--seconds", type=float, default=0.2, help="of a run of threads or classes")
     parser.add_argument("--churn-minutes", type=float, default=0.2)
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw the part threads")
 
@@ -391,6 +397,7 @@ BENCHMARK: Final = Benchmark(
     draw=_draw,
     blocks={
         "missed": missed_lines,
+        "classes": class_lines,
         "memory": memory_lines,
         "safety": safety_lines,
         "single": single_lines,

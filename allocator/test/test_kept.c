@@ -11,6 +11,7 @@
 
 enum {
     N_BLOCKS = 1000,
+    N_BEFORE = 20,
     TRAY_BYTES = 20000,
     OTHER_TRAY_BYTES = 9000,
     MORE_TRAY_BYTES = 28000,
@@ -50,6 +51,27 @@ static void kept_blocks_are_not_counted_as_in_use(void) {
     EXPECT(kept_bytes(local.heap) > 0);
     EXPECT(stats().n_blocks == 0 && stats().block_bytes == 0);
     EXPECT(exgen_check_leaks(1) == 0);
+}
+
+static size_t heap_most_in_use(void) {
+    size_t most = local.heap->n_units_peak * UNIT_BYTES;
+    return most > options.kept_min ? most : options.kept_min;
+}
+
+/* Each round leaves a block that is too large for the first request of the next one. */
+static void no_more_is_kept_than_was_in_use(void) {
+    for (size_t i = 0; i < N_BEFORE; i++)
+        blocks[i] = exgen_malloc(RUN_BYTES);
+    for (size_t i = 0; i < N_BEFORE; i++)
+        exgen_free(blocks[i]);
+    exgen_purge();
+    for (size_t round = 0; round < N_BLOCKS; round++) {
+        char *p = exgen_malloc(RUN_BYTES / 2);
+        p = exgen_realloc(p, RUN_BYTES);
+        exgen_free(p);
+        EXPECT(kept_bytes(local.heap) <= heap_most_in_use());
+    }
+    EXPECT(exgen_validate_heap());
 }
 
 static void what_is_kept_does_not_raise_the_peak(void) {
@@ -213,6 +235,7 @@ int main(void) {
     next_request_of_the_length_gets_the_block(TRAY_BYTES);
     next_request_of_the_length_gets_the_block(RUN_BYTES);
     kept_blocks_are_not_counted_as_in_use();
+    no_more_is_kept_than_was_in_use();
     what_is_kept_does_not_raise_the_peak();
     larger_block_is_cut_before_all_go_back();
     requests_that_find_nothing_are_no_use_of_what_is_kept();

@@ -43,9 +43,13 @@ void *kept_take_near(struct heap *heap, size_t bytes) {
     return block;
 }
 
-/* Bytes that the heap may keep. */
-static size_t most_bytes(const struct heap *heap) {
-    size_t most = heap->n_units * options.kept_percent / 100 << UNIT_SHIFT;
+/* Bytes that the heap may keep when `n_freed` units are no longer in use: as many as are in use, or
+ * were and are not. */
+static size_t most_bytes(const struct heap *heap, size_t n_freed) {
+    size_t n_in_use = heap->n_units - heap->kept.n_units - n_freed;
+    size_t n_were = heap->n_units_peak > n_in_use ? heap->n_units_peak - n_in_use : 0;
+    size_t n = n_in_use > n_were ? n_in_use : n_were;
+    size_t most = n * options.kept_percent / 100 << UNIT_SHIFT;
     if (options.purge_delay == 0 || options.secure)
         return 0;
     return most > options.kept_min ? most : options.kept_min;
@@ -53,7 +57,7 @@ static size_t most_bytes(const struct heap *heap) {
 
 /* The same, but less than what would be a fall (heap_has_fallen). */
 static size_t most_before_fall(const struct heap *heap) {
-    size_t most = most_bytes(heap);
+    size_t most = most_bytes(heap, 0);
     size_t low = heap->n_empty_units + heap->n_units_low;
     if (heap->n_units_low == 0)
         return most;
@@ -62,7 +66,7 @@ static size_t most_before_fall(const struct heap *heap) {
 }
 
 bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block) {
-    kept_set_limit(heap, most_bytes(heap));
+    kept_set_limit(heap, most_bytes(heap, slab->class == CLASS_UNIT_RUN ? slab->n_units : 0));
     bool is_kept = kept_add(heap, slab, unit_slab_of((uintptr_t)block), slab->class, block);
     kept_set_limit(heap, most_before_fall(heap));
     if (is_kept)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.allocator_tables import (
+    class_lines,
     common,
     comparison_of,
     failure_lines,
@@ -15,6 +16,7 @@ from benchmarks.allocator_tables import (
     floor_lines,
     geometric,
     judge_cache,
+    judge_classes,
     judge_gem5,
     judge_memory,
     judge_prices,
@@ -27,6 +29,10 @@ from benchmarks.allocator_tables import (
 from benchmarks.harness import Target
 from benchmarks.results import read_results, results_path
 from benchmarks.rounds import medians
+from tuner.bench.journal import sample_record
+from tuner.bench.plan import Task
+from tuner.measure.driver import DriverResult
+from tuner.records import Outcome
 
 SUBJECTS = ("glibc", "mimalloc", "exgen")
 
@@ -75,6 +81,48 @@ def test_memory_is_held_against_the_peers_that_were_measured() -> None:
         "exgen: memory, drift / jemalloc's": (0.8, True),
         "exgen: memory, drift / glibc's": (1.2, False),
     }
+
+
+def class_part(times_ns: dict[str, dict[str, int]]) -> dict[str, Any]:
+    """Return a part of runs of ten operations: workload -> subject -> CPU time of one, ns."""
+    latency = {"clock_overhead_ns": 1.0, "malloc": None, "free": None}
+    driven = {
+        "schema": "malloc-tuner.malloc_bench", "version": 1, "threads": 1, "size": None,
+        "seed": 1, "malloc_from": None, "operations": 10, "wall_ns": 1, "faults": 0,
+        "peak_rss_bytes": 1, "end_rss_bytes": 1, "usable_bytes": None, "resident_bytes": None,
+        "latency": latency, "curve": None,
+    }  # fmt: skip
+    samples = [
+        sample_record(
+            (0, Task(workload, 1), subject),
+            Outcome.succeeded(
+                DriverResult.model_validate({**driven, "workload": workload, "cpu_ns": 10 * ns})
+            ),
+        )
+        for workload, row in times_ns.items()
+        for subject, ns in row.items()
+    ]
+    labels = list(next(iter(times_ns.values())))
+    return {"subjects": labels, "header": {"seconds": 0.1}, "samples": samples}
+
+
+def test_classes_are_judged_against_the_best_peer_and_growth_without_glibc() -> None:
+    part = class_part(
+        {
+            "pairs-8k": {"glibc": 10, "tcmalloc": 20, "exgen": 16},
+            "grow-half": {"glibc": 10, "tcmalloc": 100, "exgen": 100},
+        }
+    )
+
+    told = by_name(list(judge_classes(comparison_of(part))))
+
+    assert told["pairs-8k: CPU time / best of the 2 compared"].value == pytest.approx(1.6)
+    assert told["grow-half: CPU time / best of the 1 compared"].value == pytest.approx(1.0)
+    assert told["classes: CPU time, geometric mean / best of the 2 compared"].value > 1
+    assert [cells(line)[0] for line in class_lines({"classes": part})][2:] == [
+        "pairs-8k",
+        "grow-half",
+    ]
 
 
 def test_check_may_cost_twice_the_instructions_of_a_pair() -> None:
