@@ -234,7 +234,8 @@ def test_a_worker_with_something_else_is_not_used(tmp_path: Path, cluster: Clust
     assert len(pids) == 1
 
 
-def test_no_scheduler_is_one_error() -> None:
+def test_no_scheduler_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.measure.workers._ANSWER_S", 2.0)
     kit = SyntheticKit("none", Path("/dev/null"))
     with pytest.raises(MissingToolError, match="no scheduler of Dask answers"):
         ClusterExecutor(kit, f"tcp://127.0.0.1:{free_port()}", DEFAULT)

@@ -163,8 +163,9 @@ def test_a_comparison_goes_on_elsewhere(tmp_path: Path, cluster: Cluster) -> Non
 
 
 def test_a_machine_where_the_program_does_something_else_is_not_used(
-    tmp_path: Path, cluster: Cluster
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tuner.measure.workers._TRY_S", 1.0)
     cluster.start_worker(machine="north")
 
     with pytest.raises(MissingToolError, match=r"north: the program as it is: prints something"):
@@ -173,9 +174,10 @@ def test_a_machine_where_the_program_does_something_else_is_not_used(
 
 
 def test_a_program_that_fails_everywhere_is_not_tried_for_ever(
-    tmp_path: Path, cluster: Cluster
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs once as it is, and never again."""
+    monkeypatch.setattr("tuner.measure.workers._TRY_S", 1.0)
     marker = tmp_path / "ran"
     text = (
         f"import os, sys; p = {str(marker)!r}; n = len(open(p).read()) if os.path.exists(p) else 0;"
