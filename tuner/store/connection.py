@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,9 +40,12 @@ def _connect_writing(path: Path) -> sqlite3.Connection:
 
 
 def _connect_reading(path: Path) -> sqlite3.Connection:
-    uri = path.resolve().as_uri() + "?mode=ro"
+    # The last one to close removes the write-ahead log and its index, if it may write.
+    may_write = all(os.access(place, os.W_OK) for place in (path, path.parent))
+    uri = path.resolve().as_uri() + ("?mode=rw" if may_write else "?mode=ro")
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
     try:
+        connection.execute("PRAGMA query_only = ON")
         connection.execute("SELECT 1 FROM sqlite_schema")
     except sqlite3.Error as error:
         # A folder that may not be written cannot hold the index of the write-ahead
@@ -51,7 +55,7 @@ def _connect_reading(path: Path) -> sqlite3.Connection:
         has_log = log.exists() and log.stat().st_size > 0
         if has_log or not isinstance(error, sqlite3.OperationalError):
             raise
-        uri += "&immutable=1"
+        uri = path.resolve().as_uri() + "?mode=ro&immutable=1"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
     return connection
 

@@ -241,6 +241,16 @@ def test_readers_see_a_store_while_it_is_written(store: Store, run: Path) -> Non
     assert (before, after) == (1, 2)
 
 
+def test_a_reader_leaves_nothing_beside_a_store_that_is_closed(run: Path, store: Store) -> None:
+    store.add_trial(trial(0))
+    store.close()
+
+    with Store.open(run) as reader:
+        assert [t.number for t in reader.trials()] == [0]
+
+    assert not list(run.glob(f"{STORE_NAME}-*"))
+
+
 def test_a_reader_cannot_write(run: Path, store: Store) -> None:
     with Store.open(run) as reader, pytest.raises(StoreError, match="opened for reading only"):
         reader.add_trial(trial())
