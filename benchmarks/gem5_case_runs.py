@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness import Call, located
+from benchmarks.harness import Call, children_s, located
 from benchmarks.results import ROOT
 from benchmarks.rounds import Figures, Row, column, failed, run_rounds
 from tuner.config.gem5_suite import Simulation
@@ -253,14 +252,9 @@ def evaluation_cost(name: str, trace: Path, repeats: int = 5) -> float:
     evaluator = EmulatorEvaluator(Emulation(trace, located([name]), load_calibration(), options))
     seconds = []
     for _ in range(repeats):
-        before = _children_s()
+        before = children_s()
         evaluation = evaluator.evaluate(Configuration(name), None)
-        seconds.append(_children_s() - before)
+        seconds.append(children_s() - before)
         if evaluation.status is not Status.OK:
             raise RuntimeError(evaluation.reason)
     return statistics.median(seconds)
-
-
-def _children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

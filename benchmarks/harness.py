@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import resource
 import signal
 import sys
 import tempfile
@@ -331,6 +332,12 @@ def located(names: Iterable[str]) -> Located:
     """
     adapters = {name: get_allocator(name) for name in names}
     return {name: (adapter, adapter.locate()) for name, adapter in adapters.items()}
+
+
+def children_s() -> float:
+    """Return the CPU seconds of all children of this process that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # Tables

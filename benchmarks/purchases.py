@@ -27,7 +27,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -40,7 +39,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.accounting import CALIBRATION
-from benchmarks.harness import Benchmark, Call, Target, located, table
+from benchmarks.harness import Benchmark, Call, Target, children_s, located, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, SEARCH
@@ -145,9 +144,9 @@ def _before_s(tree: Path, source: Path, evaluations: int, seed: int) -> float:
         words += ["--trace", _in_tree(tree, load_campaign(source).trace)]
         words += ["--seed", seed, "--output", Path(folder) / "run", "--quiet"]
         command = [sys.executable, "-m", "tuner.cli.main", "tune", *map(str, words)]
-        before_s = _children_s()
+        before_s = children_s()
         subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL, check=True)  # its `tuner`
-        return (_children_s() - before_s) / evaluations
+        return (children_s() - before_s) / evaluations
 
 
 def _in_tree(tree: Path, workload: Path) -> Path:
@@ -157,11 +156,6 @@ def _in_tree(tree: Path, workload: Path) -> Path:
     return min(folder.glob(f"{name}.{kind}*"))
 
 
-def _children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _alone_s(source: Path, run: Run, emulator: str) -> float:
     """Return CPU seconds of an emulator for a configuration of a campaign by itself."""
     trace = load_campaign(source).trace
@@ -169,7 +163,7 @@ def _alone_s(source: Path, run: Run, emulator: str) -> float:
     allocators = located(run.campaign.allocators)
     good = [one.configuration for one in run.trials if not one.has_failed]
     chosen = good[:: -(-len(good) // _N_ALONE)]
-    before_s = _children_s()
+    before_s = children_s()
     for configuration in chosen:
         allocator, installation = allocators[configuration.allocator]
         words: list[str | Path] = [emulator, "--thp", options.thp, "--touch", options.touch]
@@ -179,7 +173,7 @@ def _alone_s(source: Path, run: Run, emulator: str) -> float:
             words += ["--env", f"{name}={value}"]
         environment = tool_environment(os.environ)
         subprocess.run([*words, trace], env=environment, stdout=subprocess.DEVNULL, check=True)
-    return (_children_s() - before_s) / len(chosen)
+    return (children_s() - before_s) / len(chosen)
 
 
 def _kept(source: Path, run: Run) -> float:
