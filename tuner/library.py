@@ -323,7 +323,7 @@ def run_campaign(
         from tuner.campaign.held_out import measure_held_out
         from tuner.campaign.setup import held_out_emulations
 
-        emulations = held_out_emulations(spec, ready.emulations[0], folder)
+        emulations = held_out_emulations(spec, ready.emulations[0])
         measure_held_out(run, spec.held_out_traces, emulations)
     return run
 

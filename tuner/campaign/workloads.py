@@ -1,8 +1,9 @@
 """The files that a campaign replays, and what they say of its workloads.
 
-A profile's events are generated once, as a trace, which also shows which settings can act at all.
-That comes before there is a store, so the traces wait in a folder of their own, which is removed
-if the campaign cannot begin.
+A profile is replayed as it is: rand_malloc generates its events for the first replay and keeps
+them in memory for the others.  With several seeds each one beyond the first is generated as a
+trace.  That comes before there is a store, so the traces wait in a folder of their own, which is
+removed if the campaign cannot begin.
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from tuner.allocators import WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.config import CampaignSpec
+from tuner.config.campaign import allocator_files
 from tuner.emulation import EmulationOptions
 from tuner.errors import OutputError, TraceError
 from tuner.profile.file import is_profile
 from tuner.profile.generated import replayable
 from tuner.store import make_run_folder
-from tuner.trace.file import Events, Trace
+from tuner.trace.file import Trace
 
 GENERATED_FILE = "generated-{}.trace"
-"""What is replayed of a profile, in a run folder: 0 for the first workload, and so on."""
+"""What is replayed of a profile's further seeds, in a run folder: 0-1 for the first workload."""
+
+_FREES: Final = "frees_over_2_gib"
+_LONG: Final = "long_running"
+"""Requirements of parameters."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class ReplayFiles:
 
 @contextlib.contextmanager
 def replay_files(spec: CampaignSpec, options: EmulationOptions, run: Path) -> Iterator[ReplayFiles]:
-    """Generate the traces of a campaign's profiles, to be kept with `ReplayFiles.keep`.
+    """Generate what a campaign replays, to be kept with `ReplayFiles.keep`.
 
     Raises:
         TraceError: a workload cannot be read, or holds no events.
@@ -62,49 +69,64 @@ def replay_files(spec: CampaignSpec, options: EmulationOptions, run: Path) -> It
     """
     with _room_in(run) as room:
         waiting: dict[str, Path] = {}
-        facts = []
         for number, trace in enumerate(spec.traces):
-            requested = _Sum()
-            for seed in range(options.seeds if is_profile(trace) else 1):
-                name = GENERATED_FILE.format(number if seed == 0 else f"{number}-{seed}")
-                on_events = _Sum() if seed else requested
-                waiting[name] = replayable(trace, options.seed + seed, room / name, on_events)
-            first = waiting[GENERATED_FILE.format(number)]
-            facts.append(_facts_of(trace, first, requested))
-        greatest = (max(of_all) for of_all in zip(*map(astuple, facts), strict=True))
-        yield ReplayFiles(waiting, WorkloadFacts(*greatest))
+            waiting[GENERATED_FILE.format(number)] = trace
+            for seed in range(1, options.seeds if is_profile(trace) else 1):
+                name = GENERATED_FILE.format(f"{number}-{seed}")
+                waiting[name] = replayable(trace, options.seed + seed, room / name)
+        yield ReplayFiles(waiting, _facts_of(spec, options.seed))
 
 
-class _Sum:
-    """Bytes of all requests that it was called with."""
+def _facts_of(spec: CampaignSpec, seed: int) -> WorkloadFacts:
+    """Return the greatest facts of a campaign's workloads; what no parameter needs is None."""
+    facts = [_known_at_once(trace, seed) for trace in spec.traces]
+    greatest = WorkloadFacts(
+        max(one.n_threads for one in facts),
+        max(one.duration_ns for one in facts),
+        None,
+        any(one.is_fork for one in facts),
+    )
+    if not _needs_freed(spec, greatest):
+        return greatest
+    return replace(greatest, freed_bytes=max(_freed_bytes(trace, seed) for trace in spec.traces))
 
-    def __init__(self) -> None:
-        self.bytes = 0
 
-    def __call__(self, events: Events) -> None:
-        self.bytes += int(events["size"].sum())
+def _needs_freed(spec: CampaignSpec, facts: WorkloadFacts) -> bool:
+    """Return whether the bytes freed decide of a parameter."""
+    return any(
+        _FREES in parameter.requires and (facts.is_long_running or _LONG not in parameter.requires)
+        for file in allocator_files(spec).values()
+        for parameter in file.parameters
+    )
 
 
-def _facts_of(workload: Path, file: Path, requested: _Sum) -> WorkloadFacts:
-    """Return the facts of a workload by its file, and what was requested while that was made."""
-    with Trace(file, is_streamed=True) as trace:
+def _known_at_once(workload: Path, seed: int) -> WorkloadFacts:
+    """Return the facts for which the events need not be looked at."""
+    with Trace(workload, seed, is_streamed=True) as trace:
         if not trace.totals.n_events:
             message = f"{workload}: holds no events; record it again"
             raise TraceError(message)
-        if file == workload:
-            for events in trace.batches():
-                requested(events)
-        totals = trace.read_totals()
+        totals = trace.totals
+        if totals.end_ns is None:  # of a profile's duration only a bound is known then
+            for _ in trace.batches():
+                pass
+            totals = trace.read_totals()
         is_fork = trace.metadata.get("is_fork") is True
-    # All requests together bound what can have been freed, and cost one addition each.
-    freed_bytes = requested.bytes
-    if freed_bytes >= LARGE_FREED_BYTES:
-        from tuner.trace.info import describe  # noqa: PLC0415 - slow to import, rarely needed
+    return WorkloadFacts(totals.n_threads, totals.life_ns, None, is_fork)
 
-        with Trace(file) as trace:
-            info = describe(trace)
-        freed_bytes = info.allocated_bytes - info.never_freed_bytes
-    return WorkloadFacts(totals.n_threads, totals.life_ns, freed_bytes, is_fork)
+
+def _freed_bytes(workload: Path, seed: int) -> int:
+    """Return the bytes freed, or a bound that is too little to matter."""
+    with Trace(workload, seed, is_streamed=True) as trace:
+        # All requests together are at least as many, and cost one addition each.
+        requested_bytes = sum(int(events["size"].sum()) for events in trace.batches())
+    if requested_bytes < LARGE_FREED_BYTES:
+        return requested_bytes
+    from tuner.trace.info import describe  # noqa: PLC0415 - slow to import, rarely needed
+
+    with Trace(workload, seed) as trace:
+        info = describe(trace)
+    return info.allocated_bytes - info.never_freed_bytes
 
 
 @contextlib.contextmanager

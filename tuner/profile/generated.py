@@ -1,34 +1,25 @@
 """A profile's events, generated once and replayed many times.
 
-Generating costs more than decoding, and the same profile and seed
-give the same events; so a campaign generates them once, as a trace.
+Generating costs more than decoding, and the same profile and seed give the same events.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from tuner.errors import OutputError
 from tuner.profile.file import is_profile
-from tuner.trace.file import Events, Trace, TraceWriter
+from tuner.trace.file import Trace, TraceWriter
 
 
-def _unheard(_: Events) -> None:
-    """Ignore events."""
-
-
-def replayable(
-    workload: Path, seed: int, trace: Path, on_events: Callable[[Events], None] = _unheard
-) -> Path:
+def replayable(workload: Path, seed: int, trace: Path) -> Path:
     """Return a file that replays as a workload does, and costs no more than a trace.
 
     Args:
         workload: a trace or profile; only of a profile a trace is made.
         seed: of the events of a profile.
         trace: where they go; replaced if it exists, whole or not at all.
-        on_events: is called with the events of a profile, batch by batch.
 
     Returns:
         `trace` for a profile, else `workload` itself.
@@ -45,7 +36,6 @@ def replayable(
         with TraceWriter(unfinished, events.metadata, page_bytes) as writer:
             for batch in events.batches():
                 writer.write(batch)
-                on_events(batch)
             writer.set_life(events.totals.start_ns, events.totals.end_ns)
     try:
         unfinished.replace(trace)

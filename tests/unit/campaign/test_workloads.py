@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.doubles.places import ROOT
-from tuner.campaign.workloads import GENERATED_FILE, replay_files
+from tuner.campaign.workloads import replay_files
 from tuner.config import CampaignSpec
 from tuner.config.campaign import campaign_from_options
 from tuner.emulation import EmulationOptions
@@ -24,31 +24,32 @@ def _spec(trace: Path, *further: Path) -> CampaignSpec:
     )
 
 
-def _write(path: Path, *, is_fork: bool = False, n_events: int = 1) -> Path:
+def _write(
+    path: Path, *, is_fork: bool = False, n_events: int = 1, life_ns: int = 20 * 10**9
+) -> Path:
     events = np.zeros(n_events, dtype=EVENT)
     events["size"], events["api"] = 100, Api.MALLOC
-    write_trace(path, events, {"is_fork": is_fork}, life=(0, 20 * 10**9))
+    write_trace(path, events, {"is_fork": is_fork}, life=(0, life_ns))
     return path
 
 
-def test_a_profile_says_what_its_generated_trace_does(tmp_path: Path) -> None:
+def test_a_profile_is_replayed_as_it_is(tmp_path: Path) -> None:
+    """rand_malloc keeps the events that it generates for the first replay."""
     run = tmp_path / "run"
     with replay_files(_spec(PROFILE), EmulationOptions(), run) as found:
         files = found.keep(run)
 
-    assert files == (run / GENERATED_FILE.format(0),)
-    assert list(run.iterdir()) == list(files)
-    with Trace(files[0]) as trace:
-        requested = int(trace.read_all()["size"].sum())
-        assert found.facts.freed_bytes == requested
+    assert files == (PROFILE,)
+    with Trace(PROFILE, EmulationOptions().seed) as trace:
         assert found.facts.duration_ns == trace.totals.life_ns
+        assert found.facts.n_threads == trace.totals.n_threads
 
 
 def test_each_seed_of_a_profile_is_a_file(tmp_path: Path) -> None:
     with replay_files(_spec(PROFILE), EmulationOptions(seeds=2), tmp_path) as found:
         files = found.keep(tmp_path)
 
-    assert [file.name for file in files] == ["generated-0.trace", "generated-0-1.trace"]
+    assert [file.name for file in files] == [PROFILE.name, "generated-0-1.trace"]
 
 
 def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path) -> None:
@@ -62,12 +63,27 @@ def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path
 
     assert (alone.facts.is_fork, both.facts.is_fork) == (False, True)
     assert alone.facts.is_long_running
-    assert alone.facts.freed_bytes == 100
+
+
+@pytest.mark.parametrize(
+    ("allocators", "life_ns", "freed_bytes"),
+    [(["tcmalloc"], 20 * 10**9, 100), (["tcmalloc"], 10**9, None), (["glibc"], 20 * 10**9, None)],
+)
+def test_events_are_looked_at_only_where_a_setting_depends_on_them(
+    tmp_path: Path, allocators: list[str], life_ns: int, freed_bytes: int | None
+) -> None:
+    trace = _write(tmp_path / "a.trace", life_ns=life_ns)
+    spec = campaign_from_options(trace=trace, allocators=allocators, evaluations=1)
+    with replay_files(spec, EmulationOptions(), tmp_path / "run") as found:
+        pass
+
+    assert found.facts.freed_bytes == freed_bytes
 
 
 def test_a_campaign_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
-    with replay_files(_spec(PROFILE), EmulationOptions(), tmp_path / "run") as found:
-        assert [path.is_file() for path in found.waiting.values()] == [True]
+    options = EmulationOptions(seeds=2)
+    with replay_files(_spec(PROFILE), options, tmp_path / "run") as found:
+        assert [path.is_file() for path in found.waiting.values()] == [True, True]
 
     assert not list(tmp_path.iterdir())  # nobody kept the files
 
