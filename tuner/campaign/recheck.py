@@ -20,6 +20,7 @@ import numpy as np
 
 from tuner.front.dominance import front, points_of
 from tuner.metrics import METRICS
+from tuner.moocore import load_moocore
 from tuner.records import Trial
 from tuner.store import CampaignRecord, Recheck
 
@@ -98,11 +99,9 @@ def _most_valuable(members: list[Trial], n: int) -> list[Trial]:
     """Return the `n` members with the greatest share of the hypervolume, by number."""
     if n <= 0 or len(members) <= n:
         return members[: max(n, 0)]
-    import moocore  # noqa: PLC0415 - only needed for a large front
-
     points = np.log1p(points_of(members))
     # Slightly beyond the worst, so that the ends of the front count.
     reference = points.max(axis=0) + 0.1 * np.ptp(points, axis=0) + 1e-9
-    shares = moocore.hv_contributions(points, ref=reference)
+    shares = load_moocore().hv_contributions(points, ref=reference)
     order = np.argsort(-shares, kind="stable")[:n]
     return [members[index] for index in sorted(order.tolist())]

@@ -20,6 +20,7 @@ import numpy as np
 
 from tuner.front.dominance import points_of
 from tuner.metrics import METRICS, Metric
+from tuner.moocore import load_moocore
 from tuner.objectives import Constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Outcome, Trial
 from tuner.search import Told
@@ -119,8 +120,6 @@ def most_promising(
         trials: all so far.
         keep: share of the proposals, above 0; at least one is kept.
     """
-    import moocore  # noqa: PLC0415 - a tenth of a second that --help need not wait for
-
     n = min(len(estimates), max(1, math.ceil(keep * len(estimates))))
     good = [i for i, e in enumerate(estimates) if e.objectives is not None and e.violation <= 0.0]
     known = points_of([trial for trial in trials if trial.is_feasible])
@@ -128,6 +127,6 @@ def most_promising(
     if good:
         points = np.array([estimates[i].objectives for i in good], np.float64)
         both = np.concatenate([points, known]) if len(known) else points
-        rank |= dict(zip(good, moocore.pareto_rank(both)[: len(good)].tolist(), strict=True))
+        rank |= dict(zip(good, load_moocore().pareto_rank(both)[: len(good)].tolist(), strict=True))
     order = sorted(rank, key=lambda i: (estimates[i].violation, rank[i], i))
     return sorted(order[:n])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tuner.moocore import load_moocore
 from tuner.objectives import trial_values
 from tuner.records import Trial
 
@@ -41,9 +42,7 @@ def non_dominated(points: Points) -> list[int]:
     """
     if len(points) == 0:
         return []
-    import moocore  # noqa: PLC0415 - a tenth of a second that --help need not wait for
-
-    keep = moocore.is_nondominated(_finite(points))
+    keep = load_moocore().is_nondominated(_finite(points))
     return [int(index) for index in np.flatnonzero(keep)]
 
 
@@ -105,9 +104,7 @@ def hypervolume(points: Points, reference: Sequence[float]) -> float:
     """
     if len(points) == 0:
         return 0.0
-    import moocore  # noqa: PLC0415 - see non_dominated
-
-    return float(moocore.hypervolume(np.log1p(_finite(points)), ref=np.log1p(reference)))
+    return float(load_moocore().hypervolume(np.log1p(_finite(points)), ref=np.log1p(reference)))
 
 
 def relative_hypervolume(trials: Sequence[Trial], reference: Sequence[float]) -> float | None:

@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import moocore
 import numpy as np
 
+from tuner.moocore import load_moocore
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import TABLE, Quantity
 from tuner.records import Configuration, Measurement, Trial
@@ -149,7 +149,7 @@ def _layers(proposals: Sequence[Proposal], goals: Sequence[str]) -> list[list[Pr
     if not proposals:
         return []
     points = np.array([[p.expected[goal] for goal in goals] for p in proposals])
-    ranks = moocore.pareto_rank(points)
+    ranks = load_moocore().pareto_rank(points)
     return [
         [p for p, rank in zip(proposals, ranks, strict=True) if rank == wanted]
         for wanted in range(int(max(ranks)) + 1)

@@ -19,12 +19,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
-import moocore
 import numpy as np
 
 from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, shapes
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
+from tuner.moocore import load_moocore
 from tuner.optimize.answer import Recommendation, key_of, recommended
 from tuner.optimize.answer_table import AnswerRow, percent, rows_table, value_words
 from tuner.optimize.judgement import Gain
@@ -79,7 +79,7 @@ def measured_front(folder: Path) -> MeasuredFront:
     ran = [AnswerRow(AS_IS, zero, is_candidate=True), *(r for r in answer.rows if r.changes)]
     failed = [row for row in answer.rows if not row.changes]
     points = np.array([[-row.changes[goal].likely for goal in goals] for row in ran])
-    is_front = moocore.is_nondominated(points, keep_weakly=True)
+    is_front = load_moocore().is_nondominated(points, keep_weakly=True)
     front = [row for row, kept in zip(ran, is_front, strict=True) if kept]
     others = [row for row, kept in zip(ran, is_front, strict=True) if not kept]
     front.sort(key=lambda row: -row.changes[goals[0]].likely)

@@ -34,6 +34,7 @@ from tuner.front.dominance import (
     reference_point,
 )
 from tuner.metrics import METRICS
+from tuner.moocore import load_moocore
 from tuner.records import Trial
 from tuner.report.columns import show_change
 from tuner.runs import Run
@@ -233,12 +234,10 @@ def _groups(shown: Sequence[RunShown], reference: Sequence[float], whole: float)
 
 def _attained(fronts: Sequence[Points]) -> dict[int, Points]:
     """Return what so many percent of the fronts attain; nothing above three objectives."""
-    import moocore  # noqa: PLC0415 - a tenth of a second that --help need not wait for
-
     if not 2 <= fronts[0].shape[1] <= 3:  # noqa: PLR2004 - what the algorithm is made for
         return {}
     sets = np.repeat(np.arange(len(fronts)), [len(points) for points in fronts])
-    found = moocore.eaf(np.concatenate(fronts), sets, percentiles=list(ATTAINED))
+    found = load_moocore().eaf(np.concatenate(fronts), sets, percentiles=list(ATTAINED))
     return {percent: found[found[:, -1] == percent][:, :-1] for percent in ATTAINED}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.errors import MissingToolError, SpecError
+from tuner.moocore import load_moocore
 from tuner.registry import STRATEGIES, Entry
 from tuner.search.base import Strategy
 from tuner.space import Genome, Space
@@ -35,6 +36,7 @@ def make_strategy(
         MissingToolError: the library it rests on is not installed.
     """
     entry = find_strategy(name)
+    load_moocore()  # before pymoo does
     try:
         make = entry.load()
     except ModuleNotFoundError as error:

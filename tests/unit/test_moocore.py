@@ -1,0 +1,47 @@
+"""moocore is had without what fetches its example data, and is the same to all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tuner import moocore as ours
+from tuner.moocore import load_moocore
+
+
+def printed(code: str) -> str:
+    """Return what Python prints in a process of its own."""
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return shown.stdout.strip()
+
+
+def test_moocore_comes_without_clients_of_the_network() -> None:
+    code = (
+        "import sys\n"
+        "from tuner.moocore import load_moocore\n"
+        "found = load_moocore()\n"
+        "print(found.hypervolume([[1, 1]], ref=[2, 3]), found is load_moocore())\n"
+        "print({'urllib.request', 'ssl', 'email', 'importlib.metadata'} & set(sys.modules))\n"
+    )
+
+    assert printed(code) == "2.0 True\nset()"
+
+
+def test_pymoo_gets_the_same() -> None:
+    code = (
+        "from tuner.moocore import load_moocore\n"
+        "found = load_moocore()\n"
+        "from pymoo.util.nds import non_dominated_sorting\n"
+        "print(non_dominated_sorting.pareto_rank is found.pareto_rank)\n"
+    )
+
+    assert printed(code) == "True"
+
+
+def test_another_layout_of_moocore_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "moocore", raising=False)
+    monkeypatch.setattr(ours, "_FUNCTIONS", "moocore._elsewhere")
+
+    assert load_moocore().__version__
