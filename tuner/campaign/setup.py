@@ -109,7 +109,8 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
         parse_constraint(text)
     spec = _as_begun(spec, run)
     located, options = locate(spec), emulation_options(spec)
-    with replay_files(spec, options, run) as traces:
+    beginnings = workload.beginnings if workload is not None else ()
+    with replay_files(spec, options, run, beginnings) as traces:
         emulation = Emulation(spec.trace, located, Calibration(0.0, 0.0), options)
         return _begin(spec, run, workload, emulation, traces)
 

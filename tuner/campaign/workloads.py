@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from tuner.emulation import EmulationOptions
 from tuner.errors import OutputError, TraceError
 from tuner.profile.file import is_profile
 from tuner.profile.generated import replayable
+from tuner.profile.trust import Beginning, beginning
 from tuner.store import make_run_folder
 from tuner.trace.file import Trace
 
@@ -60,8 +61,19 @@ class ReplayFiles:
 
 
 @contextlib.contextmanager
-def replay_files(spec: CampaignSpec, options: EmulationOptions, run: Path) -> Iterator[ReplayFiles]:
+def replay_files(
+    spec: CampaignSpec,
+    options: EmulationOptions,
+    run: Path,
+    beginnings: Sequence[Beginning] = (),
+) -> Iterator[ReplayFiles]:
     """Generate what a campaign replays, to be kept with `ReplayFiles.keep`.
+
+    Args:
+        spec: the campaign.
+        options: how it is replayed.
+        run: the run folder.
+        beginnings: of its workloads, where they were opened already.
 
     Raises:
         TraceError: a workload cannot be read, or holds no events.
@@ -74,17 +86,23 @@ def replay_files(spec: CampaignSpec, options: EmulationOptions, run: Path) -> It
             for seed in range(1, options.seeds if is_profile(trace) else 1):
                 name = GENERATED_FILE.format(f"{number}-{seed}")
                 waiting[name] = replayable(trace, options.seed + seed, room / name)
-        yield ReplayFiles(waiting, _facts_of(spec, options.seed))
+        yield ReplayFiles(waiting, _facts_of(spec, options.seed, beginnings))
 
 
-def _facts_of(spec: CampaignSpec, seed: int) -> WorkloadFacts:
+def _facts_of(spec: CampaignSpec, seed: int, beginnings: Sequence[Beginning]) -> WorkloadFacts:
     """Return the greatest facts of a campaign's workloads; what no parameter needs is None."""
-    facts = [_known_at_once(trace, seed) for trace in spec.traces]
+    if len(beginnings) < len(spec.traces):
+        beginnings = [_beginning(trace) for trace in spec.traces]
+    pairs = list(zip(spec.traces, beginnings, strict=True))
+    for trace, one in pairs:
+        if not one.n_events:
+            message = f"{trace}: holds no events; record it again"
+            raise TraceError(message)
     greatest = WorkloadFacts(
-        max(one.n_threads for one in facts),
-        max(one.duration_ns for one in facts),
+        max(one.n_threads for one in beginnings),
+        max(one.life_ns if one.is_life_known else _life_ns(trace, seed) for trace, one in pairs),
         None,
-        any(one.is_fork for one in facts),
+        any(one.is_fork for one in beginnings),
     )
     if not _needs_freed(spec, greatest):
         return greatest
@@ -100,19 +118,17 @@ def _needs_freed(spec: CampaignSpec, facts: WorkloadFacts) -> bool:
     )
 
 
-def _known_at_once(workload: Path, seed: int) -> WorkloadFacts:
-    """Return the facts for which the events need not be looked at."""
+def _beginning(workload: Path) -> Beginning:
+    with Trace(workload, is_streamed=True) as trace:
+        return beginning(trace)
+
+
+def _life_ns(workload: Path, seed: int) -> int:
+    """Return the life of a profile's process by its events."""
     with Trace(workload, seed, is_streamed=True) as trace:
-        if not trace.totals.n_events:
-            message = f"{workload}: holds no events; record it again"
-            raise TraceError(message)
-        totals = trace.totals
-        if totals.end_ns is None:  # of a profile's duration only a bound is known then
-            for _ in trace.batches():
-                pass
-            totals = trace.read_totals()
-        is_fork = trace.metadata.get("is_fork") is True
-    return WorkloadFacts(totals.n_threads, totals.life_ns, None, is_fork)
+        for _ in trace.batches():
+            pass
+        return trace.read_totals().life_ns
 
 
 def _freed_bytes(workload: Path, seed: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tuner.errors import SpecError, TraceError
 from tuner.profile.fidelity import FamilyFidelity, Fidelity, fidelity_of
@@ -34,6 +34,18 @@ GUARDED: Final = "peak_heap"
 """The objective that is not tuned for at all on a profile that does not rank it."""
 
 
+class Beginning(NamedTuple):
+    """What a workload says before its events are read."""
+
+    n_events: int
+    n_threads: int
+    life_ns: int
+    is_life_known: bool
+    """False where `life_ns` is a bound, and the events say more."""
+    is_fork: bool
+    """True when its process began with a fork."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """What a campaign is emulated with, and what is to be said about it."""
@@ -52,6 +64,8 @@ class Workload:
     """What is said by `gap_in`; it is not kept in the campaign's store."""
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """Of the first file: ``n_events`` and the allocator, ``recorded_with``, as a store keeps it."""
+    beginnings: tuple[Beginning, ...] = ()
+    """Of every file; none where one cannot be read."""
 
 
 def choose_workload(
@@ -84,10 +98,12 @@ def choose_workload(
     try:
         with Trace(workload.path, is_streamed=True) as opened:
             said, gap = caveat(opened), _gap_in(opened)
-            recorded = recorded_facts(opened)
+            recorded, begins = recorded_facts(opened), beginning(opened)
     except TraceError:  # reported where its events are needed
         return workload
-    workload = replace(workload, gaps=(gap,) if gap else (), recorded=recorded)
+    workload = replace(
+        workload, gaps=(gap,) if gap else (), recorded=recorded, beginnings=(begins,)
+    )
     return replace(workload, notes=(said, *workload.notes), caveat=said) if said else workload
 
 
@@ -109,6 +125,7 @@ def join_workloads(first: Workload, others: Sequence[Workload]) -> Workload:
         first.sha256,
         tuple(gap for one in every for gap in one.gaps),
         {**first.recorded, "program": ()},
+        tuple(begins for one in every for begins in one.beginnings),
     )
 
 
@@ -204,6 +221,13 @@ def _gap_in(opened: Trace) -> str | None:
     if opened.totals.lacks and not opened.is_low_fidelity:
         return f"{opened.path}: {opened.totals.lacks}"
     return None
+
+
+def beginning(opened: Trace) -> Beginning:
+    """Return what is known of a workload whose events were not read."""
+    totals = opened.totals
+    is_known, is_fork = totals.end_ns is not None, opened.metadata.get("is_fork") is True
+    return Beginning(totals.n_events, totals.n_threads, totals.life_ns, is_known, is_fork)
 
 
 def recorded_facts(opened: Trace) -> dict[str, Any]:
