@@ -6,7 +6,8 @@
  * thread cache gains when it runs empty, which grows by one with every miss up
  * to the batch.  A fresh span may hold fewer, so the central list is filled
  * first.  The batch is also bounded by 64 KiB per transfer, so blocks of
- * 1024 bytes show batches up to 64 and say "at least 64" above.
+ * 1024 bytes show batches up to 64 and say "at least 64" above.  That takes as long as
+ * all the rest, so the batch is null unless the environment asks for one.
  *
  * Source: gperftools src/thread_cache.cc FetchFromCentralCache, src/common.cc NumMoveSize.
  */
@@ -108,6 +109,10 @@ void probe_tcmalloc(void) {
     report_property(read, "tcmalloc.max_total_thread_cache_bytes");
     report_property(read, "tcmalloc.aggressive_memory_decommit");
     report_flags();
-    json_integer(&report, "transfer_batch", measure_batch(read));
+    if (getenv("TCMALLOC_TRANSFER_NUM_OBJ")) {
+        json_integer(&report, "transfer_batch", measure_batch(read));
+    } else {
+        json_null(&report, "transfer_batch");
+    }
     json_close(&report);
 }
