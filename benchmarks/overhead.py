@@ -1,8 +1,9 @@
 """Share of a campaign's CPU time that is not measured replays.
 
 Runs ``malloc-tuner tune`` on the demo's campaign, with few evaluations and with many, once a round,
-and accounts the CPU time of every child by what it was: a replay of the trace is what a campaign is
-for, everything else is overhead: Python itself, search, store, progress, looking for libraries and
+and on other shipped campaigns, whose workloads take longer to replay, for comparison.  The CPU time
+of every child is accounted by what it was: a replay of the trace is what a campaign is for,
+everything else is overhead: Python itself, search, store, progress, looking for libraries and
 instruments, reading settings back.  Calibration is shown and not counted: its draws are kept, and
 campaigns of the same day share them.  The package is compiled first, as pip compiles what it
 installs.
@@ -28,8 +29,14 @@ from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, SEARCH
 from tuner.resources import configs_dir
 
-EVALUATIONS: Final = {"demo": 60, "demo-300": 300}
-"""Of the campaign of each part."""
+CAMPAIGNS: Final = {
+    "demo": ("demo", 60),
+    "demo-300": ("demo", 300),
+    **{name: (name, 60) for name in ("server", "compiler", "document", "threads")},
+}
+"""Campaign and evaluations of each part."""
+_JUDGED: Final = ("demo", "demo-300")
+"""Parts that have a target; the others show how the share depends on the workload."""
 MOST_SHARE: Final = 0.05
 _SMOKE_EVALUATIONS: Final = 8
 
@@ -37,21 +44,24 @@ _SMOKE_EVALUATIONS: Final = 8
 def measure(call: Call) -> None:
     """Run each campaign once a round, each in a folder that is thrown away."""
     compileall.compile_dir(Path(tuner.__file__).parent, quiet=1)
-    for part in call.choose(list(EVALUATIONS), ["demo"]):
-        evaluations = _SMOKE_EVALUATIONS if call.is_smoke else EVALUATIONS[part]
+    for part in call.choose(list(CAMPAIGNS), ["demo"]):
+        campaign, usual = CAMPAIGNS[part]
+        evaluations = _SMOKE_EVALUATIONS if call.is_smoke else usual
 
-        def run(_task: str, _subject: str, evaluations: int = evaluations) -> Figures:
-            return _accounts(evaluations)
+        def run(
+            _task: str, _subject: str, campaign: str = campaign, evaluations: int = evaluations
+        ) -> Figures:
+            return _accounts(campaign, evaluations)
 
         rows = run_rounds(call, part, ["tune"], [part], run, same=evaluations)
         call.keep(part, rows, rounds=call.rounds)
 
 
-def _accounts(evaluations: int) -> Figures:
-    """Return where the CPU time of a campaign went."""
+def _accounts(campaign: str, evaluations: int) -> Figures:
+    """Return where the CPU time of a shipped campaign went."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "accounts.json"
-        words = [configs_dir() / "campaigns" / "demo.toml", "--output", Path(folder) / "run"]
+        words = [configs_dir() / "campaigns" / f"{campaign}.toml", "--output", Path(folder) / "run"]
         words += ["--evaluations", evaluations, "--quiet"]
         accounting = Path(__file__).with_name("accounting.py")
         command = [sys.executable, accounting, result, *words]
@@ -69,7 +79,10 @@ def share_of(cpu_s: Mapping[str, float]) -> float:
 def lines(parts: Parts) -> Iterator[str]:
     """Yield where the CPU time of the last campaign of each part went."""
     for part, rows in _measured(parts):
-        yield f"{EVALUATIONS[part]} evaluations:"
+        campaign, evaluations = CAMPAIGNS[part]
+        shares = list(map(share_of, column(rows, "cpu_s")))
+        share = percent(median(shares)) if shares else "nothing"
+        yield f"{campaign}, {evaluations} evaluations, {share} of it no replay:"
         yield ""
         for cpu_s, children in list(
             zip(*(column(rows, n) for n in ("cpu_s", "n_children")), strict=True)
@@ -80,7 +93,7 @@ def lines(parts: Parts) -> Iterator[str]:
 
 
 def _measured(parts: Parts) -> Iterator[tuple[str, list[Row]]]:
-    return ((part, parts[part]) for part in EVALUATIONS if part in parts)
+    return ((part, parts[part]) for part in CAMPAIGNS if part in parts)
 
 
 def _cells(cpu_s: Mapping[str, float], children: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -92,8 +105,8 @@ def _cells(cpu_s: Mapping[str, float], children: Mapping[str, Any]) -> Iterator[
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield the median share of all rounds of each part."""
     for part, rows in _measured(parts):
-        if shares := list(map(share_of, column(rows, "cpu_s"))):
-            what = f"share that is no replay at {EVALUATIONS[part]} evaluations"
+        if part in _JUDGED and (shares := list(map(share_of, column(rows, "cpu_s")))):
+            what = f"share that is no replay at {CAMPAIGNS[part][1]} evaluations"
             yield Target(what, median(shares), MOST_SHARE, form=".1%")
 
 

@@ -35,7 +35,7 @@ def test_short_and_long_campaigns_have_a_target_each() -> None:
         run = {"task": "tune", "subject": "demo", "round": 0, "status": "ok", "reason": None}
         return [{**run, "cpu_s": cpu_s, "n_children": {"replays": 2}}]
 
-    parts = {"demo": rows(1.0), "demo-300": rows(0.0)}
+    parts = {"demo": rows(1.0), "demo-300": rows(0.0), "server": rows(9.0)}  # no target
 
     found = [(target.brief, target.is_met) for target in targets(parts)]
 
@@ -43,5 +43,5 @@ def test_short_and_long_campaigns_have_a_target_each() -> None:
         ("share that is no replay at 60 evaluations: 10.0% (aim: at most 5.0%)", False),
         ("share that is no replay at 300 evaluations: 0.0%", True),
     ]
-    assert "300 evaluations:" in list(lines(parts))
+    assert "demo, 300 evaluations, 0.0 % of it no replay:" in list(lines(parts))
     assert list(targets({})) == []
