@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "registry"),
     ("units",),
     ("metrics", "limits"),
-    ("records", "resources", "machine", "output", "zstd"),
+    ("records", "resources", "machine", "output", "zstd", "moocore"),
     ("emulation",),
     ("space",),
     ("provenance", "config", "store"),

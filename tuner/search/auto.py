@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -150,7 +151,6 @@ class Models:
         self._violation = Surrogate(self._features.gene, n_genes)
         self._results: list[Told] = []
         self._limits = np.full(n_objectives, np.inf)  # logarithms
-        self._libraries = ThreadpoolController()
 
     @property
     def can_predict(self) -> bool:
@@ -191,7 +191,7 @@ class Models:
         How optimistic a choice is, is drawn anew each time: standard deviations below the mean,
         half-normal.
         """
-        with self._libraries.limit(limits=1):
+        with _libraries().limit(limits=1):
             return self._choose(genomes, n, rng)
 
     def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
@@ -235,6 +235,12 @@ class Models:
         self._violation.fit(*self._features.of([r.genome for r in recent]), np.log1p(violations))
         expected = np.round(self._violation.predict(*asked)[0], _DIGITS)
         return np.asarray(_PRICE_OF_VIOLATION * np.maximum(expected, 0.0))
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    """Return the libraries of linear algebra, which are looked for among all that are loaded."""
+    return ThreadpoolController()
 
 
 def _is_measured(result: Told) -> bool:
