@@ -26,7 +26,7 @@ from tuner.allocators import (
     locate_all,
 )
 from tuner.campaign.identity import check_same
-from tuner.campaign.workloads import GENERATED_FILE, ReplayFiles, replay_files
+from tuner.campaign.workloads import ReplayFiles, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
 from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
 from tuner.emulation import Calibration, EmulationOptions
@@ -39,7 +39,6 @@ from tuner.objectives import parse_constraint
 from tuner.output import write_text
 from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
-from tuner.profile.generated import replayable
 from tuner.profile.trust import (
     Workload,
     choose_workload,
@@ -144,7 +143,7 @@ def _begin(
         emulations = _emulations(emulation, traces.keep(run))
         screener = None
         if store.campaign().workload.screening is not None:
-            screener = EmulatorEvaluator(_on(emulation, _shrunk(spec, run), run, "shrunk"))
+            screener = EmulatorEvaluator(replace(emulation, trace=_shrunk(spec, run)))
     except BaseException:
         store.close()
         raise
@@ -224,32 +223,18 @@ def _emulations(emulation: Emulation, files: Sequence[Path]) -> tuple[Emulation,
     return first, *(replace(one, reads_back=False) for one in rest)
 
 
-def held_out_emulations(spec: CampaignSpec, emulation: Emulation, run: Path) -> list[Emulation]:
+def held_out_emulations(spec: CampaignSpec, emulation: Emulation) -> list[Emulation]:
     """Return the emulation of each workload that nothing is tuned for.
 
     Args:
         spec: the campaign.
         emulation: one of the campaign's.
-        run: the run folder.
-
-    Raises:
-        TraceError: a workload cannot be read.
-        OutputError: the run folder cannot be written.
     """
-    return [
-        _on(emulation, trace, run, f"held-out-{number}")
-        for number, trace in enumerate(spec.held_out_traces)
-    ]
+    return [replace(emulation, trace=trace) for trace in spec.held_out_traces]
 
 
 def _evaluator(emulations: Sequence[Emulation]) -> EmulatorEvaluator | SeveralWorkloads:
     return several_workloads([EmulatorEvaluator(one) for one in emulations], emulations[0])
-
-
-def _on(emulation: Emulation, workload: Path, run: Path, name: str) -> Emulation:
-    """Return the emulation of a workload, generated in the run folder if it is a profile."""
-    file = run / GENERATED_FILE.format(name)
-    return replace(emulation, trace=replayable(workload, emulation.options.seed, file))
 
 
 def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:
