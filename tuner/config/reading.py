@@ -7,7 +7,6 @@ errors, and nothing is converted silently (a number in quotes is not a number).
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 import types
@@ -158,6 +157,8 @@ def closest(word: str, allowed: Sequence[str]) -> str:
         >>> closest("timout", ["timeout", "threads"])
         "; did you mean 'timeout'?"
     """
+    import difflib  # noqa: PLC0415 - only for mistakes
+
     close = difflib.get_close_matches(word, allowed, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
