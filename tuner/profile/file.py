@@ -80,17 +80,10 @@ def workload_sha256(path: Path) -> str:
     return profile_sha256(read_profile(path))
 
 
-def profile_sha256(profile: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> str:
-    """Return what `workload_sha256` does, of a profile that was read.
-
-    Args:
-        profile: its members.
-        texts: of members, as ``json.dumps`` writes them with sorted keys, where known.
-    """
+def profile_sha256(profile: Mapping[str, Any]) -> str:
+    """Return what `workload_sha256` does, of a profile that was read."""
     model = {k: v for k, v in profile.items() if v is not None and k != "fidelity"}
-    known = texts or {}
-    pairs = ((name, known.get(name) or _digested(model[name])) for name in sorted(model))
-    text = ", ".join(f"{json.dumps(name)}: {member}" for name, member in pairs)
+    text = ", ".join(f"{json.dumps(name)}: {_digested(model[name])}" for name in sorted(model))
     return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
 
 
@@ -173,17 +166,15 @@ def read_profile(path: Path) -> dict[str, Any]:
     Raises:
         TraceError: the file cannot be read, is no profile, or is of a newer version.
     """
-    return parse_profile(path, unpacked_profile(path))
-
-
-def unpacked_profile(path: Path) -> str:
-    """Return the text of what may be a profile; errors as of `read_profile`."""
     if path.exists() and not path.is_file():  # a device may never end
         message = f"{path}: not a regular file; give a profile made by `malloc-tuner fit`"
         raise TraceError(message)
     try:
         data = path.read_bytes()
-        return (_unpack(data) if data.startswith(zstd.MAGIC) else data).decode("utf-8")
+        if data.startswith(zstd.MAGIC):
+            data = _unpack(data)
+        text = data.decode("utf-8")
+        profile = tomllib.loads(text) if _is_toml(data[:_HEAD_BYTES]) else json.loads(text)
     except UnicodeDecodeError as error:
         message = f"{path}: not a profile; of a trace `malloc-tuner fit` makes one"
         raise TraceError(message) from error
@@ -191,16 +182,6 @@ def unpacked_profile(path: Path) -> str:
         message = f"{path}: cannot be read: {error.strerror or error}"
         raise TraceError(message) from error
     except (ValueError, zstd.ZstdError) as error:
-        message = f"{path}: not a readable profile: {error}"
-        raise TraceError(message) from error
-
-
-def parse_profile(path: Path, text: str) -> dict[str, Any]:
-    """Return the members of the profile that a text is; errors as of `read_profile`."""
-    try:
-        is_toml = _is_toml(text[:_HEAD_BYTES].encode())
-        profile = tomllib.loads(text) if is_toml else json.loads(text)
-    except ValueError as error:
         message = f"{path}: not a readable profile: {error}"
         raise TraceError(message) from error
     if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:

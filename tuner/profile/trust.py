@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tuner.errors import SpecError, TraceError
 from tuner.profile.fidelity import FamilyFidelity, Fidelity, fidelity_of
-from tuner.profile.file import is_profile, workload_sha256
-from tuner.profile.identity import read_identity
+from tuner.profile.file import is_profile, profile_sha256, read_profile, workload_sha256
 from tuner.trace.file import Trace
 
 LEAST_TAU: Final = 0.8
@@ -140,11 +139,11 @@ def _choose(
 ) -> Workload:
     if not is_profile(trace):
         return Workload(trace)
-    profile, sha256 = read_identity(trace)
+    profile = read_profile(trace)
     verdict = fidelity_of(profile)
     reasons = list(weaknesses(verdict, allocators, objectives))
     said = f"workload profile {trace.name}: {summary(verdict)}"
-    own = Workload(trace, (said,), resolution_of(verdict), sha256=sha256)
+    own = Workload(trace, (said,), resolution_of(verdict), sha256=profile_sha256(profile))
     if not reasons:
         return own
     why = "; ".join(reasons)

@@ -12,8 +12,8 @@ from tuner.campaign import setup
 from tuner.campaign.setup import emulation_options, open_campaign, with_workload
 from tuner.config import CampaignSpec, campaign_from_options
 from tuner.emulation import Calibration
-from tuner.profile import file, identity
-from tuner.profile.file import unpacked_profile, workload_sha256
+from tuner.profile import file, trust
+from tuner.profile.file import read_profile, workload_sha256
 from tuner.trace.file import Trace
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -84,9 +84,9 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
     parsed: list[Path] = []
     streamed: list[bool] = []
 
-    def unpack(path: Path) -> str:
+    def parse(path: Path) -> dict[str, Any]:
         parsed.append(path)
-        return unpacked_profile(path)
+        return read_profile(path)
 
     class Watched(Trace):
         def __init__(self, path: Path, seed: int = 1, *, is_streamed: bool = False) -> None:
@@ -94,8 +94,8 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
                 streamed.append(is_streamed)
             super().__init__(path, seed, is_streamed=is_streamed)
 
-    for module in (file, identity):
-        monkeypatch.setattr(module, "unpacked_profile", unpack)
+    for module in (file, trust):
+        monkeypatch.setattr(module, "read_profile", parse)
     for name in ("tuner.profile.trust", "tuner.campaign.workloads", "tuner.profile.generated"):
         monkeypatch.setattr(f"{name}.Trace", Watched)
     monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
