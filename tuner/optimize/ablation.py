@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.compare.plan import Plan, Rounds
+from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
-from tuner.optimize.duets import MOST_AT_ONCE, AtOnce
+from tuner.optimize.duets import MOST_AT_ONCE, at_once
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
-from tuner.optimize.tuned import Reference, Sample, logs_of, values_of
+from tuner.optimize.tuned import Reference, logs_of, values_of
 from tuner.optimize.work import ABLATION_FILE, Work, duets_for
 from tuner.records import Configuration
 
@@ -68,16 +68,10 @@ def effects_of(
     if n_rounds < _FEWEST_ROUNDS and not n_kept:
         return ()
     n_rounds = min(_MOST_ROUNDS, max(n_rounds, 0))
-    plan: Plan[None, Sample] = Rounds(subjects, (None,), n_rounds, work.request.seed)
     duets = duets_for(work, candidates, reference) if len(subjects) <= MOST_AT_ONCE else None
     work.view.begin("ablation", n_rounds * len(subjects))
-    course = work.compare(
-        ABLATION_FILE,
-        AtOnce(plan, duets) if duets else plan,
-        candidates,
-        reference,
-        runs=duets.runs if duets else None,
-    )
+    plan = at_once(Rounds(subjects, (None,), n_rounds, work.request.seed), duets)
+    course = work.compare(ABLATION_FILE, plan, candidates, reference, duets=duets)
     rules = Rules(
         work.request.rules.least, work.request.rules.goals, work.request.rules.guards, _ERROR
     )

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.compare.journal import read_journal
-from tuner.compare.plan import Course, Plan
+from tuner.compare.plan import Course
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
-from tuner.optimize.duets import AtOnce, runs_together
+from tuner.optimize.duets import at_once, runs_together
 from tuner.optimize.judgement import Gain
 from tuner.optimize.proposals import (
     SLACK,
@@ -149,7 +149,7 @@ class Choosing:
             return some
 
         duets = duets_for(self._work, candidates, self._reference)
-        plan: Plan[None, Sample] = Selection(
+        plan = Selection(
             list(candidates)[:n_first],
             self._work.request.seed,
             promising,
@@ -159,10 +159,10 @@ class Choosing:
         self._work.view.begin("selection", None)
         course = self._work.compare(
             SELECTION_FILE,
-            AtOnce(plan, duets) if duets else plan,
+            at_once(plan, duets),
             candidates,
             self._reference,
-            runs=duets.runs if duets else None,
+            duets=duets,
             n_first=n_first,
         )
         ran = {label_of(p.configuration): p for p in proposals if _has_run(course, p)}

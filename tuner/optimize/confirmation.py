@@ -118,8 +118,7 @@ class Confirming:
             rounds_left=self._rounds_left,
             counted=counted,
         )
-        runs = duets.runs if duets else None
-        course = work.compare(file, race, chosen, self._reference, runs=runs)
+        course = work.compare(file, race, chosen, self._reference, duets=duets)
         return race.standings(course), course
 
     def _tell_what_time_buys(self, n_candidates: int, *, is_counted: bool) -> None:

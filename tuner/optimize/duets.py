@@ -153,6 +153,11 @@ class AtOnce:
         return self._plan.n_left(course)
 
 
+def at_once(plan: Plan[None, Sample], duets: Duets | None) -> Plan[None, Sample]:
+    """Return the plan with rounds that are made at once, or as it is without what makes them."""
+    return plan if duets is None else AtOnce(plan, duets)
+
+
 def duets_of(
     tuned: Tuned,
     candidates: Mapping[str, Configuration],

@@ -99,7 +99,7 @@ class Work:
         reference: Reference,
         tuned: Tuned | None = None,
         *,
-        runs: Runs | None = None,
+        duets: Duets | None = None,
         n_first: int | None = None,
     ) -> Course[None, Sample]:
         """Make the runs of a comparison that are missing.
@@ -110,7 +110,7 @@ class Work:
             candidates: label -> setting.
             reference: what runs must equal.
             tuned: what runs; None: what is tuned.
-            runs: makes the runs; None: as `tuned` does.
+            duets: make the runs; None: as `tuned` does.
             n_first: candidates that run in any case, where others may not; None: all of them.
 
         Raises:
@@ -127,9 +127,8 @@ class Work:
             "command": list(what.command),
             **({} if n_first is None else {"n_first": n_first}),
         }
-        return self._made(
-            file, header, plan, runs or what.runner(candidates, reference), lambda: scene
-        )
+        runs = duets.runs if duets else what.runner(candidates, reference)
+        return self._made(file, header, plan, runs, lambda: scene)
 
     def explore(
         self, file: str, plan: Plan[None, Sample], scene: Callable[[], Scene]
