@@ -21,7 +21,7 @@ from tuner.emulation import EmulationOptions
 from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
-from tuner.measure.gem5 import RESULT, Gem5, digest_of, judge_simulation
+from tuner.measure.gem5 import RESULT, Gem5, digest_of, gem5_environment, judge_simulation
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
@@ -120,7 +120,7 @@ def points_of(runs: Mapping[str, Run]) -> list[Point]:
     found: list[tuple[str, Prepared, Measurement | None]] = []
     reference = next(iter(runs.values())).trials
     reference_bytes = next(_objective(t, 0) for t in reference if t.configuration.is_default)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment = gem5_environment(os.environ)
     for name, run in runs.items():
         chosen = choose(run, name, reference_bytes)
         subjects = [

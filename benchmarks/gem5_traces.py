@@ -33,10 +33,10 @@ from tuner import stats
 from tuner.allocators import Located
 from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
 from tuner.emulation import EmulationOptions
-from tuner.fidelity import measure_panel
+from tuner.fidelity import environments_of, measure_panel
 from tuner.measure.calibration import load_calibration
-from tuner.measure.gem5 import Gem5, build_guests, find_gem5
-from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
+from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.recording import record
 from tuner.records import Configuration, Status
 from tuner.resources import configs_dir, gem5_dir
@@ -124,12 +124,8 @@ def _real(
     points: Mapping[str, Configuration],
     everywhere: Located,
 ) -> list[Row]:
-    own = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    given = [everywhere[one.allocator] for one in points.values()]
-    environments = padded([
-        {**adapter.environment(where, one), **own}
-        for (adapter, where), one in zip(given, points.values(), strict=True)
-    ])  # fmt: skip
+    own = gem5_environment(os.environ)
+    environments = environments_of(list(points.values()), everywhere, own)
     by_label = dict(zip(points, environments, strict=True))
 
     def run(_task: str, label: str) -> Figures:

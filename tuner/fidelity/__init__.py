@@ -1,7 +1,7 @@
 """How well a workload profile stands for its trace: a panel of configurations on both."""
 
 from tuner.fidelity.panel import draw_panel, measure_panel
-from tuner.fidelity.program import ProgramPanel, judge_program, measure_program
+from tuner.fidelity.program import ProgramPanel, environments_of, judge_program, measure_program
 from tuner.fidelity.verdict import Panel, judge, judge_shrunk
 from tuner.profile.fidelity import SCHEMA
 
@@ -10,6 +10,7 @@ __all__ = [
     "Panel",
     "ProgramPanel",
     "draw_panel",
+    "environments_of",
     "judge",
     "judge_program",
     "judge_shrunk",

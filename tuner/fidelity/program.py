@@ -78,7 +78,7 @@ def measure_program(
         MissingToolError: the program cannot be started.
     """
     labels = [str(configuration) for configuration in panel]
-    environments = dict(zip(labels, _environments(panel, located), strict=True))
+    environments = dict(zip(labels, environments_of(panel, located, os.environ), strict=True))
     expected: list[int] = []
 
     def run_once(step: Step[None]) -> Outcome[ProgramRun]:
@@ -125,9 +125,17 @@ def judge_program(panel: Panel, program: ProgramPanel) -> ProgramFidelity:
     )
 
 
-def _environments(panel: Sequence[Configuration], located: Located) -> list[dict[str, str]]:
-    """Return the program's environment under each configuration, all of one length."""
-    plain = clean_environment(os.environ)
+def environments_of(
+    panel: Sequence[Configuration], located: Located, environment: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Return the program's environment under each configuration, all of one length.
+
+    Args:
+        panel: the configurations.
+        located: adapter and installation of every allocator.
+        environment: the caller's; what steers an allocator in it is left out.
+    """
+    plain = clean_environment(environment)
     libc = str(located["glibc"][0].observe({}).malloc_from) if "glibc" in located else None
     environments = []
     for configuration in panel:

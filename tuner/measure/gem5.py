@@ -229,6 +229,11 @@ def statistics_of(found: Gem5Run) -> Statistics:
     return parse_statistics(found.statistics or "", "stats.txt")
 
 
+def gem5_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what steers the Python that is a part of gem5."""
+    return {name: text for name, text in environment.items() if not name.startswith("PYTHON")}
+
+
 def find_gem5(program: Path) -> Path:
     """Return the absolute path of gem5.
 

@@ -14,7 +14,7 @@ from tuner.config.gem5_suite import load_suite
 from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.machine import read_machine
 from tuner.measure.counting import InstructionCounter
-from tuner.measure.gem5 import Gem5, build_guests, find_gem5
+from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
@@ -94,7 +94,7 @@ def compare_on_gem5(
     chosen = loaded.choose(simulations)
     folder = run.folder / WORK_FOLDER
     guests = (folder / "guests").resolve()
-    environment = {name: v for name, v in os.environ.items() if not name.startswith("PYTHON")}
+    environment = gem5_environment(os.environ)
     with Store.open(store_path(run.folder), writable=True) as store:
         build_guests(loaded, guests)
         prepared = prepare(subjects, run.campaign, environment, search_spaces(run.folder))
