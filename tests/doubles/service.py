@@ -26,12 +26,14 @@ def _sleep_for_ever() -> None:
 
 
 def _leave_a_daemon() -> None:
-    if os.fork() == 0:
+    between = os.fork()
+    if between == 0:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if os.fork() == 0:
             _sleep_for_ever()
         os._exit(0)
+    os.waitpid(between, 0)
 
 
 def main() -> None:
