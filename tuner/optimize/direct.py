@@ -140,7 +140,7 @@ class DirectPlan:
         known = [space.decode(genome) for genome in _encoded(space, self._work.tuned.known)]
         defaults = [Configuration(name) for name in names]
         share = partial(self._share_of_known, course) if known else lambda: 1.0
-        yield from self._rounds([*known, *defaults], course, share)
+        yield from self._gaining_first([*known, *defaults], course, share)
         ran = [one for one in (*known, *defaults) if self._logs(course, one) is not None]
         usable = [name for name in names if any(one.allocator == name for one in ran)]
         if not usable:
@@ -198,6 +198,22 @@ class DirectPlan:
             and self._violation(logs) == 0.0
             and any(logs[goal] < -math.log1p(SLACK) for goal in self._rules.goals)
         )
+
+    def _gaining_first(
+        self,
+        configurations: Sequence[Configuration],
+        course: Course[None, Sample],
+        share: Callable[[], float],
+    ) -> Iterator[Sequence[Step[None]]]:
+        """Yield rounds; after each, what is left of an allocator that gained by far comes first."""
+        left = [one for one in configurations if self._is_new(one, course)]
+        ran: list[Configuration] = []
+        while left:
+            gaining = {one.allocator for one in ran if self._gains_by_far(one, course)}
+            left.sort(key=lambda one: one.allocator not in gaining)
+            batch, left = left[:_ROUND], left[_ROUND:]
+            ran += batch
+            yield from self._rounds(batch, course, share)
 
     def _rounds(
         self,

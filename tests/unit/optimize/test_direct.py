@@ -145,6 +145,21 @@ def test_known_settings_run_longer_while_none_of_them_gains(
     assert selected.n_untried == n_untried
 
 
+def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: Path) -> None:
+    clock = Clock()
+    good = Configuration.of("jemalloc", {"cache": False})
+    alike = Configuration.of("jemalloc", {"cache": False, "decay": 10})
+    others = [Configuration.of("glibc", {"cache_count": n}) for n in (0, 1, 4, 16, 64, 256)]
+    others += [Configuration.of("glibc", {"arenas": n}) for n in (1, 2, 4, 8)]
+    app = App(clock, known=(*others[:2], good, *others[2:], alike))
+
+    searched(tmp_path, app, clock, seconds=200.0).select(200)
+
+    settings = [label for label in app.ran if label != AS_IS]
+    assert label_of(good) in settings[:4]
+    assert label_of(alike) in settings[4:8]
+
+
 def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_path: Path) -> None:
     clock = Clock()
     good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
