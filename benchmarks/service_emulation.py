@@ -24,7 +24,7 @@ from typing import Any, Final
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, located, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, column, run_rounds, runner_of
-from benchmarks.services import SERVICES, file_of, short_load
+from benchmarks.services import SERVICES, file_of, of_seconds, short_load
 from tuner.allocators import Located
 from tuner.cli.services import service_of_file
 from tuner.emulation import EmulationOptions
@@ -57,7 +57,8 @@ def measure(call: Call) -> None:
     for name in call.choose(SERVICES, ["redis"]):
         # Without warm-ups, as services are recorded.
         plan = service_of_file(file_of(name)[0])
-        plan = replace(plan, idle_s=float(call.options.idle), warm_ups=0)
+        load = of_seconds(plan.load, call.options.window)
+        plan = replace(plan, load=load, idle_s=float(call.options.idle), warm_ups=0)
         if call.is_smoke:
             plan = replace(plan, load=short_load(plan.load), idle_s=0.2)
         try:
@@ -192,6 +193,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 def _options(parser: argparse.ArgumentParser) -> None:
     for name, default, words in (
         ("--settings", 6, "of each allocator, its default among them"),
+        ("--window", 30, "seconds of a load that says how long it is"),
         ("--idle", 12, "seconds without load after the window"),
     ):
         parser.add_argument(name, type=int, default=default, help=f"{words}; default: %(default)s")
