@@ -314,6 +314,7 @@ class DirectSearch:
         as_is = Configuration("glibc") if reference.brings is None else None
         self._plan = DirectPlan(work, as_is, make_space, self._has_time)
         self._tried: dict[str, Tried] = {}
+        self._model: _Smoothed | None = None
 
     @property
     def proposals(self) -> list[Proposal]:
@@ -331,7 +332,9 @@ class DirectSearch:
         course = work.explore(SELECTION_FILE, self._plan, self._scene)
         self._tried = self._plan.tried(course)
         labels = {label: _proposal(one) for label, one in self._tried.items()}
-        found = selected_of(course, labels)
+        if self._plan.space is not None and self._tried:
+            self._model = _Smoothed(self._plan.space, self._tried)
+        found = selected_of(course, labels, self._model and self._model.rows)
         for (_, label), reason in course.out.items():
             found.failures.setdefault(label, reason)
             found.changes.setdefault(label, {})
@@ -340,10 +343,9 @@ class DirectSearch:
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as the runs allow."""
-        tried = list(self._tried.values())
-        if not tried or self._plan.space is None:
+        model, tried = self._model, list(self._tried.values())
+        if model is None:
             return {}
-        model = _Smoothed(self._plan.space, tried)
         genomes = [one.genome for one in tried]
         rows, doubts = model.of(genomes), _with_noise(model.doubts_of(genomes))
         proposals = [selected.labels[label_of(one.configuration)] for one in tried]
@@ -397,16 +399,23 @@ def _proposal(tried: Tried) -> Proposal:
 class _Smoothed:
     """What all runs together say of settings: a Gaussian process for each quantity."""
 
-    def __init__(self, space: Space, tried: Sequence[Tried]) -> None:
+    def __init__(self, space: Space, tried: Mapping[str, Tried]) -> None:
+        """Fit to what ran, by label; at least one."""
         self._space = space
         self._features = features_of(space)
         self._models: dict[str, Surrogate] = {}
-        seen = self._features.of([one.genome for one in tried])
-        for name in tried[0].logs:
+        genomes = [one.genome for one in tried.values()]
+        for name in next(iter(tried.values())).logs:
             model = Surrogate(self._features.gene, len(space.parameters))
-            values = [one.logs[name] for one in tried]
-            model.fit(*seen, np.array(values, dtype=np.float64))
+            values = [one.logs[name] for one in tried.values()]
+            model.fit(*self._features.of(genomes), np.array(values, dtype=np.float64))
             self._models[name] = model
+        columns = self.of(genomes)
+        self.rows = {
+            label: {name: values[place] for name, values in columns.items()}
+            for place, label in enumerate(tried)
+        }
+        """Label -> quantity -> expected log, of what ran."""
 
     def of(self, genomes: Sequence[Genome]) -> dict[str, list[float]]:
         """Return the expected logs, by quantity in the order of the genomes."""

@@ -49,8 +49,10 @@ class App:
         refused: str = "",
         known: tuple[Configuration, ...] = (),
         slower: float = 1.0,
+        lucky: str = "",
     ) -> None:
         self.known = known
+        self._lucky = lucky
         self._slower = slower
         self._clock = clock
         self._missing = missing
@@ -71,6 +73,7 @@ class App:
             is_cached = configuration.as_dict.get("cache") is not False
             share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
             share[CPU] *= 1.0 if is_cached else self._slower
+            share[MEAN] *= 0.95 if step.subject == self._lucky else 1.0
             return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 
         return run
@@ -185,6 +188,19 @@ def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
     chosen = search.finalists(search.select(20))
 
     assert (label_of(good) in chosen) == is_chosen
+
+
+def test_a_lucky_run_is_shown_as_all_runs_together_have_it(tmp_path: Path) -> None:
+    lucky = Configuration.of("jemalloc", {"decay": 100})
+    others = [Configuration.of("jemalloc", {"decay": decay}) for decay in (10, 1000)]
+    clock = Clock()
+    app = App(clock, known=(lucky, *others), lucky=label_of(lucky))
+
+    shown = searched(tmp_path, app, clock).select(100).changes[label_of(lucky)][MEAN]
+
+    assert shown.change == pytest.approx(-0.05, abs=0.01)
+    assert shown.smoothed_change is not None
+    assert abs(shown.smoothed_change) < 0.03
 
 
 def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
