@@ -189,13 +189,15 @@ def finalists(
     An allocator's default stands for its settings that gain less than half of the least effect
     over it: settings must be worth their words.  Where only one can be confirmed, one whose guards
     hold in spite of the doubts comes first, then one whose guards seem to hold: few rounds would
-    not prove those of the others.
+    not prove those of the others.  Among these, what lies within its doubt is luck, and counts as
+    nothing.
     """
     rows = [
         {name: float(values[index]) for name, values in corrected.items()}
         for index in range(len(proposals))
     ]
-    unsure = doubts or {name: [0.0] * len(proposals) for name in rules.guards}
+    none = [0.0] * len(proposals)
+    unsure = doubts or dict.fromkeys((*rules.guards, *rules.goals), none)
 
     def holds(index: int, part: float) -> bool:
         """Return whether all guards hold with so much of their doubts on top."""
@@ -204,6 +206,11 @@ def finalists(
             row[name] + part * unsure[name][index] <= rules.margin(name) for name in rules.guards
         )
 
+    def clear(index: int, goal: str) -> float:
+        """Return what is expected in a goal, or nothing where that is within its doubt."""
+        value = rows[index][goal]
+        return value if abs(value) > unsure[goal][index] else 0.0
+
     near = [
         index
         for index, row in enumerate(rows)
@@ -211,6 +218,7 @@ def finalists(
     ]
     near.sort(key=lambda i: (score(rows[i], rules), len(proposals[i].configuration.settings)))
     if n == 1:
+        near.sort(key=lambda i: score({g: clear(i, g) for g in rules.goals}, rules))
         near.sort(key=lambda i: (not holds(i, 1.0), not holds(i, 0.0)))
     good = [(score(rows[index], rules), proposals[index]) for index in near]
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}

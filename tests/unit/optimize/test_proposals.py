@@ -147,6 +147,16 @@ def test_where_none_is_sure_one_whose_guards_seem_to_hold_comes_first() -> None:
     assert finalists(both, rows, RULES, 2, doubts) == [costly, free]
 
 
+def test_what_lies_within_its_doubt_does_not_say_which_one_is_confirmed() -> None:
+    """A fifth of the memory at equal CPU time, or a seventh at -9 %, give or take 10 %."""
+    more, lucky = proposal(-0.20, 0.0, a=1), proposal(-0.15, -0.09, a=2)
+    both = [more, lucky]
+    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
+    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.1, 0.1]}
+
+    assert finalists(both, rows, RULES, 1, doubts) == [more]
+
+
 def test_a_constraint_allows_what_a_guard_would_turn_down() -> None:
     allowed = Rules(limits=((PEAK, 0.12),))
     at, beyond = proposal(-0.05, 0.0, peak=0.11, a=1), proposal(-0.2, 0.0, peak=0.12, a=2)
