@@ -334,7 +334,7 @@ class DirectSearch:
         labels = {label: _proposal(one) for label, one in self._tried.items()}
         if self._plan.space is not None and self._tried:
             self._model = _Smoothed(self._plan.space, self._tried)
-        found = selected_of(course, labels, self._model and self._model.rows)
+        found = selected_of(course, labels, self._model.rows if self._model else None)
         for (_, label), reason in course.out.items():
             found.failures.setdefault(label, reason)
             found.changes.setdefault(label, {})
