@@ -34,7 +34,7 @@ def as_json(imported: Imported) -> str:
         "trace": str(imported.path),
         "format": imported.format,
         "totals": dataclasses.asdict(imported.totals),
-        "file_bytes": imported.file_bytes,
+        "file_bytes": imported.path.stat().st_size,
         "lost": imported.lost,
         "level": imported.level,
         "low_fidelity": imported.caveat is not None,

@@ -5,8 +5,9 @@ A module per tool holds its `Format`; `FORMATS` is the one table of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from tuner.importers import (
     valgrind,
 )
 from tuner.importers.format import Format
-from tuner.importers.heap import ImportedHeap, split_command
+from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
 from tuner.profile import sites
 from tuner.profile.file import write_profile
@@ -41,6 +42,8 @@ _LIFE = "start and end of the process: means over time are from the first event 
 _SPARE_BYTES: Final = 16 * 1024
 _START_BYTES: Final = 64 * 1024
 """How much of a file is looked at to recognise its format."""
+_MAX_COMMAND: Final = 2000
+"""Characters of a command that are kept."""
 
 FORMATS: Final = {
     form.name: form
@@ -67,21 +70,30 @@ class Imported:
 
     path: Path
     """The trace or profile."""
-    format: str
-    """Key of `FORMATS`."""
     totals: TraceTotals
-    file_bytes: int
-    """Size of the file at `path`."""
-    lost: tuple[str, ...]
-    """What it does not hold though the program did it; sentences."""
     level: str
     """``trace``, or the level of the profile."""
-    assumed: tuple[str, ...] = ()
-    """What was assumed in place of what is lost; sentences."""
-    caveat: str | None = None
+    caveat: str | None
     """What every output about it has to say; None for what was recorded."""
-    figures: Mapping[str, int] = field(default_factory=dict)
-    """What the program that the file is for would print, if that is known."""
+    facts: Mapping[str, Any]
+    """What its metadata say of the import; see docs/formats.md."""
+    assumed: tuple[str, ...]
+    """What was assumed in place of what is lost; sentences."""
+
+    @property
+    def format(self) -> str:
+        """Key of `FORMATS`."""
+        return str(self.facts["format"])
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What it does not hold though the program did it; sentences."""
+        return tuple(self.facts["lost"])
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """What the program that the file is for would print, if that is known."""
+        return dict(self.facts.get("figures", {}))
 
 
 def import_file(
@@ -117,10 +129,13 @@ def import_file(
         raise SpecError(message)
     with source.errors():
         if form.read_sites:
-            lost, assumed = _import_sites(source, output, form)
+            assumed = _import_sites(source, output, form)
         else:
-            lost, assumed = _import_events(source, output, form, step_ns, seed), ()
-    return _imported(output, form.name, lost, assumed)
+            assumed = ()
+            _import_events(source, output, form, step_ns, 1 if seed is None else seed)
+    with Trace(output) as made:
+        facts = made.metadata["imported"]
+        return Imported(output, made.totals, made.level, caveat(made), facts, assumed)
 
 
 def _source(path: Path, output: Path) -> Source:
@@ -136,61 +151,6 @@ def _source(path: Path, output: Path) -> Source:
     return Source(path)
 
 
-def _imported(
-    output: Path, name: str, lost: tuple[str, ...], assumed: tuple[str, ...] = ()
-) -> Imported:
-    with Trace(output) as made:
-        return Imported(
-            path=output,
-            format=name,
-            totals=made.totals,
-            file_bytes=output.stat().st_size,
-            lost=lost,
-            level=made.level,
-            assumed=assumed,
-            caveat=caveat(made),
-            figures=made.metadata.get("imported", {}).get("figures", {}),
-        )
-
-
-def _import_sites(
-    source: Source, output: Path, form: Format
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write a profile; returns what is lost, and what is assumed instead."""
-    assert form.read_sites is not None  # noqa: S101 - the caller looked
-    found, command = form.read_sites(source)
-    flaw = found.flaw()
-    if flaw:
-        message = f"{source.path}: {flaw}"
-        raise TraceError(message)
-    lost = (*form.lost, _LIFE)
-    metadata = _metadata(source.path, form.name, lost, split_command(command))
-    write_profile(output, sites.make_profile(found, metadata))
-    return lost, (*sites.ASSUMED, *found.assumed)
-
-
-def _import_events(
-    source: Source, output: Path, form: Format, step_ns: int, seed: int | None
-) -> tuple[str, ...]:
-    """Write a trace; returns what is lost."""
-    assert form.read_events is not None  # noqa: S101 - the other reader
-    metadata = _metadata(source.path, form.name)
-    with TraceWriter(output, metadata, spare_bytes=_SPARE_BYTES) as writer:
-        heap = ImportedHeap(writer.write, step_ns, 1 if seed is None else seed)
-        form.read_events(source, heap)
-        heap.flush()
-        if not heap.n_events:
-            message = f"{source.path}: no allocation in it that {form.title} would have written"
-            raise TraceError(message)
-        lost = (*form.lost, _TOUCHING, _LIFE, *_times(heap, step_ns), *heap.losses())
-        metadata = _metadata(source.path, form.name, lost, heap.argv)
-        if form.level:
-            metadata["imported"] |= {"level": form.level, "figures": heap.figures}
-        counts = {"foreign_frees": heap.n_foreign, "repaired_events": heap.n_inverted}
-        writer.replace_metadata(metadata | counts)
-    return lost
-
-
 def _recognise(source: Source) -> Format:
     start = source.start(_START_BYTES)
     found = next((form for form in FORMATS.values() if form.recognise(start)), None)
@@ -201,21 +161,55 @@ def _recognise(source: Source) -> Format:
     return found
 
 
+def _import_sites(source: Source, output: Path, form: Format) -> tuple[str, ...]:
+    """Write a profile; return what is assumed in it."""
+    assert form.read_sites is not None  # noqa: S101 - the caller looked
+    found, command = form.read_sites(source)
+    if flaw := found.flaw():
+        message = f"{source.path}: {flaw}"
+        raise TraceError(message)
+    metadata = _metadata(source, form, command, {"lost": (*form.lost, _LIFE)})
+    write_profile(output, sites.make_profile(found, metadata))
+    return (*sites.ASSUMED, *found.assumed)
+
+
+def _import_events(source: Source, output: Path, form: Format, step_ns: int, seed: int) -> None:
+    """Write a trace."""
+    assert form.read_events is not None  # noqa: S101 - the other reader
+    metadata = _metadata(source, form)
+    with TraceWriter(output, metadata, spare_bytes=_SPARE_BYTES) as writer:
+        heap = ImportedHeap(writer.write, step_ns, seed)
+        form.read_events(source, heap)
+        heap.flush()
+        if not heap.n_events:
+            message = f"{source.path}: no allocation in it that {form.title} would have written"
+            raise TraceError(message)
+        lost = [*form.lost, _TOUCHING, _LIFE, *heap.losses()]
+        if not heap.has_times:
+            times = f"events are {step_ns} ns apart, so settings that wait for time mean little"
+            lost.append(f"times: {times}")
+        metadata = _metadata(source, form, heap.command, {"lost": lost, **heap.facts})
+        counts = {"foreign_frees": heap.n_foreign, "repaired_events": heap.n_inverted}
+        writer.replace_metadata(metadata | counts)
+
+
 def _metadata(
-    path: Path, name: str, lost: tuple[str, ...] = (), argv: Sequence[str] = ()
+    source: Source, form: Format, command: str = "", facts: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     return {
         "tool": f"malloc-tuner {tuner.__version__}",
-        "argv": list(argv),
+        "argv": _words(command[:_MAX_COMMAND]),
         "exit_status": None,
         "signal": None,
         "wall_s": None,
         "cpu_s": None,
-        "imported": {"from": path.name, "format": name, "lost": list(lost)},
+        "imported": {"from": source.path.name, "format": form.name, **(facts or {})},
     }
 
 
-def _times(heap: ImportedHeap, step_ns: int) -> tuple[str, ...]:
-    if heap.has_times:
-        return ()
-    return (f"times: events are {step_ns} ns apart, so settings that wait for time mean little",)
+def _words(command: str) -> list[str]:
+    """Return the words of a command as a shell would take them."""
+    try:
+        return shlex.split(command)
+    except ValueError:  # quotes that are not closed
+        return command.split()

@@ -12,12 +12,11 @@ Source: bytehound's ``server-core/src/protocol.rs``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from tuner.importers.format import Format
+from tuner.importers.format import ALL_MALLOC, NO_REALLOC, NO_THREAD_ENDS, Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Count, Source
 from tuner.trace.file import Api
@@ -37,8 +36,7 @@ class _End(BaseModel):
     thread: Count | None = None
 
 
-class _Allocation(BaseModel):
-    timestamp: _Time
+class _Allocation(_End):
     thread: Count
     size: Count
     deallocation: _End | None
@@ -49,14 +47,25 @@ class _Document(BaseModel):
     total_count: Count = 0
 
 
+_FREED, _BORN, _FREED_AT_ONCE = range(3)
+"""Order at one moment: frees, allocations, frees of blocks that lived no time."""
+
+
 def _read(source: Source, heap: ImportedHeap) -> None:
     """Put the allocations into a heap, in the order of their times."""
     document = source.document(_Document)
     rows = document.allocations
-    if document.total_count > len(rows):
-        n_missing = document.total_count - len(rows)
-        heap.lose("allocations that the file counts but does not list", n_missing)
-    calls = sorted(call for index, row in enumerate(rows) for call in _calls(index, row))
+    n_missing = max(0, document.total_count - len(rows))
+    heap.missed["allocations that the file counts but does not list"] += n_missing
+    calls = []
+    for index, row in enumerate(rows):
+        begin_ns = row.timestamp.ns
+        calls.append((begin_ns, _BORN, index))
+        if row.deallocation is not None:
+            end_ns = row.deallocation.timestamp.ns
+            rank = _FREED if end_ns > begin_ns else _FREED_AT_ONCE
+            calls.append((max(begin_ns, end_ns), rank, index))
+    calls.sort()
     for time_ns, rank, index in calls:
         source.place = f" allocation {index}"
         row, block = rows[index], index + 1  # 0 is NULL
@@ -69,27 +78,10 @@ def _read(source: Source, heap: ImportedHeap) -> None:
             heap.call(Api.FREE, old=block, thread=freed_by)
 
 
-_FREED, _BORN, _FREED_AT_ONCE = range(3)
-"""Order at one moment: frees, allocations, frees of blocks that lived no time."""
-
-
-def _calls(index: int, row: _Allocation) -> Iterator[tuple[int, int, int]]:
-    """Yield time in ns, rank and index of an allocation, and of its free if there is one."""
-    begin = row.timestamp.ns
-    yield begin, _BORN, index
-    if row.deallocation is not None:
-        end = row.deallocation.timestamp.ns
-        yield max(begin, end), _FREED if end > begin else _FREED_AT_ONCE, index
-
-
 FORMAT: Final = Format(
     name="bytehound",
     title="bytehound, allocations as JSON",
-    lost=(
-        "realloc: each is a free and an allocation",
-        "calloc and aligned allocations: all are malloc",
-        "the ends of threads: each lives to the end",
-    ),
+    lost=(NO_REALLOC, ALL_MALLOC, NO_THREAD_ENDS),
     recognise=re.compile(rb'\s*\{.*?"allocations"\s*:\s*\[', re.DOTALL).match,
     read_events=_read,
 )

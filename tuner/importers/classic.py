@@ -15,7 +15,7 @@ Source: github.com/wblangdon/rand_malloc, rand_malloc.c 1.36 and its README; wri
 
 from __future__ import annotations
 
-from collections import deque
+import ctypes
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from tuner.importers import classic_tree, dhat
-from tuner.importers.format import Format
+from tuner.importers.format import ONE_THREAD, Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.records import read_records, recognise_records
 from tuner.importers.source import Source
@@ -38,30 +38,21 @@ WIDTH: Final = 20
 _TICK_NS: Final = 1000
 """Our clock; the original has none."""
 _RAND_MAX: Final = 2**31 - 1
-_N_SKIPPED: Final = 310
-"""Numbers that glibc draws to mix its state."""
 
 
 def random_numbers(seed: int) -> Iterator[int]:
     """Yield what glibc's rand() returns after srand(`seed`), a seed from 0 to 2**31 - 1.
 
-    Source: glibc, stdlib/random_r.c, an additive feedback of 31 words.
-
     Example:
         >>> next(random_numbers(1))
         1804289383
     """
-    words = [seed or 1]
-    while len(words) < 31:  # noqa: PLR2004 - the degree
-        words.append(words[-1] * 16807 % _RAND_MAX)
-    last = deque(words[3:] + words[:3], maxlen=31)
-
-    def draw() -> Iterator[int]:
-        while True:
-            last.append((last[0] + last[28]) % 2**32)
-            yield last[-1] >> 1
-
-    return islice(draw(), _N_SKIPPED, None)
+    libc, number = ctypes.CDLL(None), ctypes.c_int32()
+    state, data = ctypes.create_string_buffer(128), ctypes.create_string_buffer(64)
+    libc.initstate_r(seed, state, len(state), data)
+    while True:
+        libc.random_r(data, ctypes.byref(number))
+        yield number.value
 
 
 def _draw_about(mean: float, numbers: Iterator[int]) -> int:
@@ -92,11 +83,11 @@ def play(records: np.ndarray, heap: ImportedHeap) -> None:
             heap.call(Api.FREE, old=block)
         else:
             heap.call(Api.MALLOC, new=block, size=size)
-    if len(freed) < len(records):
-        what = f"frees that are due after {HORIZON:,} ticks, where the original ends"
-        heap.lose(what, len(records) - len(freed))
+    what = f"frees that are due after {HORIZON:,} ticks, where the original ends"
+    heap.missed[what] += len(records) - len(freed)
     live_bytes = np.cumsum(np.where(is_free, -sizes[blocks], sizes[blocks])[order])
-    heap.figures = _figures(due, sizes, live_bytes) | {"last_random": next(numbers)}
+    figures = _figures(due, sizes, live_bytes) | {"last_random": next(numbers)}
+    heap.facts = {"level": "classic", "figures": figures}
 
 
 def _drawn(records: np.ndarray, numbers: Iterator[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -136,8 +127,7 @@ def _figures(due: np.ndarray, sizes: np.ndarray, live_bytes: np.ndarray) -> dict
 def _read(source: Source, heap: ImportedHeap) -> None:
     if dhat.FORMAT.recognise(source.start(4096)):
         records = classic_tree.records_of(source)
-        for what in classic_tree.LOST:
-            heap.lose_all(what)
+        heap.lost += classic_tree.LOST
     else:
         records = read_records(source)
     source.place = ""
@@ -148,10 +138,9 @@ FORMAT: Final = Format(
     name="classic",
     title="Langdon's rand_malloc",
     lost=(
-        "threads: all calls are those of one",
+        ONE_THREAD,
         "realloc, calloc and aligned allocations: all are malloc",
     ),
-    level="classic",
     recognise=recognise_records,
     read_events=_read,
 )

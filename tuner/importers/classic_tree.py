@@ -6,15 +6,12 @@ first; dhat_summary.awk walks it.  Each site becomes one record per block, all w
 site's mean size and its mean lifetime over 500 instructions.  Sites whose parents differ in
 their last branch only take turns until they run out; then come the next such sites.
 
-Numbers are what awk makes of what dh_view shows: two decimals, of four groups of digits the
-last is taken for the third again, six digits are printed of what is not whole.  Lifetimes
-are rounded where the site has one block or counts of accesses.
-
 All records are of type 1, as his are (by a slip in `code()` of dhat_summary.awk, which
 assigns where it means to compare).
 
 Source: github.com/wblangdon/rand_malloc, dhat_summary.awk 1.40 and dh_view.js; written anew,
-and compared with what they write of three recorded programs: record by record the same.
+and compared with what they write of three recorded programs: the same records in the same order,
+to the six digits that theirs keep of a mean.
 """
 
 from __future__ import annotations
@@ -25,14 +22,11 @@ from typing import Final
 import numpy as np
 
 from tuner.importers import dhat
-from tuner.importers.records import MOST_RECORDS, RECORD, Record
+from tuner.importers.records import MOST_RECORDS, RECORD
 from tuner.importers.source import BadCallError, Source
 
 TICK: Final = 500
 """Units of DHAT's time in a tick: instructions for one allocation."""
-
-_MOST_GROUPS: Final = 3
-"""Groups of three digits that awk's reader gets right."""
 
 LOST: Final = (
     "order: call sites come in the order of their call tree, not of time",
@@ -100,31 +94,6 @@ def take_turns(paths: Sequence[tuple[TreePath, int]]) -> Iterator[list[int]]:
         yield group
 
 
-def as_read(value: float) -> float:
-    """Return what awk reads where dh_view shows a number.
-
-    Example:
-        >>> as_read(1234.567), as_read(1_234_567_890.12)
-        (1234.57, 1234567567.0)
-    """
-    groups = f"{value:,.2f}".split(",")
-    if len(groups) > _MOST_GROUPS:
-        groups = [*groups[:3], groups[2]]
-    return float("".join(groups))
-
-
-def _record(blocks: int, total_bytes: int, lifetime: float, has_accesses: bool) -> Record:  # noqa: FBT001 - a column
-    size = max(1.0, as_read(total_bytes / blocks))
-    life = as_read(lifetime / blocks) / TICK
-    if blocks == 1 or has_accesses:
-        life = int(0.5 + life)
-    return 1, _as_printed(size), _as_printed(life)
-
-
-def _as_printed(value: float) -> float:
-    return value if value == int(value) else float(f"{value:.6g}")
-
-
 def records_of(source: Source) -> np.ndarray:
     """Return the records of a DHAT profile.
 
@@ -135,19 +104,21 @@ def records_of(source: Source) -> np.ndarray:
         BadCallError: the profile is malformed, or has more than `MOST_RECORDS` blocks.
         TraceError: the profile cannot be read.
     """
-    sites, stacks, has_accesses = dhat.read_stacks(source)
+    sites, _, stacks = dhat.read_stacks(source)
     n_records = int(sites.blocks.sum())
-    if not 0 < n_records <= MOST_RECORDS:
+    if n_records > MOST_RECORDS:
         message = f"{n_records:,} blocks; classic records are 1 to {MOST_RECORDS:,}"
         raise BadCallError(message)
-    blocks, total_bytes = sites.blocks.tolist(), sites.total_bytes.tolist()
-    columns = zip(blocks, total_bytes, sites.lifetime.tolist(), has_accesses, strict=True)
-    rows = np.array([_record(*column) for column in columns], RECORD)
+    weights = list(zip(sites.blocks.tolist(), sites.total_bytes.tolist(), strict=True))
     order = []
-    for group in take_turns(tree_paths(stacks, list(zip(blocks, total_bytes, strict=True)))):
+    for group in take_turns(tree_paths(stacks, weights)):
         n_blocks = sites.blocks[group]
         which = np.repeat(np.arange(len(group)), n_blocks)
         turn = np.concatenate([np.arange(n) for n in n_blocks])
         order.append(np.array(group)[which[np.lexsort([which, turn])]])
+    rows = np.empty(len(stacks), RECORD)
+    rows["type"] = 1
+    rows["size"] = np.maximum(sites.total_bytes / sites.blocks, 1.0)
+    rows["life"] = sites.lifetime / sites.blocks / TICK
     found: np.ndarray = rows[np.concatenate(order)]
     return found

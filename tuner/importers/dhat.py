@@ -11,12 +11,12 @@ what valgrind 3.19 writes.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import BaseModel
 
-from tuner.importers.format import Format
+from tuner.importers.format import ALL_MALLOC, Format
 from tuner.importers.source import BadCallError, Count, Source
 from tuner.profile.sites import Sites
 
@@ -35,8 +35,6 @@ class _Site(BaseModel):
     eb: Count
     fs: tuple[Count, ...] = ()
     """Numbers of the frames, innermost first."""
-    acc: Any = None
-    """Accesses to each byte, where they were counted."""
 
 
 class _Document(BaseModel):
@@ -52,34 +50,22 @@ class _Document(BaseModel):
     pps: list[_Site]
 
 
-def _read(source: Source) -> tuple[Sites, str]:
-    document = source.document(_Document)
-    return _sites(document), document.cmd
+def read_stacks(source: Source) -> tuple[Sites, str, list[tuple[int, ...]]]:
+    """Return the call sites of a file, its command, and the frames of each site.
 
-
-def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]], list[bool]]:
-    """Return the call sites of a file, their stacks, and which have counts of accesses.
-
-    A stack is the numbers of its frames, innermost first.
+    Frames are numbers, innermost first.
 
     Raises:
         BadCallError: the file is malformed, of another version, or not of a run of the heap
             with lifetimes.
     """
     document = source.document(_Document)
-    sites = _sites(document)
-    flaw = sites.flaw()
-    if flaw:
-        raise BadCallError(flaw)
     used = [site for site in document.pps if site.tbk]
-    return sites, [site.fs for site in used], ["acc" in site.model_fields_set for site in used]
 
-
-def _sites(document: _Document) -> Sites:
     def column(name: str) -> np.ndarray:
-        return np.array([getattr(site, name) for site in document.pps if site.tbk], np.int64)
+        return np.array([getattr(site, name) for site in used], np.int64)
 
-    return Sites(
+    sites = Sites(
         blocks=column("tbk"),
         total_bytes=column("tb"),
         lifetime=column("tl").astype(np.float64),
@@ -94,6 +80,10 @@ def _sites(document: _Document) -> Sites:
         is_ordered=True,
         assumed=("time: an instruction takes 1 ns",) if document.tu == "instrs" else (),
     )
+    flaw = sites.flaw()
+    if flaw:
+        raise BadCallError(flaw)
+    return sites, document.cmd, [site.fs for site in used]
 
 
 FORMAT: Final = Format(
@@ -103,9 +93,9 @@ FORMAT: Final = Format(
         "times: when each block came and went; of lifetimes there is one sum for each call site",
         "threads: they are not separated",
         "realloc: free and malloc instead",
-        "calloc and aligned allocations: all are malloc",
+        ALL_MALLOC,
         "what was touched: the file has it, but a profile cannot",
     ),
     recognise=lambda start: b'"dhatFileVersion"' in start[:200],
-    read_sites=_read,
+    read_sites=lambda source: read_stacks(source)[:2],
 )

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
 from tuner.profile.sites import Sites
+
+ONE_THREAD: Final = "threads: all calls are those of one"
+NO_THREAD_ENDS: Final = "the ends of threads: each lives to the end"
+NO_REALLOC: Final = "realloc: each is a free and an allocation"
+ALL_MALLOC: Final = "calloc and aligned allocations: all are malloc"
+"""What several formats lack."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +32,6 @@ class Format:
     """What the file lacks, or this reader cannot use."""
     recognise: Callable[[bytes], object]
     """True of the start of such a file, unpacked."""
-    level: str | None = None
-    """What its trace is called that is a model of its own, of low fidelity; None for any other."""
     read_events: Callable[[Source, ImportedHeap], None] | None = None
     """Puts the calls of the file into a heap, of which a trace is made."""
     read_sites: Callable[[Source], tuple[Sites, str]] | None = None

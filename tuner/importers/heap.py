@@ -11,9 +11,9 @@ the late free is dropped.
 
 from __future__ import annotations
 
-import shlex
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,9 +24,6 @@ MAX_SIZE: Final = 1 << 47
 MAX_THREADS: Final = 65536
 MAX_ALIGN_LOG2: Final = 40
 """Limits of the format; ``rand_malloc/trace/trace.h``."""
-
-MAX_COMMAND: Final = 2000
-"""Characters of a command that are kept."""
 
 _UNKNOWN: Final = (0, 0, 0)
 """Behind the alignment of an event: no tool records what of a block was touched."""
@@ -58,62 +55,43 @@ class ImportedHeap:
         self._write = write
         self._step_ns = step_ns
         self._rows: list[tuple[int, ...]] = []
-        self._n_written = 0
         self._time_ns = 0
         self._slots: dict[Hashable, int] = {}
         """Live blocks: the tool's name of it -> slot."""
-        self._free_slots: dict[int, list[int]] = {}
+        self._free_slots: defaultdict[int, list[int]] = defaultdict(list)
         """Thread -> slots it freed."""
         self._n_slots = 0
         self._threads: dict[Hashable, int] = {}
         self._early_frees: dict[Hashable, int] = {}
         """Block that was freed because its address came again -> number of the event."""
-        self._also_lost: dict[str, int] = {}
-        self._lost_by_all: list[str] = []
-        self.argv: tuple[str, ...] = ()
-        """Command of the program, if the file has it."""
-        self.figures: dict[str, int] = {}
-        """What the program that the file is for would print, if that is known."""
+        self.command = ""
+        """Of the program, as a shell would take it; empty if the file lacks it."""
+        self.facts: dict[str, Any] = {}
+        """What else the metadata say of this import; see docs/formats.md."""
+        self.lost: list[str] = []
+        """What this file lacks throughout, beside what its format always does; sentences."""
+        self.missed: Counter[str] = Counter()
+        """How many of what, named in the plural, stand in the file but not in the trace."""
         self.has_times = False
         """True once the file had a time."""
+        self.n_events = 0
+        """Events so far."""
         self.n_foreign = 0
         """Frees and reallocs of blocks that were never seen; frees are dropped."""
         self.n_inverted = 0
         """Events of different threads in the wrong order, repaired."""
-
-    @property
-    def n_events(self) -> int:
-        """Events so far."""
-        return self._n_written + len(self._rows)
-
-    def take_command(self, text: str) -> None:
-        """Take the command of the program, as a shell would; what is too long is left out."""
-        self.argv = tuple(split_command(text))
 
     def at(self, time_ns: int) -> None:
         """Set the clock, in ns since the start; it never goes back."""
         self.has_times = True
         self._time_ns = max(self._time_ns, time_ns)
 
-    def lose(self, what: str, n: int = 1) -> None:
-        """Count something of the file that is not in the trace; `what` names it in the plural."""
-        self._also_lost[what] = self._also_lost.get(what, 0) + n
-
-    def lose_all(self, what: str) -> None:
-        """Note something that this file lacks throughout."""
-        self._lost_by_all.append(what)
-
     def losses(self) -> list[str]:
         """Return what was lost in this file, beside what its format always loses."""
-        counts = dict(self._also_lost)
-        if self.n_foreign:
-            counts["frees and reallocs of blocks that were allocated before the start"] = (
-                self.n_foreign
-            )
-        never_freed = len(self._early_frees)
-        if never_freed:
-            counts["frees that are missing: the address was allocated again"] = never_freed
-        return [*self._lost_by_all, *(f"{count:,} {what}" for what, count in counts.items())]
+        counts = +self.missed
+        counts["frees and reallocs of blocks that were allocated before the start"] = self.n_foreign
+        counts["frees that are missing: the address was allocated again"] = len(self._early_frees)
+        return [*self.lost, *(f"{count:,} {what}" for what, count in counts.items() if count)]
 
     def call(
         self,
@@ -146,36 +124,25 @@ class ImportedHeap:
             if has_old:
                 self._take_free(old, api, thread)
         elif has_failed:
-            self.lose("allocations that failed")
-        elif old in self._slots:
-            self._reallocate(old, new, size, thread)
+            self.missed["allocations that failed"] += 1
         else:
-            self.n_foreign += has_old
+            self._take_block(api, old, new, size, alignment, self._lane(thread))
+
+    def _take_block(  # noqa: PLR0917 - those of `call`
+        self, api: Api, old: Hashable, new: Hashable, size: int, alignment: int, lane: int
+    ) -> None:
+        slot = self._slots.pop(old, None)
+        if new in self._slots:
+            self._free(new, lane, Api.FREE)
+            self._early_frees[new] = self.n_events
+        op = Op.REALLOC
+        if slot is None:
+            self.n_foreign += old != NULL
+            slot = self._take_slot(lane)
             alignment = _PAGE_BYTES if api in {Api.VALLOC, Api.PVALLOC} else alignment
-            self._allocate(new, size, api, thread, alignment)
-
-    def _allocate(
-        self, block: Hashable, size: int, api: Api, thread: Hashable, alignment: int
-    ) -> None:  # fmt: skip
-        if block in self._slots:
-            self._free_early(block, self._lane(thread))
-        lane = self._lane(thread)
-        free_slots = self._free_slots.setdefault(lane, [])
-        if free_slots:
-            slot = free_slots.pop()
-        else:
-            slot, self._n_slots = self._n_slots, self._n_slots + 1
-        self._slots[block] = slot
-        op = Op.CALLOC if api is Api.CALLOC else Op.ALIGNED if alignment else Op.MALLOC
-        self._add(op, api, slot, lane, _size(size), _log2(alignment))
-
-    def _reallocate(self, old: Hashable, new: Hashable, size: int, thread: Hashable) -> None:
-        lane = self._lane(thread)
-        if new != old and new in self._slots:
-            self._free_early(new, lane)
-        slot = self._slots.pop(old)
+            op = Op.CALLOC if api is Api.CALLOC else Op.ALIGNED if alignment else Op.MALLOC
         self._slots[new] = slot
-        self._add(Op.REALLOC, Api.REALLOC, slot, lane, _size(size))
+        self._add(op, api, slot, lane, _size(size), _log2(alignment))
 
     def _take_free(self, block: Hashable, api: Api, thread: Hashable) -> None:
         since = self._early_frees.get(block)
@@ -187,17 +154,16 @@ class ImportedHeap:
         else:
             self.n_foreign += 1
 
-    def _free_early(self, block: Hashable, lane: int) -> None:
-        """Free a block whose address came again."""
-        self._free(block, lane, Api.FREE)
-        self._early_frees[block] = self.n_events
+    def _free(self, block: Hashable, lane: int, api: Api) -> None:
+        slot = self._slots.pop(block)
+        self._free_slots[lane].append(slot)
+        self._add(Op.FREE, api, slot, lane)
 
-    def flush(self) -> None:
-        """Hand over the events that are still held back."""
-        if self._rows:
-            self._write(np.array(self._rows, EVENT))
-            self._n_written += len(self._rows)
-            self._rows = []
+    def _take_slot(self, lane: int) -> int:
+        if self._free_slots[lane]:
+            return self._free_slots[lane].pop()
+        self._n_slots += 1
+        return self._n_slots - 1
 
     def _lane(self, thread: Hashable) -> int:
         """Return the number of a thread, which starts with its first call."""
@@ -208,29 +174,24 @@ class ImportedHeap:
                 message = f"more than {MAX_THREADS} threads"
                 raise BadCallError(message)
             if lane:
-                self._add(Op.THREAD_START, Api.THREAD, 0, lane, 0)
+                self._add(Op.THREAD_START, Api.THREAD, 0, lane)
         return lane
 
-    def _free(self, block: Hashable, lane: int, api: Api) -> None:
-        slot = self._slots.pop(block)
-        self._free_slots.setdefault(lane, []).append(slot)
-        self._add(Op.FREE, api, slot, lane, 0)
-
-    def _add(self, op: Op, api: Api, slot: int, lane: int, size: int, align_log2: int = 0) -> None:  # noqa: PLR0917 - the fields of an event
+    def _add(  # noqa: PLR0917 - the fields of an event
+        self, op: Op, api: Api, slot: int, lane: int, size: int = 0, align_log2: int = 0
+    ) -> None:
         self._rows.append((self._time_ns, size, slot, lane, lane, op, api, align_log2, *_UNKNOWN))
+        self.n_events += 1
         if not self.has_times:
             self._time_ns += self._step_ns
         if len(self._rows) >= _BATCH:
             self.flush()
 
-
-def split_command(text: str) -> list[str]:
-    """Return the words of a command as a shell would; what is too long is left out."""
-    text = text[:MAX_COMMAND]
-    try:
-        return shlex.split(text)
-    except ValueError:  # quotes that are not closed
-        return text.split()
+    def flush(self) -> None:
+        """Hand over the events that are still held back."""
+        if self._rows:
+            self._write(np.array(self._rows, EVENT))
+            self._rows = []
 
 
 def _size(size: int) -> int:

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -37,13 +38,6 @@ _LOST: Final = (
 )
 
 _COUNTS: Final = r"(\d{1,18}): +(\d{1,18}) +\[ *(\d{1,18}): +(\d{1,18})\]"
-_JEMALLOC_HEAD: Final = re.compile(r"heap_v2/(\d{1,18})", re.ASCII)
-_JEMALLOC_THREAD: Final = re.compile(r"t\d+:.*")
-_JEMALLOC_SITE: Final = re.compile(rf"t\*: +{_COUNTS}", re.ASCII)
-_GPERFTOOLS_HEAD: Final = re.compile(
-    rf"heap profile: +{_COUNTS} +@ +(heapprofile|heap_v2/(\d{{1,18}})|heap)", re.ASCII
-)
-_GPERFTOOLS_SITE: Final = re.compile(rf"{_COUNTS} @(?: 0x[0-9a-fA-F]+)*", re.ASCII)
 _END: Final = "MAPPED_LIBRARIES:"
 
 _STEP_NS: Final = 1000
@@ -52,35 +46,47 @@ _BRIEF: Final = 0.01
 """Share of the run that a freed block lives, unless its site allocates sooner again."""
 
 
+@dataclass(frozen=True)
+class _Text:
+    """How a file looks: what its lines are, and these in words."""
+
+    head: str
+    """Its group ``distance`` is the mean distance of samples."""
+    head_words: str
+    site: str
+    """Of every other line; one without counts says nothing."""
+    site_words: str
+
+    def read(self, source: Source) -> tuple[list[Sequence[str]], int]:
+        """Return the counts of each site, and the distance, 0 where all blocks were counted."""
+        lines = itertools.takewhile(lambda line: line != _END, source.stripped_lines())
+        head, site = (re.compile(text, re.ASCII) for text in (self.head, self.site))
+        distance = matched(head, next(lines, ""), self.head_words)["distance"]
+        found = (matched(site, line, self.site_words).groups() for line in lines)
+        return [counts for counts in found if counts[0] is not None], int(distance or 0)
+
+
+_JEMALLOC: Final = _Text(
+    r"heap_v2/(?P<distance>\d{1,18})",
+    "heap_v2/BYTES",
+    rf"@.*|t\d+:.*|t\*: +{_COUNTS}",
+    "a stack @ or counts t*: blocks: bytes [blocks: bytes]",
+)
+_GPERFTOOLS: Final = _Text(
+    rf"heap profile: +{_COUNTS} +@ +(heapprofile|heap_v2/(?P<distance>\d{{1,18}})|heap)",
+    "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES",
+    rf"{_COUNTS} @(?: 0x[0-9a-fA-F]+)*",
+    "blocks: bytes [blocks: bytes] @ stack",
+)
+
+
 def _read_jemalloc(source: Source) -> tuple[Sites, str]:
-    lines = _lines(source)
-    head = matched(_JEMALLOC_HEAD, next(lines, ""), "heap_v2/BYTES")
-    found = []
-    in_site = False
-    for line in lines:
-        if line.startswith("@"):
-            in_site = True
-        elif line.startswith("t*:"):
-            counts = matched(_JEMALLOC_SITE, line, "t*: blocks: bytes [blocks: bytes]")
-            if in_site:  # before the first stack stands the sum of all
-                found.append(counts.groups())
-        else:
-            matched(_JEMALLOC_THREAD, line, "a stack @ or counts t")
-    return _sites(found, int(head[1])), ""
+    found, distance = _JEMALLOC.read(source)
+    return _sites(found[1:], distance), ""  # before the first stack stands the sum of all
 
 
 def _read_gperftools(source: Source) -> tuple[Sites, str]:
-    lines = _lines(source)
-    what = "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES"
-    head = matched(_GPERFTOOLS_HEAD, next(lines, ""), what)
-    wanted = "blocks: bytes [blocks: bytes] @ stack"
-    found = [matched(_GPERFTOOLS_SITE, line, wanted).groups() for line in lines]
-    return _sites(found, int(head[6] or 0)), ""
-
-
-def _lines(source: Source) -> Iterator[str]:
-    """Yield what stands before the list of libraries."""
-    return itertools.takewhile(lambda line: line != _END, source.stripped_lines())
+    return _sites(*_GPERFTOOLS.read(source)), ""
 
 
 def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:

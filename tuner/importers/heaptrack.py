@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tuner.importers.format import Format
+from tuner.importers.format import ALL_MALLOC, NO_REALLOC, ONE_THREAD, Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import BadCallError, Source, matched
 from tuner.trace.file import Api
@@ -33,34 +33,31 @@ _LINE = re.compile(r"[va+c-](?: [0-9a-f]{1,16})+", re.ASCII)
 
 
 def _read(source: Source, heap: ImportedHeap) -> None:
-    kinds: list[_Kind] = []
+    sizes: list[int] = []
+    n_live: list[int] = []
     for line in source.lines():
         letter, _, rest = line.partition(" ")
         if letter == "X":
-            heap.take_command(rest)
+            heap.command = rest
         elif letter in {"v", "a", "+", "-", "c"}:  # others: strings, stacks, resident memory
             text = matched(_LINE, line.rstrip(" "), "a line of heaptrack")[0]
-            _take(heap, kinds, letter, [int(word, 16) for word in text.split(" ")[1:]])
-    if kinds:
-        heap.lose_all("which block of a size and call stack a free is for; the youngest is taken")
+            _take(heap, sizes, n_live, letter, [int(word, 16) for word in text.split(" ")[1:]])
+    if sizes:
+        heap.lost.append("which block of a size and call stack a free is for: the youngest")
 
 
-class _Kind:
-    """Blocks of one size and call stack, in a stored recording."""
+def _take(
+    heap: ImportedHeap, sizes: list[int], n_live: list[int], letter: str, numbers: list[int]
+) -> None:
+    """Take one line.
 
-    def __init__(self, number: int, size: int) -> None:
-        self.number = number
-        self.size = size
-        self.n_live = 0
-
-    @property
-    def youngest(self) -> tuple[int, int]:
-        """Name of the youngest block; of a block that was never seen if there is none."""
-        return self.number, self.n_live
-
-
-def _take(heap: ImportedHeap, kinds: list[_Kind], letter: str, numbers: list[int]) -> None:
-    """Take one line."""
+    Args:
+        heap: of the program.
+        sizes: of the blocks of each kind.
+        n_live: blocks of each kind that are alive; kind and number name a block.
+        letter: what the line is.
+        numbers: behind it.
+    """
     match letter, numbers:
         case "v", [_, version] if version > FORMAT_VERSION:
             message = f"format version {version}; {FORMAT_VERSION} is the newest that is known"
@@ -70,23 +67,22 @@ def _take(heap: ImportedHeap, kinds: list[_Kind], letter: str, numbers: list[int
         case "c", [milliseconds]:
             heap.at(milliseconds * _NS_PER_MS)
         case "a", [size, _]:
-            kinds.append(_Kind(len(kinds), size))
+            sizes.append(size)
+            n_live.append(0)
         case "+", [size, _, address]:
             heap.call(Api.MALLOC, new=address, size=size)
-        case "+", [number] if number < len(kinds):
-            kind = kinds[number]
-            kind.n_live += 1
-            heap.call(Api.MALLOC, new=kind.youngest, size=kind.size)
-        case "-", [number] if number < len(kinds):
-            kind = kinds[number]
-            heap.call(Api.FREE, old=kind.youngest)
-            kind.n_live = max(0, kind.n_live - 1)
+        case "+", [kind] if kind < len(sizes):
+            n_live[kind] += 1
+            heap.call(Api.MALLOC, new=(kind, n_live[kind]), size=sizes[kind])
+        case "-", [kind] if kind < len(sizes):
+            heap.call(Api.FREE, old=(kind, n_live[kind]))
+            n_live[kind] = max(0, n_live[kind] - 1)
         case "-", [address]:
             heap.call(Api.FREE, old=address)
         case _:
             message = (
                 f"not a line of heaptrack: {letter!r} with {len(numbers)} numbers, "
-                f"after {len(kinds)} kinds"
+                f"after {len(sizes)} kinds"
             )
             raise BadCallError(message)
 
@@ -95,9 +91,9 @@ FORMAT: Final = Format(
     name="heaptrack",
     title="heaptrack",
     lost=(
-        "threads: all calls are those of one",
-        "realloc: each is a free and an allocation",
-        "calloc and aligned allocations: all are malloc; blocks of memalign are not there at all",
+        ONE_THREAD,
+        NO_REALLOC,
+        f"{ALL_MALLOC}; blocks of memalign are not there at all",
         "times between the marks heaptrack sets every 10 ms",
     ),
     recognise=re.compile(rb"v [0-9a-f]+ [0-9a-f]+\n", re.ASCII).match,

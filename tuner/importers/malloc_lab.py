@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from tuner.importers.format import Format
+from tuner.importers.format import ALL_MALLOC, ONE_THREAD, Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import BadCallError, Source, matched
 from tuner.trace.file import Api
@@ -26,13 +26,12 @@ def _read(source: Source, heap: ImportedHeap) -> None:
     head = [int(matched(_NUMBER, next(lines, ""), what)[0]) for what in _HEAD]
     _, n_blocks, n_announced, _ = head
     n_requests = 0
-    for line in lines:
+    for n_requests, line in enumerate(lines, start=1):
         request = matched(_REQUEST, line, "'a ID BYTES', 'r ID BYTES' or 'f ID'")
         number, size = int(request[2]), int(request[3] or 0)
         if number >= n_blocks:
             message = f"block {number}: the head announces {n_blocks} blocks, from 0"
             raise BadCallError(message)
-        n_requests += 1
         if n_requests > n_announced:
             message = f"more than the {n_announced} requests the head announces"
             raise BadCallError(message)
@@ -51,7 +50,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
 FORMAT = Format(
     name="malloc-lab",
     title="malloc lab, .rep",
-    lost=("threads: there is one", "calloc and aligned allocations: all are malloc"),
+    lost=(ONE_THREAD, ALL_MALLOC),
     recognise=re.compile(rb"(?:\s*\d+\s*\n){4}\s*[arf] \d", re.ASCII).match,
     read_events=_read,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tuner.importers.format import Format
+from tuner.importers.format import ALL_MALLOC, ONE_THREAD, Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import BadCallError, Source, matched
 from tuner.trace.file import Api
@@ -38,7 +38,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
         elif grows == ">":
             heap.call(Api.REALLOC, old=moving, new=address, size=size)
         elif grows == "!":
-            heap.lose("reallocs that failed")
+            heap.missed["reallocs that failed"] += 1
         moving = address if shrinks == "<" else None
     if moving is not None:
         message = "ends in the middle of a realloc; was it cut off?"
@@ -49,8 +49,8 @@ FORMAT = Format(
     name="mtrace",
     title="mtrace of glibc",
     lost=(
-        "threads: all calls are those of one",
-        "calloc and aligned allocations: all are malloc",
+        ONE_THREAD,
+        ALL_MALLOC,
         "what was allocated before mtrace() was called",
     ),
     recognise=re.compile(rb"= Start\s|@ .* [-+<>!] (?:0x|\(nil\))").match,

@@ -23,14 +23,11 @@ from tuner.importers.source import BadCallError, Source, matched
 MOST_RECORDS: Final = 10_000_000
 """As many blocks as the original has room for."""
 
-Record = tuple[int, float, float]
-"""Type, size in bytes and lifetime in ticks."""
-
 RECORD: Final = np.dtype([("type", "u1"), ("size", "f8"), ("life", "f8")])
+"""Size in bytes, lifetime in ticks."""
 
-_MOST_FIXED: Final = 2**31 - 2
-_MOST_MEAN: Final = 2**30 - 1
-"""Twice as much can be drawn."""
+_MOST: Final = 2**30 - 1
+"""Of a size or lifetime: twice as much can be drawn."""
 
 _NUMBER: Final = r"\s*(\d{1,18}\.?\d*(?:[eE][-+]?\d{1,2})?|\.\d+)\s*"
 _LINE: Final = re.compile(
@@ -59,32 +56,31 @@ def read_records(source: Source) -> np.ndarray:
         BadCallError: a line is none, or has what would make the original stop or overflow.
         TraceError: the file cannot be read.
     """
-    records: list[Record] = []
+    records = []
     n_announced = None
     for line in source.stripped_lines():
         kind, size, life, norder = matched(_LINE, line, _WANTED).groups()
         if norder:
             n_announced = int(norder)
         elif kind:
-            records.append(_checked(int(kind), float(size), float(life)))
-            if len(records) > MOST_RECORDS:
-                message = f"more than {MOST_RECORDS} records"
-                raise BadCallError(message)
+            record = int(kind), float(size), float(life)
+            _check(*record)
+            records.append(record)
     if n_announced not in {None, len(records)}:
         message = f"ends after {len(records)} of the {n_announced} records of norder; cut off?"
         raise BadCallError(message)
-    if not records:
-        message = "no records {type, size, life}"
+    if not 0 < len(records) <= MOST_RECORDS:
+        message = (
+            f"more than {MOST_RECORDS} records" if records else "no records {type, size, life}"
+        )
         raise BadCallError(message)
     return np.array(records, RECORD)
 
 
-def _checked(kind: int, size: float, life: float) -> Record:
-    least_size, most_size = (1.0, _MOST_MEAN) if kind == 3 else (0.5, _MOST_FIXED)  # noqa: PLR2004
-    if not least_size <= size <= most_size:
-        message = "a size that is not from 1 to 2^31 - 2 (a mean: to 2^30 - 1)"
+def _check(kind: int, size: float, life: float) -> None:
+    if not 1.0 <= size <= _MOST:
+        message = f"a size that is not from 1 to {_MOST}"
         raise BadCallError(message)
-    if life > (_MOST_FIXED if kind == 1 else _MOST_MEAN) or (kind > 1 and not life):
-        message = "a lifetime of more than 2^31 - 2 ticks (a mean: 2^30 - 1, and above 0)"
+    if life > _MOST or (kind > 1 and not life):
+        message = f"a lifetime of more than {_MOST} ticks, or a mean of 0"
         raise BadCallError(message)
-    return kind, size, life

@@ -11,14 +11,14 @@ Source: the branch dj/malloc of glibc, ``malloc/mtrace.h``, ``trace2wl.c`` and `
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from tuner.importers.format import Format
+from tuner.importers.format import NO_THREAD_ENDS, Format
 from tuner.importers.heap import FREES, NULL, ImportedHeap
 from tuner.importers.source import BadCallError, Source
 from tuner.trace.file import Api
@@ -91,7 +91,7 @@ def _records(source: Source) -> Iterator[tuple[int, ...]]:
 # Workloads
 
 _NOP, _DONE, _SYNC_W, _SYNC_R = 0, 1, 6, 7
-_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS, _START_THREAD = 8, 9, 10, 11
+_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS, _START_THREAD = _HEAD = 8, 9, 10, 11
 _CALLS: Final = {
     2: (Api.MALLOC, ("new", "size")),
     3: (Api.CALLOC, ("new", "size")),
@@ -105,6 +105,27 @@ _CALLS: Final = {
 _MAX_WORKLOAD_BYTES: Final = 1 << 32
 
 
+class _Code(io.BytesIO):
+    """Byte code, read from some place on."""
+
+    def byte(self) -> int:
+        byte = self.read(1)
+        if not byte:
+            message = "the workload ends here; was it cut off?"
+            raise BadCallError(message)
+        return byte[0]
+
+    def number(self) -> int:
+        """Read seven bits a byte, high bits first, the last byte without its top bit."""
+        value = 0
+        while (byte := self.byte()) & 0x80:
+            value = value << 7 | byte & 0x7F
+            if value >> 57:
+                message = "a number of more than 64 bits"
+                raise BadCallError(message)
+        return value << 7 | byte
+
+
 def _is_workload(start: bytes) -> bool:
     """Recognise it by the head: tables of pointers and of hand-overs, number of threads."""
     code = _Code(start)
@@ -115,62 +136,30 @@ def _is_workload(start: bytes) -> bool:
     return head[::2] == (_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS)
 
 
-@dataclass
-class _Code:
-    """A place in the byte code."""
-
-    content: bytes
-    position: int = 0
-
-    def byte(self) -> int:
-        if self.position >= len(self.content):
-            message = "the workload ends here; was it cut off?"
-            raise BadCallError(message)
-        value = self.content[self.position]
-        self.position += 1
-        return value
-
-    def number(self) -> int:
-        """Read seven bits a byte, high bits first, the last byte without its top bit."""
-        value = 0
-        while True:
-            byte = self.byte()
-            value = value << 7 | byte & 0x7F
-            if byte < 0x80:  # noqa: PLR2004 - the top bit
-                return value
-            if value >> 64:
-                message = "a number of more than 64 bits"
-                raise BadCallError(message)
-
-
-def _starts(code: _Code) -> tuple[int, list[_Code]]:
-    """Read the head; return the number of blocks and a place for each thread."""
-    n_blocks, starts = 0, []
+def _read_head(code: _Code) -> tuple[int, list[int]]:
+    """Return the number of blocks and where the threads begin."""
+    found: dict[int, list[int]] = {operation: [] for operation in _HEAD}
     while (operation := code.byte()) != _DONE:
-        if operation == _ALLOC_PTRS:
-            n_blocks = code.number()
-        elif operation == _START_THREAD:
-            starts.append(_Code(code.content, code.number()))
-        elif operation in (_ALLOC_SYNCS, _NTHREADS):
-            code.number()
+        if operation in found:
+            found[operation].append(code.number())
         elif operation != _NOP:
             message = f"operation {operation} does not belong into the head"
             raise BadCallError(message)
-    return n_blocks, starts
+    return max(found[_ALLOC_PTRS], default=0), found[_START_THREAD]
 
 
 def _play(
     heap: ImportedHeap, thread: int, code: _Code, n_blocks: int, signalled: set[int]
 ) -> Iterator[bool]:  # fmt: skip
-    """Play a thread: yields after each call, and False as long as it waits for a hand-over."""
+    """Play a thread: yields after each step, and False as long as it waits for a hand-over."""
     while (operation := code.byte()) != _DONE:
         if operation == _SYNC_W:
             signalled.add(code.number())
+            yield True
         elif operation == _SYNC_R:
-            hand_over, is_new = code.number(), True
+            hand_over = code.number()
             while hand_over not in signalled:
-                yield is_new  # it came this far
-                is_new = False
+                yield False
         elif operation in _CALLS:
             api, names = _CALLS[operation]
             operands = {name: code.number() for name in names}
@@ -187,15 +176,15 @@ def _play(
 
 def _read_workload(source: Source, heap: ImportedHeap) -> None:
     with source.open() as file:
-        content = file.read(_MAX_WORKLOAD_BYTES)
-    code = _Code(content)
+        code = _Code(file.read(_MAX_WORKLOAD_BYTES))
     signalled: set[int] = set()
+    turns: deque[tuple[_Code, Iterator[bool]]] = deque()
     try:
-        n_blocks, starts = _starts(code)
-        turns = deque(
-            (start, _play(heap, thread, start, n_blocks, signalled))
-            for thread, start in enumerate(starts)
-        )
+        n_blocks, starts = _read_head(code)
+        for thread, start in enumerate(starts):
+            own = _Code(code.getvalue())
+            own.seek(start)
+            turns.append((own, _play(heap, thread, own, n_blocks, signalled)))
         n_waiting = 0
         while turns:
             code, played = turns.popleft()
@@ -207,13 +196,13 @@ def _read_workload(source: Source, heap: ImportedHeap) -> None:
                 message = "all threads wait for each other"
                 raise BadCallError(message)
     finally:
-        source.place = f" byte {code.position}"
+        source.place = f" byte {code.tell()}"
 
 
 TRACE: Final = Format(
     name="glibc-trace",
     title="glibc's malloc trace utilities, .mtrace",
-    lost=("the ends of threads: each lives to the end",),
+    lost=(NO_THREAD_ENDS,),
     recognise=_is_trace,
     read_events=_read_trace,
 )
@@ -222,7 +211,7 @@ WORKLOAD: Final = Format(
     title="glibc's malloc trace utilities, .wl",
     lost=(
         "the order of the threads, but for hand-overs of blocks: they take turns",
-        "the ends of threads: each lives to the end",
+        NO_THREAD_ENDS,
     ),
     recognise=_is_workload,
     read_events=_read_workload,

@@ -22,31 +22,37 @@ from typing import Final
 
 from tuner.importers.format import Format
 from tuner.importers.heap import FREES, ImportedHeap
-from tuner.importers.source import BadCallError, Source, matched
+from tuner.importers.source import BadCallError, Source
 from tuner.trace.file import Api
 
-_PREFIX = re.compile(r"--(?:(\d+):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(?P<pid>\d+)--(?: (?P<body>.*))?")
+_LINE = re.compile(r"--(?:(\d+):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(?P<pid>\d+)--(?: (?P<body>.*))?")
 _COMMAND = re.compile(r"==(?:\S+ )?\d+== Command: (.*)")
-_TOKEN = re.compile(r"(?P<name>\w+)\((?P<arguments>[^()]*)\)| = (?P<result>0x[0-9A-Fa-f]+|0)(?!\w)")
 
-_API = re.compile(
-    r"(?P<NEW>_Znw.*)|(?P<NEW_ARRAY>_Zna.*)|(?P<DELETE>_Zdl.*)|(?P<DELETE_ARRAY>_Zda.*)"
-    r"|(?P<MALLOC>malloc)|(?P<CALLOC>calloc)|(?P<REALLOC>realloc)|(?P<MEMALIGN>memalign)"
-    r"|(?P<POSIX_MEMALIGN>posix_memalign)|(?P<ALIGNED_ALLOC>aligned_alloc)|(?P<VALLOC>valloc)"
-    r"|(?P<FREE>c?free)|(?P<FREE_SIZED>free_(?:aligned_)?sized)"
+_TOKEN = re.compile(
+    r"(?P<name>\w+)\((?:"
+    r"0x(?P<old>[0-9A-Fa-f]{1,16})(?:, *(?P<resized>\d{1,20}))?[^()]*"
+    r"|(?:al (?P<before>\d{1,20}), *)?(?:size )?(?P<size>\d{1,20})"
+    r"(?:, *(?:al (?P<after>\d{1,20})|(?P<each>\d{1,20})))?"
+    r")\)| = (?P<result>0x[0-9A-Fa-f]{1,16}|0)(?!\w)",
+    re.ASCII,
 )
-"""A function; the group that matches is its name in `Api`."""
+"""A call, which has a block or a size, or a result."""
 
-_POINTER: Final = "0x([0-9A-Fa-f]{1,16})"
-_FREED = re.compile(rf"{_POINTER}(?:,.*)?")
-_RESIZED = re.compile(rf"{_POINTER}, *(\d{{1,20}})", re.ASCII)
-_COUNTED = re.compile(r"(\d{1,20}), *(\d{1,20})", re.ASCII)
-_SIZED = re.compile(r"(?:al (\d{1,20}), *)?(?:size )?(\d{1,20})(?:, *al (\d{1,20}))?", re.ASCII)
+_APIS: Final = {
+    "_Znw": Api.NEW, "_Zna": Api.NEW_ARRAY, "_Zdl": Api.DELETE, "_Zda": Api.DELETE_ARRAY,
+    "malloc": Api.MALLOC, "calloc": Api.CALLOC, "realloc": Api.REALLOC, "memalign": Api.MEMALIGN,
+    "posix_memalign": Api.POSIX_MEMALIGN, "aligned_alloc": Api.ALIGNED_ALLOC,
+    "valloc": Api.VALLOC, "free": Api.FREE, "cfree": Api.FREE, "free_sized": Api.FREE_SIZED,
+    "free_aligned_sized": Api.FREE_SIZED,
+}  # fmt: skip
+"""Functions; of C++'s the beginning of the name."""
+_NEEDS: Final = {Api.REALLOC: "resized", Api.CALLOC: "each", **dict.fromkeys(FREES, "old")}
+"""Group of a call that must be there; of all others the size."""
 
 
 def _api(name: str | None) -> Api | None:
-    match = _API.fullmatch(name or "")
-    return Api[match.lastgroup] if match and match.lastgroup else None
+    name = name or ""
+    return _APIS.get(name[:4] if name.startswith("_Z") else name)
 
 
 @dataclass(frozen=True)
@@ -61,19 +67,6 @@ class _Call:
     """Address of a realloc."""
 
 
-def _allocation(api: Api, arguments: str) -> _Call:
-    """Read ``100``, ``8, 12`` of calloc, ``0x4A4,200`` of realloc, or ``al 8, size 9``."""
-    wanted = f"what {api.name.lower()} takes"
-    if api is Api.REALLOC:
-        resized = matched(_RESIZED, arguments, wanted)
-        return _Call(api, int(resized[2]), old=int(resized[1], 16))
-    if api is Api.CALLOC:
-        counted = matched(_COUNTED, arguments, wanted)
-        return _Call(api, int(counted[1]) * int(counted[2]))
-    before, size, after = matched(_SIZED, arguments, wanted).groups("0")
-    return _Call(api, int(size), int(before) or int(after))
-
-
 @dataclass
 class _Log:
     """What is known while reading."""
@@ -83,55 +76,45 @@ class _Log:
     """The first process; others are left out."""
     waiting: list[_Call] = field(default_factory=list)
 
-    def line(self, text: str) -> None:
+    def take_line(self, text: str) -> None:
         """Take one line."""
-        match = _PREFIX.fullmatch(text)
-        if match is None:
+        line = _LINE.fullmatch(text)
+        if line is None:
             command = _COMMAND.fullmatch(text)
-            if command and not self.heap.argv:
-                self.heap.take_command(command[1])
+            self.heap.command = self.heap.command or (command[1] if command else "")
             return
-        body = match["body"] or ""
-        tokens = list(_TOKEN.finditer(body))
-        is_result = bool(tokens and tokens[0]["result"] and tokens[0].start() == 0)
-        if not is_result and all(_api(token["name"]) is None for token in tokens):
-            name, bracket, _ = body.partition("(")
-            if bracket and _api(name) is not None:
-                message = f"not a call that valgrind prints: {body[:120]!r}"
-                raise BadCallError(message)
+        tokens = _tokens(line["body"] or "")
+        self.pid = self.pid or (line["pid"] if tokens else None)
+        if tokens and line["pid"] != self.pid:
+            self.heap.missed["calls of other processes"] += 1
             return
-        self.pid = self.pid or match["pid"]
-        if match["pid"] != self.pid:
-            self.heap.lose("calls of other processes")
-            return
-        if match[1]:
-            self.heap.at(_time_ns(match))
+        if tokens and line[1]:
+            self.heap.at(_time_ns(line))
         for token in tokens:
-            if token["result"]:
-                self._result(int(token["result"], 16), is_apart=token.start() == 0)
+            api = _api(token["name"])
+            if api is None:
+                self._take_result(int(token["result"], 16), is_apart=token.start() == 0)
             else:
-                self._call(token["name"], token["arguments"])
+                self._take_call(api, token)
 
-    def _call(self, name: str, arguments: str) -> None:
-        api = _api(name)
-        if api is None:  # malloc_usable_size, mallopt: no event
-            return
+    def _take_call(self, api: Api, token: re.Match[str]) -> None:
+        found = token.groupdict("0")
+        old, alignment = int(found["old"], 16), int(found["before"]) or int(found["after"])
+        size = int(found["size"]) * int(token["each"] or 1) or int(found["resized"])
         if api in FREES:
-            address = matched(_FREED, arguments, "an address")[1]
-            self.heap.call(api, old=int(address, 16))
-            return
-        call = _allocation(api, arguments)
+            self.heap.call(api, old=old)
         # A realloc of nothing is followed by the malloc that valgrind makes of it.
-        if not (self.waiting and self.waiting[-1] == _Call(Api.REALLOC, call.size)):
-            self.waiting.append(call)
+        elif not (self.waiting and self.waiting[-1] == _Call(Api.REALLOC, size)):
+            self.waiting.append(_Call(api, size, alignment, old))
 
-    def _result(self, address: int, *, is_apart: bool) -> None:
+    def _take_result(self, address: int, *, is_apart: bool) -> None:
         """Take a result; one that stands apart from its call may be that of another."""
         if not self.waiting:
             message = "a result without a call"
             raise BadCallError(message)
         if is_apart and len(self.waiting) > 1:
-            self.heap.lose("calls of two threads within each other, whose results may be swapped")
+            what = "calls of two threads within each other, whose results may be swapped"
+            self.heap.missed[what] += 1
         call = self.waiting.pop()
         if address or call.api is not Api.REALLOC or call.size:  # else valgrind prints its free
             self.heap.call(
@@ -139,17 +122,32 @@ class _Log:
             )
 
 
-def _time_ns(match: re.Match[str]) -> int:
-    days, hours, minutes, seconds, milliseconds = (int(match[i]) for i in range(1, 6))
+def _tokens(body: str) -> list[re.Match[str]]:
+    """Return calls and results of a line; none when it is another message."""
+    found = [one for one in _TOKEN.finditer(body) if one["result"] or _api(one["name"]) is not None]
+    name, bracket, _ = body.partition("(")
+    is_cut = bracket and _api(name) is not None and not (found and found[0].start() == 0)
+    if is_cut or not all(map(_is_whole, found)):
+        message = f"not a call that valgrind prints: {body[:120]!r}"
+        raise BadCallError(message)
+    return [] if found and found[0]["result"] and found[0].start() else found
+
+
+def _is_whole(token: re.Match[str]) -> bool:
+    api = _api(token["name"])
+    return api is None or token[_NEEDS.get(api, "size")] is not None
+
+
+def _time_ns(line: re.Match[str]) -> int:
+    days, hours, minutes, seconds, milliseconds = (int(line[i]) for i in range(1, 6))
     return ((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds) * 10**6
 
 
 def _read(source: Source, heap: ImportedHeap) -> None:
     log = _Log(heap)
     for text in source.lines():
-        log.line(text)
-    for _ in log.waiting:
-        heap.lose("calls whose result is missing")
+        log.take_line(text)
+    heap.missed["calls whose result is missing"] += len(log.waiting)
 
 
 FORMAT: Final = Format(

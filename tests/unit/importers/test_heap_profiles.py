@@ -67,7 +67,7 @@ def test_a_sampled_profile_is_scaled_up(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("heap_v2/x\n", ":1: heap_v2/BYTES was expected"),
-        ("heap_v2/9\n@ 0x1\n t*: 1: 2\n", ":3: t*: blocks: bytes"),
+        ("heap_v2/9\n@ 0x1\n t*: 1: 2\n", ":3: a stack @ or counts t*: blocks: bytes"),
         ("heap_v2/9\nnonsense\n", ":2: a stack @ or counts t"),
         ("heap_v2/9\n", "no call site that allocated"),
         ("heap profile: 1: 2 [3: 4] @ growthz\n", ":1: heap profile:"),
