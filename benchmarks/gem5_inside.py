@@ -36,7 +36,7 @@ from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
 from tuner.config.gem5_inside import Inside, InsideProgram, load_inside
 from tuner.measure.gem5 import find_gem5
-from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
+from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.metrics import INSIDE
 from tuner.records import Outcome
@@ -45,7 +45,6 @@ from tuner.resources import gem5_dir
 from tuner.validate.inside import (
     Counted,
     Guest,
-    InsideJob,
     InsideJournal,
     InsideSubject,
     run_inside,
@@ -98,7 +97,7 @@ def simulate(
     _write_lines(journal, call.parts.get(PART, []))
     runner = ProgramRunner()
 
-    def on_run(step: Step[InsideJob], run: Outcome[Counted]) -> None:
+    def on_run(step: Step[InsideTask], run: Outcome[Counted]) -> None:
         counted = f"{run.values.counts['instructions']} instructions" if run.values else ""
         print(f"{step.task}, {step.subject}: {run.reason or counted}", file=sys.stderr)
 

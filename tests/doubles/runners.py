@@ -152,7 +152,7 @@ class _Inside:
     script: Script
 
     def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
-        return f"{task.name} {environment[_NAME]}"
+        return f"{task} {environment[_NAME]}"
 
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None

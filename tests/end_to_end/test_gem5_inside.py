@@ -154,4 +154,4 @@ def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideT
 def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     found = gem5.run(tasks["lists"], "one", guest({}).environment, 0.5)
     assert found.status is Status.TIMED_OUT
-    assert found.reason == "still running after 0.5 s"
+    assert found.reason == "gem5: stopped at the time limit"

@@ -73,7 +73,7 @@ def test_program_that_fails_leaves_records_with_reasons(
     (folder.parent / "core.json").write_text('{"cpu": {}, "wrong": 1}')
     assert validate(folder, suite, "--gem5", str(broken_gem5(folder.parent))) == 16
     out = " ".join(capsys.readouterr().out.split())
-    assert "answer on core: balanced: gem5 ended with exit status 3: panic: no luck" in out
+    assert 'answer on core: balanced: gem5: exit status 3: "panic: no luck"' in out
     assert n_kept(folder) == 6
 
 

@@ -6,14 +6,13 @@ runs on each machine.  Paths are relative to the file.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from tuner.config.campaign import Name
-from tuner.config.gem5_suite import ALL, check_words, repeated
+from tuner.config.gem5_suite import ALL, check_words, machine_keys, missing_file, repeated
 from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 
 if TYPE_CHECKING:
@@ -133,29 +132,24 @@ def load_inside(path: Path) -> Inside:
     problems = repeated([program.name for program in inside.programs], "programs")
     problems += repeated([machine.stem for machine in machines], "machines")
     problems += [problem for machine in machines for problem in _machine_problems(machine)]
-    problems += [problem for p in inside.programs for problem in _program_problems(inside, p)]
+    problems += [problem for p in inside.programs for problem in _program_problems(folder, p)]
     if problems:
         raise problems_error(str(path), problems)
     return inside
 
 
 def _machine_problems(path: Path) -> list[str]:
-    where = f"machines.{path.stem}"
-    try:
-        machine: Any = json.loads(path.read_text(encoding="utf-8"))
-        has_processor = "cpu" in machine
-    except OSError as error:
-        return [f"{where}: {path} cannot be read: {error.strerror}"]
-    except (ValueError, TypeError) as error:
-        return [f"{where}: {path} is not a description: {error}"]
-    return [] if has_processor else [f"{where}: has no processor to run a program on"]
+    keys, problem = machine_keys(path)
+    if problem is None and "cpu" not in keys:
+        problem = "has no processor to run a program on"
+    return [f"machines.{path.stem}: {problem}"] if problem else []
 
 
-def _program_problems(inside: Inside, program: InsideProgram) -> list[str]:
+def _program_problems(folder: Path, program: InsideProgram) -> list[str]:
     where = f"programs.{program.name}"
-    source = inside.folder / "guests" / f"{program.guest}.c"
-    if program.guest is not None and not source.is_file():
-        return [f'{where}.guest = "{program.guest}": there is no {source}']
-    if program.trace is not None and not (inside.folder / program.trace).is_file():
-        return [f'{where}.trace = "{program.trace}": there is no {inside.folder / program.trace}']
+    if program.guest is not None:
+        source = folder / "guests" / f"{program.guest}.c"
+        return missing_file(f"{where}.guest", program.guest, source)
+    if program.trace is not None:
+        return missing_file(f"{where}.trace", program.trace, folder / program.trace)
     return []

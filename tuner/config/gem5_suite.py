@@ -136,20 +136,32 @@ def repeated(names: Sequence[str], key: str) -> list[str]:
     return [f"{key}.{name}: given twice" for name, count in Counter(names).items() if count > 1]
 
 
+def machine_keys(path: Path) -> tuple[frozenset[str], str | None]:
+    """Return the keys of a description of a machine, and what is wrong with it if anything is."""
+    try:
+        machine: Any = json.loads(path.read_text(encoding="utf-8"))
+        return frozenset(machine), None
+    except OSError as error:
+        return frozenset(), f"{path} cannot be read: {error.strerror}"
+    except (ValueError, TypeError) as error:
+        return frozenset(), f"{path} is not a description: {error}"
+
+
+def missing_file(where: str, named: str, path: Path) -> list[str]:
+    """Return the problem that there is no such file, if so, of what is named under a key."""
+    return [] if path.is_file() else [f'{where} = "{named}": there is no {path}']
+
+
 def _problems(suite: Suite, simulation: Simulation) -> list[str]:
     where = f"simulations.{simulation.name}"
-    try:
-        machine: Any = json.loads(suite.machine_file(simulation).read_text(encoding="utf-8"))
-        has_traffic = "traffic" in machine
-    except OSError as error:
-        return [f'{where}.machine = "{simulation.machine}": cannot be read: {error.strerror}']
-    except (ValueError, TypeError) as error:
-        return [f'{where}.machine = "{simulation.machine}": not a description: {error}']
-    if has_traffic and simulation.guest:
+    keys, problem = machine_keys(suite.machine_file(simulation))
+    if problem:
+        return [f"{where}.machine: {problem}"]
+    if "traffic" in keys and simulation.guest:
         return [f"{where}.guest: its machine has traffic, which needs no guest"]
-    if not has_traffic and not simulation.guest:
+    if "traffic" not in keys and not simulation.guest:
         return [f"{where}.guest: this key is required, its machine has no traffic"]
+    if not simulation.guest:
+        return []
     source = suite.folder / "guests" / f"{simulation.guest}.c"
-    if simulation.guest and not source.is_file():
-        return [f'{where}.guest = "{simulation.guest}": there is no {source}']
-    return []
+    return missing_file(f"{where}.guest", simulation.guest, source)

@@ -26,6 +26,7 @@ from tuner.measure.gem5 import (
     SCRIPT,
     Gem5Run,
     file_digest,
+    judge_simulation,
     make_guests,
     read_run,
 )
@@ -44,7 +45,6 @@ _ROOM = {f"_{index}": "x" * 250 for index in range(16)}
 sessions with other subjects."""
 
 _PLAN_SECONDS = 600.0
-_LOG_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,8 @@ class InsideTask:
     start: InsideTask | None
     """What is subtracted; None for a start itself."""
 
-    @property
-    def name(self) -> str:
-        """Name for people and folders: ``lists on desktop``."""
+    def __str__(self) -> str:
+        """Name for people: ``lists on desktop``."""
         return f"{self.program} on {self.machine.stem}"
 
 
@@ -102,9 +101,7 @@ class Gem5Inside:
             ProgramError: a file cannot be read.
         """
         files = [self.program, task.machine, *sorted(self.scripts.glob("*.py"))]
-        files += [Path(word) for word in task.command if word.startswith("/")]
-        if environment.get(PRELOAD):
-            files.append(Path(environment[PRELOAD]))
+        files += _guest_files(task, environment)
         for path in files:
             if path not in self.known and path.is_file():
                 self.known[path] = file_digest(path)
@@ -144,23 +141,24 @@ class Gem5Inside:
             Surroundings(timeout_s=timeout_s),
             folder,
         )
-        if ended.timed_out:
-            reason = f"still running after {timeout_s:g} s"
-            return Outcome.did_not_succeed(Status.TIMED_OUT, reason)
-        if ended.exit_status != 0:
-            lines = [line for line in ended.stderr_tail.splitlines() if "warn:" not in line]
-            reason = f"gem5 ended with {ended.ending}: {'; '.join(lines[-_LOG_LINES:])}"
-            return Outcome.did_not_succeed(Status.FAILED, reason)
+        found = read_run(ended, folder)
+        status, reason = judge_simulation(found, None)
+        if status is not Status.OK:
+            return Outcome.did_not_succeed(status, f"gem5: {reason}")
         if changed := self._changed(task, environment):
             reason = f"{changed} was replaced while it was measured"
             return Outcome.did_not_succeed(Status.FAILED, reason)
-        return Outcome.succeeded(read_run(ended, folder))
+        return Outcome.succeeded(found)
 
     def _changed(self, task: InsideTask, environment: Mapping[str, str]) -> Path | None:
         """Return a file of a run that is not what its digest in the identity says."""
-        words = (*task.command, environment.get(PRELOAD, ""))
-        files = (Path(word) for word in words if word.startswith("/"))
+        files = _guest_files(task, environment)
         return next((f for f in files if f in self.known and file_digest(f) != self.known[f]), None)
+
+
+def _guest_files(task: InsideTask, environment: Mapping[str, str]) -> list[Path]:
+    words = (*task.command, environment.get(PRELOAD, ""))
+    return [Path(word) for word in words if word.startswith("/")]
 
 
 def prepare_tasks(

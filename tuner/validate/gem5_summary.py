@@ -12,21 +12,20 @@ A subject that failed on any of the simulations has no change over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
 from tuner.config.gem5_suite import SimulationRole
 from tuner.metrics import REAL, Metric
-from tuner.records import Configuration, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import SimulationRecord, ValidationRecord
 from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart
-from tuner.validate.ranking import Ranking, rank
+from tuner.validate.ranking import Ranking, rank_trials
 from tuner.validate.session import is_over, n_complete, simulation_of
 
 METRIC_NAMES = ("mean_heap", "peak_heap", "instructions", "cpu", "faults")
@@ -222,21 +221,13 @@ def _rankings(
     run: Run, rows: Sequence[Gem5Subject], simulations: Sequence[SimulationSummary]
 ) -> Iterator[Ranking]:
     """Yield how well emulated values rank the subjects as their changes on gem5 do."""
-    trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
     runs = [run for simulation in simulations for run in simulation.record.good()]
     for objective in run.campaign.objectives:
         metric = counterpart(objective, runs)
         if metric is not None:
-            yield from rank(objective, metric.name, _paired(rows, objective, metric.name, trials))
-
-
-def _paired(
-    rows: Sequence[Gem5Subject], objective: str, metric: str, trials: Mapping[Configuration, Trial]
-) -> Iterator[tuple[str, float, float]]:
-    """Yield allocator, emulated value and change on gem5 of every subject that has both."""
-    for row in rows:
-        configuration = row.subject.configuration
-        trial, change = trials.get(configuration), row.change(metric)
-        if trial and trial.measurement and change and (change.ratio or row.is_baseline):
-            real = change.ratio.median if change.ratio else 1.0
-            yield configuration.allocator, trial.measurement.value(objective), real
+            changes = [
+                (row.subject.configuration, change.ratio.median if change.ratio else 1.0)
+                for row in rows
+                if (change := row.change(metric.name)) and (change.ratio or row.is_baseline)
+            ]
+            yield from rank_trials(objective, metric.name, run.trials, changes)

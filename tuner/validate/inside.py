@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -168,58 +168,51 @@ class Guest:
         return self.subject.label
 
 
-@dataclass(frozen=True)
-class InsideJob:
-    """One run to make; two of the same identity are one."""
-
-    identity: str
-    """Digest of all that decides the result."""
-    task: InsideTask = field(compare=False)
-    guest: Guest = field(compare=False)
-
-    def __str__(self) -> str:
-        """Name of program and machine."""
-        return self.task.name
-
-
 class InsideRuns:
-    """Runs jobs, and keeps their records by identity."""
+    """Runs tasks under guests, and keeps their records by identity."""
 
     def __init__(
         self,
-        found: InsideJournal,
+        journal: InsideJournal,
         file: Journal,
-        jobs: Collection[InsideJob],
-        gem5: RunsInside,
-        timeout_s: float | None,
+        guests: Mapping[str, Guest],
+        identities: Mapping[tuple[InsideTask, str], str],
+        run: Callable[[InsideTask, Guest], Outcome[Gem5Run]],
     ) -> None:
-        """Prepare; see `run_inside`."""
-        self._found = found
-        self._file = file
-        self._jobs = jobs
-        self._gem5 = gem5
-        self._timeout_s = timeout_s
+        """Prepare.
 
-    def __call__(self, step: Step[InsideJob]) -> Outcome[Counted]:
-        """Run a job."""
-        guest = step.task.guest
+        Args:
+            journal: what was run before; takes what is run now.
+            file: of the journal.
+            guests: by label.
+            identities: of each task under each guest.
+            run: runs a program inside.
+        """
+        self._runs = journal.runs
+        self._file = file
+        self._guests = guests
+        self._identities = identities
+        self._run = run
+
+    def __call__(self, step: Step[InsideTask]) -> Outcome[Counted]:
+        """Run a task."""
+        guest = self._guests[step.subject]
         if guest.refusal is not None:
             return Outcome.did_not_succeed(Status.REFUSED, guest.refusal)
-        run = self._gem5.run(step.task.task, guest.label, guest.environment, self._timeout_s)
-        return judge_inside(run, guest)
+        return judge_inside(self._run(step.task, guest), guest)
 
-    def kept(self) -> Iterator[tuple[tuple[int, InsideJob, str], Outcome[Counted]]]:
+    def kept(self) -> Iterator[tuple[tuple[int, InsideTask, str], Outcome[Counted]]]:
         """Yield what need not run again."""
-        for job in self._jobs:
-            run = self._found.runs.get(job.identity)
-            if run is not None and run.outcome.status is not Status.TIMED_OUT:
-                yield (0, job, job.guest.label), run.outcome
+        for (task, label), identity in self._identities.items():
+            run = self._runs.get(identity)
+            if run is not None and run.status is not Status.TIMED_OUT:
+                yield (0, task, label), run.outcome
 
-    def keep(self, step: Step[InsideJob], sample: Outcome[Counted]) -> None:
+    def keep(self, step: Step[InsideTask], sample: Outcome[Counted]) -> None:
         """Append a run."""
         found = sample.good
         run = InsideRecord(
-            step.task.identity,
+            self._identities[step.task, step.subject],
             str(step.task),
             step.subject,
             sample.status,
@@ -228,7 +221,7 @@ class InsideRuns:
             found.counts if found else None,
         )
         self._file.append({"kind": "run", **_RUN.dump_python(run, mode="json")})
-        self._found.runs[run.identity] = run
+        self._runs[run.identity] = run
 
 
 def run_inside(
@@ -242,7 +235,7 @@ def run_inside(
     timeout_s: float | None,
     n_workers: int,
     stop: Callable[[], None],
-    observer: Observer[InsideJob, Counted] | None = None,
+    observer: Observer[InsideTask, Counted] | None = None,
 ) -> InsideSession:
     """Run what is missing and return the session.
 
@@ -263,26 +256,30 @@ def run_inside(
         OutputError: there is no room.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
-    jobs: dict[InsideJob, None] = {}
+    identities: dict[tuple[InsideTask, str], str] = {}
     shown = []
     for task in tasks:
         for guest in guests:
-            if task.start is None:
-                message = f"{task.name}: is a start"
-                raise ValueError(message)
-            whole, start = (_identity(gem5, part, guest) for part in (task, task.start))
-            jobs |= {InsideJob(start, task.start, guest): None, InsideJob(whole, task, guest): None}
+            whole, start = (_identity(gem5, part, guest) for part in (task, task.start or task))
+            identities[task.start or task, guest.label] = start
+            identities[task, guest.label] = whole
             shown.append(ShownRun(task.program, task.machine.stem, guest.label, whole, start))
     subjects = tuple(guest.subject for guest in guests)
     wanted = InsideSession(subjects, tuple(shown), {**facts, "objectives": list(objectives)})
     record = _SESSION.dump_python(wanted, mode="json")
     session = _SESSION.validate_python(record)
+    steps = tuple(Step(0, place, *key) for place, key in enumerate(identities))
     with Journal(journal.path, HEADER) as file:
         if session != journal.session:
             file.append({"kind": "session", **record})
             journal.session = session
-        run = InsideRuns(journal, file, jobs, gem5, timeout_s)
-        steps = tuple(Step(0, place, job, job.guest.label) for place, job in enumerate(jobs))
+        run = InsideRuns(
+            journal,
+            file,
+            {guest.label: guest for guest in guests},
+            identities,
+            lambda task, guest: gem5.run(task, guest.label, guest.environment, timeout_s),
+        )
         compare(Once(steps), run, run, observer, workers=n_workers, stop=stop)
     return session
 

@@ -22,7 +22,7 @@ from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.validate.inside import InsideJournal, InsideSession, ShownRun
 from tuner.validate.inside_counts import Counts, beyond, check_objectives, metric_values
-from tuner.validate.ranking import Ranking, rank
+from tuner.validate.ranking import Ranking, rank_trials
 
 _JOURNAL = "gem5/inside.jsonl"
 """File of the journal in a run folder."""
@@ -187,7 +187,6 @@ def _minimised(name: str, ratio: float | None) -> float | None:
 def _rankings(
     run: Run, session: InsideSession, ratios: Mapping[str, Mapping[str, float | None]]
 ) -> Iterator[Ranking]:
-    trials = {trial.configuration: trial.measurement for trial in run.trials}
     configurations = {
         subject.label: Configuration.from_key(subject.configuration)
         for subject in session.subjects
@@ -195,10 +194,9 @@ def _rankings(
     }
     for emulated in run.campaign.objectives:
         for inside in dict.fromkeys((*session.objectives, "instructions", "cycles")):
-            pairs = [
-                (configuration.allocator, found.value(emulated), real)
+            changes = [
+                (configuration, change)
                 for label, configuration in configurations.items()
-                if (found := trials.get(configuration))
-                and (real := _minimised(inside, ratios[label][inside])) is not None
+                if (change := _minimised(inside, ratios[label][inside])) is not None
             ]
-            yield from rank(emulated, inside, pairs)
+            yield from rank_trials(emulated, inside, run.trials, changes)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tuner import stats
+from tuner.records import Configuration, Trial
 from tuner.stats import Concordance
 
 _LEAST_RANKED = 3
@@ -47,3 +48,26 @@ def rank(
             emulated, real = [a for a, _ in pairs], [b for _, b in pairs]
             tau, share = stats.kendall_tau(emulated, real), stats.concordance(emulated, real)
             yield Ranking(objective, metric, allocator, len(pairs), tau, share)
+
+
+def rank_trials(
+    objective: str,
+    metric: str,
+    trials: Iterable[Trial],
+    measured: Iterable[tuple[Configuration, float]],
+) -> Iterator[Ranking]:
+    """Yield the rankings of what a campaign emulated.
+
+    Args:
+        objective: what was emulated.
+        metric: what was measured.
+        trials: of the campaign.
+        measured: configurations with their values; those without a good trial are left out.
+    """
+    known = {trial.configuration: trial.measurement for trial in trials}
+    values = [
+        (configuration.allocator, emulated.value(objective), value)
+        for configuration, value in measured
+        if (emulated := known.get(configuration))
+    ]
+    yield from rank(objective, metric, values)

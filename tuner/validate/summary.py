@@ -26,7 +26,7 @@ from tuner.store.subject import Subject
 from tuner.validate.decision import ValidationDecision, recommend
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
-from tuner.validate.ranking import Ranking, rank
+from tuner.validate.ranking import Ranking, rank_trials
 from tuner.validate.session import n_complete
 from tuner.validate.verdicts import (
     Claim,
@@ -100,7 +100,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
         baseline,
         n_complete(record),
         summaries,
-        tuple(_rankings(summaries, checked, trials)),
+        tuple(_rankings(run, summaries, checked)),
         n_claims,
         (
             *huge_page_notices(run.campaign, record),
@@ -272,27 +272,16 @@ def _claims(
 
 
 def _rankings(
-    summaries: Sequence[SubjectSummary],
-    checked: Sequence[tuple[str, Metric]],
-    trials: dict[Configuration, Trial],
+    run: Run, summaries: Sequence[SubjectSummary], checked: Sequence[tuple[str, Metric]]
 ) -> Iterator[Ranking]:
+    good = [summary for summary in summaries if summary.reason is None]
     for objective, metric in checked:
-        yield from rank(objective, metric.name, _paired(summaries, objective, metric, trials))
-
-
-def _paired(
-    summaries: Sequence[SubjectSummary],
-    objective: str,
-    metric: Metric,
-    trials: dict[Configuration, Trial],
-) -> Iterator[tuple[str, float, float]]:
-    """Yield allocator, claimed value and real median of every subject that has both."""
-    for summary in summaries:
-        trial = trials.get(summary.subject.configuration)
-        real = summary.metric(metric.name)
-        if summary.reason is None and trial and trial.measurement and real:
-            claimed = trial.measurement.value(objective)
-            yield summary.subject.configuration.allocator, claimed, real.estimate.median
+        measured = [
+            (summary.subject.configuration, found.estimate.median)
+            for summary in good
+            if (found := summary.metric(metric.name))
+        ]
+        yield from rank_trials(objective, metric.name, run.trials, measured)
 
 
 def _notices(

@@ -15,7 +15,7 @@ from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.machine import read_machine
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
-from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
+from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
 from tuner.resources import gem5_dir
@@ -27,7 +27,6 @@ from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem
 from tuner.validate.inside import (
     Counted,
     Guest,
-    InsideJob,
     InsideJournal,
     InsideSubject,
     run_inside,
@@ -127,7 +126,7 @@ def compare_inside_gem5(
     most_dominated: int = 3,
     timeout_s: float | None = None,
     workers: int = 1,
-    observer: Observer[InsideJob, Counted] | None = None,
+    observer: Observer[InsideTask, Counted] | None = None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> InsideSummary:
     """Run programs inside gem5's machines under points of a run and every default.

@@ -100,7 +100,11 @@ def test_unknown_simulation_is_an_error_with_a_hint(folder: Path) -> None:
         ('guest = "tree"', 'gest = "tree"', r"simulations.one.gest: unknown key; did you mean"),
         ('guest = "tree"', "", r"simulations.one.guest: this key is required, its machine has no"),
         ('guest = "tree"', 'guest = "bush"', r"simulations.one.guest = \"bush\": there is no "),
-        ('"core.json"', '"missing.json"', r"missing.json\": cannot be read: No such file"),
+        (
+            '"core.json"',
+            '"missing.json"',
+            r"one.machine: .*missing.json cannot be read: No such file",
+        ),
         ('"core.json"', '"traffic.json"', r"simulations.one.guest: its machine has traffic"),
         ('name = "two"', 'name = "one"', r"simulations.one: given twice"),
         ("version = 1", "version = 2", r"version = 2: must be 1"),

@@ -65,7 +65,7 @@ class FakeInside:
     version: str = "1"
 
     def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
-        return f"{task.name} {sorted(environment.items())} {self.version}"
+        return f"{task} {sorted(environment.items())} {self.version}"
 
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
