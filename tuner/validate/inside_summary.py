@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 
-from tuner.compare.values import Values
 from tuner.errors import ProgramError
 from tuner.front.dominance import non_dominated
 from tuner.metrics import INSIDE
@@ -118,10 +118,9 @@ def summarize_inside(journal: InsideJournal, run: Run | None = None) -> InsideSu
         return None
     check_objectives(session.objectives)
     tables = tuple(_tables(journal, session))
-    changes = {metric: _changes(tables, session.labels, metric) for metric in INSIDE}
     ratios = {
-        label: {metric: found[index] for metric, found in changes.items()}
-        for index, label in enumerate(session.labels)
+        label: {metric: _change(tables, label, metric) for metric in INSIDE}
+        for label in session.labels
     }
     rankings = tuple(_rankings(run, session, ratios)) if run else ()
     return InsideSummary(session, tables, ratios, rankings)
@@ -162,21 +161,11 @@ def _cell(journal: InsideJournal, shown: ShownRun, output: str | None) -> Inside
     return InsideCell(shown.label, values, None, below.counts)
 
 
-def _changes(
-    tables: Sequence[InsideTable], labels: Sequence[str], metric: str
-) -> list[float | None]:
-    """Return the change of a metric of each subject; the baseline is the first."""
-    values = Values(
-        {
-            (table.title, cell.label): {0: value}
-            for table in tables
-            for cell in table.cells
-            if (value := (cell.values or {}).get(metric))
-        }
-    )
-    usual = [t.title for t in tables if values.by_round(t.title, labels[0])]
-    found = [values.change(usual, label, labels[0]) for label in labels]
-    return [change.median if change else None for change in found]
+def _change(tables: Sequence[InsideTable], label: str, metric: str) -> float | None:
+    """Return the change of a metric over the tables in which the baseline has it."""
+    usual = [table for table in tables if table.ratio(table.cells[0].label, metric)]
+    ratios = [ratio for table in usual if (ratio := table.ratio(label, metric))]
+    return geometric_mean(ratios) if usual and len(ratios) == len(usual) else None
 
 
 def _minimised(name: str, ratio: float | None) -> float | None:
