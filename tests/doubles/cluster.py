@@ -37,6 +37,8 @@ class SyntheticKit:
     """File that must arrive; its text is written into the log."""
     slow: tuple[str, Path] | None = field(default=None, compare=False)
     """Key of a configuration that takes until a file exists."""
+    meet: int = field(default=0, compare=False)
+    """All but the default take until so many workers have begun an evaluation."""
 
     def identity(self) -> Mapping[str, str]:
         return {"marker": os.environ.get(self.marker, "")} if self.marker else {}
@@ -54,6 +56,8 @@ class SyntheticKit:
         self._write("begin", configuration)
         if self.slow is not None and configuration.key == self.slow[0]:
             wait_until(self.slow[1].exists)
+        if not configuration.is_default:
+            wait_until(lambda: len(pids_in(self.log)) >= self.meet)
         time.sleep(self.delay_s)
         self._write("end", configuration)
         return Outcome.succeeded(synthetic.measure(configuration).with_values(wall=1000))
@@ -61,6 +65,11 @@ class SyntheticKit:
     def _write(self, what: str, configuration: Configuration) -> None:
         with self.log.open("a") as log:
             log.write(f"{what} {os.getpid()} {configuration.key}\n")
+
+
+def pids_in(log: Path) -> set[str]:
+    """Return the processes that wrote a log of `SyntheticKit`."""
+    return {line.split()[1] for line in log.read_text().splitlines()}
 
 
 def free_port() -> int:

@@ -43,10 +43,13 @@ def main() -> None:
     if "crash" in words:
         sys.stdout.write("no reason\n")
         sys.exit(3)
+    listens, ready = os.pipe()
     if "daemon" in words and os.fork() != 0:
-        time.sleep(0.1)
+        os.close(ready)
+        os.read(listens, 1)
         os._exit(0)
     listening = socket.create_server(("127.0.0.1", port))
+    os.write(ready, b"!")
     stop = signal.SIG_IGN if "deaf" in words else lambda *_: os.killpg(0, signal.SIGKILL)
     signal.signal(signal.SIGTERM, stop)
     os.setpgid(0, 0)

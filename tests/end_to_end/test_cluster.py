@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles import synthetic
-from tests.doubles.cluster import Cluster, SyntheticKit, free_port
+from tests.doubles.cluster import Cluster, SyntheticKit, free_port, pids_in
 from tests.doubles.waiting import wait_until
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
@@ -78,12 +78,11 @@ def test_two_workers_share_a_campaign(tmp_path: Path, cluster: Cluster) -> None:
     cluster.start_worker()
     cluster.start_worker()
 
-    trials = run(tmp_path / "run", cluster.address)
+    trials = run(tmp_path / "run", cluster.address, meet=2)
 
     begun = check(tmp_path / "run", trials)
     assert {begun[t.configuration.key] for t in trials if not t.configuration.is_default} <= {1, 2}
-    pids = {line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}
-    assert len(pids) == 2
+    assert len(pids_in(tmp_path / "log")) == 2
 
 
 def test_a_killed_worker_takes_nothing_with_it(tmp_path: Path, cluster: Cluster) -> None:
@@ -230,8 +229,7 @@ def test_a_worker_with_something_else_is_not_used(tmp_path: Path, cluster: Clust
         del os.environ["CLUSTER_MARK"]
 
     assert any("is not used: " in note and "marker is old, here new" in note for note in notes)
-    pids = {line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}
-    assert len(pids) == 1
+    assert len(pids_in(tmp_path / "log")) == 1
 
 
 def test_no_scheduler_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

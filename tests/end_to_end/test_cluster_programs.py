@@ -71,7 +71,7 @@ def compared(
     request = Request(command, 60.0, ("glibc",))
     tuned = tuned_of(request, files, {})
     notes: list[str] = []
-    work = Work(folder, request, tuned, Watch(60.0), view or View())
+    work = Work(folder, request, tuned, Watch(60.0, lambda: 0.0), view or View())
     reference: Reference = replace(tuned.examine(), **expected)
     plan = Rounds(sequence_of(list(CANDIDATES)), (None,), n_rounds)
     if cluster is None:

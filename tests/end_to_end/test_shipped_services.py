@@ -1,6 +1,6 @@
 """Every service of configs/services: it starts, is loaded, stops, and leaves nothing behind.
 
-The commands are those that ship, with loads of a second or less.
+The commands are those that ship, with loads of few requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tuner.service.roles import roles_that_matter
 
 pytestmark = pytest.mark.end_to_end
 
-SHORTER = (("-z 30s", "-z 3s"), ("-T 30", "-T 1"))
+SHORTER = (("-z 30s", "-n 160"), ("-j 1 -T 30", "-j 1 -t 20"), ("-T 30", "-T 1"))
+"""Loads of so many seconds, and of so many requests that all percentiles are known."""
+
 POSTGRES = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None)
 
 NEEDS = {
@@ -39,7 +41,7 @@ NEEDS = {
 }
 TITLES = {
     "redis": ("redis-server",),
-    "postgresql": ("checkpointer", "walwriter"),
+    "postgresql": ("checkpointer",),
     "nginx": ("master process", "worker process"),
     "gunicorn": ("gunicorn", "gunicorn"),
     "node": ("node",),
@@ -57,7 +59,7 @@ def skip_without(name: str) -> None:
 
 
 def short_plan(name: str) -> ServicePlan:
-    """Return a shipped service with a short load (hey prints p99 from 100 requests), no idle."""
+    """Return a shipped service with a short load (hey prints p99 from 100 requests) and rest."""
     plan = service_of_file(load_program_file(configs_dir() / "services" / f"{name}.toml"))
     load = plan.load
     for long, short in SHORTER:

@@ -175,17 +175,33 @@ int main(void) {
 """
 
 
-def test_killed_validation_is_continued_by_the_same_command(folder: Path) -> None:
+STUCK = """
+import os, time
+if os.path.exists({file!r}):
+    with open({file!r}, "a") as file:
+        file.write("x")
+    if os.path.getsize({file!r}) > 6:
+        time.sleep(600)
+print(len([bytes(5000) for _ in range(8000)]))
+"""
+"""While a file is there, the seventh run and all after it hang."""
+
+
+def test_killed_validation_is_continued_by_the_same_command(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "stuck"
+    file.touch()
+    program = [sys.executable, "-S", "-c", STUCK.format(file=str(file))]
     words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--rounds", "3"]
     process = subprocess.Popen(
-        [*words, "--", *python()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*words, "--", *program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     wait_for_samples(folder, 3)
     process.kill()
     process.wait()
+    file.unlink()
     (before,) = validations(folder)
     assert 3 <= len(before.samples) < 12
-    assert validate(folder, "--rounds", "3") == 0
+    assert validate(folder, "--rounds", "3", command=program) == 0
     (after,) = validations(folder)
     assert after.samples[: len(before.samples)] == before.samples
     assert len(after.samples) == 12
