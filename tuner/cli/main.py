@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         _run_command(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return _code_of(end)
     except TunerError as error:
         print(f"malloc-tuner: {error}", file=sys.stderr)
         return error.exit_code
@@ -79,6 +79,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where a defect ends
         return _ended_by(error)
     return 0
+
+
+def _code_of(end: SystemExit) -> int:
+    """Return the exit code of a command that ends; that of a reader that went away is click's 1."""
+    if isinstance(end.__context__, BrokenPipeError):
+        _abandon_stdout()
+        return 0
+    return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
 def _run_command(words: Sequence[str]) -> None:

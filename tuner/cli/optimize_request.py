@@ -137,7 +137,7 @@ def _new(
         command=commands[0],
         further=commands[1:],
         seconds=_seconds(options.time),
-        allocators=_allocators(options.allocators or ALLOCATORS),
+        allocators=_allocators(ALLOCATORS if options.allocators is None else options.allocators),
         rules=_limited(Rules(parse_percent(options.least or DEFAULT_LEAST)), options),
         held_out=held_out,
         evaluations=options.evaluations,
@@ -152,11 +152,14 @@ def _allocators(text: str) -> tuple[str, ...]:
     """Return the allocators of a list.
 
     Raises:
-        SpecError: one is unknown; says which there are.
+        SpecError: one is unknown, and says which there are; or there is none in it.
     """
     from tuner.config.campaign import AllocatorChoice
 
     names = split_names(text)
+    if not names:
+        message = f"--allocators {text!r}: name one, such as glibc"
+        raise SpecError(message)
     for name in names:
         try:
             AllocatorChoice.parse(name)

@@ -175,9 +175,7 @@ def test_a_defect_asks_for_a_report(
 
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], check=False, capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run([sys.executable, *arguments], check=False, capture_output=True, text=True)
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -296,15 +294,15 @@ def _run_without_reader(*words: str) -> subprocess.CompletedProcess[str]:
         os.close(writing)
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    """As in `malloc-tuner --help | head -0`."""
-    assert _run_without_reader("--help").stderr == ""
-
-
-def test_tables_whose_reader_goes_away_are_no_failure() -> None:
+@pytest.mark.parametrize("is_buffered", [True, False])
+@pytest.mark.parametrize("words", [("--help",), ("trace", "info"), ("trace", "info", "--json")])
+def test_a_reader_that_goes_away_is_no_failure(
+    words: tuple[str, ...], is_buffered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in `malloc-tuner trace info app.trace | head -0` of a shell with pipefail."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if is_buffered else "1")
     trace = ROOT / "configs/workloads/perl-index/perl-start.trace"
-    done = _run_without_reader("trace", "info", str(trace))
+    done = _run_without_reader(*words, *([] if words == ("--help",) else [str(trace)]))
 
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -138,6 +138,13 @@ def test_a_misspelt_allocator_is_refused_before_anything_runs(name: str, expecte
         read_request(["./app"], Options(allocators=f"glibc,{name}"))
 
 
+@pytest.mark.parametrize("names", ["", " ,"])
+def test_no_allocators_are_not_all_of_them(names: str) -> None:
+    """As a variable of a script gives that was never set."""
+    with pytest.raises(SpecError, match=rf"--allocators '{names}': name one, such as glibc"):
+        read_request(["./app"], Options(allocators=names))
+
+
 def test_a_script_that_cannot_be_executed_is_told_to_name_its_interpreter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
