@@ -49,6 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=folder,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (folder / "said").write_text(done.stdout)
     return folder / "run"
 
 
@@ -70,6 +71,12 @@ def test_it_ends_with_an_answer_and_exports_only_what_is_proven(run: Path) -> No
     is_proven = answer["decision"] == "deploy"
     assert answer["sentence"]
     assert (run / "exports" / "proven.env").exists() is is_proven
+
+
+def test_it_says_why_the_answer_may_name_another_setting_than_the_picks(run: Path) -> None:
+    said = (run.parent / "said").read_text()
+
+    assert said.index("may name another setting") > said.index("== Answer")
 
 
 def test_the_exported_json_names_its_configuration(run: Path) -> None:
