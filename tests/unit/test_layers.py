@@ -15,7 +15,7 @@ from tests.doubles.places import ROOT
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "registry"),
-    ("units",),
+    ("units", "page"),
     ("metrics", "limits"),
     ("records", "resources", "machine", "output", "zstd", "moocore"),
     ("emulation",),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tuner.page import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,13 +31,7 @@ def folded(line: str, hang: int) -> str:
         >>> [len(one) for one in folded("  trim_threshold: " + "nothing " * 20, 4).splitlines()]
         [97, 83]
     """
-    return textwrap.fill(
-        line,
-        PAGE_WIDTH,
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrapped(line, PAGE_WIDTH, others=" " * hang))
 
 
 def stdout_console(table: Table | None = None) -> Console:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.console import print_or_write
+from tuner.cli.console import folded, print_or_write
 from tuner.cli.epilog import epilog
 from tuner.cli.options import OutputFile, RunFolder, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
@@ -93,8 +93,19 @@ def register(app: typer.Typer) -> None:
             text = table_csv(table)
         else:
             color = output is None and sys.stdout.isatty()
-            text = table_text(table, color=color, everything=everything)
+            text = table_text(table, color=color, everything=everything) + _proven(run)
         print_or_write(text, output)
+
+
+def _proven(run: Path) -> str:
+    """Return what runs of the program showed, where `optimize` made them; the table is emulated."""
+    from tuner.optimize.answer import recommended
+    from tuner.store import store_path
+
+    answer = recommended(store_path(run).parent)
+    if answer is None:
+        return ""
+    return folded(f"On the program itself, in {answer.n_runs} runs: {answer.sentence}", 2) + "\n"
 
 
 def _measured(run: Path, form: TableFormat, *, everything: bool) -> str:

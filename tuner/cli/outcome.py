@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterator[str]:
-    """Yield the lines about a finished campaign: five with two objectives.
+    """Yield what is said of a finished campaign, folded to a page: five with two objectives.
+
+    The last one is made of commands and stays on one line.
 
     Args:
         record: the campaign.
         summary: what it found.
         run: its folder, for the commands that may come next.
     """
-    yield _measured(record, summary)
+    yield folded(_measured(record, summary), 2)
     for picked in summary.picked:
-        yield f"  {_pick(record, picked)}"
+        yield folded(f"  {_pick(record, picked)}", 4)
     if summary.n_unchecked:
-        yield (
-            f"{summary.n_unchecked} re-measurements failed and prove nothing; run the same command "
-            "again to repeat them"
-        )
+        text = f"{summary.n_unchecked} re-measurements failed and prove nothing"
+        yield folded(f"{text}; run the same command again to repeat them", 2)
     if summary.price_note:
         yield folded(summary.price_note, 2)
     if summary.picked:

@@ -34,7 +34,8 @@ def sentences(explanation: Explanation) -> Iterator[str]:
         yield from _allocator(allocator)
     if explanation.left_out:
         few = ", ".join(f"{name} ({n})" for name, n in explanation.left_out.items())
-        yield f"\nToo few trials to explain: {few}."
+        yield ""
+        yield f"Too few trials to explain: {few}."
     if explanation.ablation:
         yield ""
         yield from _point(explanation.ablation)

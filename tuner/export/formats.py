@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from tuner.errors import OutputError
 from tuner.export.deployment import Deployment, ObjectiveGain, command_text
+from tuner.page import wrapped
 from tuner.records import value_text
 from tuner.registry import EXPORTERS
 
@@ -198,13 +198,7 @@ def comments(deployment: Deployment, *use: str) -> list[str]:
     allocator = f"{deployment.configuration.allocator} {deployment.version}"
     lines = [f"{allocator}, {what}; written by {deployment.tool}", *use, ""]
     for title, text in _entries(deployment):
-        lines += textwrap.wrap(
-            f"{title}: {_plain(text)}",
-            _WIDTH,
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines += wrapped(f"{title}: {_plain(text)}", _WIDTH, others="    ")
     if not deployment.variables:
         lines.append("nothing to set: the choice is the allocator the program has anyway")
     return [_plain(line) for line in lines]

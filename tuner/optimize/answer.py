@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import json
 import math
-import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
+from tuner.page import wrapped
 from tuner.records import Configuration
 from tuner.units import show_duration
 
@@ -32,10 +32,6 @@ _EARLY = 0.8
 """Of the time that was given: an answer before it needed no more."""
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
-
-_HARD_SPACE = "\N{NO-BREAK SPACE}"
-_BEFORE_FIGURE = r" (?=%|[+-]\d|\([+-]|\.\. )"
-"""Where no line breaks: within a change, and between it and what changes."""
 
 _NEXT_TO_NOTHING = 0.25
 """Of the least effect: a smaller change by one setting is not shown."""
@@ -483,15 +479,7 @@ def open_words(standing: Standing) -> str:
 
 
 def _wrapped(text: str, indent: int = 2) -> list[str]:
-    lines = textwrap.wrap(
-        re.sub(_BEFORE_FIGURE, _HARD_SPACE, text),
-        TABLE_WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [line.replace(_HARD_SPACE, " ") for line in lines]
+    return wrapped(text, TABLE_WIDTH, " " * indent, " " * (indent + 2))
 
 
 def rows_of(

@@ -20,6 +20,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.dominance import front_points
 from tuner.front.kept import all_picks, check_pick_name, find_pick, pick_path, save_pick
 from tuner.front.picks import Pick
+from tuner.records import Configuration
 from tuner.report.table import front_table
 from tuner.runs import Run, load_run
 from tuner.store import WorkloadRecord
@@ -78,6 +79,23 @@ def test_front_table_marks_defaults_and_picks(
     assert "default" in text
     assert "changes are against glibc's default." in text
     assert "\x1b" not in text
+
+
+def test_front_table_ends_with_what_runs_of_the_program_proved(
+    fresh: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its points are emulated, and the program may have turned them down."""
+    answer = {
+        "decision": "deploy", "sentence": "Deploy glibc with mxfast=0.",
+        "configuration": Configuration.of("glibc", {"mxfast": 0}).key, "trial": 3, "changes": None,
+        "command": ["./app"], "date": "2026-01-31", "runs": 43, "least_effect": 0.01, "text": [],
+        "as_is": {"allocator": "glibc"}, "subjects": [],
+    }  # fmt: skip
+    (fresh.folder / "answer.json").write_text(json.dumps(answer))
+
+    last = call(capsys, "front", fresh.folder).splitlines()[-1]
+
+    assert last == "On the program itself, in 43 runs: Deploy glibc with mxfast=0."
 
 
 def test_front_table_shows_every_number_in_a_narrow_terminal(

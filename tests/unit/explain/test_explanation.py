@@ -99,6 +99,15 @@ def test_the_words_name_what_matters(explanation: Explanation) -> None:
     assert "with one setting left alone, all others as they are:" in text
 
 
+def test_a_sentence_is_a_line(explanation: Explanation) -> None:
+    left_out = replace(explanation, left_out={"tcmalloc": 3})
+
+    lines = list(sentences(left_out))
+
+    assert "Too few trials to explain: tcmalloc (3)." in lines
+    assert not any("\n" in line for line in lines)
+
+
 def test_the_json_has_every_setting(explanation: Explanation) -> None:
     found = json.loads(explanation_json(explanation))
 

@@ -1,0 +1,37 @@
+"""Lines of a page: text is broken at blanks, and never between a figure and what belongs to it.
+
+``-3.1 %`` and ``1.4 MiB`` stay whole, as does a change with its interval: ``-3 % (-4 .. -1)``.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
+_UNBROKEN = re.compile(r" (?=%|[+-]\d|\([+-]|\.\. |(?<=\d )(?:[KMGT]i?B|[nµum]?s|min)\b)")
+"""Blanks where no line ends."""
+
+
+def wrapped(text: str, width: int, first: str = "", others: str = "") -> list[str]:
+    """Return a text as lines of a page.
+
+    Args:
+        text: one paragraph; its blanks are kept where it is not broken.
+        width: columns of a line; a word that is longer has a line of its own.
+        first: begins the first line.
+        others: begins all others.
+
+    Example:
+        >>> wrapped("mean memory becomes less by 3.1 %", 32, others="  ")
+        ['mean memory becomes less by', '  3.1 %']
+    """
+    lines = textwrap.wrap(
+        _UNBROKEN.sub(_HARD_SPACE, text),
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_HARD_SPACE, " ") for line in lines]
