@@ -41,7 +41,7 @@ KNOWN: Final = (
     Configuration.of("glibc", {"arena_max": 1}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 1}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 0}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 300}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 200}),
     *COPIED[1:-1],
     Configuration.of("glibc", {"mmap_threshold": 262144}),
     Configuration.of("glibc", {"arena_max": 1, "mmap_threshold": 262144}),
