@@ -50,7 +50,7 @@ def _verdict(bounds: tuple[float, float] | None, least: float, *, is_more_better
     if worst < 0.0:
         return "proven"
     share = max(least, worst)
-    return f"not worse by {round(100.0 * share, 1):g} %"
+    return f"at most {round(100.0 * share, 1):g} % worse"
 
 
 _Validated = tuple[ValidationSummary, SubjectSummary]

@@ -126,9 +126,9 @@ class Conclusion:
             lost = min(share, math.expm1(-best.gains[name].low))
             limit = 100.0 * math.expm1(self._rules.margin(name))
             yield (
-                f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven no "
-                f"worse than by {100.0 * lost:.1f} %, and in the middle of the rounds within "
-                f"{limit:.3g} %; `--constraint` sets a limit that holds in any case."
+                f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven at "
+                f"most {100.0 * lost:.1f} % worse, and the middle of the rounds is within "
+                f"{limit:.3g} %; `--constraint` sets a limit that always holds."
             )
 
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:

@@ -59,15 +59,15 @@ def test_the_proof_stands_in_json() -> None:
 
     assert document["settings"] == {"narenas": 2}
     assert document["proven_by"] == "2026-01-31, 43 runs of ./app 'a b'"
-    assert [gain["verdict"] for gain in document["gain"]] == ["proven", "not worse by 1 %"]
+    assert [gain["verdict"] for gain in document["gain"]] == ["proven", "at most 1 % worse"]
 
 
 @pytest.mark.parametrize(
     ("name", "bounds", "verdict"),
     [
-        ("cpu_time", (-0.1, 0.02), "not worse by 2 %"),
+        ("cpu_time", (-0.1, 0.02), "at most 2 % worse"),
         ("requests/s", (0.02, 0.1), "proven"),
-        ("requests/s", (-0.03, 0.1), "not worse by 3 %"),
+        ("requests/s", (-0.03, 0.1), "at most 3 % worse"),
         ("p99_latency", None, "of few runs"),
     ],
 )

@@ -149,7 +149,7 @@ def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusi
     assert not answer.noise, "two runs do not show how much it varies"
 
 
-@pytest.mark.parametrize(("low", "words"), [(-0.016, "worse than by 1.6 %"), (-math.inf, "4.0 %")])
+@pytest.mark.parametrize(("low", "words"), [(-0.016, "at most 1.6 % worse"), (-math.inf, "4.0 %")])
 def test_a_guard_that_holds_only_within_its_variation_is_said(
     conclusion: Conclusion, low: float, words: str
 ) -> None:
