@@ -20,7 +20,7 @@ from tuner.explain.importance import FEWEST_TRIALS, FRONT, Floats, Importance, i
 from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
 from tuner.front.ablation import Ablation
 from tuner.front.dominance import front, points_of
-from tuner.records import Trial, Value
+from tuner.records import Status, Trial, Value
 from tuner.runs import Run
 
 _CARRIES = 0.05
@@ -110,9 +110,11 @@ def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanati
                               some, seed))  # fmt: skip
     if not found:
         counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
+        n_uncounted = sum(trial.status is Status.UNCOUNTED for trial in run.trials)
+        more = f"; {n_uncounted} more were dominated before they were counted" * bool(n_uncounted)
         message = (
             f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
-            "allocator are needed); extend the campaign with more --evaluations"
+            f"allocator are needed{more}); extend the campaign with more --evaluations"
         )
         raise SelectionError(message)
     return Explanation(run, tuple(found), left_out, _between(good, targets), ablation)

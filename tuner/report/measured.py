@@ -26,10 +26,11 @@ from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore
 from tuner.optimize.answer import Recommendation, key_of, recommended
-from tuner.optimize.answer_table import AnswerRow, percent, rows_table, value_words
+from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, percent, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
+from tuner.page import wrapped
 
 SCHEMA: Final = "malloc-tuner.measured"
 VERSION: Final = 1
@@ -96,8 +97,9 @@ def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
         if row.label != AS_IS
     ]
     goals = " and ".join(found.goals)
+    title = f"Measured on the program itself, {shlex.join(answer.command)}: the front of {goals}."
     lines = [
-        f"Measured on the program itself, {shlex.join(answer.command)}: the front of {goals}.",
+        *wrapped(title, TABLE_WIDTH, others="  "),
         "",
         *rows_table(answer.as_is, answer.baseline, marked),
         "",

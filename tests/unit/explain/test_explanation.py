@@ -21,6 +21,7 @@ from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
+from tuner.records import Outcome, Status
 from tuner.runs import Run
 from tuner.space import Parameter
 
@@ -132,6 +133,16 @@ def test_the_picture_has_a_panel_for_the_front_and_each_objective(
 def test_too_few_trials_are_an_error() -> None:
     with pytest.raises(SelectionError, match=r"too few trials .*25 of an allocator"):
         explain_run(run_of(*synthetic_run(n_trials=6).trials[:1]), None)
+
+
+def test_trials_that_were_not_counted_are_named_where_they_are_missed() -> None:
+    """`tune` says that they were measured, too."""
+    first, *others = synthetic_run(n_trials=6).trials
+    dominated = Outcome.did_not_succeed(Status.UNCOUNTED, "dominated")
+    uncounted = [replace(one, outcome=dominated, objectives=None) for one in others]
+
+    with pytest.raises(SelectionError, match=r"are needed; 5 more were dominated before they were"):
+        explain_run(run_of(first, *uncounted), None)
 
 
 def test_values_stand_in_the_order_of_the_space(run: Run) -> None:

@@ -157,6 +157,12 @@ def test_front_and_report_work_where_nothing_was_emulated(
         assert "malloc-tuner front" in capsys.readouterr().err
 
 
+def test_a_long_command_is_folded(found: MeasuredFront) -> None:
+    long = replace(found, answer=replace(found.answer, command=("./app", *["--option"] * 20)))
+
+    assert max(map(len, measured_text(long).splitlines())) <= 100
+
+
 def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="holds no optimisation"):
         measured_front(tmp_path)
