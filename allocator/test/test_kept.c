@@ -16,6 +16,7 @@ enum {
     OTHER_TRAY_BYTES = 9000,
     MORE_TRAY_BYTES = 28000,
     CUT_BYTES = 13 * 1024,
+    STEP_BYTES = 1024,
     RUN_BYTES = 100000,
     LARGE_BYTES = 1048576,
     HUGE_ALIGNMENT = 2097152,
@@ -126,6 +127,21 @@ static void block_of_few_more_steps_is_used_whole(void) {
     EXPECT(exgen_malloc(TRAY_BYTES - 2 * 1024) == p);
     EXPECT(exgen_malloc_usable_size(p) >= TRAY_BYTES);
     exgen_free(p);
+}
+
+static void shortest_that_is_long_enough_is_used(void) {
+    exgen_purge();
+    char *longer = exgen_malloc(20 * STEP_BYTES);
+    char *shorter = exgen_malloc(18 * STEP_BYTES);
+    exgen_free(longer);
+    exgen_free(shorter);
+    EXPECT(exgen_malloc(17 * STEP_BYTES) == shorter);
+    EXPECT(exgen_validate_heap());
+    EXPECT(exgen_malloc(16 * STEP_BYTES) == longer);
+    EXPECT(exgen_validate_heap());
+    exgen_free(longer);
+    EXPECT(exgen_malloc(15 * STEP_BYTES) != longer);
+    exgen_purge();
 }
 
 static void what_is_taken_again_counts_for_housekeeping(void) {
@@ -240,6 +256,7 @@ int main(void) {
     larger_block_is_cut_before_all_go_back();
     requests_that_find_nothing_are_no_use_of_what_is_kept();
     block_of_few_more_steps_is_used_whole();
+    shortest_that_is_long_enough_is_used();
     what_is_taken_again_counts_for_housekeeping();
     block_grows_into_what_is_kept_behind_it();
     neighbours_become_one();

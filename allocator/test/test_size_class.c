@@ -28,6 +28,24 @@ static void largest_is_a_quarter_of_a_superblock(void) {
     EXPECT(c.largest == 65536 / 4);
 }
 
+/* Of the default all have the fast path, of finer settings none that has no list for it. */
+static void classes_are_quick(void) {
+    static struct size_classes c;
+    struct text ignored = {NULL, 0, 0};
+    struct options o;
+    options_parse(&o, "", &ignored);
+    size_class_init(&c, &o, o.superblock_size / UNIT_BYTES);
+    EXPECT(c.largest == QUICK_MAX);
+    EXPECT(c.quick[QUICK_MAX >> FINE_SHIFT] == c.n_classes - 1);
+    options_parse(&o, "class_steps:8,coarse_steps:16", &ignored);
+    size_class_init(&c, &o, o.superblock_size / UNIT_BYTES);
+    EXPECT(c.quick[FINE_MAX >> FINE_SHIFT] == N_QUICK_CLASSES - 1);
+    EXPECT(c.quick[(FINE_MAX >> FINE_SHIFT) + 1] == CLASS_NOT_QUICK);
+    options_parse(&o, "small_max:2048,class_over:0", &ignored);
+    size_class_init(&c, &o, o.superblock_size / UNIT_BYTES);
+    EXPECT(c.largest == FINE_MAX && c.quick[QUICK_MAX >> FINE_SHIFT] == CLASS_NOT_QUICK);
+}
+
 /* For every size that a class can have and every offset in the largest slab. */
 static void numbers_need_no_division(void) {
     enum {
@@ -48,6 +66,7 @@ int main(void) {
     struct options o;
     largest_is_a_quarter_of_a_superblock();
     numbers_need_no_division();
+    classes_are_quick();
     for (uint64_t quantum = 16; quantum <= 128; quantum *= 2)
         for (uint64_t steps = 1; steps <= 8; steps *= 2)
             for (uint64_t coarse = 1; coarse <= 16; coarse *= 2)

@@ -94,18 +94,6 @@ static NOINLINE void *allocate_anew(size_t size) {
     return block != NULL ? block : out_of_memory();
 }
 
-/* Above FINE_MAX, up to classes.largest. */
-static void *allocate_coarse(size_t size) {
-    size_t class = class_of_coarse(size);
-    if (unlikely(class >= N_FINE_CLASSES_MAX))
-        return allocate_anew(size);
-    void *block = pop(&local.free[class]);
-    if (unlikely(block == NULL))
-        return allocate_refilled(size, class);
-    link_unmark(block);
-    return block;
-}
-
 /* The rest of the next function, which calls nothing else, so that it has nothing to save. */
 static NOINLINE void *allocate_near(size_t size) {
     struct heap *heap = local.heap;
@@ -117,12 +105,8 @@ static NOINLINE void *allocate_near(size_t size) {
 }
 
 void *allocate_slowly(size_t size) {
-    struct heap *heap = local.heap;
-    if (unlikely(heap == NULL)) /* another thread may be filling the table of classes */
-        return allocate_anew(size);
-    if (size <= classes.largest)
-        return allocate_coarse(size);
-    if (!heap_enter_kept(heap))
+    struct heap *heap = local.heap; /* without one, another thread may be filling the classes */
+    if (unlikely(heap == NULL || size <= classes.largest) || !heap_enter_kept(heap))
         return allocate_anew(size);
     if (housekeeping_counts_kept(heap)) { /* inside: a visitor reads and sets the same count */
         heap_leave_kept(heap);
@@ -145,6 +129,8 @@ void *allocate_refilled(size_t size, size_t class) {
     struct heap *heap = local.heap;
     if (unlikely(heap == NULL || options.junk))
         return allocate_anew(size);
+    if (unlikely(class == CLASS_NOT_QUICK))
+        return allocate_slowly(size);
     void *block = heap_take_freed(heap, &local, class);
     return likely(block != NULL) ? block : allocate_from_heap(heap, class);
 }

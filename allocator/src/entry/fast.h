@@ -12,10 +12,10 @@
 #include "heap/heap.h"
 #include "memory/link.h"
 
-/* A request above FINE_MAX.  NULL and ENOMEM if out of memory. */
+/* A request above QUICK_MAX.  NULL and ENOMEM if out of memory. */
 NOINLINE void *allocate_slowly(size_t size);
 
-/* The same for a size up to FINE_MAX, of `class`, whose list in local.free has no sound block. */
+/* The same for a size up to QUICK_MAX, of `class`, whose list in local.free has no sound block. */
 NOINLINE void *allocate_refilled(size_t size, size_t class);
 
 /* Blocks of other threads, large blocks, what is no block, and all with check:true; `owner` is
@@ -45,16 +45,16 @@ ALWAYS_INLINE void *pop(void **list) {
 
 /* A block if there is one at hand, else NULL. */
 ALWAYS_INLINE void *allocate_fast(size_t size) {
-    void *block = likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
+    void *block = likely(size <= QUICK_MAX) ? pop(&local.free[class_of_quick(size)]) : NULL;
     if (likely(block != NULL))
         link_unmark(block);
     return block;
 }
 
 ALWAYS_INLINE void *allocate(size_t size) {
-    if (unlikely(size > FINE_MAX))
+    if (unlikely(size > QUICK_MAX))
         return allocate_slowly(size);
-    size_t class = class_of_fine(size);
+    size_t class = class_of_quick(size);
     void *block = pop(&local.free[class]);
     if (unlikely(block == NULL))
         return allocate_refilled(size, class);

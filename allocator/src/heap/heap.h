@@ -113,12 +113,12 @@ struct heap {
 /* What a thread has of its own; initial-exec, so one addition away.  Kept small:
  * a library that is loaded late has to fit into what the loader holds in reserve. */
 struct local {
-    void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
-    struct heap *heap;              /* NULL until the first slow path, and after thread exit */
-    struct bin *mixed;              /* of the heap, in a thread that uses others' blocks; or NULL */
-    uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
-    uint8_t own_number;             /* of the heap; the same, but for when mixed is not NULL */
-    bool has_ended;                 /* the thread: a heap it gets now may never be given back */
+    void *free[N_QUICK_CLASSES + 1]; /* blocks ready for malloc, by class; CLASS_NOT_QUICK: NULL */
+    struct heap *heap;               /* NULL until the first slow path, and after thread exit */
+    struct bin *mixed;  /* of the heap, in a thread that uses others' blocks; or NULL */
+    uint8_t number;     /* equals owner_at(block) if free may take the fast path */
+    uint8_t own_number; /* of the heap; the same, but for when mixed is not NULL */
+    bool has_ended;     /* the thread: a heap it gets now may never be given back */
 };
 
 extern _Thread_local struct local local
@@ -149,7 +149,7 @@ ALWAYS_INLINE void hand_out(void *block) {
 
 /* Where the blocks of `class` that are ready for malloc hang. */
 ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
-    if (class >= N_FINE_CLASSES_MAX || unlikely(options.junk))
+    if (class >= N_QUICK_CLASSES || unlikely(options.junk))
         return &heap->bins[class].ready;
     return &l->free[class];
 }

@@ -7,10 +7,10 @@ struct size_classes classes;
 
 /* With quantum 16: 8 classes up to 128, 8 for each doubling up to 1 KiB, then 16 + 2. */
 _Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 18, "the finest settings must fit");
-_Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8 + 18, "the finest settings must fit");
+_Static_assert(N_QUICK_CLASSES >= 8 + 3 * 8 + 18, "the finest settings must fit");
 _Static_assert(FINE_MAX / 64 >= 1 << COARSE_SHIFT, "the finest coarse step must be distinct");
 _Static_assert((int)N_CLASSES_MAX >= (int)N_LISTED_MAX &&
-                   (int)N_FINE_CLASSES_MAX >= (int)N_LISTED_FINE_MAX,
+                   (int)N_QUICK_CLASSES >= (int)N_LISTED_FINE_MAX,
                "every list must fit");
 _Static_assert((int)FINE_MAX == (int)LISTED_FINE && (int)SMALL_LIMIT == (int)LISTED_MAX,
                "listed sizes must be distinct");
@@ -140,11 +140,14 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
     c->largest = c->of[n - 1].block_bytes;
 
     size_t class = 0;
-    for (size_t i = 0; i <= FINE_MAX >> FINE_SHIFT; i++) {
-        while (c->of[class].block_bytes < i << FINE_SHIFT)
+    for (size_t i = 0; i <= QUICK_MAX >> FINE_SHIFT; i++) {
+        while (class < n && c->of[class].block_bytes < i << FINE_SHIFT)
             class ++;
-        __atomic_store_n(&c->fine[i], (uint8_t) class, __ATOMIC_RELAXED);
+        bool is_quick = class < n && class < N_QUICK_CLASSES;
+        uint8_t quick = (uint8_t)(is_quick ? class : CLASS_NOT_QUICK);
+        __atomic_store_n(&c->quick[i], quick, __ATOMIC_RELAXED);
     }
+    class = c->quick[FINE_MAX >> FINE_SHIFT];
     for (size_t i = FINE_MAX >> COARSE_SHIFT; i < c->largest >> COARSE_SHIFT; i++) {
         while (c->of[class].block_bytes < (i + 1) << COARSE_SHIFT)
             class ++;
@@ -183,11 +186,15 @@ bool size_classes_are_valid(const struct size_classes *c) {
             c->of[i].n_units * UNIT_BYTES < c->of[i].block_bytes ||
             (i > 0 && c->of[i].block_bytes <= c->of[i - 1].block_bytes))
             return false;
-    for (size_t size = 1; size <= FINE_MAX; size++)
-        if (!fits_tightly(c, c->fine[(size + 15) >> FINE_SHIFT], size))
+    for (size_t size = 1; size <= QUICK_MAX; size++) {
+        size_t class = c->quick[(size + 15) >> FINE_SHIFT];
+        bool is_slow = class == CLASS_NOT_QUICK && size > FINE_MAX;
+        bool has_class = size <= c->largest && c->coarse[(size - 1) >> COARSE_SHIFT] < class;
+        if (is_slow ? has_class : !fits_tightly(c, class, size))
             return false;
+    }
     for (size_t size = FINE_MAX + 1; size <= c->largest; size++)
         if (!fits_tightly(c, c->coarse[(size - 1) >> COARSE_SHIFT], size))
             return false;
-    return c->fine[0] == 0 && c->fine[FINE_MAX >> FINE_SHIFT] < N_FINE_CLASSES_MAX;
+    return c->quick[0] == 0;
 }

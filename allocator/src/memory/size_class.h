@@ -1,8 +1,8 @@
 /* size_class.h - which block size serves a request; tables filled at start.
  *
- * Sizes up to FINE_MAX are looked up by 16-byte step, larger ones up to
- * SMALL_LIMIT by 32-byte step.  The lookup is one byte load whatever the
- * settings are, so run-time size classes cost nothing.
+ * Sizes up to QUICK_MAX are looked up by 16-byte step, others up to SMALL_LIMIT
+ * by 32-byte step.  The lookup is one byte load whatever the settings are, so
+ * run-time size classes cost nothing.
  *
  * Rule: classes start at `quantum`; from 2^k to 2^(k+1) they are
  * max(2^k / class_steps, quantum) apart, with coarse_steps above STEPS_MAX, where
@@ -20,13 +20,15 @@
 
 enum {
     FINE_SHIFT = 4,      /* sizes up to FINE_MAX differ by 16 bytes */
-    FINE_MAX = 2048,     /* bytes; the fast path of malloc ends here */
+    FINE_MAX = 2048,     /* bytes */
     COARSE_SHIFT = 5,    /* and from there by 32 bytes */
     STEPS_MAX = 1024,    /* bytes; class_steps up to here, then coarse_steps */
     SMALL_LIMIT = 32768, /* bytes; upper bound of small_max */
+    QUICK_MAX = 4416,    /* bytes; the fast path of malloc ends here: largest of the default's */
     INVERSE_SHIFT = 31,
-    N_FINE_CLASSES_MAX = 50, /* classes up to FINE_MAX, of the finest settings */
-    N_CLASSES_MAX = 122      /* of the finest settings; see the assert in size_class.c */
+    N_QUICK_CLASSES = 50,              /* with the fast path: at least all up to FINE_MAX */
+    CLASS_NOT_QUICK = N_QUICK_CLASSES, /* instead of a later class or none: its list is empty */
+    N_CLASSES_MAX = 122                /* of the finest settings; see the assert in size_class.c */
 };
 
 struct size_class {
@@ -40,9 +42,9 @@ struct size_class {
 
 /* Written once by size_class_init, read-only afterwards. */
 struct size_classes {
-    uint8_t fine[(FINE_MAX >> FINE_SHIFT) + 1];  /* class of (size + 15) / 16 */
-    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT]; /* class of (size - 1) / 32 */
-    size_t largest;                              /* bytes of the last class */
+    uint8_t quick[(QUICK_MAX >> FINE_SHIFT) + 1]; /* class of (size + 15) / 16 */
+    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT];  /* class of (size - 1) / 32, above FINE_MAX */
+    size_t largest;                               /* bytes of the last class */
     size_t n_classes;
     size_t first_line; /* first class with blocks of at least a cache line */
     struct size_class of[N_CLASSES_MAX];
@@ -60,21 +62,17 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
  * is none. */
 size_t size_class_fewer_units(const struct size_class *c, size_t n_units);
 
-/* size <= FINE_MAX.  Atomic, since a thread's first malloc may come while another's fills the
- * table; its list is empty whatever it reads, and the slow path asks again. */
-ALWAYS_INLINE size_t class_of_fine(size_t size) {
-    return __atomic_load_n(&classes.fine[(size + ((1u << FINE_SHIFT) - 1)) >> FINE_SHIFT],
+/* size <= QUICK_MAX; CLASS_NOT_QUICK only above FINE_MAX.  Atomic, since a thread's first malloc
+ * may come while another's fills the table; its list is empty whatever it reads, and the slow path
+ * asks again. */
+ALWAYS_INLINE size_t class_of_quick(size_t size) {
+    return __atomic_load_n(&classes.quick[(size + ((1u << FINE_SHIFT) - 1)) >> FINE_SHIFT],
                            __ATOMIC_RELAXED);
-}
-
-/* FINE_MAX < size <= classes.largest */
-ALWAYS_INLINE size_t class_of_coarse(size_t size) {
-    return classes.coarse[(size - 1) >> COARSE_SHIFT];
 }
 
 /* size <= classes.largest */
 ALWAYS_INLINE size_t class_of(size_t size) {
-    return size <= FINE_MAX ? class_of_fine(size) : class_of_coarse(size);
+    return size <= FINE_MAX ? class_of_quick(size) : classes.coarse[(size - 1) >> COARSE_SHIFT];
 }
 
 /* What size_class_number multiplies with: 2^INVERSE_SHIFT / (block_bytes / 16), rounded up. */
