@@ -405,10 +405,11 @@ class _Smoothed:
         self._features = features_of(space)
         self._models: dict[str, Surrogate] = {}
         genomes = [one.genome for one in tried.values()]
+        seen = self._features.of(genomes)
         for name in next(iter(tried.values())).logs:
             model = Surrogate(self._features.gene, len(space.parameters))
             values = [one.logs[name] for one in tried.values()]
-            model.fit(*self._features.of(genomes), np.array(values, dtype=np.float64))
+            model.fit(*seen, np.array(values, dtype=np.float64))
             self._models[name] = model
         columns = self.of(genomes)
         self.rows = {

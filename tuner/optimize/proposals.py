@@ -206,10 +206,10 @@ def finalists(
             row[name] + part * unsure[name][index] <= rules.margin(name) for name in rules.guards
         )
 
-    def clear(index: int, goal: str) -> float:
-        """Return what is expected in a goal, or nothing where that is within its doubt."""
-        value = rows[index][goal]
-        return value if abs(value) > unsure[goal][index] else 0.0
+    def clear(index: int) -> dict[str, float]:
+        """Return what is expected in each goal, nothing where that is within its doubt."""
+        row = rows[index]
+        return {g: row[g] if abs(row[g]) > unsure[g][index] else 0.0 for g in rules.goals}
 
     near = [
         index
@@ -218,8 +218,7 @@ def finalists(
     ]
     near.sort(key=lambda i: (score(rows[i], rules), len(proposals[i].configuration.settings)))
     if n == 1:
-        near.sort(key=lambda i: score({g: clear(i, g) for g in rules.goals}, rules))
-        near.sort(key=lambda i: (not holds(i, 1.0), not holds(i, 0.0)))
+        near.sort(key=lambda i: (not holds(i, 1.0), not holds(i, 0.0), score(clear(i), rules)))
     good = [(score(rows[index], rules), proposals[index]) for index in near]
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
     worth = math.log1p(rules.least) / 2.0
