@@ -130,16 +130,20 @@ static uint64_t slab_used_next(void) {
     }
 }
 
-/* Which of three freed blocks. */
+/* Which of three freed blocks, the last ones of the slab that is used. */
 static uint64_t block_used_next(void) {
-    allocate_many(7, 2048);
-    exgen_free(blocks[2]);
-    exgen_free(blocks[0]);
-    exgen_free(blocks[1]);
+    size_t n = 3;
+    allocate_many(n, 2048);
+    for (; slab_with(blocks[n - 3]) != slab_with(blocks[n - 1]); n++)
+        blocks[n] = exgen_malloc(2048);
+    char **three = &blocks[n - 3];
+    exgen_free(three[2]);
+    exgen_free(three[0]);
+    exgen_free(three[1]);
     for (;;) {
         char *block = exgen_malloc(2048);
         for (uint64_t i = 0; i < 3; i++)
-            if (block == blocks[i])
+            if (block == three[i])
                 return i;
     }
 }

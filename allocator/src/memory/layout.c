@@ -45,17 +45,18 @@ static bool map_owners(unsigned shift) {
     return owners.bytes != NULL;
 }
 
-/* Heads lie in one of four units, which two bits of the address choose that are above those inside
- * a superblock.  Small superblocks have no room to give up, and the largest have tables that fill a
- * cache evenly by themselves. */
+/* Heads lie at one of four places, which two bits of the address choose that are above those inside
+ * a superblock: 0, 1, 4 or 5 tables of slabs in.  Two tables in, a head of 64 units with a heap in
+ * it would leave no room for blocks on its last page.  Small superblocks have no room to give up,
+ * and the largest have tables that fill a cache evenly by themselves. */
 static uintptr_t colour_mask(void) {
     enum {
-        N_COLOURS = 4,
+        PLACES = 1 | 4, /* all that its bits give, in tables */
         N_UNITS_LEAST = 64,
         N_UNITS_MOST = 256
     };
     bool has_colours = layout.n_units >= N_UNITS_LEAST && layout.n_units <= N_UNITS_MOST;
-    return has_colours ? (uintptr_t)(N_COLOURS - 1) << UNIT_SHIFT : 0;
+    return has_colours ? (uintptr_t)PLACES * layout.n_units << SLAB_SHIFT : 0;
 }
 
 bool layout_init(size_t superblock_bytes) {

@@ -6,9 +6,10 @@
  *   | maps, purge age  | one of 64 B per unit | first unit    |          |
  *   +------------------+----------------------+---------------+----------+
  *
- * Heads lie in one of four units, the colour of the superblock, which bits of its address choose:
+ * Heads lie at one of four places, the colour of the superblock, which bits of its address choose:
  * all at the same place would share few sets of a cache, and frees all over a large heap would
- * miss.  The memory before a head is never touched.
+ * miss.  The memory before a head is never touched, but it is resident where huge pages are, so the
+ * places are near each other.
  *
  * A thread's heap lies behind the table of a superblock that it begins with, and so on a page
  * that is touched anyway.  All that describes blocks lies in the head, none of it next to blocks.
