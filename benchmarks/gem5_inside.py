@@ -36,20 +36,17 @@ from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
 from tuner.config.gem5_inside import Inside, InsideProgram, load_inside
 from tuner.measure.gem5 import find_gem5
-from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments, prepare_tasks
+from tuner.measure.gem5_inside import Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.metrics import INSIDE
-from tuner.records import Outcome
-from tuner.report.inside import inside_grid
+from tuner.records import Configuration, Outcome
+from tuner.report.gem5 import inside_grids, out_lines
 from tuner.resources import gem5_dir
-from tuner.validate.inside import (
-    Counted,
-    Guest,
-    InsideJournal,
-    InsideSubject,
-    run_inside,
-)
-from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
+from tuner.store.subject import DEFAULT, Subject
+from tuner.validate.gem5_summary import Change, Gem5Summary
+from tuner.validate.inside import Counted, InsideJournal, as_guests, run_inside
+from tuner.validate.inside_summary import summarize_inside
+from tuner.validate.setup import Prepared
 
 PART: Final = "runs"
 HEAVY: Final = "lists"
@@ -104,7 +101,7 @@ def simulate(
     run_inside(
         InsideJournal(journal),
         prepare_tasks(inside, chosen, call.folder),
-        _guests(subjects),
+        as_guests([_prepared(subject) for subject in subjects]),
         gem5=Gem5Inside(program, gem5_dir(), call.folder / "outputs", runner),
         objectives=objectives,
         facts={"programs": call.options.programs},
@@ -123,23 +120,16 @@ def _write_lines(journal: Path, lines: list[str]) -> None:
         journal.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _guests(subjects: list[BenchSubject]) -> list[Guest]:
-    environments = guest_environments([subject.environment for subject in subjects])
-    return [
-        Guest(
-            InsideSubject.model_validate({**subject.identity(), "roles": ["default"]}),
-            environment,
-            None,
-        )
-        for subject, environment in zip(subjects, environments, strict=True)
-    ]
+def _prepared(one: BenchSubject) -> Prepared:
+    subject = Subject(one.label, Configuration(one.label), None, (DEFAULT,))
+    return Prepared(subject, one.environment, None)
 
 
 # Showing
 
 
-def summary_of(parts: Parts) -> InsideSummary:
-    """Return the last session of the kept journal.
+def summaries_of(parts: Parts) -> list[Gem5Summary]:
+    """Return the last session of the kept journal, over all programs last.
 
     Raises:
         StoreError: it is damaged.
@@ -147,67 +137,68 @@ def summary_of(parts: Parts) -> InsideSummary:
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "inside.jsonl"
         _write_lines(journal, parts[PART])
-        found = summarize_inside(InsideJournal(journal))
-    assert found is not None  # noqa: S101 - a part is kept only after a session
-    return found
+        return summarize_inside(InsideJournal(journal))
 
 
 def lines(parts: Parts) -> Iterator[str]:
     """Yield the tables."""
-    yield from page_lines(summary_of(parts))
+    yield from page_lines(summaries_of(parts))
 
 
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield what is judged."""
-    yield from judge(summary_of(parts))
+    yield from judge(summaries_of(parts))
 
 
-def page_lines(summary: InsideSummary) -> Iterator[str]:
+def alone_of(summaries: Sequence[Gem5Summary]) -> list[Gem5Summary]:
+    """Return those of one program on one machine."""
+    return [summary for summary in summaries if len(summary.simulations) == 1]
+
+
+def page_lines(summaries: Sequence[Gem5Summary]) -> Iterator[str]:
     """Yield the tables as Markdown: one per program and machine, then the means."""
-    for one in summary.tables:
-        yield f"**{one.title}**"
+    alone, over_all = alone_of(summaries), summaries[-1]
+    for summary, grid in zip(alone, inside_grids(alone), strict=True):
+        yield f"**{summary.title}**"
         yield ""
-        yield from _table_lines(one)
+        yield from table(["", *grid.heads], [[row.names[0], *row.values] for row in grid.rows])
         yield ""
-    base = next(iter(summary.ratios))
-    yield f"**Geometric means over all {len(summary.tables)}, relative to {base}**"
+    base = over_all.subjects[0].subject.label
+    yield f"**Geometric means over all {len(alone)}, relative to {base}**"
     yield ""
-    rows = [
-        [label, *("-" if ratio is None else f"{ratio:.3f}" for ratio in ratios.values())]
-        for label, ratios in summary.ratios.items()
-    ]
-    yield from table(["", *(metric.label for metric in INSIDE.values())], rows)
-    missing = list(failures(summary))
+    yield from table(["", *(metric.label for metric in INSIDE.values())], list(_means(over_all)))
+    missing = list(out_lines(over_all))
     if missing:
         yield ""
     for line in missing:
         yield f"- no result: {line}"
 
 
-def _table_lines(found: InsideTable) -> Iterator[str]:
-    """Yield one program on one machine; columns that no cell has are left out."""
-    grid = inside_grid(found)
-    starts = (cell.start["instructions"] if cell.start else None for cell in found.cells)
-    rows = [
-        [*row.names, *row.values, "-" if start is None else f"{start:,}"]
-        for row, start in zip(grid.rows, starts, strict=True)
-    ]
-    yield from table(["", *grid.heads, "instructions of the start"], rows)
+def _means(summary: Gem5Summary) -> Iterator[list[str]]:
+    for row in summary.subjects:
+        yield [row.subject.label, *(_mean(row.change(name)) for name in INSIDE)]
 
 
-def judge(summary: InsideSummary) -> Iterator[Target]:
+def _mean(change: Change | None) -> str:
+    if change is None:
+        return "-"
+    return f"{change.ratio.median:.3f}" if change.ratio else "1.000"  # the baseline
+
+
+def judge(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
     """Yield the misses of the allocation-heavy program relative to the best of the others."""
-    for one in summary.tables:
-        if one.program != HEAVY:
+    for summary in alone_of(summaries):
+        if not summary.title.startswith(f"{HEAVY} on "):
             continue
         for name in JUDGED:
-            values = {cell.label: cell.values[name] for cell in one.cells if cell.values}
+            changes = {row.subject.label: row.change(name) for row in summary.subjects}
+            values = {label: change.value for label, change in changes.items() if change}
             others = {label: v for label, v in values.items() if label not in OURS and v}
             for ours in OURS:
                 mine = values.get(ours)
                 if mine is not None and others:
                     best = min(others, key=lambda label: others[label])
-                    what = f"{ours}: {one.title}: {INSIDE[name].label} / {best_of(others)}"
+                    what = f"{ours}: {summary.title}: {INSIDE[name].label} / {best_of(others)}"
                     yield Target(what, mine / others[best], 1.0, note=f"best is {best}")
 
 

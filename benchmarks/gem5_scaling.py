@@ -23,13 +23,14 @@ from statistics import geometric_mean
 from typing import Final
 
 from benchmarks.allocator_tables import best_of
-from benchmarks.gem5_inside import gem5_options, simulate, summary_of
+from benchmarks.gem5_inside import alone_of, gem5_options, simulate, summaries_of
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, table
 from benchmarks.results import Parts
 from benchmarks.sources import EXGEN, GEM5
 from tuner.config.gem5_inside import load_inside
+from tuner.report.gem5 import out_lines
 from tuner.resources import gem5_dir
-from tuner.validate.inside_summary import InsideSummary, failures
+from tuner.validate.gem5_summary import Gem5Summary
 
 FILE: Final = "scaling.toml"
 OURS: Final = "exgen"
@@ -54,21 +55,21 @@ def measure(call: Call) -> None:
     simulate(call, inside, inside.choose(words), names, ("cycles", "lines_moved"))
 
 
-def _cells(summary: InsideSummary, name: str) -> Cells:
+def _cells(summaries: Sequence[Gem5Summary], name: str) -> Cells:
     """Return a count of every guest, number of threads and allocator that has one."""
     found: dict[tuple[str, int], dict[str, float]] = {}
-    for one in summary.tables:
-        guest, _, threads = one.program.rpartition("-")
-        values = {c.label: c.values[name] for c in one.cells if c.values is not None}
-        found[guest, int(threads)] = {n: v for n, v in values.items() if v is not None}
+    for summary in alone_of(summaries):
+        guest, _, threads = summary.title.partition(" on ")[0].rpartition("-")
+        changes = {row.subject.label: row.change(name) for row in summary.subjects}
+        found[guest, int(threads)] = {n: c.value for n, c in changes.items() if c}
     return found
 
 
 def lines(parts: Parts) -> Iterator[str]:
     """Yield cycles and lines moved, a table for each guest."""
-    summary = summary_of(parts)
-    labels = list(summary.ratios)
-    cycles, moved = _cells(summary, "cycles"), _cells(summary, "lines_moved")
+    summaries = summaries_of(parts)
+    labels = [row.subject.label for row in summaries[-1].subjects]
+    cycles, moved = _cells(summaries, "cycles"), _cells(summaries, "lines_moved")
     for guest in dict.fromkeys(guest for guest, _ in cycles):
         yield f"**{guest}**: thousand cycles (lines moved)"
         yield ""
@@ -79,7 +80,7 @@ def lines(parts: Parts) -> Iterator[str]:
         ]
         yield from table(["threads", *labels], rows)
         yield ""
-    for line in failures(summary):
+    for line in out_lines(summaries[-1]):
         yield f"- no result: {line}"
 
 
@@ -91,8 +92,8 @@ def _shown(cycles: float | None, moved: float | None) -> str:
 
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield what exgen is held to."""
-    summary = summary_of(parts)
-    cycles, moved = _cells(summary, "cycles"), _cells(summary, "lines_moved")
+    summaries = summaries_of(parts)
+    cycles, moved = _cells(summaries, "cycles"), _cells(summaries, "lines_moved")
     one, most = (cycles.get((SHARES_NOTHING, n), {}).get(OURS) for n in (1, 16))
     if one and most:
         what = f"{SHARES_NOTHING}: cycles with 16 threads / with one"

@@ -232,6 +232,7 @@ INSIDE: Final[dict[str, Metric]] = {
         Metric("ipc", "ipc", Kind.RATIO, "IPC", is_whole=False, is_more_better=True),
         Metric("instructions", "instructions", Kind.INSTRUCTIONS, "instructions"),
         Metric("cycles", "cycles", Kind.COUNT, "cycles"),
+        Metric("start", "start_instructions", Kind.INSTRUCTIONS, "instructions of the start"),
     )
 }  # fmt: skip
 """Every metric of a program inside a simulated machine by name, in the order of tables; MPKI are

@@ -38,7 +38,7 @@ from tuner.service.plan import ServicePlan
 from tuner.store import Store
 from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
-from tuner.validate.inside import Guest, InsideJournal, InsideSubject, run_inside
+from tuner.validate.inside import InsideJournal, run_inside
 from tuner.validate.program import validate
 from tuner.validate.session import ValidationOptions
 from tuner.validate.setup import Prepared
@@ -170,7 +170,7 @@ def _inside(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
     run_inside(
         InsideJournal(folder / "inside.jsonl"),
         [InsideTask("lists", Path("/m/server.json"), 1, ("/guests/lists",), start)],
-        [Guest(InsideSubject(label=label), {_NAME: label}, None) for label in (BASE, OTHER)],
+        _prepared(),
         gem5=_Inside(script), objectives=("ipc",), facts={}, timeout_s=None, n_workers=1,
         stop=lambda: None, observer=observer,
     )  # fmt: skip

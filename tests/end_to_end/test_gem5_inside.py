@@ -15,7 +15,7 @@ from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments
 from tuner.measure.program import ProgramRunner
 from tuner.records import Status
 from tuner.resources import gem5_dir
-from tuner.validate.inside import Guest, InsideSubject, judge_inside
+from tuner.validate.inside import judge_inside
 from tuner.validate.inside_counts import Counts, beyond
 
 PROGRAM = os.environ.get("GEM5", "")
@@ -81,13 +81,13 @@ def gem5(tmp_path: Path) -> Gem5Inside:
     return Gem5Inside(find_gem5(Path(PROGRAM)), gem5_dir(), tmp_path, ProgramRunner())
 
 
-def guest(variables: dict[str, str]) -> Guest:
+def guest(variables: dict[str, str]) -> dict[str, str]:
     (environment,) = guest_environments([variables])
-    return Guest(InsideSubject(label="one"), environment, None)
+    return environment
 
 
 def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tuple[Counts, bytes]:
-    found = gem5.run(task, "one", guest(variables).environment, 300.0)
+    found = gem5.run(task, "one", guest(variables), 300.0)
     outcome = judge_inside(found, guest(variables))
     assert outcome.reason is None
     assert outcome.values is not None
@@ -140,18 +140,18 @@ def test_library_that_is_not_there_is_noticed(
     start = tasks["lists"].start
     assert start is not None
     missing = guest({"LD_PRELOAD": "/no/such/libjemalloc.so"})
-    found = judge_inside(gem5.run(start, "one", missing.environment, 300.0), missing)
+    found = judge_inside(gem5.run(start, "one", missing, 300.0), missing)
     assert (found.status, found.values) == (Status.REFUSED, None)
     assert "was not loaded" in (found.reason or "")
 
 
 def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     task = InsideTask("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
-    found = gem5.run(task, "one", guest({}).environment, 300.0)
+    found = gem5.run(task, "one", guest({}), 300.0)
     assert "the guest ended with status 2" in (found.reason or "")
 
 
 def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
-    found = gem5.run(tasks["lists"], "one", guest({}).environment, 0.5)
+    found = gem5.run(tasks["lists"], "one", guest({}), 0.5)
     assert found.status is Status.TIMED_OUT
     assert found.reason == "gem5: stopped at the time limit"

@@ -54,7 +54,9 @@ def stdout_console(table: Table | None = None) -> Console:
 def print_grid(grid: Grid) -> None:
     """Print a table to standard output, and an empty line."""
     table = grid.drawn()
-    stdout_console(table).print(table, end="\n\n")
+    console = stdout_console(table)
+    console.print(table)
+    console.print()
 
 
 def stderr_progress() -> ProgressBar:

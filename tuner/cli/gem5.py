@@ -119,5 +119,5 @@ def gem5(
             on_note=on_note,
         )
     print_gem5(found, summaries)
-    if not any(s.changes for group in summaries for s in group.subjects if not s.is_baseline):
+    if not any(summary.is_comparison for summary in summaries):
         raise ComparisonError(NOTHING_COMPARED)

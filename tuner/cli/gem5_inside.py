@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,7 @@ from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.limits import MOST_WORKERS, RUN_TIME
 
 if TYPE_CHECKING:  # reading the class imports numpy; --help must not
-    from tuner.validate.inside_summary import InsideSummary
+    from tuner.validate.gem5_summary import Gem5Summary
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +72,7 @@ def gem5_inside(
     words = check_points(context, points)
     with stderr_progress() as progress:
         bar = progress.add_task("building guests", total=None)
-        summary = compare_inside_gem5(
+        summaries = compare_inside_gem5(
             load_run(run),
             gem5,
             split_names(objectives),
@@ -85,20 +86,18 @@ def gem5_inside(
             observer=progress_observer(progress),
             on_ready=lambda: progress.update(bar, description="reading back"),
         )
-    _print(summary)
-    if not summary.is_comparison:
+    _print(summaries)
+    if not any(summary.is_comparison for summary in summaries):
         raise ComparisonError(NOTHING_COMPARED)
 
 
-def _print(summary: InsideSummary) -> None:
-    """Print a summary to standard output."""
+def _print(summaries: Sequence[Gem5Summary]) -> None:
+    """Print the summaries, the last being over all, to standard output."""
     from tuner.cli.console import print_grid, stdout_console
-    from tuner.report.inside import NOTE, best_sentence, inside_grids
-    from tuner.validate.inside_summary import failures
+    from tuner.cli.gem5_tables import print_remarks
+    from tuner.report.gem5 import INSIDE_NOTE, inside_grids
 
-    for grid in inside_grids(summary):
+    for grid in inside_grids(summaries):
         print_grid(grid)
-    console = stdout_console()
-    for line in (*failures(summary), best_sentence(summary)):
-        console.print(line, markup=False)
-    console.print(NOTE, style="dim")
+    print_remarks(summaries[-1:])
+    stdout_console().print(INSIDE_NOTE, style="dim")

@@ -21,10 +21,7 @@ def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
             print_grid(ranking_grid(summary.rankings, "the real program does"))
     console = stdout_console()
     console.print(_simulations(summaries))
-    for text in (text for summary in summaries for text in out_lines(summary)):
-        console.print(text, markup=False)
-    for notice in dict.fromkeys(text for summary in summaries for text in summary.notices):
-        console.print(f"note: {notice}", markup=False)
+    print_remarks(summaries)
     console.print(
         "Heap: resident anonymous memory of gem5 without simulated memory and without the data "
         "of its binary. Changes: geometric means over the simulations of the ratios to "
@@ -34,6 +31,15 @@ def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
         "equal to the baseline's.",
         style="dim",
     )
+
+
+def print_remarks(summaries: Sequence[Gem5Summary]) -> None:
+    """Print what is out of summaries, and their notes."""
+    console = stdout_console()
+    for text in (text for summary in summaries for text in out_lines(summary)):
+        console.print(text, markup=False)
+    for notice in dict.fromkeys(text for summary in summaries for text in summary.notices):
+        console.print(f"note: {notice}", markup=False)
 
 
 def _over_rounds(summaries: Sequence[Gem5Summary]) -> str:
@@ -56,7 +62,7 @@ def _simulations(summaries: Sequence[Gem5Summary]) -> Table:
     table.add_column("failed", justify="right")
     for summary in summaries:
         for simulation in summary.simulations:
-            samples = simulation.record.samples
-            n_failed = sum(sample.outcome.reason is not None for sample in samples)
-            table.add_row(simulation.name, simulation.role.value, str(len(samples)), str(n_failed))
+            ended = [outcome.reason for _, _, outcome in simulation.samples]
+            n_failed = len(ended) - ended.count(None)
+            table.add_row(simulation.name, simulation.role, str(len(ended)), str(n_failed))
     return table

@@ -109,15 +109,6 @@ class Gem5Inside:
         facts = [digests, task.command, task.cores, sorted(environment.items())]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
-    def command(self, task: InsideTask, environment: Mapping[str, str], folder: Path) -> list[str]:
-        """Return the command line of a run."""
-        words = [str(self.program), "-q", "-d", str(folder), str(self.scripts / SCRIPT)]
-        words += ["--machine", str(task.machine), "--cores", str(task.cores)]
-        words += ["--guest", task.command[0]]
-        for name in sorted(environment):
-            words += ["--environment", f"{name}={environment[name]}"]
-        return [*words, "--", *task.command[1:]]
-
     def run(
         self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
     ) -> Outcome[Gem5Run]:
@@ -135,8 +126,13 @@ class Gem5Inside:
             ProgramError: the result of gem5 is of another version.
         """
         folder = fresh_folder(self.outputs / task.machine.stem / task.program / label)
+        words = [str(self.program), "-q", "-d", str(folder), str(self.scripts / SCRIPT)]
+        words += ["--machine", str(task.machine), "--cores", str(task.cores)]
+        words += ["--guest", task.command[0]]
+        for name, text in sorted(environment.items()):
+            words += ["--environment", f"{name}={text}"]
         ended = self.runner.run(
-            self.command(task, environment, folder),
+            [*words, "--", *task.command[1:]],
             tool_environment(os.environ),
             Surroundings(timeout_s=timeout_s),
             folder,
@@ -179,29 +175,42 @@ def prepare_tasks(
     if any(program.trace is None for program, _ in chosen):
         make_guests(inside.folder / "guests", guests, "LINK=")
     commands = {
-        program.name: _command(inside, program, guests, folder.resolve())
+        program.name: _commands(inside, program, guests, folder.resolve())
         for program in dict.fromkeys(program for program, _ in chosen)
     }
     tasks = []
     for program, machine in chosen:
-        command = commands[program.name]
-        name, words = _start(program, command, guests)
+        command, name, words = commands[program.name]
         start = InsideTask(name, machine, program.cores, words, None)
         tasks.append(InsideTask(program.name, machine, program.cores, command, start))
     return tasks
 
 
-def _start(
-    program: InsideProgram, command: tuple[str, ...], guests: Path
-) -> tuple[str, tuple[str, ...]]:
-    """Return name and command of what is subtracted from a program."""
+def _commands(
+    inside: Inside, program: InsideProgram, guests: Path, folder: Path
+) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """Return the command of a program, and name and command of what is subtracted."""
     own = f"{program.name}-start"
+    command: tuple[str, ...]
     if program.trace is not None:
-        return own, (*command, EMPTY)
-    if program.start is not None:
-        return own, (command[0], *program.start)
+        plan = _save_plan(inside.folder / program.trace, program.first, folder / program.name)
+        # A copy: an installation of another version in between must not change it.
+        replayer = shutil.copy2(native_file("rand_malloc"), folder / "rand_malloc")
+        command = (str(replayer), _REPLAY, str(plan))
+        return command, own, (*command, EMPTY)
+    if program.guest is not None:
+        command = (str(guests / program.guest), *program.arguments)
+        if program.start is not None:
+            return command, own, (command[0], *program.start)
+    else:
+        word, *arguments = program.command or ()
+        path = shutil.which(word)
+        if path is None:
+            message = f"{word}: not installed; {inside.path} wants it for {program.name}"
+            raise MissingToolError(message)
+        command = (str(Path(path).resolve()), *arguments)
     name = "start" if program.cores == 1 else f"start-{program.cores}"
-    return name, (str(guests / EMPTY),)
+    return command, name, (str(guests / EMPTY),)
 
 
 def guest_environments(environments: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
@@ -211,22 +220,6 @@ def guest_environments(environments: Sequence[Mapping[str, str]]) -> list[dict[s
         environments: the settings of each allocator, ``LD_PRELOAD`` included.
     """
     return padded([*environments, _ROOM])[:-1]
-
-
-def _command(inside: Inside, program: InsideProgram, guests: Path, folder: Path) -> tuple[str, ...]:
-    if program.guest is not None:
-        return (str(guests / program.guest), *program.arguments)
-    if program.trace is not None:
-        plan = _save_plan(inside.folder / program.trace, program.first, folder / program.name)
-        # A copy: an installation of another version in between must not change it.
-        replayer = shutil.copy2(native_file("rand_malloc"), folder / "rand_malloc")
-        return (str(replayer), _REPLAY, str(plan))
-    word, *arguments = program.command or ()
-    path = shutil.which(word)
-    if path is None:
-        message = f"{word}: not installed; {inside.path} wants it for {program.name}"
-        raise MissingToolError(message)
-    return (str(Path(path).resolve()), *arguments)
 
 
 def _save_plan(trace: Path, first: int | None, stem: Path) -> Path:

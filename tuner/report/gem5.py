@@ -1,8 +1,8 @@
-"""A validation on gem5 in a report: the table, and the figure of every simulation's changes."""
+"""Runs of gem5 in a report: the tables, and the figure of every simulation's changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,12 +11,19 @@ from tuner.drawing.style import FAINT
 from tuner.metrics import REAL
 from tuner.report.claims import percent, zero_line
 from tuner.report.columns import scale_for, show_change, show_estimate
-from tuner.report.grid import Grid, Row
+from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
-from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
+from tuner.validate.gem5_summary import Change, Gem5Subject, Gem5Summary
 
 PLOTTED = ("mean_heap", "instructions", "cpu")
 """Metrics with a panel each, where they were measured."""
+
+INSIDE_NOTE: Final = (
+    "MPKI: lines that demand accesses of the cores asked the next level for, per thousand "
+    "instructions. Every count is less that of a start under the same allocator. Changes are "
+    "against the baseline; a simulation repeats itself to the last count."
+)
+"""What a reader must know about the tables of programs inside."""
 
 _ROW_PX: Final = 24
 
@@ -110,25 +117,37 @@ def by_allocator(summary: Gem5Summary) -> list[Gem5Subject]:
 
 
 def gem5_grid(summary: Gem5Summary) -> Grid:
-    """Return the table of a group of simulations."""
-    shown = [REAL[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)]
+    """Return the table of a group of simulations, intervals being over simulations like these."""
+    n_good = sum(simulation.reason is None for simulation in summary.simulations)
+    title = f"gem5, {summary.title}: {n_good}; rounds: {summary.n_rounds}"
+    return _grid(title, summary, lambda change: change.shown)
+
+
+def inside_grids(summaries: Sequence[Gem5Summary]) -> Iterator[Grid]:
+    """Yield the tables of programs inside gem5, without intervals, and the ranking over all."""
+    for summary in summaries:
+        yield _grid(f"{summary.title} (gem5)", summary, lambda change: change.ratio)
+        if summary.rankings:
+            yield ranking_grid(summary.rankings, "simulated machines do")
+
+
+def _grid(title: str, summary: Gem5Summary, ratio: Callable[[Change], Estimate | None]) -> Grid:
+    """Return the values and changes of every metric that the baseline has."""
+    shown = {c.metric.name: c.metric for c in summary.subjects[0].changes}
     scales = {
         m.name: scale_for(m.kind, [c.value for s in summary.subjects if (c := s.change(m.name))])
-        for m in shown
+        for m in shown.values()
     }
     rows = []
     for row in by_allocator(summary):
         setting = "default" if row.is_default else row.subject.label
-        found = [(scales[m.name], row.change(m.name)) for m in shown]
+        found = [(scale, row.change(name)) for name, scale in scales.items()]
         values = tuple(scale.show(one.value if one else None) for scale, one in found)
-        changes = (
-            () if row.is_baseline else (show_estimate(c.shown if c else None) for _, c in found)
-        )
+        ratios = () if row.is_baseline else (ratio(c) if c else None for _, c in found)
         names = (row.subject.configuration.allocator, setting)
-        rows.append(Row(names, values, tuple(changes), is_out=bool(row.failures)))
-    n_good = sum(simulation.reason is None for simulation in summary.simulations)
-    title = f"gem5, {summary.title}: {n_good}; rounds: {summary.n_rounds}"
-    heads = (f"{m.label} ({scales[m.name].unit})".replace(" ()", "") for m in shown)
+        changes = tuple(map(show_estimate, ratios))
+        rows.append(Row(names, values, changes, is_out=bool(row.failures)))
+    heads = (f"{m.label} ({scales[name].unit})".replace(" ()", "") for name, m in shown.items())
     return Grid(title, ("allocator", "setting"), tuple(heads), tuple(rows))
 
 

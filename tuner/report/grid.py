@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.metrics import REAL, find_objective
+from tuner.metrics import INSIDE, REAL, find_objective
 from tuner.validate.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -56,19 +56,17 @@ class Grid:
         return table
 
 
-def ranking_grid(
-    rankings: Iterable[Ranking], what: str, label: Callable[[str], str] = lambda n: REAL[n].label
-) -> Grid:
+def ranking_grid(rankings: Iterable[Ranking], what: str) -> Grid:
     """Return rank correlations as a table.
 
     Args:
         rankings: of any measurement.
         what: ranks, or fails to: ``the real program does``.
-        label: returns that of a metric.
     """
+    metrics = {**INSIDE, **REAL}
     rows = tuple(
         Row(
-            (find_objective(r.objective).label, label(r.metric), r.allocator or "all"),
+            (find_objective(r.objective).label, metrics[r.metric].label, r.allocator or "all"),
             (
                 str(r.n),
                 "all ties" if r.tau is None else f"{r.tau:.2f}",

@@ -25,11 +25,17 @@ from tuner.optimize.answer import recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import ratio, scale_of, show_change, show_expected
-from tuner.report.gem5 import gem5_figure, gem5_grid, gem5_plot, out_lines
+from tuner.report.gem5 import (
+    INSIDE_NOTE,
+    gem5_figure,
+    gem5_grid,
+    gem5_plot,
+    inside_grids,
+    out_lines,
+)
 from tuner.report.heap import HeapPlot, heap_figure, heap_plot
 from tuner.report.held_out import held_out_grid
 from tuner.report.history import HypervolumeHistory, history_figure, hypervolume_history
-from tuner.report.inside import NOTE, best_sentence, inside_grids
 from tuner.report.measured import MeasuredFront, cells_of, measured_figure, measured_front
 from tuner.report.parallel import ParallelPlot, parallel_figure, parallel_plots, show_value
 from tuner.report.pareto import ParetoPlot, pareto_plots
@@ -39,12 +45,7 @@ from tuner.report.terminal import whole_words
 from tuner.runs import Run
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
 from tuner.validate.inside import InsideJournal
-from tuner.validate.inside_summary import (
-    InsideSummary,
-    failures,
-    journal_path,
-    summarize_inside,
-)
+from tuner.validate.inside_summary import journal_path, summarize_inside
 from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.trust import believed_validation
 
@@ -72,8 +73,8 @@ class Report:
     """Of each picked trial of which the trial without one of its settings was measured."""
     gem5: tuple[Gem5Summary, ...] = ()
     """The last validation on gem5, per group of simulations; empty when there is none."""
-    inside: InsideSummary | None = None
-    """The last validation inside simulated machines; None when there is none."""
+    inside: tuple[Gem5Summary, ...] = ()
+    """The last validation inside simulated machines, the last one over all; empty without one."""
     measured: MeasuredFront | None = None
     """What the program itself measured in an optimisation; None when there was none."""
 
@@ -106,7 +107,7 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         summarize(run, believed) if believed else None,
         tuple(found for found in ablations if any(one.changes for _, _, one in found.settings)),
         tuple(summarize_gem5(run, gem5_records(run))),
-        summarize_inside(InsideJournal(journal_path(run)), run),
+        tuple(summarize_inside(InsideJournal(journal_path(run)), run)),
         measured_front(run.folder) if recommended(run.folder) else None,
     )
 
@@ -170,7 +171,9 @@ def render_page(report: Report) -> str:
         claims=claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),
         gem5=[(s, gem5_grid(s), list(out_lines(s))) for s in report.gem5],
-        inside=_inside_context(report.inside) if report.inside else None,
+        inside=list(inside_grids(report.inside)),
+        inside_remarks=[text for s in report.inside[-1:] for text in (*out_lines(s), *s.notices)],
+        inside_note=INSIDE_NOTE,
         held_out=held_out_grid(report.run),
         figure_json=_script_json({name: described(f) for name, f in figures.items()}),
         vega_js=embedding_script(),
@@ -240,15 +243,6 @@ def _table_context(table: FrontTable) -> dict[str, Any]:
             }
             for row in table.rows
         ],
-    }
-
-
-def _inside_context(summary: InsideSummary) -> dict[str, Any]:
-    return {
-        "best": best_sentence(summary),
-        "failures": list(failures(summary)),
-        "grids": list(inside_grids(summary)),
-        "note": NOTE,
     }
 
 

@@ -1,4 +1,4 @@
-"""What a validation on gem5 shows: every subject over all simulations, and the ranking.
+"""What runs of gem5 show: every subject over all simulations, and the ranking.
 
 A subject's change over several simulations is the geometric mean of its ratios to the baseline
 of the same simulation and round, so that a long simulation counts no more than a short one.
@@ -12,24 +12,27 @@ A subject that failed on any of the simulations has no change over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
 from tuner.config.gem5_suite import SimulationRole
-from tuner.metrics import REAL, Metric
+from tuner.metrics import METRICS, REAL, Metric, MetricValues
+from tuner.records import Outcome
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
-from tuner.store import SimulationRecord, ValidationRecord
+from tuner.store import ValidationRecord
 from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.huge_pages import huge_page_notices
-from tuner.validate.metrics import counterpart
 from tuner.validate.ranking import Ranking, rank_trials
 from tuner.validate.session import is_over, n_complete, simulation_of
 
-METRIC_NAMES = ("mean_heap", "peak_heap", "instructions", "cpu", "faults")
-"""Metrics of the tables, in their order: those of GreenMalloc first."""
+_METRICS = tuple(REAL[name] for name in ("mean_heap", "peak_heap", "instructions", "cpu", "faults"))
+"""Metrics of gem5 as the program, in the order of tables: those of GreenMalloc first."""
+
+Samples = tuple[tuple[int, str, Outcome[MetricValues]], ...]
+"""Round, subject and outcome of every run of a simulation."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +40,18 @@ class SimulationSummary:
     """One simulation."""
 
     name: str
-    role: SimulationRole
-    record: ValidationRecord
+    samples: Samples
     reason: str | None
     """Why it is out: the baseline failed on it; None when it did not."""
-
-    @property
-    def is_held_out(self) -> bool:
-        """True when no campaign has seen it."""
-        return self.role is SimulationRole.HELD_OUT
+    role: SimulationRole | None = None
+    """None of programs inside a machine."""
 
 
 @dataclass(frozen=True)
 class Change:
     """One metric of one subject over several simulations."""
 
-    metric: str
-    """Name in `REAL`."""
+    metric: Metric
     value: float
     """Mean over the simulations of the medians over the rounds, in the metric's unit."""
     ratio: Estimate | None
@@ -83,11 +81,21 @@ class Gem5Subject:
     failures: tuple[tuple[str, str], ...]
     """Simulation and reason of everything that went wrong; empty when nothing did."""
     changes: tuple[Change, ...]
-    """In the order of `METRIC_NAMES`, those that were measured; empty after a failure."""
+    """In the order of tables, those that were measured; empty after a failure."""
 
     def change(self, metric: str) -> Change | None:
         """Return the change of a metric; None when it was not measured."""
-        return next((found for found in self.changes if found.metric == metric), None)
+        return next((found for found in self.changes if found.metric.name == metric), None)
+
+    def ratio(self, metric: str) -> float | None:
+        """Return a ratio to the baseline of which less is better; None when there is none."""
+        change = self.change(metric)
+        if change is not None and self.is_baseline:
+            return 1.0
+        if change is None or change.ratio is None:
+            return None
+        ratio = change.ratio.median
+        return 1.0 / ratio if change.metric.is_more_better else ratio
 
     @property
     def is_default(self) -> bool:
@@ -111,6 +119,11 @@ class Gem5Summary:
     """Emulated value against the change on gem5: over all subjects, then per allocator."""
     notices: tuple[str, ...] = ()
     """What a reader must know; a sentence each."""
+
+    @property
+    def is_comparison(self) -> bool:
+        """True when a subject beside the baseline has a value."""
+        return any(row.changes for row in self.subjects if not row.is_baseline)
 
 
 def gem5_records(run: Run) -> list[ValidationRecord]:
@@ -140,12 +153,14 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
     Returns:
         One per role that has simulations.
     """
-    found = [_simulation(record, record.simulation) for record in records if record.simulation]
     titles = {
         SimulationRole.HELD_OUT: "held-out simulations",
         SimulationRole.TUNE: "simulations tuned on",
     }
-    groups = [(title, [s for s in found if s.role is role]) for role, title in titles.items()]
+    groups = [
+        (title, [r for r in records if r.simulation and r.simulation.role == role])
+        for role, title in titles.items()
+    ]
     return [_summarize(run, title, group) for title, group in groups if group]
 
 
@@ -157,77 +172,103 @@ def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
     return essence(record) == essence(last)
 
 
-def _simulation(record: ValidationRecord, of: SimulationRecord) -> SimulationSummary:
-    reason = record.failure(record.baseline)
-    return SimulationSummary(of.simulation, SimulationRole(of.role), record, reason)
-
-
-def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -> Gem5Summary:
-    good = [s for s in simulations if s.reason is None]
-    record = simulations[0].record
-    rows = tuple(_subject(subject, record.baseline, good) for subject in record.subjects)
+def _summarize(run: Run, title: str, records: Sequence[ValidationRecord]) -> Gem5Summary:
+    simulations = tuple(map(_simulation, records))
+    record = records[0]
+    rows = subject_rows(record.subjects, simulations, _METRICS)
+    rankings = (
+        ranking
+        for objective in run.campaign.objectives
+        if (metric := _counterpart(objective, rows[0]))
+        for ranking in rank_rows(run, objective, metric, rows)
+    )
     return Gem5Summary(
         title,
-        tuple(simulations),
-        min((n_complete(s.record) for s in good), default=0),
+        simulations,
+        min((n_complete(r) for r in records if r.failure(r.baseline) is None), default=0),
         rows,
-        tuple(_rankings(run, rows, good)),
+        tuple(rankings),
         tuple(huge_page_notices(run.campaign, record)),
     )
 
 
-def _subject(
-    subject: Subject, baseline: str, simulations: Sequence[SimulationSummary]
-) -> Gem5Subject:
-    failures = tuple(
-        (simulation.name, reason)
-        for simulation in simulations
-        if (reason := simulation.record.failure(subject.label)) is not None
-    )
-    is_baseline = subject.label == baseline
-    changes: list[Change] = []
-    if not failures:
-        for name in METRIC_NAMES:
-            change = _change(REAL[name], subject.label, baseline, simulations)
-            if change is not None:
-                changes.append(change if not is_baseline else Change(name, change.value, None))
-    return Gem5Subject(subject, is_baseline, failures, tuple(changes))
+def _counterpart(objective: str, baseline: Gem5Subject) -> str | None:
+    """Return the best metric that confirms an objective and was measured; None without one."""
+    return next((name for name in METRICS[objective].real if baseline.change(name)), None)
+
+
+def _simulation(record: ValidationRecord) -> SimulationSummary:
+    samples = tuple((sample.round, sample.label, sample.outcome) for sample in record.samples)
+    assert record.simulation is not None  # noqa: S101 - `gem5_records` chose those that have one
+    role = SimulationRole(record.simulation.role)
+    reason = record.failure(record.baseline)
+    return SimulationSummary(record.simulation.simulation, samples, reason, role)
+
+
+def subject_rows(
+    subjects: Sequence[Subject], simulations: Sequence[SimulationSummary], metrics: Iterable[Metric]
+) -> tuple[Gem5Subject, ...]:
+    """Return every subject over all simulations that the baseline did not fail on.
+
+    Args:
+        subjects: the baseline first.
+        simulations: with their samples.
+        metrics: those of the tables, in their order.
+    """
+    good = [simulation for simulation in simulations if simulation.reason is None]
+    baseline = subjects[0].label
+    values = {
+        metric: Values.collect(
+            (
+                ((number, simulation.name, label), outcome)
+                for simulation in good
+                for number, label, outcome in simulation.samples
+            ),
+            metric.value,
+        )
+        for metric in metrics
+    }
+    rows = []
+    for subject in subjects:
+        failures = tuple(
+            (simulation.name, outcome.reason)
+            for simulation in good
+            for _, label, outcome in simulation.samples
+            if label == subject.label and outcome.reason is not None
+        )
+        changes = (
+            _change(metric, of, subject.label, baseline, [one.name for one in good])
+            for metric, of in values.items()
+        )
+        known = tuple(change for change in changes if change and not failures)
+        rows.append(Gem5Subject(subject, subject.label == baseline, failures, known))
+    return tuple(rows)
 
 
 def _change(
-    metric: Metric, label: str, baseline: str, simulations: Sequence[SimulationSummary]
+    metric: Metric, values: Values[str], label: str, baseline: str, simulations: Sequence[str]
 ) -> Change | None:
-    """Return the change of a metric; None when a simulation lacks it."""
-    names = [simulation.name for simulation in simulations]
-    values = Values.collect(
-        (
-            ((sample.round, simulation.name, sample.label), sample.outcome)
-            for simulation in simulations
-            for sample in simulation.record.samples
-        ),
-        metric.value,
-    )
+    """Return the change over the simulations of which the baseline has the metric, if any."""
+    names = [name for name in simulations if values.by_round(name, baseline)]
     medians = [found for name in names if (found := values.median(name, label))]
     if not names or len(medians) < len(names):
         return None
     value = math.fsum(found.median for found in medians) / len(names)
+    if label == baseline:
+        return Change(metric, value, None)
     alone = [
         (name, ratio.median) for name in names if (ratio := values.change([name], label, baseline))
     ]
-    return Change(metric.name, value, values.change(names, label, baseline), tuple(alone))
+    return Change(metric, value, values.change(names, label, baseline), tuple(alone))
 
 
-def _rankings(
-    run: Run, rows: Sequence[Gem5Subject], simulations: Sequence[SimulationSummary]
+def rank_rows(
+    run: Run, objective: str, metric: str, rows: Iterable[Gem5Subject]
 ) -> Iterator[Ranking]:
     """Yield how well emulated values rank the subjects as their changes on gem5 do."""
-    runs = [run for simulation in simulations for run in simulation.record.good()]
-    for objective in run.campaign.objectives:
-        metric = counterpart(objective, runs)
-        if metric is not None:
-            changes = [
-                (row.subject.configuration, change.ratio.median if change.ratio else 1.0)
-                for row in rows
-                if (change := row.change(metric.name)) and (change.ratio or row.is_baseline)
-            ]
-            yield from rank_trials(objective, metric.name, run.trials, changes)
+    ratios = (
+        (row.subject.configuration, ratio)
+        for row in rows
+        if (ratio := row.ratio(metric)) is not None
+    )
+    yield from rank_trials(objective, metric, run.trials, ratios)

@@ -15,23 +15,25 @@ label, and the identities of the run and of the start that is subtracted.  The l
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
-from tuner.compare.journal import Journal, read_journal
+from tuner.compare.journal import Journal, Record, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Once, Step
 from tuner.errors import ProgramError, StoreError
 from tuner.measure.gem5 import Gem5Run, statistics_of
-from tuner.measure.gem5_inside import InsideTask, RunsInside
+from tuner.measure.gem5_inside import InsideTask, RunsInside, guest_environments
 from tuner.measure.program import PRELOAD
 from tuner.records import Outcome, Status
 from tuner.validate.inside_counts import Counts, counts_of
+from tuner.validate.setup import Prepared
 
 HEADER: Final = {"kind": "header", "schema": "malloc-tuner.gem5-inside", "version": 1}
 
@@ -48,78 +50,7 @@ class Counted:
     counts: Counts
 
 
-@dataclass(frozen=True)
-class InsideRecord:
-    """One run of one program on one machine under one subject; a line of the journal."""
-
-    identity: str
-    """Digest of all that decides the result."""
-    task: str
-    """Name of program and machine, for people."""
-    label: str
-    """Of the subject."""
-    status: Status
-    reason: str | None
-    """Why it is not OK; None when it is."""
-    output: str | None
-    counts: Counts | None
-    """As in `Counted`; None when the run is not OK."""
-
-    @property
-    def outcome(self) -> Outcome[Counted]:
-        """How it ended."""
-        found = None
-        if self.output is not None and self.counts is not None:
-            found = Counted(self.output, self.counts)
-        return Outcome(self.status, self.reason, found)
-
-
-class ShownRun(NamedTuple):
-    """One cell of a session's tables."""
-
-    program: str
-    machine: str
-    label: str
-    """Of the subject."""
-    run: str
-    """Identity of the run."""
-    start: str
-    """Identity of the start that is subtracted."""
-
-
-class InsideSubject(BaseModel):
-    """What programs run under; further fields identify it: roles, trial, library, variables."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    label: str
-    configuration: str | None = None
-    """Key of a `Configuration`; None for what is no trial of a campaign."""
-
-
-@dataclass(frozen=True)
-class InsideSession:
-    """What was compared on which programs; a line of the journal."""
-
-    subjects: tuple[InsideSubject, ...]
-    """The baseline first."""
-    shown: tuple[ShownRun, ...]
-    facts: Mapping[str, Any]
-    """Objectives that decide; versions, machine and commands, which only people read."""
-
-    @property
-    def objectives(self) -> tuple[str, ...]:
-        """Names of those that decide."""
-        return tuple(self.facts["objectives"])
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The subjects, the baseline first."""
-        return tuple(subject.label for subject in self.subjects)
-
-
-_RUN: Final = TypeAdapter(InsideRecord)
-_SESSION: Final = TypeAdapter(InsideSession)
+_COUNTED: Final = TypeAdapter(Counted)
 
 
 class InsideJournal:
@@ -132,9 +63,9 @@ class InsideJournal:
             StoreError: the file is damaged, or is none of these.
         """
         self.path = path
-        self.runs: dict[str, InsideRecord] = {}
+        self.runs: dict[str, Outcome[Counted]] = {}
         """By identity."""
-        self.session: InsideSession | None = None
+        self.session: Record | None = None
         """The last one; None when there is none."""
         content = read_journal(path)
         if content is None:
@@ -144,90 +75,79 @@ class InsideJournal:
             raise StoreError(message)
         content.decode(self._take)
 
-    def _take(self, record: Mapping[str, Any]) -> None:
+    def _take(self, record: Record) -> None:
         if record["kind"] == "session":
-            self.session = _SESSION.validate_python(record)
+            self.session = record
             return
-        run = _RUN.validate_python(record)
-        self.runs[run.identity] = run
+        status = Status(record["status"])
+        found = _COUNTED.validate_python(record) if status is Status.OK else None
+        self.runs[record["identity"]] = Outcome(status, record["reason"], found)
 
 
 @dataclass(frozen=True)
-class Guest:
-    """One subject as programs inside meet it."""
+class _Keeper:
+    """Keeps runs in a journal by their identities."""
 
-    subject: InsideSubject
-    environment: Mapping[str, str]
-    """Of the guest, ``LD_PRELOAD`` included, equally long for all subjects."""
-    refusal: str | None
-    """Why the allocator did not take the settings; None when it did."""
-
-    @property
-    def label(self) -> str:
-        """Of the subject."""
-        return self.subject.label
-
-
-class InsideRuns:
-    """Runs tasks under guests, and keeps their records by identity."""
-
-    def __init__(
-        self,
-        journal: InsideJournal,
-        file: Journal,
-        guests: Mapping[str, Guest],
-        identities: Mapping[tuple[InsideTask, str], str],
-        run: Callable[[InsideTask, Guest], Outcome[Gem5Run]],
-    ) -> None:
-        """Prepare.
-
-        Args:
-            journal: what was run before; takes what is run now.
-            file: of the journal.
-            guests: by label.
-            identities: of each task under each guest.
-            run: runs a program inside.
-        """
-        self._runs = journal.runs
-        self._file = file
-        self._guests = guests
-        self._identities = identities
-        self._run = run
-
-    def __call__(self, step: Step[InsideTask]) -> Outcome[Counted]:
-        """Run a task."""
-        guest = self._guests[step.subject]
-        if guest.refusal is not None:
-            return Outcome.did_not_succeed(Status.REFUSED, guest.refusal)
-        return judge_inside(self._run(step.task, guest), guest)
+    journal: InsideJournal
+    file: Journal
+    identities: Mapping[tuple[InsideTask, str], str]
+    """Of each task under each subject."""
 
     def kept(self) -> Iterator[tuple[tuple[int, InsideTask, str], Outcome[Counted]]]:
         """Yield what need not run again."""
-        for (task, label), identity in self._identities.items():
-            run = self._runs.get(identity)
+        for (task, label), identity in self.identities.items():
+            run = self.journal.runs.get(identity)
             if run is not None and run.status is not Status.TIMED_OUT:
-                yield (0, task, label), run.outcome
+                yield (0, task, label), run
 
     def keep(self, step: Step[InsideTask], sample: Outcome[Counted]) -> None:
         """Append a run."""
-        found = sample.good
-        run = InsideRecord(
-            self._identities[step.task, step.subject],
-            str(step.task),
-            step.subject,
-            sample.status,
-            sample.reason,
-            found.output if found else None,
-            found.counts if found else None,
-        )
-        self._file.append({"kind": "run", **_RUN.dump_python(run, mode="json")})
-        self._runs[run.identity] = run
+        identity, found = self.identities[step.task, step.subject], sample.good
+        record = {
+            "kind": "run",
+            "identity": identity,
+            "task": str(step.task),
+            "label": step.subject,
+            "status": sample.status.value,
+            "reason": sample.reason,
+            "output": found.output if found else None,
+            "counts": found.counts if found else None,
+        }
+        self.file.append(record)
+        self.journal.runs[identity] = sample
+
+
+@dataclass(frozen=True)
+class InsideRuns:
+    """Runs a task under a subject: the runner of this comparison."""
+
+    gem5: RunsInside
+    guests: Mapping[str, Prepared]
+    """By label."""
+    timeout_s: float | None
+
+    def __call__(self, step: Step[InsideTask]) -> Outcome[Counted]:
+        """Run it."""
+        guest = self.guests[step.subject]
+        if guest.refusal is not None:
+            return Outcome.did_not_succeed(Status.REFUSED, guest.refusal)
+        found = self.gem5.run(step.task, step.subject, guest.environment, self.timeout_s)
+        return judge_inside(found, guest.environment)
+
+
+def as_guests(prepared: Sequence[Prepared]) -> list[Prepared]:
+    """Return subjects with the environments that they have inside, equally long for all."""
+    environments = guest_environments([entry.environment for entry in prepared])
+    return [
+        replace(entry, environment=environment)
+        for entry, environment in zip(prepared, environments, strict=True)
+    ]
 
 
 def run_inside(
     journal: InsideJournal,
     tasks: Sequence[InsideTask],
-    guests: Sequence[Guest],
+    guests: Sequence[Prepared],
     *,
     gem5: RunsInside,
     objectives: Sequence[str],
@@ -236,13 +156,13 @@ def run_inside(
     n_workers: int,
     stop: Callable[[], None],
     observer: Observer[InsideTask, Counted] | None = None,
-) -> InsideSession:
-    """Run what is missing and return the session.
+) -> None:
+    """Run what is missing.
 
     Args:
-        journal: what was run before; takes what is run now.
+        journal: what was run before; takes what is run now, and the session.
         tasks: programs on machines, with their starts.
-        guests: the subjects, the baseline first.
+        guests: the subjects of `as_guests`, the baseline first.
         gem5: runs programs.
         objectives: names of those that decide.
         facts: versions and commands, for readers of the file.
@@ -260,40 +180,39 @@ def run_inside(
     shown = []
     for task in tasks:
         for guest in guests:
-            whole, start = (_identity(gem5, part, guest) for part in (task, task.start or task))
-            identities[task.start or task, guest.label] = start
-            identities[task, guest.label] = whole
-            shown.append(ShownRun(task.program, task.machine.stem, guest.label, whole, start))
-    subjects = tuple(guest.subject for guest in guests)
-    wanted = InsideSession(subjects, tuple(shown), {**facts, "objectives": list(objectives)})
-    record = _SESSION.dump_python(wanted, mode="json")
-    session = _SESSION.validate_python(record)
+            label, refusal = guest.subject.label, {"refusal": guest.refusal or ""}
+            deciding = {**guest.environment, **(refusal if guest.refusal else {})}
+            whole, start = (gem5.identity(one, deciding) for one in (task, task.start or task))
+            identities[task.start or task, label] = start
+            identities[task, label] = whole
+            shown.append((task.program, task.machine.stem, label, whole, start))
+    session = {
+        "kind": "session",
+        "subjects": [guest.subject.as_record() for guest in guests],
+        "shown": shown,
+        "facts": {**facts, "objectives": list(objectives)},
+    }
     steps = tuple(Step(0, place, *key) for place, key in enumerate(identities))
     with Journal(journal.path, HEADER) as file:
+        session = json.loads(json.dumps(session))  # as it is read again
         if session != journal.session:
-            file.append({"kind": "session", **record})
+            file.append(session)
             journal.session = session
-        run = InsideRuns(
-            journal,
-            file,
-            {guest.label: guest for guest in guests},
-            identities,
-            lambda task, guest: gem5.run(task, guest.label, guest.environment, timeout_s),
-        )
-        compare(Once(steps), run, run, observer, workers=n_workers, stop=stop)
-    return session
+        run = InsideRuns(gem5, {guest.subject.label: guest for guest in guests}, timeout_s)
+        keeper = _Keeper(journal, file, identities)
+        compare(Once(steps), run, keeper, observer, workers=n_workers, stop=stop)
 
 
-def judge_inside(found: Outcome[Gem5Run], guest: Guest) -> Outcome[Counted]:
+def judge_inside(found: Outcome[Gem5Run], environment: Mapping[str, str]) -> Outcome[Counted]:
     """Return whether a run is what it should be, and what it counted.
 
     Args:
         found: a run.
-        guest: what should have run.
+        environment: of the guest that should have run.
     """
     if found.good is None:
         return Outcome(found.status, found.reason, None)
-    preload = guest.environment.get(PRELOAD)
+    preload = environment.get(PRELOAD)
     wanted = Path(preload).resolve() if preload else None
     result = found.good.result
     files = [Path(path).resolve() for path in (result.guest_files if result else ())]
@@ -310,10 +229,3 @@ def judge_inside(found: Outcome[Gem5Run], guest: Guest) -> Outcome[Counted]:
         return Outcome.did_not_succeed(Status.FAILED, str(error))
     output = hashlib.sha256(found.good.guest_output).hexdigest()
     return Outcome.succeeded(Counted(output, counts))
-
-
-def _identity(gem5: RunsInside, task: InsideTask, guest: Guest) -> str:
-    identity = gem5.identity(task, guest.environment)
-    if guest.refusal is not None:  # it depends on the settings, which are in the environment
-        identity = hashlib.sha256(f"{identity}{guest.refusal}".encode()).hexdigest()[:32]
-    return identity

@@ -81,15 +81,25 @@ def beyond(whole: Counts, start: Counts) -> Counts:
     return found
 
 
-def metric_values(counts: Counts) -> dict[str, float | None]:
-    """Return the values of all metrics of `INSIDE`, by name."""
+def metric_values(counts: Counts, start: Counts) -> dict[str, float | None]:
+    """Return the values of all metrics of `INSIDE`, by name.
+
+    Args:
+        counts: beyond the start.
+        start: what was subtracted.
+    """
     instructions, cycles = counts["instructions"] or 0, counts["cycles"] or 0
     per_thousand = {
         name.replace("_misses", "_mpki"): None if n is None else n * 1000.0 / instructions
         for name, n in counts.items()
         if name.endswith("_misses")
     }
-    found = {**counts, **per_thousand, "ipc": instructions / cycles}
+    found = {
+        **counts,
+        **per_thousand,
+        "ipc": instructions / cycles,
+        "start": start["instructions"],
+    }
     return {name: found.get(name) for name in INSIDE}
 
 
@@ -108,10 +118,11 @@ def check_objectives(names: Iterable[str]) -> None:
 
 def _cache_misses(statistics: Statistics, level: str) -> int | None:
     """Sum the lines that the cores' own accesses asked for, over all caches of a level."""
-    name = rf"board\.cache_hierarchy\.{level}\d*\.demandMshrMisses::processor\..*"
-    found = _sum(statistics, name)
-    has_level = any(n.startswith(f"board.cache_hierarchy.{level}") for n in statistics.values)
-    return 0 if found is None and has_level else found
+    part = f"board.cache_hierarchy.{level}"
+    if not any(name.startswith(part) for name in statistics.values):
+        return None
+    # A level that misses nothing has other statistics.
+    return _sum(statistics, rf"{re.escape(part)}\d*\.demandMshrMisses::processor\..*") or 0
 
 
 def _sum(statistics: Statistics, pattern: str) -> int | None:

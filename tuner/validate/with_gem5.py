@@ -11,11 +11,10 @@ import tuner
 from tuner.compare.loop import Observer
 from tuner.config.gem5_inside import load_inside
 from tuner.config.gem5_suite import load_suite
-from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.machine import read_machine
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
-from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments, prepare_tasks
+from tuner.measure.gem5_inside import Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
 from tuner.resources import gem5_dir
@@ -24,15 +23,9 @@ from tuner.store import RealMeasurement, Store, store_path
 from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
-from tuner.validate.inside import (
-    Counted,
-    Guest,
-    InsideJournal,
-    InsideSubject,
-    run_inside,
-)
+from tuner.validate.inside import Counted, InsideJournal, as_guests, run_inside
 from tuner.validate.inside_counts import check_objectives
-from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
+from tuner.validate.inside_summary import journal_path, summarize_inside
 from tuner.validate.session import CACHEGRIND, ValidationOptions
 from tuner.validate.setup import prepare, search_spaces
 from tuner.validate.subjects import check_subjects, choose_subjects
@@ -128,7 +121,7 @@ def compare_inside_gem5(
     workers: int = 1,
     observer: Observer[InsideTask, Counted] | None = None,
     on_ready: Callable[[], None] = lambda: None,
-) -> InsideSummary:
+) -> list[Gem5Summary]:
     """Run programs inside gem5's machines under points of a run and every default.
 
     Args:
@@ -164,15 +157,10 @@ def compare_inside_gem5(
     tasks = prepare_tasks(inside, chosen, folder)
     on_ready()
     prepared = prepare(subjects, run.campaign, {}, search_spaces(run.folder))
-    environments = guest_environments([entry.environment for entry in prepared])
-    guests = [
-        Guest(InsideSubject(**entry.subject.as_record()), environment, entry.refusal)
-        for entry, environment in zip(prepared, environments, strict=True)
-    ]
     run_inside(
         journal,
         tasks,
-        guests,
+        as_guests(prepared),
         gem5=Gem5Inside(program, gem5_dir(), folder.resolve() / "outputs", runner),
         objectives=objectives,
         facts={"malloc_tuner": tuner.__version__, "machine": asdict(read_machine())},
@@ -181,7 +169,4 @@ def compare_inside_gem5(
         stop=runner.stop,
         observer=observer,
     )
-    summary = summarize_inside(journal, run)
-    if summary is None:
-        raise ComparisonError(NOTHING_COMPARED)
-    return summary
+    return summarize_inside(journal, run)

@@ -16,17 +16,13 @@ from tuner.errors import InterruptedCampaign, OutputError, StoreError
 from tuner.measure.gem5 import Gem5Result, Gem5Run
 from tuner.measure.gem5_inside import InsideTask, guest_environments
 from tuner.records import Configuration, Outcome, Status
-from tuner.report.inside import best_sentence
+from tuner.report.gem5 import out_lines
 from tuner.runs import Run
-from tuner.validate.inside import (
-    Counted,
-    Guest,
-    InsideJournal,
-    InsideSubject,
-    judge_inside,
-    run_inside,
-)
-from tuner.validate.inside_summary import InsideSummary, failures, summarize_inside
+from tuner.store.subject import Subject
+from tuner.validate.gem5_summary import Gem5Summary
+from tuner.validate.inside import Counted, InsideJournal, judge_inside, run_inside
+from tuner.validate.inside_summary import summarize_inside
+from tuner.validate.setup import Prepared
 
 SERVER = Path("/machines/server.json")
 START = InsideTask("start", SERVER, 1, ("/guests/empty",), None)
@@ -102,18 +98,11 @@ def good_run(
     return Outcome.succeeded(Gem5Run(GOOD, result, text[:cut], output))
 
 
-def guest(label: str, environment: Mapping[str, str], refusal: str | None = None) -> Guest:
+def guest(label: str, environment: Mapping[str, str], refusal: str | None = None) -> Prepared:
     allocator = "jemalloc" if environment else "glibc"
     settings = {"dirty_decay_ms": 0} if label == "knee" else {}
-    configuration = Configuration.of(allocator, settings)
-    about = {
-        "label": label,
-        "configuration": configuration.key,
-        "trial": None,
-        "roles": ["default"],
-    }
-    subject = InsideSubject.model_validate(about)
-    return Guest(subject, environment, refusal)
+    subject = Subject(label, Configuration.of(allocator, settings), None, ("default",))
+    return Prepared(subject, environment, refusal)
 
 
 GLIBC = guest("glibc-default", {})
@@ -124,13 +113,14 @@ KNEE = guest("knee", {"LD_PRELOAD": LIBRARY, "MALLOC_CONF": "dirty_decay_ms:0"})
 def execute(
     path: Path,
     gem5: FakeInside,
-    guests: tuple[Guest, ...] = (GLIBC, JEMALLOC, KNEE),
+    guests: tuple[Prepared, ...] = (GLIBC, JEMALLOC, KNEE),
     stop: Callable[[], None] = lambda: None,
+    tasks: tuple[InsideTask, ...] = (LISTS,),
 ) -> list[tuple[str, Outcome[Counted]]]:
     ended: list[tuple[str, Outcome[Counted]]] = []
     run_inside(
         InsideJournal(path),
-        [LISTS],
+        tasks,
         guests,
         gem5=gem5,
         objectives=("l1d_mpki", "ipc"),
@@ -143,10 +133,23 @@ def execute(
     return ended
 
 
-def summary_of(path: Path, run: Run | None = None) -> InsideSummary:
-    found = summarize_inside(InsideJournal(path), run)
-    assert found is not None
-    return found
+def summary_of(path: Path, run: Run | None = None) -> Gem5Summary:
+    return summarize_inside(InsideJournal(path), run)[-1]
+
+
+def values_of(summary: Gem5Summary, label: str, *names: str) -> list[float | None]:
+    (row,) = (row for row in summary.subjects if row.subject.label == label)
+    return [change.value if (change := row.change(name)) else None for name in names]
+
+
+def ratio_of(summary: Gem5Summary, label: str, name: str) -> float | None:
+    (row,) = (row for row in summary.subjects if row.subject.label == label)
+    change = row.change(name)
+    return change.ratio.median if change and change.ratio else None
+
+
+def failures(path: Path) -> list[str]:
+    return list(out_lines(summary_of(path)))
 
 
 @pytest.fixture
@@ -175,26 +178,42 @@ def test_run_is_repeated_when_what_decides_it_changes(path: Path) -> None:
 
 def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
     execute(path, FakeInside())
-    (table,) = summary_of(path).tables
-    assert table.title == "lists on server"
-    counted = ("instructions", "cycles", "l1d_misses")
-    glibc, jemalloc, _ = ([(cell.values or {})[name] for name in counted] for cell in table.cells)
-    assert glibc == [10_000, 10_000, 100]
-    assert jemalloc == [8000, 8000, 80]
-    assert table.ratio("jemalloc-default", "l1d_mpki") == pytest.approx(1.0)
-    assert table.ratio("knee", "l1d_mpki") == pytest.approx(0.6)
-    assert table.ratio("knee", "l2_mpki") == pytest.approx(0.8)
-    assert table.ratio("knee", "ipc") == pytest.approx(1.25)
-    assert table.ratio("knee", "l3_mpki") is None
+    (summary,) = summarize_inside(InsideJournal(path))
+    assert summary.title == "lists on server"
+    counted = ("instructions", "cycles", "l1d_misses", "start")
+    assert values_of(summary, "glibc-default", *counted) == [10_000, 10_000, 100, 1000]
+    assert values_of(summary, "jemalloc-default", *counted) == [8000, 8000, 80, 50_000]
+    assert ratio_of(summary, "jemalloc-default", "l1d_mpki") == pytest.approx(1.0)
+    assert ratio_of(summary, "knee", "l1d_mpki") == pytest.approx(0.6)
+    assert ratio_of(summary, "knee", "l2_mpki") == pytest.approx(0.8)
+    assert ratio_of(summary, "knee", "ipc") == pytest.approx(1.25)
+    assert ratio_of(summary, "knee", "l3_mpki") is None
 
 
 def test_best_in_the_chosen_objectives_is_printed(path: Path) -> None:
     execute(path, FakeInside())
-    summary = summary_of(path)
-    assert summary.best == ("knee",)
-    assert summary.ratios["knee"]["ipc"] == pytest.approx(1.25)
-    assert summary.ratios["knee"]["l3_mpki"] is None
-    assert best_sentence(summary).endswith("none better in all: knee.")
+    (notice,) = summary_of(path).notices
+    assert notice == "Best in L1D MPKI, IPC, none better in all: knee."
+
+
+def test_over_several_programs_changes_are_geometric_means(path: Path) -> None:
+    """Of those that the baseline has the metric in: here the second machine has no L2."""
+    bad = {}
+    for label in ("glibc-default", "jemalloc-default", "knee"):
+        numbers = (58_000, 68_000, 580, 0) if label == "knee" else COUNTED["lists", label]
+        run = good_run(numbers, None if label == "glibc-default" else LIBRARY).good
+        assert run is not None
+        assert run.statistics is not None
+        bad["pair", label] = Outcome.succeeded(
+            replace(run, statistics=run.statistics.replace("l2caches", "other"))
+        )
+    execute(path, FakeInside(bad), tasks=(LISTS, replace(LISTS, program="pair")))
+    lists, pair, over_all = summarize_inside(InsideJournal(path))
+    assert [lists.title, pair.title] == ["lists on server", "pair on server"]
+    assert values_of(pair, "knee", "l2_misses") == [None]
+    assert ratio_of(over_all, "knee", "l1d_misses") == pytest.approx((0.3 * 0.8) ** 0.5)
+    assert ratio_of(over_all, "knee", "l2_misses") == ratio_of(lists, "knee", "l2_misses")
+    assert over_all.notices
 
 
 def test_emulated_values_are_ranked(path: Path) -> None:
@@ -214,16 +233,14 @@ def test_emulated_values_are_ranked(path: Path) -> None:
 def test_library_that_was_not_loaded_is_refused(path: Path) -> None:
     unloaded = good_run(COUNTED["lists", "knee"], None)
     execute(path, FakeInside(bad={("lists", "knee"): unloaded}))
-    (line,) = failures(summary_of(path))
-    assert (
-        line
-        == f"lists on server: knee: {LIBRARY} was not loaded: is the program statically linked?"
-    )
+    (line,) = failures(path)
+    reason = f"{LIBRARY} was not loaded: is the program statically linked?"
+    assert line == f"knee is out of lists on server: {reason}"
 
 
 def test_program_with_a_malloc_of_its_own_is_refused() -> None:
     found = good_run((1, 1, 1, 1), "/lib/libtcmalloc.so.4")
-    outcome = judge_inside(found, GLIBC)
+    outcome = judge_inside(found, GLIBC.environment)
     assert (outcome.status, outcome.values) == (Status.REFUSED, None)
     assert "libtcmalloc" in (outcome.reason or "")
 
@@ -232,7 +249,14 @@ def test_setting_that_was_refused_is_not_run(path: Path) -> None:
     gem5 = FakeInside()
     execute(path, gem5, (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
     assert {label for _, label in gem5.ran} == {"glibc-default"}
-    assert list(failures(summary_of(path))) == ["lists on server: knee: dirty_decay_ms was clipped"]
+    assert failures(path) == ["knee is out of lists on server: dirty_decay_ms was clipped"]
+
+
+def test_setting_that_is_refused_no_more_is_run(path: Path) -> None:
+    execute(path, FakeInside(), (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
+    gem5 = FakeInside()
+    execute(path, gem5, (GLIBC, KNEE))
+    assert {label for _, label in gem5.ran} == {"knee"}
 
 
 def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
@@ -241,9 +265,7 @@ def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
     (failed,) = [run for _, run in execute(path, gem5) if run.status is not Status.OK]
     assert (failed.status, failed.reason) == (Status.FAILED, "gem5 ended with status 1: panic")
     assert execute(path, gem5) == []
-    assert list(failures(summary_of(path))) == [
-        "lists on server: knee: gem5 ended with status 1: panic"
-    ]
+    assert failures(path) == ["knee is out of lists on server: gem5 ended with status 1: panic"]
 
 
 def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
@@ -256,14 +278,14 @@ def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
 def test_other_output_than_the_baselines_is_reported(path: Path) -> None:
     other = good_run(COUNTED["lists", "knee"], LIBRARY, output=b"lists 2\n")
     execute(path, FakeInside(bad={("lists", "knee"): other}))
-    (line,) = failures(summary_of(path))
+    (line,) = failures(path)
     assert "printed something else than under the baseline" in line
 
 
 def test_incomplete_statistics_are_a_failure(path: Path) -> None:
     cut = good_run(COUNTED["lists", "knee"], LIBRARY, cut=20)
     execute(path, FakeInside(bad={("lists", "knee"): cut}))
-    assert "no complete statistics" in next(iter(failures(summary_of(path))))
+    assert "no complete statistics" in failures(path)[0]
 
 
 def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
@@ -271,9 +293,9 @@ def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
     with pytest.raises(InterruptedCampaign, match="the same command goes on"):
         execute(path, FakeInside(interrupt_at=2), stop=lambda: stopped.append(True))
     assert stopped == [True]
-    assert "not run yet" in next(iter(failures(summary_of(path))))
+    assert "not run yet" in failures(path)[0]
     assert len(execute(path, FakeInside())) == 4
-    assert list(failures(summary_of(path))) == []
+    assert failures(path) == []
 
 
 def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
@@ -286,11 +308,11 @@ def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
 
 def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path) -> None:
     execute(path, FakeInside())
-    before = [cell.values for cell in summary_of(path).tables[0].cells]
+    before = summary_of(path).subjects
     text = path.read_text()
     assert '"l2_misses":5,' in text
     path.write_text(text.replace(',"lines_moved":null', ""))
-    assert [cell.values for cell in summary_of(path).tables[0].cells] == before
+    assert summary_of(path).subjects == before
     assert "lines_moved" not in path.read_text()
 
 
@@ -300,8 +322,8 @@ def test_damaged_journal_is_an_error(path: Path) -> None:
     with pytest.raises(StoreError, match="is damaged"):
         InsideJournal(path)
     header = '{"kind":"header","schema":"malloc-tuner.gem5-inside","version":1}\n'
-    path.write_text(header + '{"kind":"run","identity":"x"}\n')
-    with pytest.raises(StoreError, match=r": line 2 is damaged \(task: Field required\); remove"):
+    path.write_text(header + '{"kind":"run","identity":"x","status":"ok","output":"1"}\n')
+    with pytest.raises(StoreError, match=r": line 2 is damaged \(counts: Field required\); remove"):
         InsideJournal(path)
     path.write_text(header.replace("1}", "2}"))
     with pytest.raises(StoreError, match="not of version 1"):
@@ -323,19 +345,19 @@ def test_environments_are_equally_long() -> None:
 
 
 def test_benchmark_prints_and_judges_tables(path: Path) -> None:
-    ours = replace(KNEE, subject=KNEE.subject.model_copy(update={"label": "exgen"}))
+    ours = replace(KNEE, subject=replace(KNEE.subject, label="exgen"))
     numbers = {
         ("start", "exgen"): COUNTED["start", "knee"],
         ("lists", "exgen"): (52_000, 63_000, 520, 301),
     }
     fake = FakeInside(bad={key: good_run(value, LIBRARY) for key, value in numbers.items()})
     execute(path, fake, (GLIBC, JEMALLOC, ours))
-    summary = summary_of(path)
-    lines = list(page_lines(summary))
+    summaries = summarize_inside(InsideJournal(path))
+    lines = list(page_lines(summaries))
     assert "**lists on server**" in lines
     row = next(line for line in lines if line.startswith("| glibc"))
-    assert row.split()[:4] == ["|", "glibc-default", "|", "10.00"]
-    judged = {j.what: j for j in judge(summary)}
+    assert row.split()[:4] == ["|", "glibc", "|", "10.00"]
+    judged = {j.what: j for j in judge(summaries)}
     assert judged[
         "exgen: lists on server: L1D MPKI / best of the 2 compared"
     ].value == pytest.approx(1.0)

@@ -78,12 +78,13 @@ def test_statistics_without_instructions_are_an_error() -> None:
 def test_start_is_subtracted() -> None:
     difference = beyond(WHOLE, START)
     assert tuple(difference.values()) == (2000, 2000, 40, 2, 0, None, 6, 2, 512)
-    values = metric_values(difference)
+    values = metric_values(difference, START)
     assert values["l1d_mpki"] == 20.0
     assert values["l3_mpki"] is None
     assert values["ipc"] == 1.0
     assert values["dram_bytes"] == 512
     assert values["lines_moved"] is None
+    assert values["start"] == 1000
 
 
 def test_start_longer_than_the_whole_is_an_error() -> None:
