@@ -234,10 +234,11 @@ class Space:
     def _decoded(self, genome: Genome) -> Configuration:
         settings: dict[str, Value | None] = {}
         allocator = ""
-        for parameter, level, on in zip(self.parameters, genome, self.active(genome), strict=True):
+        for index in self.acting(genome).genes:
+            parameter, level = self.parameters[index], genome[index]
             if parameter.name == ALLOCATOR:
                 allocator = str(parameter.levels[level])
-            elif on and not parameter.is_structural:
+            elif not parameter.is_structural:
                 settings[parameter.name.split(".", 1)[1]] = parameter.levels[level]
         return Configuration.of(allocator, settings)
 

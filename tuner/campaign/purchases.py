@@ -29,7 +29,7 @@ from tuner.metrics import COST, METRICS
 from tuner.objectives import trial_values
 from tuner.records import Configuration, Measurement, Trial
 from tuner.search import Told
-from tuner.search.surrogate import Surrogate, features_of
+from tuner.search.surrogate import Surrogate, features_of, on_one_core
 from tuner.space import Genome, Space
 from tuner.store import CampaignRecord
 
@@ -94,8 +94,7 @@ def gate_for(
     counted: list[tuple[Genome, float]] = []
     for trial in known:
         instructions = trial.measurement and trial.measurement[_COUNTED]
-        genome = _genome(space, trial.configuration)
-        if instructions and genome is not None:
+        if instructions and (genome := _genome(space, trial.configuration)) is not None:
             counted.append((genome, instructions))
     if len(counted) < _FEWEST or not proposed:
         return None
@@ -123,11 +122,9 @@ def _genome(space: Space, configuration: Configuration) -> Genome | None:
 def _least_instructions(
     space: Space, proposed: Sequence[Configuration], counted: Sequence[tuple[Genome, float]]
 ) -> dict[Configuration, float]:
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - where models are fitted only
-
     features = features_of(space)
     model = Surrogate(features.gene, len(space.parameters))
-    with threadpool_limits(limits=1):
+    with on_one_core():
         genomes = [genome for genome, _ in counted]
         values = np.log([instructions for _, instructions in counted])
         model.fit(*features.of(genomes), values, n_steps=_STEPS)

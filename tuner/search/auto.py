@@ -28,31 +28,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from pymoo.core.mating import Mating
-from pymoo.core.population import Population
-from pymoo.core.problem import Problem
+from pymoo.core.selection import Selection
 from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
-from threadpoolctl import ThreadpoolController
 
 from tuner.search.base import Told
 from tuner.search.novelty import Novelty
 from tuner.search.operators import change_one, mutate
-from tuner.search.pymoo_nsga2 import NewOffspring, PymooNsga2, genomes_of
-from tuner.search.surrogate import Floats, Surrogate, features_of
-from tuner.search.survival import PymooPopulation
+from tuner.search.pymoo_nsga2 import NewOffspring, PymooNsga2, Select
+from tuner.search.surrogate import Floats, Surrogate, features_of, on_one_core
 from tuner.space import Genome, Space
 
 _BIRTHS: Final = 6
 """Children that are born for each one that is proposed."""
 _BESIDE: Final = 12
 """Genomes one change from the front that are looked at for each one that is proposed."""
-_MATINGS: Final = 4
-"""Attempts at that number; near the end of a small space there are not as many."""
 _SIFTED: Final = 0.9
 """Share of a generation that the model chooses."""
 _MOST_CHANGES: Final = 8
@@ -89,7 +82,7 @@ class Auto(PymooNsga2):
         return near + self._novelty.draw(rng, n - len(near), self._initial + near)
 
     def _make_mating(self) -> NewOffspring:
-        return _SiftedOffspring(self._space, self._novelty, self._models)
+        return _SiftedOffspring(self._space, self._novelty, self._make_selection(), self._models)
 
     def _learn(self, results: Sequence[Told]) -> None:
         self._models.learn(results)
@@ -99,44 +92,34 @@ class Auto(PymooNsga2):
 class _SiftedOffspring(NewOffspring):
     """Mating of which the models choose."""
 
-    def __init__(self, space: Space, novelty: Novelty, models: Models) -> None:
-        super().__init__(space, novelty)
-        self._space = space
-        self.n_max_iterations = _MATINGS
+    n_matings = 4
+    """Near the end of a small space there are not as many children as are to be born."""
+
+    def __init__(self, space: Space, novelty: Novelty, select: Selection, models: Models) -> None:
+        super().__init__(space, novelty, select)
         self._models = models
 
-    def do(
-        self,
-        problem: Problem,
-        parents: PymooPopulation,
-        n_offsprings: int,
-        random_state: np.random.Generator | None = None,
-        **options: object,
-    ) -> PymooPopulation:
-        """Return `n_offsprings` new individuals, fewer when the space is exhausted."""
-        n_born = n_offsprings * _BIRTHS if self._models.can_predict else n_offsprings
-        born = Mating.do(self, problem, parents, n_born, random_state=random_state, **options)
-        born = self._filled_up(born, n_offsprings, random_state)
-        if random_state is not None and self._models.can_predict:
-            born = self._with_neighbours(born, n_offsprings * _BESIDE, random_state)
-        n_sifted = round(n_offsprings * _SIFTED)
-        if len(born) <= n_offsprings or random_state is None:
+    def _new(
+        self, parents: Sequence[Genome], select: Select, n: int, rng: np.random.Generator
+    ) -> list[Genome]:
+        if not self._models.can_predict:
+            return super()._new(parents, select, n, rng)
+        born = self._filled_up(self._born(parents, select, n * _BIRTHS, rng), n, rng)
+        born += self._neighbours(born, n * _BESIDE, rng)
+        if len(born) <= n:
             return born
-        chosen = self._models.choose(genomes_of(born), n_sifted, random_state)
-        others = [index for index in range(len(born)) if index not in set(chosen)]
-        return born[chosen + others[: n_offsprings - n_sifted]]
+        n_sifted = round(n * _SIFTED)
+        chosen = self._models.choose(born, n_sifted, rng)
+        others = sorted(set(range(len(born))) - set(chosen))
+        return [born[index] for index in chosen + others[: n - n_sifted]]
 
-    def _with_neighbours(
-        self, born: PymooPopulation, n: int, rng: np.random.Generator
-    ) -> PymooPopulation:
-        """Add up to `n` genomes that are new and one change from the front."""
+    def _neighbours(self, born: Sequence[Genome], n: int, rng: np.random.Generator) -> list[Genome]:
+        """Return up to `n` genomes that are new and one change from the front."""
         front = self._models.front()
         if not front:
-            return born
+            return []
         chosen = [front[i] for i in rng.integers(len(front), size=n).tolist()]
-        beside = [change_one(self._space, genome, rng) for genome in chosen]
-        new = self._novelty.only_new(beside, genomes_of(born))
-        return Population.merge(born, Population.new(X=np.array(new))) if new else born
+        return self._novelty.only_new((change_one(self._space, g, rng) for g in chosen), born)
 
 
 class Models:
@@ -191,7 +174,7 @@ class Models:
         How optimistic a choice is, is drawn anew each time: standard deviations below the mean,
         half-normal.
         """
-        with _libraries().limit(limits=1):
+        with on_one_core():
             return self._choose(genomes, n, rng)
 
     def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
@@ -235,12 +218,6 @@ class Models:
         self._violation.fit(*self._features.of([r.genome for r in recent]), np.log1p(violations))
         expected = np.round(self._violation.predict(*asked)[0], _DIGITS)
         return np.asarray(_PRICE_OF_VIOLATION * np.maximum(expected, 0.0))
-
-
-@lru_cache(maxsize=1)
-def _libraries() -> ThreadpoolController:
-    """Return the libraries of linear algebra, which are looked for among all that are loaded."""
-    return ThreadpoolController()
 
 
 def _is_measured(result: Told) -> bool:

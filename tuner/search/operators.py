@@ -61,10 +61,11 @@ def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
     genes = space.acting(genome).free
     if not genes:
         return genome
-    chosen = np.flatnonzero(rng.random(len(genes)) < 1.0 / len(genes)).tolist()
+    share = 1.0 / len(genes)
+    draws = rng.random(len(genes)).tolist()
+    chosen = [index for index, draw in zip(genes, draws, strict=True) if draw < share]
     mutant = list(genome)
-    for position in chosen or [int(rng.integers(len(genes)))]:
-        index = genes[position]
+    for index in chosen or [genes[int(rng.integers(len(genes)))]]:
         parameter = space.parameters[index]
         mutant[index] = _other_level(
             mutant[index], parameter.n_levels, rng, is_ordered=parameter.ordered

@@ -16,19 +16,16 @@ Blank and Deb, "pymoo: Multi-Objective Optimization in Python", IEEE Access 8, 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from pymoo.algorithms.base.genetic import GeneticAlgorithm
-from pymoo.core.crossover import Crossover
-from pymoo.core.duplicate import DuplicateElimination
 from pymoo.core.evaluator import Evaluator
-from pymoo.core.mating import Mating
-from pymoo.core.mutation import Mutation
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem
+from pymoo.core.selection import Selection
 from pymoo.core.survival import Survival
 from pymoo.core.termination import NoTermination
 from pymoo.operators.selection.tournament import TournamentSelection
@@ -40,8 +37,8 @@ from tuner.search.operators import crossover, mutate
 from tuner.search.survival import PymooPopulation, RankAndCrowding, binary_tournament
 from tuner.space import Genome, Space
 
-Genes: TypeAlias = npt.NDArray[np.int64]
-"""Genomes as pymoo keeps them; the last axis is the genes."""
+Select: TypeAlias = Callable[[int], list[list[int]]]
+"""Chooses so many pairs of parents, by their indices."""
 
 
 class PymooNsga2(BatchStrategy):
@@ -79,9 +76,13 @@ class PymooNsga2(BatchStrategy):
         """Return what chooses the parents of the next generation."""
         return RankAndCrowding()
 
+    def _make_selection(self) -> Selection:
+        """Return what chooses the parents of a child."""
+        return TournamentSelection(func_comp=binary_tournament)
+
     def _make_mating(self) -> NewOffspring:
         """Return what makes the children of a generation."""
-        return NewOffspring(self._space, self._novelty)
+        return NewOffspring(self._space, self._novelty, self._make_selection())
 
     def _propose(self) -> list[Genome]:
         if self._has_begun and not self._algorithm.is_initialized:
@@ -96,107 +97,90 @@ class PymooNsga2(BatchStrategy):
         zeros = (0.0,) * self._n_objectives
         objectives = np.array([result.objectives or zeros for result in results])
         violations = np.array([[result.violation] for result in results])
-        told = Population.new(X=np.array([result.genome for result in results], dtype=np.int64))
+        told = population_of([result.genome for result in results])
         Evaluator().eval(StaticProblem(self._problem, F=objectives, G=violations), told)
         self._algorithm.tell(infills=told)
 
 
-class _UniformCrossover(Crossover):  # type: ignore[misc]  # pymoo ships no types
-    """`operators.crossover` for pymoo; always applied."""
+class NewOffspring:
+    """Mating that fills up by chance, then by a walk, when nothing new is born.
 
-    def __init__(self, space: Space) -> None:
-        super().__init__(n_parents=2, n_offsprings=2, prob=1.0)
+    Children are tuples until it is known which are proposed: an individual of pymoo takes longer
+    to make than a child.
+    """
+
+    n_matings = 20
+    """Attempts at the number that is wanted."""
+
+    def __init__(self, space: Space, novelty: Novelty, select: Selection) -> None:
+        """Choose parents with an operator of pymoo."""
         self._space = space
-
-    def _do(
-        self,
-        _problem: object,
-        parents: Genes,
-        *_: object,
-        random_state: np.random.Generator,
-        **__: object,
-    ) -> Genes:
-        """Cross an array (2, n_matings, n_genes); the result has the same shape."""
-        children = np.empty_like(parents)
-        for index in range(parents.shape[1]):
-            mother, father = (tuple(genome.tolist()) for genome in parents[:, index])
-            children[:, index] = crossover(self._space, mother, father, random_state)
-        return children
-
-
-class _StepMutation(Mutation):  # type: ignore[misc]  # pymoo ships no types
-    """`operators.mutate` for pymoo; always applied."""
-
-    def __init__(self, space: Space) -> None:
-        super().__init__(prob=1.0)
-        self._space = space
-
-    def _do(
-        self,
-        _problem: object,
-        genomes: Genes,
-        *_: object,
-        random_state: np.random.Generator,
-        **__: object,
-    ) -> Genes:
-        """Mutate an array (n_genomes, n_genes)."""
-        return np.array([mutate(self._space, tuple(g.tolist()), random_state) for g in genomes])
-
-
-class _NeverProposed(DuplicateElimination):  # type: ignore[misc]  # pymoo ships no types
-    """Keeps the offspring whose configurations were never proposed."""
-
-    def __init__(self, novelty: Novelty) -> None:
-        super().__init__()
         self._novelty = novelty
-
-    def do(
-        self, offspring: PymooPopulation, *others: PymooPopulation, **_: object
-    ) -> PymooPopulation:
-        """Filter a population; the last of `others` are siblings not yet proposed."""
-        siblings = genomes_of(others[-1]) if others else []
-        new = set(self._novelty.only_new(genomes_of(offspring), siblings))
-        keep: list[int] = []
-        for index, genome in enumerate(genomes_of(offspring)):
-            if genome in new:
-                new.remove(genome)
-                keep.append(index)
-        return offspring[keep]
-
-
-class NewOffspring(Mating):  # type: ignore[misc]  # pymoo ships no types
-    """Mating that fills up by chance, then by a walk, when nothing new is born."""
-
-    def __init__(self, space: Space, novelty: Novelty) -> None:
-        super().__init__(
-            TournamentSelection(func_comp=binary_tournament),
-            _UniformCrossover(space),
-            _StepMutation(space),
-            eliminate_duplicates=_NeverProposed(novelty),
-            n_max_iterations=20,
-        )
-        self._novelty = novelty
+        self._select = select
 
     def do(
         self,
         problem: Problem,
         parents: PymooPopulation,
         n_offsprings: int,
-        random_state: np.random.Generator | None = None,
-        **options: object,
+        *,
+        algorithm: GeneticAlgorithm,
+        random_state: np.random.Generator,
     ) -> PymooPopulation:
         """Return `n_offsprings` new individuals, fewer when the space is exhausted."""
-        born = super().do(problem, parents, n_offsprings, random_state=random_state, **options)
-        return self._filled_up(born, n_offsprings, random_state)
 
-    def _filled_up(
-        self, born: PymooPopulation, n: int, random_state: np.random.Generator | None
-    ) -> PymooPopulation:
+        def select(n_pairs: int) -> list[list[int]]:
+            pairs = self._select(
+                problem, parents, n_pairs, n_parents=2, to_pop=False,
+                algorithm=algorithm, random_state=random_state,
+            )  # fmt: skip
+            found: list[list[int]] = pairs.tolist()
+            return found
+
+        return population_of(self._new(genomes_of(parents), select, n_offsprings, random_state))
+
+    def _new(
+        self, parents: Sequence[Genome], select: Select, n: int, rng: np.random.Generator
+    ) -> list[Genome]:
+        """Return `n` new genomes, fewer when the space is exhausted."""
+        return self._filled_up(self._born(parents, select, n, rng), n, rng)
+
+    def _born(
+        self, parents: Sequence[Genome], select: Select, n: int, rng: np.random.Generator
+    ) -> list[Genome]:
+        """Return up to `n` new children."""
+        born: list[Genome] = []
+        for _ in range(self.n_matings):
+            if len(born) == n:
+                break
+            pairs = select(math.ceil((n - len(born)) / 2))
+            children = self._children([(parents[a], parents[b]) for a, b in pairs], rng)
+            born += self._novelty.only_new(children, born)[: n - len(born)]
+        return born
+
+    def _children(
+        self, pairs: Sequence[tuple[Genome, Genome]], rng: np.random.Generator
+    ) -> list[Genome]:
+        """Return two children of each pair, crossed and mutated.
+
+        Operators of pymoo draw whether they are applied, before a crossover and after a mutation.
+        These always are; the draws are kept so that a seed stands for the search it stood for.
+        """
+        rng.random(len(pairs))
+        crossed = [crossover(self._space, mother, father, rng) for mother, father in pairs]
+        children = [child for side in zip(*crossed, strict=True) for child in side]
+        mutants = [mutate(self._space, child, rng) for child in children]
+        rng.random(len(mutants))
+        return mutants
+
+    def _filled_up(self, born: list[Genome], n: int, rng: np.random.Generator) -> list[Genome]:
         n_missing = n - len(born)
-        if n_missing <= 0 or random_state is None:
-            return born
-        drawn = self._novelty.draw(random_state, n_missing, genomes_of(born))
-        return Population.merge(born, Population.new(X=np.array(drawn))) if drawn else born
+        return born + self._novelty.draw(rng, n_missing, born) if n_missing > 0 else born
+
+
+def population_of(genomes: Sequence[Genome]) -> PymooPopulation:
+    """Return a population of pymoo with these genomes, which were not evaluated."""
+    return Population.new(X=np.array(genomes, dtype=np.int64))
 
 
 def genomes_of(population: PymooPopulation) -> list[Genome]:

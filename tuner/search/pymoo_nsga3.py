@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from pymoo.algorithms.moo.nsga3 import ReferenceDirectionSurvival
+from pymoo.core.selection import Selection
 from pymoo.core.survival import Survival
 from pymoo.operators.selection.tournament import TournamentSelection, compare
 from pymoo.util.ref_dirs import get_reference_directions
 
-from tuner.search.pymoo_nsga2 import NewOffspring, PymooNsga2
+from tuner.search.pymoo_nsga2 import PymooNsga2
 from tuner.search.survival import PymooPopulation
 
 
@@ -33,10 +34,8 @@ class PymooNsga3(PymooNsga2):
     def _make_survival(self, population: int) -> Survival:
         return ReferenceDirectionSurvival(directions(self._n_objectives, population))
 
-    def _make_mating(self) -> NewOffspring:
-        mating = super()._make_mating()
-        mating.selection = TournamentSelection(func_comp=_less_violating)
-        return mating
+    def _make_selection(self) -> Selection:
+        return TournamentSelection(func_comp=_less_violating)
 
 
 def directions(n_objectives: int, most: int) -> npt.NDArray[np.float64]:

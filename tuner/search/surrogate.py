@@ -17,12 +17,14 @@ Learning", 2006, eq. (2.25) and (2.26) (the predictions).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 from tuner.records import Value
 from tuner.space import Genome, Parameter, Space
@@ -49,7 +51,8 @@ class Features:
         """Prepare the levels of every gene."""
         self._space = space
         self._codes = [_codes(parameter) for parameter in space.parameters]
-        sizes = [code.shape[1] for code in self._codes]
+        sizes = [len(code) for code in self._codes]
+        self._ends = np.cumsum(sizes).tolist()
         self.gene = np.repeat(np.arange(len(sizes)), sizes)
         """The gene of each feature, (n_features,) int64."""
 
@@ -57,8 +60,24 @@ class Features:
         """Return features (n_genomes, n_features), and which genes are active (.., n_genes)."""
         active = np.array([self._space.active(genome) for genome in genomes], dtype=np.float64)
         levels = np.array(genomes, dtype=np.int64)
-        parts = [code[levels[:, i]] * active[:, i : i + 1] for i, code in enumerate(self._codes)]
-        return np.concatenate(parts, axis=1), active
+        features = np.zeros((len(genomes), len(self.gene)))
+        for gene, (code, end) in enumerate(zip(self._codes, self._ends, strict=True)):
+            rows = np.flatnonzero(active[:, gene])  # few: of one allocator only
+            features[rows, end - len(code) : end] = code[levels[rows, gene]]
+        return features, active
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Let linear algebra use one core: see `tuner.search.auto`."""
+    with _libraries().limit(limits=1):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    """Return the libraries of linear algebra, which are looked for among all that are loaded."""
+    return ThreadpoolController()
 
 
 @lru_cache(maxsize=8)
