@@ -28,7 +28,7 @@ from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, unique_configurations
 from tuner.registry import DEFAULT_ALLOCATORS
-from tuner.runs import Run, load_run
+from tuner.runs import Run, load_run, run_with
 
 if TYPE_CHECKING:  # each function imports what does its work: a campaign needs no validation
     from tuner.campaign.progress import Listener
@@ -315,10 +315,10 @@ def run_campaign(
         )
         listener = listener or Listener()
         runner = Runner(ready.store, ready.spaces, chosen, listener, screener, stop=rules)
-        runner.run()
+        trials = runner.run()
         if runner.stopped_because is not None:
             on_note(f"stopped before its {spec.evaluations} evaluations: {runner.stopped_because}")
-    run = load_run(folder)
+        run = run_with(ready.store, trials)
     if spec.held_out_traces:
         from tuner.campaign.held_out import measure_held_out
         from tuner.campaign.setup import held_out_emulations

@@ -10,6 +10,7 @@ Layer: above `store`, below `validate`, `report` and `export`.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,15 +77,20 @@ def load_run(folder: Path) -> Run:
         )
         raise StoreError(message)
     with Store.open(path) as store:
-        run = Run(
-            path.parent,
-            store.campaign(),
-            tuple(store.trials()),
-            tuple(store.rechecks()),
-            tuple(store.incidents()),
-            tuple(store.validations()),
-        )
+        run = run_with(store, store.trials())
     if not run.trials:
         message = f"{run.folder}: no trial has ended yet; wait, or run `malloc-tuner tune` again"
         raise StoreError(message)
     return run
+
+
+def run_with(store: Store, trials: Iterable[Trial]) -> Run:
+    """Return the run of an open store, all of whose trials are known already."""
+    return Run(
+        store.path.parent,
+        store.campaign(),
+        tuple(trials),
+        tuple(store.rechecks()),
+        tuple(store.incidents()),
+        tuple(store.validations()),
+    )

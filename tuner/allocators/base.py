@@ -20,8 +20,7 @@ from tuner.allocators.probe import ProbeReport, run_probe
 from tuner.config import (
     Narrowing,
     ParameterSpec,
-    parse_version,
-    version_range,
+    is_version_in,
 )
 from tuner.config.levels import Level, Levels
 from tuner.errors import MissingToolError, SettingError, SpecError
@@ -150,7 +149,7 @@ class Allocator:
         if not version:
             message = f"{library} is not {self.file.title}; {self.how_to_install()}"
             raise MissingToolError(message)
-        if parse_version(version) not in version_range(self.file.library.versions):
+        if not is_version_in(version, self.file.library.versions):
             wanted = self.file.library.versions
             message = (
                 f"{self.name} {version} at {library or 'libc'} is not supported; need {wanted}"
@@ -332,7 +331,7 @@ class Allocator:
         """Return the parameters a version has; of several entries of a name the first."""
         known: dict[str, ParameterSpec] = {}
         for spec in self.file.parameters:
-            if parse_version(version) in version_range(spec.versions):
+            if is_version_in(version, spec.versions):
                 known.setdefault(spec.name, spec)
         return list(known.values())
 

@@ -143,7 +143,8 @@ class Runner:
         self._store.set_status(FINISHED)
         if found:
             self._report_disagreements(found)
-        return self._ended()
+        known = {**self._stored, **self._trials}  # a rule may have ended the search earlier
+        return [known[number] for number in sorted(known)]
 
     def _stop(self) -> None:
         self._executor.stop()

@@ -21,7 +21,7 @@ from tuner.config.campaign import (
     load_campaign,
     name_after,
 )
-from tuner.config.versions import parse_version, version_range
+from tuner.config.versions import is_version_in, parse_version
 
 __all__ = [
     "AllocatorChoice",
@@ -32,10 +32,10 @@ __all__ = [
     "allocator_variables",
     "campaign_from_options",
     "dump_campaign",
+    "is_version_in",
     "load_allocator_file",
     "load_campaign",
     "name_after",
     "parse_version",
     "shipped_allocator_file",
-    "version_range",
 ]

@@ -41,7 +41,7 @@ from tuner.config.levels import (
 )
 from tuner.config.option_list import complete, read_option_list
 from tuner.config.reading import StrictModel, closest, problems_error, read_toml, show, validate
-from tuner.config.versions import parse_version, version_range
+from tuner.config.versions import is_version_in
 from tuner.errors import SpecError
 from tuner.records import Value
 from tuner.registry import ALLOCATORS
@@ -265,8 +265,7 @@ class AllocatorFile(StrictModel):
             )
             raise ValueError(message)
         named = [p for p in self.parameters if p.name == name]
-        here = parse_version(version) if version is not None else None
-        fitting = [p for p in named if here is None or here in version_range(p.versions)]
+        fitting = [p for p in named if version is None or is_version_in(version, p.versions)]
         if fitting:
             return fitting[0]
         if named:

@@ -34,6 +34,17 @@ def parse_version(text: str) -> Version:
 
 
 @functools.cache
+def is_version_in(version: str, bounds: str) -> bool:
+    """Return whether a version satisfies all of some bounds; asked of the same again and again.
+
+    Example:
+        >>> is_version_in("2.42-1", ">=2.42,<2.43")
+        True
+    """
+    return parse_version(version) in version_range(bounds)
+
+
+@functools.cache
 def version_range(text: str) -> SpecifierSet:
     """Return the versions that satisfy all of some bounds joined by commas; all for no text.
 
