@@ -109,7 +109,7 @@ def turned_down(
     expected: Mapping[str, Mapping[str, float]] | None = None,
     is_service: bool = False,
 ) -> tuple[TurnedDown, ...]:
-    """Return what is worth saying of settings that a guard turned down, the greatest gain first.
+    """Return what is worth saying of settings that a guard turned down.
 
     Args:
         seen: label, changes, and the guards that are proven worse, None where few runs chose it.
@@ -121,10 +121,10 @@ def turned_down(
         is_service: constraints name quantities as those of a service do.
 
     Returns:
-        At most two, of different guards; each gains at least the least effect more than what is
-        deployed, and more than it loses.
+        At most two, of different guards, what new runs showed before what few runs chose; each
+        gains at least the least effect more than what is deployed, and more than it loses.
     """
-    best: dict[tuple[str, ...], tuple[float, TurnedDown]] = {}
+    best: dict[tuple[str, ...], tuple[tuple[bool, float], TurnedDown]] = {}
     for label, gains, worse in seen:
         broken = worse if worse is not None else _broken(gains, rules, noise)
         won = {goal: _won(gains, goal, deployed) for goal in rules.goals if goal in gains}
@@ -142,9 +142,10 @@ def turned_down(
             constraint(name, gains[name].change, is_service=is_service) for name in broken
         )
         found = TurnedDown(label, gains, goal, broken, worse is not None, limits)
-        if broken not in best or won[goal] > best[broken][0]:
-            best[broken] = won[goal], found
-    ordered = sorted(best.values(), key=lambda pair: -pair[0])
+        rank = (found.is_proven, won[goal])
+        if broken not in best or rank > best[broken][0]:
+            best[broken] = rank, found
+    ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)
     return tuple(found for _, found in ordered[:_MOST])
 
 

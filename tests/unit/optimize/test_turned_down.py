@@ -55,6 +55,14 @@ def test_what_is_proven_is_not_called_one_run() -> None:
     assert "few runs" not in one.words
 
 
+def test_what_new_runs_showed_goes_before_a_greater_gain_of_few_runs() -> None:
+    shown = found(
+        {"few": (changes(-0.55, 0.0, 0.16), None), "rounds": (changes(-0.47, 0.0, 0.08), (CPU,))}
+    )
+
+    assert [one.label for one in shown] == ["rounds"]
+
+
 @pytest.mark.parametrize(
     ("gains", "why"),
     [
