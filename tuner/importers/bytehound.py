@@ -55,27 +55,24 @@ def _read(source: Source, heap: ImportedHeap) -> None:
     """Put the allocations into a heap, in the order of their times."""
     document = source.document(_Document)
     rows = document.allocations
-    n_missing = max(0, document.total_count - len(rows))
-    heap.missed["allocations that the file counts but does not list"] += n_missing
+    n_missing = document.total_count - len(rows)
+    heap.missed["allocations that the file counts but does not list"] += max(0, n_missing)
     calls = []
     for index, row in enumerate(rows):
-        begin_ns = row.timestamp.ns
-        calls.append((begin_ns, _BORN, index))
-        if row.deallocation is not None:
-            end_ns = row.deallocation.timestamp.ns
-            rank = _FREED if end_ns > begin_ns else _FREED_AT_ONCE
-            calls.append((max(begin_ns, end_ns), rank, index))
+        begin_ns, end = row.timestamp.ns, row.deallocation
+        calls.append((begin_ns, _BORN, index, row.thread))
+        if end is not None:
+            rank = _FREED if end.timestamp.ns > begin_ns else _FREED_AT_ONCE
+            freed_by = row.thread if end.thread is None else end.thread
+            calls.append((max(begin_ns, end.timestamp.ns), rank, index, freed_by))
     calls.sort()
-    for time_ns, rank, index in calls:
+    for time_ns, rank, index, thread in calls:
         source.place = f" allocation {index}"
-        row, block = rows[index], index + 1  # 0 is NULL
         heap.at(time_ns - calls[0][0])
         if rank == _BORN:
-            heap.call(Api.MALLOC, new=block, size=row.size, thread=row.thread)
+            heap.call(Api.MALLOC, new=index + 1, size=rows[index].size, thread=thread)  # 0 is NULL
         else:
-            end = row.deallocation
-            freed_by = row.thread if end is None or end.thread is None else end.thread
-            heap.call(Api.FREE, old=block, thread=freed_by)
+            heap.call(Api.FREE, old=index + 1, thread=thread)
 
 
 FORMAT: Final = Format(

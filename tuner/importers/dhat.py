@@ -1,9 +1,7 @@
 """Read heap profiles of valgrind's DHAT: JSON, version 2, one record per call site.
 
-Fields used, by the names DHAT gives them: of a site ``tb``/``tbk`` bytes and blocks in all,
-``tl`` sum of lifetimes, ``mbk`` most blocks at once, ``gb``/``gbk`` at the peak, ``eb``/``ebk``
-at the end; of the run ``tg`` and ``te``, when the peak and the end were, and ``tu``, the unit.
-Sites stand in the order in which DHAT met them.
+Fields have the names DHAT gives them; of a run, ``tg`` and ``te`` are when the peak and the end
+were, and ``tu`` is the unit.  Sites stand in the order in which DHAT met them.
 
 Source: valgrind's dhat/dh_main.c, which describes the format in a comment; checked against
 what valgrind 3.19 writes.

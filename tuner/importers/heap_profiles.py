@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -38,6 +37,13 @@ _LOST: Final = (
 )
 
 _COUNTS: Final = r"(\d{1,18}): +(\d{1,18}) +\[ *(\d{1,18}): +(\d{1,18})\]"
+_HEAD: Final = re.compile(
+    rf"(?:heap profile: +{_COUNTS} +@ +(?:heapprofile|heap|(?=heap_v2)))?(?:heap_v2/(\d{{1,18}}))?",
+    re.ASCII,
+)
+"""Counts of all sites together, which jemalloc has in a line of their own, and the distance."""
+_LINE: Final = re.compile(rf"@.*|t\d+:.*|(?:t\*: +)?{_COUNTS}(?: @(?: 0x[0-9a-fA-F]+)*)?", re.ASCII)
+"""One without counts says nothing."""
 _END: Final = "MAPPED_LIBRARIES:"
 
 _STEP_NS: Final = 1000
@@ -46,47 +52,13 @@ _BRIEF: Final = 0.01
 """Share of the run that a freed block lives, unless its site allocates sooner again."""
 
 
-@dataclass(frozen=True)
-class _Text:
-    """How a file looks: what its lines are, and these in words."""
-
-    head: str
-    """Its group ``distance`` is the mean distance of samples."""
-    head_words: str
-    site: str
-    """Of every other line; one without counts says nothing."""
-    site_words: str
-
-    def read(self, source: Source) -> tuple[list[Sequence[str]], int]:
-        """Return the counts of each site, and the distance, 0 where all blocks were counted."""
-        lines = itertools.takewhile(lambda line: line != _END, source.stripped_lines())
-        head, site = (re.compile(text, re.ASCII) for text in (self.head, self.site))
-        distance = matched(head, next(lines, ""), self.head_words)["distance"]
-        found = (matched(site, line, self.site_words).groups() for line in lines)
-        return [counts for counts in found if counts[0] is not None], int(distance or 0)
-
-
-_JEMALLOC: Final = _Text(
-    r"heap_v2/(?P<distance>\d{1,18})",
-    "heap_v2/BYTES",
-    rf"@.*|t\d+:.*|t\*: +{_COUNTS}",
-    "a stack @ or counts t*: blocks: bytes [blocks: bytes]",
-)
-_GPERFTOOLS: Final = _Text(
-    rf"heap profile: +{_COUNTS} +@ +(heapprofile|heap_v2/(?P<distance>\d{{1,18}})|heap)",
-    "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES",
-    rf"{_COUNTS} @(?: 0x[0-9a-fA-F]+)*",
-    "blocks: bytes [blocks: bytes] @ stack",
-)
-
-
-def _read_jemalloc(source: Source) -> tuple[Sites, str]:
-    found, distance = _JEMALLOC.read(source)
-    return _sites(found[1:], distance), ""  # before the first stack stands the sum of all
-
-
-def _read_gperftools(source: Source) -> tuple[Sites, str]:
-    return _sites(*_GPERFTOOLS.read(source)), ""
+def _read(source: Source) -> tuple[Sites, str]:
+    lines = itertools.takewhile(lambda line: line != _END, source.stripped_lines())
+    head = matched(_HEAD, next(lines, ""), "heap_v2/BYTES or heap profile: counts @ kind")
+    wanted = "a stack @ or counts blocks: bytes [blocks: bytes]"
+    found = (matched(_LINE, line, wanted).groups() for line in lines)
+    counts = [one for one in found if one[0] is not None]
+    return _sites(counts if head[1] else counts[1:], int(head[5] or 0)), ""
 
 
 def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
@@ -138,12 +110,12 @@ JEMALLOC: Final = Format(
     title="heap profile of jemalloc",
     lost=(*_LOST, "what was freed before, unless prof_accum:true was set"),
     recognise=lambda start: start.startswith(b"heap_v2/"),
-    read_sites=_read_jemalloc,
+    read_sites=_read,
 )
 GPERFTOOLS: Final = Format(
     name="gperftools-heap",
     title="heap profile of gperftools",
     lost=_LOST,
     recognise=lambda start: start.startswith(b"heap profile:"),
-    read_sites=_read_gperftools,
+    read_sites=_read,
 )

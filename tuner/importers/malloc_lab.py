@@ -23,17 +23,16 @@ _REQUEST = re.compile(r"(?:([ar])|f) +(\d{1,18})(?(1) +(\d{1,18}))", re.ASCII)
 
 def _read(source: Source, heap: ImportedHeap) -> None:
     lines = source.stripped_lines()
-    head = [int(matched(_NUMBER, next(lines, ""), what)[0]) for what in _HEAD]
-    _, n_blocks, n_announced, _ = head
+    _, n_blocks, n_announced, _ = (
+        int(matched(_NUMBER, next(lines, ""), what)[0]) for what in _HEAD
+    )
     n_requests = 0
-    for n_requests, line in enumerate(lines, start=1):
+    for line in lines:
+        n_requests += 1
         request = matched(_REQUEST, line, "'a ID BYTES', 'r ID BYTES' or 'f ID'")
         number, size = int(request[2]), int(request[3] or 0)
         if number >= n_blocks:
             message = f"block {number}: the head announces {n_blocks} blocks, from 0"
-            raise BadCallError(message)
-        if n_requests > n_announced:
-            message = f"more than the {n_announced} requests the head announces"
             raise BadCallError(message)
         block = number + 1  # 0 is NULL
         if request[1] == "a":
@@ -43,7 +42,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
         else:
             heap.call(Api.FREE, old=block)
     if n_requests != n_announced:
-        message = f"ends after {n_requests} of {n_announced} requests; was it cut off?"
+        message = f"ends after {n_requests} requests; the head announces {n_announced}"
         raise BadCallError(message)
 
 

@@ -12,11 +12,10 @@ Source: the branch dj/malloc of glibc, ``malloc/mtrace.h``, ``trace2wl.c`` and `
 from __future__ import annotations
 
 import io
-from collections import deque
+import re
+import struct
 from collections.abc import Iterator
 from typing import Final
-
-import numpy as np
 
 from tuner.importers.format import NO_THREAD_ENDS, Format
 from tuner.importers.heap import FREES, NULL, ImportedHeap
@@ -25,22 +24,10 @@ from tuner.trace.file import Api
 
 # Traces
 
-_RECORD: Final = np.dtype(
-    [
-        ("thread", "<i4"),
-        ("type", "<u4"),
-        ("ptr1", "<u8"),
-        ("ptr2", "<u8"),
-        ("size", "<u8"),
-        ("size2", "<u8"),
-        ("size3", "<u8"),
-        ("pad", "<u8", 2),
-    ]
-)
-_RECORD_BYTES: Final = _RECORD.itemsize
+_RECORD: Final = struct.Struct("<iI7Q")
+"""Thread, type, two pointers, size, alignment, and three words that are not used."""
 _RECORDS_AT_ONCE: Final = 1 << 14
 _UNUSED, _MAGIC = 0, 255
-_MAGIC_POINTER: Final = 0x1234
 _FUNCTIONS: Final = {
     1: Api.MALLOC, 2: Api.CALLOC, 3: Api.FREE, 4: Api.REALLOC, 5: Api.MEMALIGN, 6: Api.VALLOC,
     7: Api.PVALLOC, 8: Api.POSIX_MEMALIGN,
@@ -49,16 +36,8 @@ _ALIGNED: Final = frozenset({Api.MEMALIGN, Api.POSIX_MEMALIGN})
 _OF_BLOCKS: Final = FREES | {Api.REALLOC}
 
 
-def _is_trace(start: bytes) -> bool:
-    """Recognise it by the first record."""
-    if len(start) < _RECORD_BYTES:
-        return False
-    first = np.frombuffer(start[:_RECORD_BYTES], _RECORD)[0]
-    return bool(first["type"] & 0xFF == _MAGIC and first["ptr1"] == _MAGIC_POINTER)
-
-
 def _read_trace(source: Source, heap: ImportedHeap) -> None:
-    for number, (thread, code, old, new, size, size2, *_) in enumerate(_records(source)):
+    for number, (thread, code, old, new, size, alignment, *_) in enumerate(_records(source)):
         source.place = f" record {number}"
         kind = code & 0xFF
         if kind in (_UNUSED, _MAGIC):
@@ -73,19 +52,19 @@ def _read_trace(source: Source, heap: ImportedHeap) -> None:
             old=old if api in _OF_BLOCKS else NULL,
             new=NULL if has_failed else new,
             size=size,
-            alignment=size2 if api in _ALIGNED else 0,
+            alignment=alignment if api in _ALIGNED else 0,
             thread=thread,
         )
 
 
 def _records(source: Source) -> Iterator[tuple[int, ...]]:
     with source.open() as file:
-        while chunk := file.read(_RECORDS_AT_ONCE * _RECORD_BYTES):
-            if len(chunk) % _RECORD_BYTES:
+        while chunk := file.read(_RECORDS_AT_ONCE * _RECORD.size):
+            if len(chunk) % _RECORD.size:
                 source.place = ""
                 message = "ends within a record; was it cut off?"
                 raise BadCallError(message)
-            yield from np.frombuffer(chunk, _RECORD).tolist()
+            yield from _RECORD.iter_unpack(chunk)
 
 
 # Workloads
@@ -126,16 +105,6 @@ class _Code(io.BytesIO):
         return value << 7 | byte
 
 
-def _is_workload(start: bytes) -> bool:
-    """Recognise it by the head: tables of pointers and of hand-overs, number of threads."""
-    code = _Code(start)
-    try:
-        head = (code.byte(), code.number(), code.byte(), code.number(), code.byte())
-    except BadCallError:
-        return False
-    return head[::2] == (_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS)
-
-
 def _read_head(code: _Code) -> tuple[int, list[int]]:
     """Return the number of blocks and where the threads begin."""
     found: dict[int, list[int]] = {operation: [] for operation in _HEAD}
@@ -150,7 +119,7 @@ def _read_head(code: _Code) -> tuple[int, list[int]]:
 
 def _play(
     heap: ImportedHeap, thread: int, code: _Code, n_blocks: int, signalled: set[int]
-) -> Iterator[bool]:  # fmt: skip
+) -> Iterator[bool]:
     """Play a thread: yields after each step, and False as long as it waits for a hand-over."""
     while (operation := code.byte()) != _DONE:
         if operation == _SYNC_W:
@@ -178,21 +147,21 @@ def _read_workload(source: Source, heap: ImportedHeap) -> None:
     with source.open() as file:
         code = _Code(file.read(_MAX_WORKLOAD_BYTES))
     signalled: set[int] = set()
-    turns: deque[tuple[_Code, Iterator[bool]]] = deque()
     try:
         n_blocks, starts = _read_head(code)
+        turns = {}
         for thread, start in enumerate(starts):
             own = _Code(code.getvalue())
             own.seek(start)
-            turns.append((own, _play(heap, thread, own, n_blocks, signalled)))
-        n_waiting = 0
+            turns[own] = _play(heap, thread, own, n_blocks, signalled)
         while turns:
-            code, played = turns.popleft()
-            is_further = next(played, None)
-            n_waiting = n_waiting + 1 if is_further is False else 0
-            if is_further is not None:
-                turns.append((code, played))
-            if turns and n_waiting >= len(turns):
+            is_stuck = True
+            for code, played in list(turns.items()):
+                is_further = next(played, None)
+                is_stuck = is_stuck and is_further is False
+                if is_further is None:
+                    del turns[code]
+            if is_stuck:
                 message = "all threads wait for each other"
                 raise BadCallError(message)
     finally:
@@ -203,7 +172,8 @@ TRACE: Final = Format(
     name="glibc-trace",
     title="glibc's malloc trace utilities, .mtrace",
     lost=(NO_THREAD_ENDS,),
-    recognise=_is_trace,
+    # The first record is magic.
+    recognise=re.compile(rb".{4}\xff.{3}\x34\x12\0{6}", re.DOTALL).match,
     read_events=_read_trace,
 )
 WORKLOAD: Final = Format(
@@ -213,6 +183,7 @@ WORKLOAD: Final = Format(
         "the order of the threads, but for hand-overs of blocks: they take turns",
         NO_THREAD_ENDS,
     ),
-    recognise=_is_workload,
+    # The head: tables of pointers and of hand-overs, number of threads.
+    recognise=re.compile(rb"\x08[\x80-\xff]*[\0-\x7f]\x09[\x80-\xff]*[\0-\x7f]\x0a").match,
     read_events=_read_workload,
 )

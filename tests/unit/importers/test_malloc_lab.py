@@ -16,8 +16,8 @@ from tests.doubles.imported import refuse
         ("1\nx\n3\n1\n", r":2: the number of blocks was expected, not 'x'"),
         ("9\n2\n1\n1\nq 0\n", r":5: 'a ID BYTES', .* was expected, not 'q 0'"),
         ("9\n2\n1\n1\na 2 5\n", r":5: block 2: the head announces 2 blocks"),
-        ("9\n2\n2\n1\na 1 5\n", r":5: ends after 1 of 2 requests; was it cut off"),
-        ("9\n2\n1\n1\na 1 5\nf 1\n", r":6: more than the 1 requests"),
+        ("9\n2\n2\n1\na 1 5\n", r":5: ends after 1 requests; the head announces 2"),
+        ("9\n2\n1\n1\na 1 5\nf 1\n", r":6: ends after 2 requests; the head announces 1"),
     ],
 )
 def test_a_malformed_file_is_one_error_that_says_where(
