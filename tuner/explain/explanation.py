@@ -20,6 +20,7 @@ from tuner.explain.importance import FEWEST_TRIALS, FRONT, Floats, Importance, i
 from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
 from tuner.front.ablation import Ablation
 from tuner.front.dominance import front, points_of
+from tuner.metrics import METRICS
 from tuner.records import Status, Trial, Value
 from tuner.runs import Run
 
@@ -81,6 +82,9 @@ class Explanation:
     """Target -> share of its variance that the choice of the allocator decides."""
     ablation: Ablation | None
     """Of the point; None where no trial is feasible."""
+    n_uncounted: int = 0
+    """Trials among them whose instructions were not counted; where there are some, only objectives
+    that need no count are explained."""
 
 
 def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanation:
@@ -94,30 +98,49 @@ def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanati
     Raises:
         SelectionError: no allocator has enough trials.
     """
-    good = [trial for trial in run.trials if trial.measurement is not None]
-    targets = _targets(run, good)
     names = list(run.campaign.allocators)
     if ablation is not None:
         names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)
-    found, left_out = [], {}
-    for name in names:
-        own = np.array([trial.configuration.allocator == name for trial in good])
-        if own.sum() < FEWEST_TRIALS:
-            left_out[name] = int(own.sum())
-            continue
-        some = {target: values[own] for target, values in targets.items()}
-        found.append(_explain(run, name, [t for t, mine in zip(good, own, strict=True) if mine],
-                              some, seed))  # fmt: skip
+    good = [trial for trial in run.trials if trial.measurement is not None]
+    uncounted: list[Trial] = []
+    found, left_out = _enough(names, good)
+    if found:
+        targets = _targets(run, good)
+    else:  # Memory is known of trials whose instructions were not counted.
+        uncounted = [trial for trial in run.trials if trial.status is Status.UNCOUNTED]
+        good += uncounted
+        targets = _shared_targets(run, good)
+        found, left_out = _enough(names, good if targets else [])
     if not found:
         counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
-        n_uncounted = sum(trial.status is Status.UNCOUNTED for trial in run.trials)
-        more = f"; {n_uncounted} more were dominated before they were counted" * bool(n_uncounted)
         message = (
             f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
-            f"allocator are needed{more}); extend the campaign with more --evaluations"
+            "allocator are needed); extend the campaign with more --evaluations"
         )
         raise SelectionError(message)
-    return Explanation(run, tuple(found), left_out, _between(good, targets), ablation)
+    allocators = tuple(_explain(run, name, good, targets, seed) for name in found)
+    by_allocator = _between(good, targets)
+    return Explanation(run, allocators, left_out, by_allocator, ablation, len(uncounted))
+
+
+def _enough(names: Sequence[str], trials: Sequence[Trial]) -> tuple[list[str], dict[str, int]]:
+    """Return the allocators with enough trials, and how many the others have."""
+    counts = {name: sum(t.configuration.allocator == name for t in trials) for name in names}
+    found = [name for name, n in counts.items() if n >= FEWEST_TRIALS]
+    return found, {name: n for name, n in counts.items() if name not in found}
+
+
+def _shared_targets(run: Run, trials: Sequence[Trial]) -> dict[str, Floats]:
+    """Return the objectives that all trials have, even those that were not counted."""
+    columns = {
+        name: [METRICS[name].value(trial.outcome.values) for trial in trials]
+        for name in run.campaign.objectives
+    }
+    return {
+        name: np.log1p(np.array(column, dtype=np.float64))
+        for name, column in columns.items()
+        if None not in column
+    }
 
 
 def _targets(run: Run, good: Sequence[Trial]) -> dict[str, Floats]:
@@ -147,8 +170,11 @@ def _between(good: Sequence[Trial], targets: Mapping[str, Floats]) -> dict[str, 
 
 
 def _explain(
-    run: Run, allocator: str, trials: Sequence[Trial], targets: Mapping[str, Floats], seed: int
+    run: Run, allocator: str, good: Sequence[Trial], whole: Mapping[str, Floats], seed: int
 ) -> AllocatorExplained:
+    own = np.array([trial.configuration.allocator == allocator for trial in good])
+    trials = [trial for trial, is_own in zip(good, own, strict=True) if is_own]
+    targets = {target: values[own] for target, values in whole.items()}
     lost = [
         trial
         for trial in run.trials
@@ -158,7 +184,7 @@ def _explain(
     places = np.array([_places(settings, trial) for trial in trials], dtype=np.float64)
     names = [setting.name for setting in settings]
     importance = importance_of(names, places, targets, seed)
-    objectives = {name: targets[name] for name in run.campaign.objectives}
+    objectives = {name: values for name, values in targets.items() if name != FRONT}
     failed = [_places(settings, trial) for trial in lost]
     levels = levels_of(settings, places, objectives, failed, seed)
     every = [

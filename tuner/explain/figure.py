@@ -7,9 +7,7 @@ from typing import Any, Final
 from tuner.drawing.figure import Figure, Spec, category, colours, layer, quantity
 from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.explain.explanation import AllocatorExplained, Explanation
-from tuner.explain.importance import FRONT
 from tuner.explain.wording import label
-from tuner.metrics import METRICS
 from tuner.report.parallel import show_value
 
 _MOST: Final = 8
@@ -19,7 +17,7 @@ _ROW_PX: Final = 19
 
 
 def importance_figure(explanation: Explanation) -> Figure:
-    """Draw one row for each setting that matters, one panel for each target.
+    """Draw one row for each setting that matters, one panel for each target, the front first.
 
     A dangerous setting carries in the first panel from where on it is.
     """
@@ -28,13 +26,14 @@ def importance_figure(explanation: Explanation) -> Figure:
         for one in found.settings[:_MOST]:
             names.append(f"{found.allocator} {one.name}")
             rows += _rows(found, one.name)
-    targets = [FRONT, *explanation.run.campaign.objectives]
+    targets = list(explanation.by_allocator)
     most = max((row["high"] for row in rows), default=0.1)
     allocators = [found.allocator for found in explanation.allocators]
     panels = [
         _panel(
             [row for row in rows if row["target"] == target], target, names, allocators, most,
-            _notes(explanation, most) if target == FRONT else [],
+            _notes(explanation, most, target) if target == targets[0] else [],
+            is_first=target == targets[0],
         )
         for target in targets
     ]  # fmt: skip
@@ -58,7 +57,7 @@ def _rows(found: AllocatorExplained, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _notes(explanation: Explanation, most: float) -> list[dict[str, Any]]:
+def _notes(explanation: Explanation, most: float, target: str) -> list[dict[str, Any]]:
     notes = []
     for found in explanation.allocators:
         for one in found.settings[:_MOST]:
@@ -72,7 +71,7 @@ def _notes(explanation: Explanation, most: float) -> list[dict[str, Any]]:
             else:
                 where = f"harms: {', '.join(show_value(level.value) for level in danger.levels)}"
             name = f"{found.allocator} {one.name}"
-            share = found.importance.shares[one.name].get(FRONT)
+            share = found.importance.shares[one.name].get(target)
             end = min(1.0, share.value + 2.0 * share.error) if share else 0.0
             is_long = end > most / 2.0
             notes.append({"name": name, "share": 0.0 if is_long else end, "text": where})
@@ -86,12 +85,13 @@ def _panel(  # noqa: PLR0917 - internal, one call
     allocators: list[str],
     most: float,
     notes: list[dict[str, Any]],
+    *,
+    is_first: bool,
 ) -> Spec:
-    title = "distance to the front" if target == FRONT else METRICS[target].label
-    axis: Spec = {"labelLimit": 260} if target == FRONT else {"labels": False}
+    axis: Spec = {"labelLimit": 260} if is_first else {"labels": False}
     place = category("name", sort=names, title=None, axis=axis, scale={"domain": names})
     domain = {"domain": [0.0, most], "nice": False}
-    x = quantity("share", title, scale=domain, axis={"format": "%", "tickCount": 4})
+    x = quantity("share", label(target), scale=domain, axis={"format": "%", "tickCount": 4})
     colour = colours("allocator", allocators, legend=None)
     bar: Spec = {"type": "bar", "height": {"band": 0.62}, "opacity": 0.75}
     span: Spec = {"type": "rule", "color": INK, "strokeWidth": 1.2}

@@ -29,6 +29,11 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     """Yield the lines that explain a run."""
     decides = ", ".join(f"{s:.0%} of {label(t)}" for t, s in explanation.by_allocator.items())
     yield f"The choice of the allocator decides {decides} (variance over all trials)."
+    if explanation.n_uncounted:
+        yield (
+            f"Of these trials {explanation.n_uncounted} were dominated before their instructions "
+            "were counted: what needs a count is not explained."
+        )
     for allocator in explanation.allocators:
         yield ""
         yield from _allocator(allocator)
@@ -164,6 +169,7 @@ def explanation_json(explanation: Explanation) -> str:
         "by_allocator": explanation.by_allocator,
         "allocators": [_allocator_document(one) for one in explanation.allocators],
         "left_out": explanation.left_out,
+        "n_uncounted": explanation.n_uncounted,
         "point": _point_document(explanation.ablation) if explanation.ablation else None,
     }
     return json.dumps(document, indent=2) + "\n"

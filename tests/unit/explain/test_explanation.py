@@ -21,7 +21,7 @@ from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
-from tuner.records import Outcome, Status
+from tuner.records import Measurement, Outcome, Status, Trial
 from tuner.runs import Run
 from tuner.space import Parameter
 
@@ -135,14 +135,33 @@ def test_too_few_trials_are_an_error() -> None:
         explain_run(run_of(*synthetic_run(n_trials=6).trials[:1]), None)
 
 
-def test_trials_that_were_not_counted_are_named_where_they_are_missed() -> None:
-    """`tune` says that they were measured, too."""
-    first, *others = synthetic_run(n_trials=6).trials
-    dominated = Outcome.did_not_succeed(Status.UNCOUNTED, "dominated")
-    uncounted = [replace(one, outcome=dominated, objectives=None) for one in others]
+def without_counts(trial: Trial) -> Trial:
+    """A trial that was dominated before its instructions were counted."""
+    values = {**trial.measured.values, "cost": None, "instructions": None}
+    outcome = Outcome(Status.UNCOUNTED, "dominated", Measurement(values))
+    return replace(trial, outcome=outcome, objectives=None)
 
-    with pytest.raises(SelectionError, match=r"are needed; 5 more were dominated before they were"):
-        explain_run(run_of(first, *uncounted), None)
+
+@pytest.mark.usefixtures("few_trees")
+def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> None:
+    good = [one for one in run.trials if one.measurement is not None]
+    trials = (*good[:30], *map(without_counts, good[30:]))
+    found = explain_run(replace(run, trials=trials), None)
+
+    assert [one.allocator for one in found.allocators] == ["glibc", "jemalloc"]
+    assert set(found.by_allocator) == {"mean_heap"}
+    assert f"Of these trials {len(good) - 30} were dominated" in "\n".join(sentences(found))
+    (panel,) = described(importance_figure(found))["hconcat"]
+    assert panel["layer"][0]["encoding"]["x"]["title"] == "mean heap"
+
+
+def test_trials_that_lack_every_objective_explain_nothing() -> None:
+    trials = synthetic_run(n_trials=60).trials
+    dominated = Outcome.did_not_succeed(Status.UNCOUNTED, "dominated")
+    uncounted = [replace(one, outcome=dominated, objectives=None) for one in trials]
+
+    with pytest.raises(SelectionError, match=r"too few trials .*glibc 0, jemalloc 0; 25 of"):
+        explain_run(run_of(*uncounted), None)
 
 
 def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
