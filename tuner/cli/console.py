@@ -70,7 +70,7 @@ def stderr_progress() -> ProgressBar:
 
 def print_note(text: str) -> None:
     """Print what is to be known of the result, on standard error."""
-    print(f"malloc-tuner: {text}", file=sys.stderr, flush=True)
+    print(folded(f"malloc-tuner: {text}", 2), file=sys.stderr, flush=True)
 
 
 def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:

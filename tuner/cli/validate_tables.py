@@ -114,7 +114,8 @@ def print_details(summary: ValidationSummary) -> None:
     print_grid(_measured(summary))
     if any(found.claims for found in summary.subjects):
         table = _claims(summary)
-        stdout_console(table).print(table, end="\n\n")
+        console.print(table)
+        console.print()
         print_grid(ranking_grid(summary.rankings, "the real program does"))
     for notice in summary.notices[_MOST_NOTES:]:
         console.print(f"note: {notice}", markup=False)
@@ -129,8 +130,8 @@ def _reading(summary: ValidationSummary) -> str:
         "round; interval: holds that median with 95 % (fewer than six rounds: their range). "
         f"p: of Wilcoxon's signed-rank test, adjusted for {claims} by Holm's rule; a difference "
         "counts at p up to 0.05, so one or more false ones among all are 5 % likely at most. No "
-        "difference shown does not mean that there is none. Overall: the weakest verdict of the "
-        "gains claimed, or of all if no gain was claimed; anything worse than claimed counts."
+        "difference shown does not mean that there is none. Beside a subject: the weakest "
+        "verdict of the gains claimed, or of all if no gain was claimed; anything worse counts."
     )
 
 
@@ -182,14 +183,14 @@ def _change(ratio: Estimate | None) -> str:
 
 
 def _claims(summary: ValidationSummary) -> Table:
-    heads = ("objective", "claimed", "expected", "real", "interval", "p", "verdict")
-    table = _table("Claimed and real", "subject", *heads)
+    heads = ("claimed", "expected", "real", "interval", "p", "verdict")
+    table = _table("Claimed and real", "subject, objectives", *heads)
     for found in summary.subjects:
-        for index, claim in enumerate(found.claims):
-            label = found.subject.label if index == 0 else ""
-            table.add_row(label, *_claim(claim))
-        if found.verdict:
-            table.add_row("", "", "", "", "", "", "overall", _styled(found.verdict))
+        if found.claims:
+            verdict = _styled(found.verdict) if found.verdict else ""
+            table.add_row(found.subject.label, *[""] * 5, verdict, style="bold")
+        for claim in found.claims:
+            table.add_row(*_claim(claim))
     return table
 
 
@@ -198,7 +199,7 @@ def _claim(claim: Claim) -> tuple[str, ...]:
     if claim.metric != claim.objective:
         name = f"{name} / {REAL[claim.metric].label}"
     return (
-        name,
+        f"  {name}",
         show_change(claim.claimed_ratio),
         show_expected(claim.expected_ratio),
         _change(claim.real_ratio),

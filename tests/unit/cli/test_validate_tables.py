@@ -40,6 +40,14 @@ def test_one_screen_says_what_was_decided_first(
     assert sum("note:" in line for line in lines) == len(summary.notices)
 
 
+def test_details_are_as_wide_as_a_page(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    print_details(summarize(run, run.validations[-1]))
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
 def test_other_names_of_a_subject_stand_below_it_as_equal(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
