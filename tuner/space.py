@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class Space:
 
     def acting(self, genome: Genome) -> Acting:
         """Return which genes have an effect in this genome."""
-        return self._remembered_acting(tuple([genome[index] for index in self._switches]))
+        return self._remembered_acting(self._switched(genome))
 
     @cached_property
     def _remembered_configuration(self) -> Callable[[Genome], Configuration]:
@@ -164,6 +165,13 @@ class Space:
     def _switches(self) -> tuple[int, ...]:
         """The genes that switch others on."""
         return tuple(sorted({gate[0] for gate in self._gates if gate}))
+
+    @cached_property
+    def _switched(self) -> Callable[[Genome], tuple[int, ...]]:
+        """Returns the levels of the switches in a genome."""
+        if len(self._switches) > 1:
+            return itemgetter(*self._switches)
+        return lambda genome: tuple(genome[index] for index in self._switches)
 
     @cached_property
     def _remembered_acting(self) -> Callable[[tuple[int, ...]], Acting]:
