@@ -129,15 +129,18 @@ class Guard:
                 orders.write(f"{number}\n".encode())
                 orders.flush()
 
-    def sample(self, timeout_s: float = 5.0) -> Use:
+    def sample(self, timeout_s: float = 20.0) -> Use:
         """Take a sample now and return it; the last one where all processes have ended.
 
         Raises:
-            ProgramError: nothing was ever measured.
+            ProgramError: nothing was ever measured, or nothing in this time.
         """
         n_before = len(self.uses)
         self.signal(_SAMPLE_NOW)
-        self.wait(lambda: len(self.uses) > n_before, timeout_s)
+        is_taken = self.wait(lambda: len(self.uses) > n_before, timeout_s)
+        if self.uses and not is_taken and not self.is_over:
+            message = f"{self.name}: its memory could not be measured within {timeout_s:g} s"
+            raise ProgramError(message)
         if not self.uses:
             message = f"{self.name}: nothing could be measured; is /proc mounted?"
             raise ProgramError(message)

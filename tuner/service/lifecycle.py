@@ -28,7 +28,7 @@ from tuner.errors import ProgramError, SpecError
 from tuner.measure.program import PRELOAD, Surroundings, clean_environment
 from tuner.records import Outcome, Status, signal_name
 from tuner.service.figures import Phases, figures
-from tuner.service.guard import Guard, run_shell
+from tuner.service.guard import Guard, Use, run_shell
 from tuner.service.output import LoadReport, pgbench_latencies, read_load
 from tuner.service.plan import ServicePlan, stop_signal
 from tuner.service.processes import Process, processes_below
@@ -186,11 +186,11 @@ class RunUnderWay:
         self._check_preload(found)
         for _ in range(0 if is_recording else self._plan.warm_ups):
             self._load(service, log)
-        begin = service.sample()
+        begin = _sample(service)
         load = self._load(service, log)
-        end = service.sample()
+        end = _sample(service)
         self._rest(service, log, self._plan.idle_s)
-        phases = Phases(begin, end, service.sample())
+        phases = Phases(begin, end, _sample(service))
         stopped_ns = time.monotonic_ns()
         self._stop(service, log)
         return ServiceRun(
@@ -279,6 +279,14 @@ class RunUnderWay:
             ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
             message = f"--{what} {command}: {ending}: {done.last_line}"
             raise ProgramError(message)
+
+
+def _sample(service: Guard) -> Use:
+    """Take a sample now; a run of which none can be had fails, others may not."""
+    try:
+        return service.sample()
+    except ProgramError as error:
+        raise _FailedError(Status.FAILED, str(error)) from error
 
 
 def is_dead(service: Guard) -> bool:
