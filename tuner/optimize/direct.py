@@ -140,7 +140,7 @@ class DirectPlan:
         known = [space.decode(genome) for genome in _encoded(space, self._work.tuned.known)]
         defaults = [Configuration(name) for name in names]
         share = partial(self._share_of_known, course) if known else lambda: 1.0
-        yield from self._gaining_first([*known, *defaults], course, share)
+        yield from self._gaining_first(self._new([*known, *defaults], course), course, share)
         ran = [one for one in (*known, *defaults) if self._logs(course, one) is not None]
         usable = [name for name in names if any(one.allocator == name for one in ran)]
         if not usable:
@@ -160,7 +160,8 @@ class DirectPlan:
             genomes = strategy.ask()
             configurations = [space.decode(genome) for genome in genomes]
             self._genomes |= dict(zip(configurations, genomes, strict=True))
-            yield from self._rounds(configurations, course, lambda: SHARE_OF_TIME)
+            new = self._new(configurations, course)
+            yield from self._rounds(new, course, lambda: SHARE_OF_TIME)
             if not genomes or not self._is_whole(configurations, course):
                 return
             strategy.tell([self._told(one, course) for one in configurations])
@@ -206,7 +207,7 @@ class DirectPlan:
         share: Callable[[], float],
     ) -> Iterator[Sequence[Step[None]]]:
         """Yield rounds; after each, what is left of an allocator that gained by far comes first."""
-        left = [one for one in configurations if self._is_new(one, course)]
+        left = list(configurations)
         ran: list[Configuration] = []
         while left:
             gaining = {one.allocator for one in ran if self._gains_by_far(one, course)}
@@ -221,9 +222,8 @@ class DirectPlan:
         course: Course[None, Sample],
         share: Callable[[], float],
     ) -> Iterator[Sequence[Step[None]]]:
-        left = [one for one in configurations if self._is_new(one, course)]
-        for at in range(0, len(left), _ROUND):
-            self.running = {label_of(one): one for one in left[at : at + _ROUND]}
+        for at in range(0, len(configurations), _ROUND):
+            self.running = {label_of(one): one for one in configurations[at : at + _ROUND]}
             is_first = not self._handed_out
             self._handed_out |= self.running.keys()
             number, self._n_rounds = self._n_rounds, self._n_rounds + 1
@@ -236,8 +236,13 @@ class DirectPlan:
             yield steps
         yield ()  # what is proposed next depends on all of them
 
+    def _new(
+        self, configurations: Sequence[Configuration], course: Course[None, Sample]
+    ) -> list[Configuration]:
+        """Return those that run: none does twice, nor one that is refused."""
+        return [one for one in dict.fromkeys(configurations) if self._is_new(one, course)]
+
     def _is_new(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
-        """Return whether a configuration runs: none does twice, nor one that is refused."""
         label = label_of(configuration)
         if configuration == self._as_is or label in self._handed_out:
             return False
