@@ -62,6 +62,30 @@ def test_without_a_deployed_setting_nothing_is_shown() -> None:
     assert summary({"lua-objects": nothing}).startswith("not shown yet: 0 settings")
 
 
+def above(n_programs: int, default: tuple[float, float], **ours: float) -> bool:
+    """Return whether the answers of as many programs are said to be above this default."""
+    one = part(**ours)
+    rows = [
+        {**row, "subject": "exgen", MEAN: row[MEAN] * default[0], CPU: row[CPU] * default[1]}
+        for row in one["rows"]
+        if row["subject"] == AS_IS
+    ]
+    subjects = {**one["subjects"], "exgen": "key"}
+    parts = {
+        str(n): {**one, "subjects": subjects, "rows": one["rows"] + rows} for n in range(n_programs)
+    }
+    found = [target for target in targets(parts) if "above every" in target.what]
+    return bool(found) and found[0].is_met
+
+
+def test_an_answer_is_above_the_defaults_by_much_in_one_thing_at_no_loss_in_the_other() -> None:
+    assert above(3, (0.97, 1.0), mean=0.9, cpu=1.005)
+    assert above(3, (0.5, 0.97), mean=1.0, cpu=0.9)
+    assert not above(3, (0.93, 1.0), mean=0.9), "the default gains nearly as much"
+    assert not above(3, (0.97, 1.0), mean=0.9, cpu=1.02), "time is lost"
+    assert not above(2, (0.97, 1.0), mean=0.9), "two programs are too few"
+
+
 def with_fronts(seconds: float, **points: tuple[float, float]) -> dict[str, Any]:
     """Return a part in which each method has one setting, with ratios of memory and time."""
     rows = [
