@@ -12,6 +12,7 @@
     machines.py       what other machines are that ran it, and what makes samples comparable
     cluster.py        rounds on the workers of a Dask cluster
     outlook.py        what the time that is given can show
+    expecting.py      what emulation expects of the program, and when that stays as it is
     proposals.py      which emulated settings go to the program
     correction.py     what emulation gets wrong, learned from the runs made so far
     direct.py         the search with the program alone, where nothing can be recorded

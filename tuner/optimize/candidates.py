@@ -148,13 +148,18 @@ class Choosing:
                 self._work.view.begin("others", None)
             return some
 
+        def ends(course: Course[None, Sample]) -> bool:
+            return self._is_in_vain(course, proposals)
+
         duets = duets_for(self._work, candidates, self._reference)
         plan = Selection(
             list(candidates)[:n_first],
             self._work.request.seed,
             promising,
             budget.times,
-            others,
+            others=others,
+            # Machines make rounds at the same time, so none waits for another.
+            ends=ends if self._work.machines is None else None,
         )
         self._work.view.begin("selection", None)
         course = self._work.compare(
@@ -216,10 +221,21 @@ class Choosing:
         usable, rows, doubts = self._expected(course, proposals)
         return finalists(usable, rows, self._rules, len(usable), doubts)
 
+    def _is_in_vain(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> bool:
+        """Return whether every allocator's default ran, and no setting may well gain enough."""
+        defaults = [p for p in proposals if p.configuration.is_default]
+        return all(_has_run(course, p) for p in defaults) and not self._possible(course, proposals)
+
     def _untried(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]
     ) -> list[Proposal]:
-        """Return those that never ran and gain enough if they are as good as they may well be.
+        """Return those that may well gain enough and never ran."""
+        return [p for p in self._possible(course, proposals) if not _has_run(course, p)]
+
+    def _possible(
+        self, course: Course[None, Sample], proposals: Sequence[Proposal]
+    ) -> list[Proposal]:
+        """Return those that gain enough if they are as good as they may well be.
 
         Of settings that are known from elsewhere only a run says what they do.
         """
@@ -229,8 +245,8 @@ class Choosing:
             for name, values in rows.items()
         }
         good = finalists(usable, at_best, self._rules, len(usable))
-        known = [p for p in usable if p.trial is None and p not in good]
-        return [p for p in (*good, *known) if not _has_run(course, p)]
+        known = [p for p in usable if p.trial is None and p not in good and not _has_run(course, p)]
+        return [*good, *known]
 
     def _expected(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]

@@ -2,7 +2,7 @@
 
 The program as it is runs once in a few.  The best of many single runs is mostly a lucky one, so
 those that look best run again, once or twice, before they are chosen.  Where none of them is worth
-confirming, the time left goes to others.
+confirming, the time left goes to others.  Where none is worth a run any more, it ends.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ def _with_as_is(n_runs: int) -> int:
 Promising = Callable[[Course[None, Sample]], Sequence[str]]
 """From the runs so far to the labels that run next."""
 
+Ends = Callable[[Course[None, Sample]], bool]
+"""From the runs so far to whether more of them could choose something."""
+
 
 class Selection:
     """A plan: each candidate once, the program as it is once in every round of a few."""
@@ -88,32 +91,37 @@ class Selection:
         seed: int,
         promising: Promising | None = None,
         times: int = 1,
+        *,
         others: Promising | None = None,
+        ends: Ends | None = None,
     ) -> None:
-        """Prepare; the order comes from the seed.
+        """Prepare; the order in a round comes from the seed.
 
         Args:
-            labels: of the candidates.
+            labels: of the candidates, those that tell most first.
             seed: of the order.
             promising: which run again; None: none do.
             times: how often they do.
             others: a few more that run after these, until there are none; None: none do.
+            ends: is asked after every round, which therefore waits for the one before it; None: all
+                rounds are made.
         """
+        self._ends = ends
         self._others = others
         self._times = times
         self._promising = promising
-        shuffled = [labels[index] for index in order(len(labels), 0, seed, "selection")]
-        self._rounds = [
-            shuffled[at : at + ROUND_OF_SELECTION]
-            for at in range(0, len(shuffled), ROUND_OF_SELECTION)
-        ]
+        self._rounds = _rounds_of(labels)
         self._seed = seed
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield the rounds."""
         for number, first in enumerate(self._rounds):
             yield self._round(number, first)
-        yield ()  # all of them have to be known
+            if self._ends:
+                yield ()  # all of them have to be known
+                if self._ends(self._before(course, number + 1)):
+                    return
+        yield ()  # likewise
         again = self._again(course)
         for number, some in enumerate(again, start=len(self._rounds)):
             yield self._round(number, some)
@@ -125,17 +133,21 @@ class Selection:
                 return
             yield self._round(number, found)
 
-    def _again(self, course: Course[None, Sample]) -> list[list[str]]:
+    def _again(self, course: Course[None, Sample]) -> list[Sequence[str]]:
         """Return the rounds of those that run again."""
         if self._promising is None:
             return []
-        first: Course[None, Sample] = Course(course.baseline)
-        for key, sample in course.samples.items():
-            if key[0] < len(self._rounds):
-                first.add(key, sample)
+        first = self._before(course, len(self._rounds))
         labels = [label for label in self._promising(first) if (None, label) not in first.out]
-        starts = range(0, len(labels), ROUND_OF_SELECTION)
-        return [labels[at : at + ROUND_OF_SELECTION] for at in starts] * self._times
+        return _rounds_of(labels) * self._times
+
+    def _before(self, course: Course[None, Sample], n_rounds: int) -> Course[None, Sample]:
+        """Return the runs of so many rounds: one that goes on sees what it saw before."""
+        found: Course[None, Sample] = Course(course.baseline)
+        for key, sample in course.samples.items():
+            if key[0] < n_rounds:
+                found.add(key, sample)
+        return found
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many of the first runs are missing."""
@@ -146,6 +158,11 @@ class Selection:
         subjects = (AS_IS, *labels)
         shuffled = order(len(subjects), number, self._seed)
         return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
+
+
+def _rounds_of(labels: Sequence[str]) -> list[Sequence[str]]:
+    starts = range(0, len(labels), ROUND_OF_SELECTION)
+    return [labels[at : at + ROUND_OF_SELECTION] for at in starts]
 
 
 def noise_of(values: Sequence[float], *, has_floor: bool) -> float:

@@ -2,7 +2,7 @@
 
     examine    the program as it is, twice: what it does, what it uses
     record     its allocations, once
-    search     settings in emulation, a quarter of the time
+    search     settings in emulation, at most a quarter of the time
     select     promising settings on the program, once each: they choose, they prove nothing
 
     or, where nothing is recorded, or the time allows few runs of a service, for these three
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,6 @@ from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
-from tuner.front.whole import ns_per_instruction
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
 from tuner.optimize.answer import ANSWER_FILE, Answer, recommended, write_answer
@@ -45,6 +43,8 @@ from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
 from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
+from tuner.optimize.expecting import Expecting
+from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
 from tuner.optimize.program import PATIENCE_S, TOO_SHORT
@@ -69,8 +69,7 @@ from tuner.optimize.work import (
 )
 from tuner.output import make_folder, write_text
 from tuner.recording.spool import remove_left
-from tuner.records import Configuration, Trial
-from tuner.store import CampaignRecord
+from tuner.records import Configuration
 
 _SHARE_EMULATION = 0.25
 _SHARE_PROGRAM = 0.9
@@ -94,25 +93,6 @@ _OF_RULES = (
 
 _OVERTIME = 1.3
 """Of the share of emulation, after which it is stopped."""
-
-
-class Expecting:
-    """Shows what is expected of the program under every setting that was emulated."""
-
-    def __init__(self, view: View, reference: Reference) -> None:
-        """Take where to show, and the program as it is."""
-        self._view = view
-        self._reference = reference
-        self._baseline: Baseline | None = None
-
-    def trial_ended(self, record: CampaignRecord, trial: Trial) -> None:
-        """Show a trial; the default of what the program runs under gives the baseline."""
-        base = Configuration(self._reference.brings or "glibc")
-        if trial.configuration == base and trial.measurement is not None:
-            price = ns_per_instruction(record)
-            self._baseline = Baseline(self._reference.whole_values, trial, price)
-        found = propose([trial], self._baseline) if self._baseline else []
-        self._view.emulated(trial, found[0].expected if found else None)
 
 
 class Chooses(Protocol):
@@ -270,7 +250,7 @@ class Session:
             self.request.command[0],
         )
 
-    def _search(self, reference: Reference) -> emulation.EmulatedTrials:
+    def _search(self, reference: Reference, rules: Rules) -> emulation.EmulatedTrials:
         if (self.run / SELECTION_FILE).exists() and emulation.begun_with(self.run):
             return emulation.load(self.run)
         begun_s = self._watch.used_s
@@ -278,13 +258,19 @@ class Session:
         wanted = self.request.evaluations or max(
             emulation.begun_with(self.run), emulation.evaluations_within(self._spec(100), seconds)
         )
-        limit_s = math.inf if self.request.evaluations else begun_s + _OVERTIME * seconds
+        expecting = Expecting(self._view, reference, rules)
+
+        def goes_on() -> bool:
+            if self.request.evaluations:
+                return True
+            return not expecting.is_flat and self._watch.used_s < begun_s + _OVERTIME * seconds
+
         self._view.begin("emulation", wanted)
         found = emulation.search(
             self._spec(wanted),
             self.run,
-            lambda: self._watch.used_s < limit_s,
-            Expecting(self._view, reference).trial_ended,
+            goes_on,
+            expecting.trial_ended,
             self._program_values(reference),
         )
         self._view.tell(
@@ -302,7 +288,7 @@ class Session:
 
     def _emulated(self, work: Work, reference: Reference, files: Files) -> Choosing:
         """Search in emulation, and return what chooses among what it found."""
-        emulated = self._search(reference)
+        emulated = self._search(reference, work.request.rules)
         as_is = reference.brings or "glibc"
         base = as_is if as_is in files else self.request.allocators[0]
         baseline = Baseline(

@@ -116,6 +116,18 @@ def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path) -> None:
     assert app.stages == ["selection"]
 
 
+def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path) -> None:
+    """One round shows what emulation got wrong; all settings twice were the answer's time."""
+    losing = Timed({str(one): -0.1 for one in SETTINGS})
+    one_gains = Timed({str(one): -0.1 for one in SETTINGS[1:]} | {str(SETTINGS[0]): 0.1})
+
+    lost = choosing_of(tmp_path / "lost", losing, 600.0).select(n_possible=200)
+    found = choosing_of(tmp_path / "found", one_gains, 600.0).select(n_possible=200)
+
+    assert (len(lost.labels), len(losing.ran_labels), lost.n_untried) == (4, 5, 0)
+    assert len(found.labels) == len(SETTINGS)
+
+
 def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path) -> None:
     """Four settings of a service were its answer, and none of them what people copy."""
     known = [Configuration.of("glibc", {"arena_max": number}) for number in range(1, 9)]

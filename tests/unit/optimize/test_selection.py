@@ -124,3 +124,36 @@ def test_a_selection_that_goes_on_in_another_time_has_the_same_looks() -> None:
         found = Budget.of(n_possible)
 
         assert Budget.begun_with(found.n_first) == found
+
+
+def test_it_ends_after_the_round_that_left_nothing_to_choose() -> None:
+    """What looks best would else run again, and others after it."""
+    labels = [f"setting {number}" for number in range(12)]
+    plan = Selection(
+        labels,
+        1,
+        promising=lambda _: labels[:4],
+        others=lambda _: ["other"],
+        ends=lambda course: len(course.samples) >= 10,
+    )
+
+    course = compare(plan, samples({}), Nowhere(), baseline=AS_IS)
+
+    assert {one for _, _, one in course.samples} == {AS_IS, *labels[:8]}, "the first run first"
+
+
+def test_one_that_goes_on_ends_where_it_ended() -> None:
+    """Later runs say nothing of how it looked then."""
+    labels = [f"setting {number}" for number in range(12)]
+    seen: list[int] = []
+
+    def ends(course: Course[None, Sample]) -> bool:
+        seen.append(len(course.samples))
+        return False
+
+    plan = Selection(labels, 1, ends=ends)
+    course = compare(plan, samples({}), Nowhere(), baseline=AS_IS)
+    for block in Selection(labels, 1, ends=ends).blocks(course):
+        assert all(step.key in course.samples for step in block)
+
+    assert seen == [5, 10, 15] * 2

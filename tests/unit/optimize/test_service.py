@@ -18,11 +18,12 @@ from tuner.measure.program import Surroundings
 from tuner.optimize.answer import Decision, label_of
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
 from tuner.optimize.direct import space_of
+from tuner.optimize.expecting import Expecting
+from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import COPIED, KNOWN, Service, service_rules
-from tuner.optimize.session import Expecting
 from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status, Trial
@@ -129,7 +130,9 @@ class Seen(View):
 def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load() -> None:
     """Of 500 requests of 20 us the allocator's work saves 1 ms of 10."""
     seen = Seen()
-    showing = Expecting(seen, service(Server()).examine())
+    showing = Expecting(
+        seen, service(Server()).examine(), Rules(goals=(SERVICE_NAMES["cpu"],), guards=())
+    )
     record = synthetic_run().campaign
     saved = 1e6 / ns_per_instruction(record)
 
