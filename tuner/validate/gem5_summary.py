@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 from tuner import stats
 from tuner.compare.values import Values
 from tuner.config.gem5_suite import SimulationRole
-from tuner.metrics import METRICS, REAL, Metric, MetricValues
+from tuner.metrics import REAL, Metric, MetricValues
 from tuner.records import Outcome
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord
 from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.huge_pages import huge_page_notices
+from tuner.validate.metrics import counterpart
 from tuner.validate.ranking import Ranking, rank_trials
 from tuner.validate.session import is_over, n_complete, simulation_of
 
@@ -176,11 +177,12 @@ def _summarize(run: Run, title: str, records: Sequence[ValidationRecord]) -> Gem
     simulations = tuple(map(_simulation, records))
     record = records[0]
     rows = subject_rows(record.subjects, simulations, _METRICS)
+    runs = [good for record in records for good in record.good()]
     rankings = (
         ranking
         for objective in run.campaign.objectives
-        if (metric := _counterpart(objective, rows[0]))
-        for ranking in rank_rows(run, objective, metric, rows)
+        if (metric := counterpart(objective, runs))
+        for ranking in rank_rows(run, objective, metric.name, rows)
     )
     return Gem5Summary(
         title,
@@ -190,11 +192,6 @@ def _summarize(run: Run, title: str, records: Sequence[ValidationRecord]) -> Gem
         tuple(rankings),
         tuple(huge_page_notices(run.campaign, record)),
     )
-
-
-def _counterpart(objective: str, baseline: Gem5Subject) -> str | None:
-    """Return the best metric that confirms an objective and was measured; None without one."""
-    return next((name for name in METRICS[objective].real if baseline.change(name)), None)
 
 
 def _simulation(record: ValidationRecord) -> SimulationSummary:
