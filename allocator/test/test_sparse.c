@@ -119,6 +119,24 @@ static uint64_t blocks_freed_meanwhile_are_used_again(void) {
     return 0;
 }
 
+/* More than a quarter of the heap waits to be used, which is noted when a slab is used next. */
+static uint64_t pages_of_a_slack_heap_go_at_once(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        take(i, 1000);
+    for (size_t i = 0; i < N_BLOCKS / 2; i += 2)
+        give(i, 1000);
+    for (size_t i = 0; i < N_LARGER; i++)
+        larger[i] = exgen_malloc(100);
+    EXPECT(n_slabs_with_absent() == 0);
+    for (size_t i = N_BLOCKS / 2; i < N_BLOCKS; i++)
+        if (i % KEPT != 0)
+            give(i, 1000);
+    EXPECT(n_slabs_with_absent() > N_BLOCKS / 2 / 64 / 2);
+    EXPECT(exgen_validate_heap());
+    use_again(1000);
+    return 0;
+}
+
 static void *work(void *argument) {
     make_sparse(1000);
     grow();
@@ -172,6 +190,7 @@ int main(void) {
         block_bytes = sizes[i];
         run(pages_between_blocks_go, "");
     }
+    run(pages_of_a_slack_heap_go_at_once, "purge_delay:60000");
     run(most_of_a_sparse_slab_is_not_resident, "");
     run(nothing_is_given_back_where_it_must_not, "purge_how:never");
     run(nothing_is_given_back_where_it_must_not, "junk:true");

@@ -98,9 +98,16 @@ ALWAYS_INLINE void fall_asleep(const struct heap *heap, struct bin *bin) {
     bin->active = &no_slab;
 }
 
+/* The event of a slab with free blocks is that few are in use, or none. */
+static void await_few(struct slab *slab) {
+    uint32_t used = slab_used(slab);
+    uint32_t few = slab_few_blocks(slab);
+    slab_set_used(slab, used, used > few ? used - few : used);
+}
+
 static void wake_up(struct heap *heap, struct slab *slab) {
     struct bin *bin = &heap->bins[slab->class];
-    slab_set_used(slab, slab_used(slab), slab_used(slab));
+    await_few(slab);
     slab->state = SLAB_PARTIAL;
     heap->n_partial_units += slab->n_units;
     if (options.slab_order == SLAB_ORDER_FIFO)
@@ -144,13 +151,15 @@ ALWAYS_INLINE struct slab *pop_partial(struct heap *heap, struct bin *bin) {
     return slab;
 }
 
-bool heap_drop_pages(struct heap *heap, struct slab *slab) {
+void heap_thin(struct heap *heap, struct slab *slab) {
     struct slab_list *list = &heap->bins[slab->class].partial;
+    while (slab_used(slab) <= slab_few_blocks(slab))
+        slab->n_thinned++;
+    await_few(slab);
     if (!slab_drop_pages(slab))
-        return false;
+        return;
     list_remove(list, slab);
     list_push_last(list, slab);
-    return true;
 }
 
 /* Behind the units of a slab. */
@@ -230,6 +239,15 @@ static void free_apart(struct heap *heap, struct slab *slab, void *block) {
     release(heap, slab);
 }
 
+/* In a slack heap others are used before it, so its pages go at once; else they wait for a look
+ * (sparse.h). */
+static void become_sparse(struct heap *heap, struct slab *slab) {
+    if (heap->is_slack)
+        heap_thin(heap, slab);
+    else
+        slab_set_used(slab, slab_used(slab), slab_used(slab));
+}
+
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     if (slab->class >= CLASS_TRAY) {
         free_apart(heap, slab, block);
@@ -240,10 +258,12 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     check_place(slab, block);
     link_freed(block, slab->free);
     slab->free = block;
-    if (slab->asleep > 0)
-        wake_up(heap, slab);
-    else
+    if (slab->asleep == 0)
         slab_emptied(heap, slab);
+    else if (slab->state == SLAB_PARTIAL)
+        become_sparse(heap, slab);
+    else
+        wake_up(heap, slab);
 }
 
 void heap_free(struct heap *heap, struct slab *slab, void *block) {

@@ -287,9 +287,9 @@ void heap_trim(struct heap *heap);
 /* The same by another thread while the heap's own is not in there (visit.h): active slabs stay. */
 void heap_trim_idle(struct heap *heap);
 
-/* Give back the pages of a partial slab on which no block is in use; the slab will be used after
- * all that have theirs.  False if there are none. */
-bool heap_drop_pages(struct heap *heap, struct slab *slab);
+/* Give back the pages of a partial slab with few blocks in use on which there is none; the slab
+ * will be used after all that have theirs. */
+void heap_thin(struct heap *heap, struct slab *slab);
 
 /* Add the slabs of a superblock that was another heap's, or remove them. */
 void heap_link_slabs(struct heap *heap, struct superblock *sb);

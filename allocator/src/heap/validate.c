@@ -24,7 +24,7 @@ static bool slab_is_valid(const struct slab *slab) {
         return false;
     if (slab->class == CLASS_TRAY)
         return tray_is_valid(slab);
-    if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
+    if (slab->state == SLAB_ACTIVE && slab->asleep != 0)
         return false;
     size_t used = slab_used(slab);
     size_t n_listed = link_count(slab->free, slab->capacity);

@@ -33,12 +33,12 @@ __extension__ typedef unsigned __int128 step_set;
  *   capacity  >= carved                         blocks that fit
  *
  * `countdown` goes below 0 with the free that is an event: the slab becomes
- * empty, or is to wake up.  In a free unit it is 0 as well, so one decrement and
- * one test of the sign notice everything that is not common. */
+ * empty, or is to wake up, or has few blocks left.  In a free unit it is 0 as well, so one
+ * decrement and one test of the sign notice everything that is not common. */
 struct slab {
     void *free;        /* LIFO list through the first word of free blocks */
     int32_t countdown; /* frees to come before the one that is an event; -1: no free may come */
-    uint32_t asleep;   /* blocks in use that the countdown leaves out; 0 unless SLAB_ASLEEP */
+    uint32_t asleep;   /* blocks in use that the countdown leaves out; 0 where SLAB_ACTIVE */
     union {
         struct {
             struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL */
@@ -63,7 +63,7 @@ struct slab {
     bool
         zeroed; /* blocks given out since the last carving read as zero, but for their first word */
     bool clean : 1;        /* uncarved memory reads as zero */
-    uint8_t n_thinned : 4; /* how often its used blocks had become half as many, see sparse.c */
+    uint8_t n_thinned : 4; /* how often its used blocks had become half as many, see slab_pages.h */
     uint8_t unit_class;    /* of every unit of the slab: size class + 1, or 0 if it has none */
     bool is_guarded : 1;   /* its last page may not be touched, see guard.h */
     bool is_empty : 1;     /* in its bin's list, without a block in use */

@@ -11,6 +11,14 @@
 
 #include "memory/slab.h"
 
+/* So few blocks in use are worth a look at the pages: not more than there are pages of 4 KiB, or
+ * half as many as at the last look, and so on, so that the list is walked a few times only. */
+ALWAYS_INLINE uint32_t slab_few_blocks(const struct slab *slab) {
+    uint32_t n_pages = slab->n_units * (UNIT_BYTES / 4096u);
+    uint32_t half = slab->capacity / 2;
+    return (n_pages < half ? n_pages : half) >> slab->n_thinned;
+}
+
 /* Give back the pages of a slab, all of it carved, that have no block in use.  False if there are
  * none that are not absent already.  Takes time by the length of its list. */
 bool slab_drop_pages(struct slab *slab);
