@@ -101,10 +101,11 @@ TASKS: Final = {
         _workload("tesseract-openmp", "12", "9"),
         _workload("cxx-compile", "containers.cpp", str(OTHER_SOURCE)),
         _workload("clang-compile", "../cxx-compile/containers.cpp", str(OTHER_SOURCE)),
+        _workload("svg-render", "24", "36"),
         _workload("gem5-timing-sort", "300", "220"),
     )
 }
-"""Interpreters, a database, a compiler, a text recogniser, a simulator, programs with threads."""
+"""Interpreters, a database, compilers, a text recogniser, a renderer, a simulator, threads."""
 
 
 def measure(call: Call) -> None:

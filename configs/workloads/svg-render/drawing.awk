@@ -1,4 +1,4 @@
-# Writes a drawing of many small shapes, in groups that share gradients.
+# Writes a drawing of many small shapes, in `groups` groups that share gradients.
 
 function random(n) {
     seed = (seed * 1103515245 + 12345) % 2147483648
@@ -8,7 +8,7 @@ function random(n) {
 BEGIN {
     seed = 9
     print "<svg xmlns='http://www.w3.org/2000/svg' width='900' height='700'>"
-    for (g = 0; g < 24; g++) {
+    for (g = 0; g < groups; g++) {
         printf "<defs><linearGradient id='g%d'><stop offset='0' stop-color='rgb(%d,%d,%d)'/>", g, random(256), random(256), random(256)
         printf "<stop offset='1' stop-color='white'/></linearGradient></defs>\n"
         printf "<g transform='translate(%d,%d) rotate(%d)' opacity='0.8'>\n", random(800), random(600), random(90)
