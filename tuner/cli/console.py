@@ -34,6 +34,11 @@ def folded(line: str, hang: int) -> str:
     return "\n".join(wrapped(line, PAGE_WIDTH, others=" " * hang))
 
 
+def folded_note(line: str) -> str:
+    """Return a line for standard error: lines of a page on a terminal, one in a log."""
+    return folded(line, 2) if sys.stderr.isatty() else line
+
+
 def stdout_console(table: Table | None = None) -> Console:
     """Return a console for standard output, wide enough for a table that is given.
 
@@ -70,7 +75,7 @@ def stderr_progress() -> ProgressBar:
 
 def print_note(text: str) -> None:
     """Print what is to be known of the result, on standard error."""
-    print(folded(f"malloc-tuner: {text}", 2), file=sys.stderr, flush=True)
+    print(folded_note(f"malloc-tuner: {text}"), file=sys.stderr, flush=True)
 
 
 def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:

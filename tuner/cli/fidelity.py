@@ -170,7 +170,7 @@ def _shares(text: str) -> list[float]:
 @contextlib.contextmanager
 def _stages(n_stages: int) -> Iterator[tuple[Begin, Callable[[str], None]]]:
     """Show a panel that is measured several times; yields what begins a stage, and what notes."""
-    from tuner.cli.console import folded, stderr_progress
+    from tuner.cli.console import folded_note, stderr_progress
 
     with stderr_progress() as progress:
         bar = progress.add_task("", total=None)
@@ -181,6 +181,6 @@ def _stages(n_stages: int) -> Iterator[tuple[Begin, Callable[[str], None]]]:
             return functools.partial(progress.advance, bar)
 
         def on_note(text: str) -> None:
-            progress.say(folded(f"note: {text}", 2))
+            progress.say(folded_note(f"note: {text}"))
 
         yield begin, on_note

@@ -107,12 +107,12 @@ def comparison_progress(
     description: str = "first run",
 ) -> Iterator[tuple[Observer[Any, Any], Callable[[str], None]]]:
     """Show a comparison on a progress bar; yields what is called at runs, and at notes."""
-    from tuner.cli.console import folded, stderr_progress
+    from tuner.cli.console import folded_note, stderr_progress
 
     progress = stderr_progress()
 
     def on_note(text: str) -> None:
-        progress.say(folded(f"note: {text}", 2))
+        progress.say(folded_note(f"note: {text}"))
 
     with progress:
         progress.add_task(description, total=None)

@@ -1,0 +1,21 @@
+"""What commands print fits a page, and a log."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tuner.cli.console import PAGE_WIDTH, print_note
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_note_is_one_line_where_it_is_searched(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+
+    print_note("a price " * 20 + "of this machine")
+
+    lines = capsys.readouterr().err.splitlines()
+    assert (len(lines) > 1, max(map(len, lines)) <= PAGE_WIDTH) == (is_terminal, is_terminal)
