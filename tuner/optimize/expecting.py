@@ -43,7 +43,7 @@ class Expecting:
         self._reference = reference
         self._rules = rules
         self._baseline: Baseline | None = None
-        self._front = [dict.fromkeys(rules.goals, 0.0)]
+        self._seen: list[Mapping[str, float]] = [dict.fromkeys(rules.goals, 0.0)]
         self._n_flat = 0
         self._promises_much = False
 
@@ -77,8 +77,6 @@ class Expecting:
         much = -_PROMISE * math.log1p(rules.least)
         if broken <= slack and any(expected[goal] < much for goal in rules.goals):
             self._promises_much = True
-        self._front.append({goal: expected[goal] for goal in rules.goals})
-        gain = min(
-            max(one[goal] - expected[goal] for goal in rules.goals) for one in self._front[:-1]
-        )
+        gain = min(max(one[goal] - expected[goal] for goal in rules.goals) for one in self._seen)
+        self._seen.append(expected)
         return gain > _NEARER * math.log1p(rules.least)
