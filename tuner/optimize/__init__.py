@@ -18,6 +18,7 @@
     direct.py         the search with the program alone, where nothing can be recorded
     candidates.py     runs that choose the candidates, which are no evidence for them
     selection.py      the plan of these runs
+    selected.py       what these runs showed
     confirmation.py   new runs of the candidates, and of the winner on another input
     race.py           the plan of the confirmation; losers leave, it ends when it is decided
     judgement.py      what the rounds prove of one candidate

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.answer_table import AnswerRow
-from tuner.optimize.candidates import Selected
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets, of_one_mode
@@ -18,6 +17,7 @@ from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.race import noise_as_it_is
+from tuner.optimize.selected import Selected
 from tuner.optimize.selection import ROUND_OF_SELECTION, RUNS_TO_KNOW, noise_of
 from tuner.optimize.tuned import AS_IS, Reference, growth_of, values_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down

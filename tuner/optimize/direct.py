@@ -26,12 +26,13 @@ from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, order
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import Selected, affordable_finalists, selected_of
+from tuner.optimize.candidates import affordable_finalists
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import SLACK, Proposal, finalists, worthwhile
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
+from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
 from tuner.records import Configuration

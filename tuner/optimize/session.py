@@ -35,7 +35,7 @@ from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreErro
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
 from tuner.optimize.answer import ANSWER_FILE, Answer, recommended, write_answer
-from tuner.optimize.candidates import Choosing, Selected, trade
+from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed, Confirming
@@ -52,6 +52,7 @@ from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import (

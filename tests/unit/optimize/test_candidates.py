@@ -14,13 +14,13 @@ from tests.doubles.judged import ONE
 from tuner.compare.plan import Course, Step
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import Choosing, affordable_finalists, gains_in, selected_of, trade
-from tuner.optimize.duets import AT_ONCE
+from tuner.optimize.candidates import Choosing, affordable_finalists, trade
 from tuner.optimize.emulation import EmulatedTrials
 from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Baseline, Proposal, worthwhile
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
+from tuner.optimize.selected import selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import Watch, Work
@@ -305,15 +305,3 @@ def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_confirmed(tmp_
     )
 
     assert list(found.values()) == [free]
-
-
-def test_a_run_beside_the_program_as_it_is_is_compared_with_that_run() -> None:
-    course: Course[None, Sample] = Course(AS_IS)
-    for number, (n_at_once, base, mine) in enumerate([(2.0, 3.0, 2.7), (1.0, 1.0, 0.9), (1, 1, 1)]):
-        for name, value in ((AS_IS, base), ("a", mine)):
-            outcome = Outcome.succeeded({CPU: value, AT_ONCE: n_at_once})
-            course.add((number, None, name), outcome)
-
-    assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9), math.log(10 / 9), 0.0])
-    assert gains_in(course, "b", CPU) == []
-    assert gains_in(Course(AS_IS), "a", CPU) == []

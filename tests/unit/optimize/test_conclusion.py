@@ -11,7 +11,6 @@ import pytest
 
 from tuner.compare.plan import Course
 from tuner.optimize.answer import Decision
-from tuner.optimize.candidates import selected_of
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.evidence import showable_gain
@@ -20,6 +19,7 @@ from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.request import Request
+from tuner.optimize.selected import selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
 from tuner.optimize.work import Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome

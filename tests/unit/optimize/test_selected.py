@@ -1,0 +1,26 @@
+"""What few runs of each setting showed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tuner.compare.plan import Course
+from tuner.optimize.duets import AT_ONCE
+from tuner.optimize.quantities import CPU
+from tuner.optimize.selected import gains_in
+from tuner.optimize.tuned import AS_IS, Sample
+from tuner.records import Outcome
+
+
+def test_a_run_beside_the_program_as_it_is_is_compared_with_that_run() -> None:
+    course: Course[None, Sample] = Course(AS_IS)
+    for number, (n_at_once, base, mine) in enumerate([(2.0, 3.0, 2.7), (1.0, 1.0, 0.9), (1, 1, 1)]):
+        for name, value in ((AS_IS, base), ("a", mine)):
+            outcome = Outcome.succeeded({CPU: value, AT_ONCE: n_at_once})
+            course.add((number, None, name), outcome)
+
+    assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9), math.log(10 / 9), 0.0])
+    assert gains_in(course, "b", CPU) == []
+    assert gains_in(Course(AS_IS), "a", CPU) == []
