@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
+from tuner.optimize.counted import n_countable
 from tuner.optimize.duets import at_once
+from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import (
     SLACK,
+    WORTH,
     Baseline,
     Proposal,
     expected_of,
@@ -24,11 +26,12 @@ from tuner.optimize.proposals import (
     score,
     spread_of,
 )
-from tuner.optimize.quantities import TABLE
+from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.selection import (
     MOST_SELECTED,
     ROUND_OF_SELECTION,
+    RUNS_TO_GUESS,
     Budget,
     Selection,
     noise_of,
@@ -39,9 +42,6 @@ from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, duets_for, run
 from tuner.records import Configuration, Measurement
 
 _FINALISTS = 3
-
-_WORTH = 0.25
-"""Of the least effect: what a setting must be expected to gain to be worth its words."""
 
 _SHARE_OF_FEWER = 0.05
 """Of the time, for finding with how few settings the candidates do in emulation."""
@@ -112,7 +112,8 @@ class Choosing:
         candidates = {label_of(p.configuration): p.configuration for p in proposals}
 
         def promising(first: Course[None, Sample]) -> list[str]:
-            return self._promising(first, proposals[:n_first])[: budget.n_again]
+            possible = self._possible(first, proposals[:n_first], self._beyond(first))
+            return self._promising(first, possible)[: budget.n_again]
 
         def others(course: Course[None, Sample]) -> list[str]:
             ran = [p for p in proposals if _has_run(course, p)]
@@ -126,7 +127,7 @@ class Choosing:
             return some
 
         def ends(course: Course[None, Sample]) -> bool:
-            return self._is_in_vain(course, proposals)
+            return self._is_in_vain(course, proposals, proposals[:n_first])
 
         duets = duets_for(self._work, candidates, self._reference)
         plan = Selection(
@@ -148,8 +149,10 @@ class Choosing:
             n_first=n_first,
         )
         ran = {label_of(p.configuration): p for p in proposals if _has_run(course, p)}
-        n_untried = len(self._untried(course, proposals))
-        return replace(self.selected(course, ran), n_untried=n_untried)
+        found = self.selected(course, ran)
+        found.n_untried = len(self._untried(course, proposals))
+        found.beyond = self._beyond(course)
+        return found
 
     def _to_run(self, n_possible: int) -> tuple[list[Proposal], int]:
         """Return what may run, and how many of them run in any case: as begun with, or anew."""
@@ -163,13 +166,15 @@ class Choosing:
         first = self._runnable(spread_of(self._proposals, self._rules, n_wanted))
         more = self._runnable(spread_of(self._proposals, self._rules, MOST_SELECTED))
         every = list({p.configuration: p for p in (*first, *more)}.values())
-        return every[: max(MOST_SELECTED, len(first))], len(first)
+        return every[: max(MOST_SELECTED, len(first))], n_wanted
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         n_most = affordable_finalists(self._work, self._reference)
         usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
-        chosen = finalists(usable, rows, self._rules, n_most, doubts)
+        chosen = finalists(
+            usable, rows, self._rules, n_most, doubts, beyond=self._beyond(selected.course)
+        )
         corrected = {
             p.configuration: {name: values[index] for name, values in rows.items()}
             for index, p in enumerate(usable)
@@ -196,21 +201,39 @@ class Choosing:
     def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
         """Return those of some settings that are worth confirming, the best first."""
         usable, rows, doubts = self._expected(course, proposals)
-        return finalists(usable, rows, self._rules, len(usable), doubts)
+        return finalists(
+            usable, rows, self._rules, len(usable), doubts, beyond=self._beyond(course)
+        )
 
-    def _is_in_vain(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> bool:
-        """Return whether every allocator's default ran, and no setting may well gain enough."""
+    def _is_in_vain(
+        self,
+        course: Course[None, Sample],
+        proposals: Sequence[Proposal],
+        first: Sequence[Proposal],
+    ) -> bool:
+        """Return whether every allocator's default ran, and no setting may well gain enough.
+
+        What there is time to show is asked for when all that run in any case have: before, the
+        noise is hardly known, and a gain of one setting is not.
+        """
         defaults = [p for p in proposals if p.configuration.is_default]
-        return all(_has_run(course, p) for p in defaults) and not self._possible(course, proposals)
+        if not all(_has_run(course, p) for p in defaults):
+            return False
+        beyond = self._beyond(course) if all(_has_run(course, p) for p in first) else {}
+        return not self._possible(course, proposals, beyond)
 
     def _untried(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]
     ) -> list[Proposal]:
         """Return those that may well gain enough and never ran."""
-        return [p for p in self._possible(course, proposals) if not _has_run(course, p)]
+        found = self._possible(course, proposals, self._beyond(course))
+        return [p for p in found if not _has_run(course, p)]
 
     def _possible(
-        self, course: Course[None, Sample], proposals: Sequence[Proposal]
+        self,
+        course: Course[None, Sample],
+        proposals: Sequence[Proposal],
+        beyond: Mapping[str, float],
     ) -> list[Proposal]:
         """Return those that gain enough if they are as good as they may well be.
 
@@ -221,9 +244,26 @@ class Choosing:
             name: [value - doubt for value, doubt in zip(values, doubts[name], strict=True)]
             for name, values in rows.items()
         }
-        good = finalists(usable, at_best, self._rules, len(usable))
+        good = finalists(usable, at_best, self._rules, len(usable), beyond=beyond)
         known = [p for p in usable if p.trial is None and p not in good and not _has_run(course, p)]
         return [*good, *known]
+
+    def _beyond(self, course: Course[None, Sample]) -> dict[str, float]:
+        """Return what a goal must gain beyond its threshold for the time left to show it.
+
+        Nothing of CPU time where counted work shows it, nor of what the time left shows no gain of
+        at all: the rounds of a later call come on top.
+        """
+        known = values_of(course, AS_IS)
+        if min(map(len, known.values()), default=0) < RUNS_TO_GUESS:
+            return {}
+        n_rounds = int(self._work.watch.left_s / (2.0 * self._work.run_seconds(self._reference)))
+        noise = Selected(course, {}).noise
+        usual = {goal: noise[goal] for goal in self._rules.goals if goal in noise}
+        found = showable_gains(self._rules, usual, n_rounds, 1)
+        if n_countable(self._work, self._reference):
+            found.pop(CPU, None)
+        return {name: gain for name, gain in found.items() if not math.isinf(gain)}
 
     def _expected(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]
@@ -292,7 +332,7 @@ class Choosing:
             self._emulated,
             proposal.configuration,
             loss_of=loss,
-            worth=_WORTH * least,
+            worth=WORTH * least,
             most=least,
             has_time=has_time,
         )

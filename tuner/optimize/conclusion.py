@@ -12,8 +12,9 @@ from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets, of_one_mode
-from tuner.optimize.evidence import fewest_rounds, rounds_for, showable_gain
+from tuner.optimize.evidence import fewest_rounds, rounds_for
 from tuner.optimize.judgement import Gain, Standing, State
+from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.race import noise_as_it_is
@@ -25,7 +26,7 @@ from tuner.optimize.work import Work
 from tuner.records import Configuration
 
 _MUCH_UNSEEN = 1.5
-"""Times the least effect, from which it is said that smaller gains did not show."""
+"""Times the least effect, from which it is said that smaller gains do not show."""
 
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
@@ -51,7 +52,9 @@ class Conclusion:
         """Return that nothing came near enough to be confirmed, as far as there was time to see."""
         n_untried = selected.n_untried
         if not n_untried:
-            return self._answer(Decision.KEEP, None, selected)
+            answer = self._answer(Decision.KEEP, None, selected)
+            unseen = self._unseen(selected.beyond)
+            return replace(answer, reasons=(*unseen, *answer.reasons))
         n_ran = len(selected.labels)
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
         n_runs = n_untried + -(-n_untried // ROUND_OF_SELECTION)
@@ -103,8 +106,8 @@ class Conclusion:
         if not still_open:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
-            reasons = (*self._not_run(selected), *self._unseen(confirmed), *answer.reasons)
-            return replace(answer, reasons=reasons)
+            unseen = self._unseen(self._showable(confirmed))
+            return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         nearest = max(still_open, key=lambda one: one.score(self._rules))
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(confirmed.chosen) + 1)
@@ -156,21 +159,33 @@ class Conclusion:
             and all(gains[name].middle >= -rules.margin(name) for name in rules.guards)
         )
 
-    def _unseen(self, confirmed: Confirmed) -> tuple[str, ...]:
-        """Say which gains of CPU time would not have shown in the time that was given."""
-        is_counted = confirmed.counted.keys() >= confirmed.chosen.keys()
-        if CPU not in self._rules.goals or is_counted or not confirmed.course.samples:
-            return ()
-        noise = noise_as_it_is(confirmed.course).get(CPU, 0.0)
+    def _showable(self, confirmed: Confirmed) -> dict[str, float]:
+        """Return what the candidates had to gain beyond the threshold of a goal to show it."""
+        if not confirmed.course.samples:
+            return {}
         n_candidates = len(confirmed.chosen)
         n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
-        error = self._rules.error / (n_candidates * len(self._rules.goals))
-        gain = self._rules.least + showable_gain(noise, int(n_runs / (n_candidates + 1)), error)
-        if gain < _MUCH_UNSEEN * self._rules.least:
+        noise = noise_as_it_is(confirmed.course)
+        usual = {name: noise.get(name, 0.0) for name in self._rules.goals}
+        if confirmed.counted.keys() >= confirmed.chosen.keys():
+            usual.pop(CPU, None)
+        return showable_gains(self._rules, usual, int(n_runs / (n_candidates + 1)), n_candidates)
+
+    def _unseen(self, beyond: Mapping[str, float]) -> tuple[str, ...]:
+        """Say which gains would not have shown, if there are such that count.
+
+        Args:
+            beyond: goal -> share beyond its threshold, less than which does not show.
+        """
+        rules = self._rules
+        least = {name: math.expm1(rules.threshold(name)) + gain for name, gain in beyond.items()}
+        hidden = {n: gain for n, gain in least.items() if gain >= _MUCH_UNSEEN * rules.least}
+        if math.inf in hidden.values():
+            return (f"The time was too short to show any gain of {' or '.join(hidden)}.",)
+        if not hidden:
             return ()
-        if math.isinf(gain):
-            return ("The time was too short to show any gain of CPU time.",)
-        shown = f"A gain of CPU time below {100.0 * gain:.1f} % does not show in the time given"
+        gains = " or ".join(f"{n} below {100.0 * gain:.1f} %" for n, gain in hidden.items())
+        shown = f"A gain of {gains} does not show in the time given"
         return (f"{shown}; more --time shows smaller ones.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:

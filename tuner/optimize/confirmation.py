@@ -10,8 +10,8 @@ from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.optimize.ablation import SettingEffect
 from tuner.optimize.counted import gains_of_work, seconds_to_count
-from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Standing
+from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
 from tuner.optimize.race import Race, choose, standings
 from tuner.optimize.selection import noise_of
@@ -126,8 +126,7 @@ class Confirming:
         noise = self._noise()
         n_runs = max(self._work.watch.left_s, 0.0) / self._work.run_seconds(self._reference)
         n_rounds = int(n_runs / (n_candidates + 1))
-        error = self._rules.error / (n_candidates * len(self._rules.goals))
-        gain = showable_gain(noise, n_rounds, error)
+        gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_candidates)[CPU]
         candidates = f"{n_candidates} candidate{'s'[: n_candidates != 1]}"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
         if math.isinf(gain):

@@ -117,6 +117,17 @@ def is_affordable(work: Work, reference: Reference) -> bool:
     return is_countable and count_seconds(reference) <= _SHARE_OF_TIME * work.watch.seconds
 
 
+def n_countable(work: Work, reference: Reference) -> int:
+    """Return of how many candidates there is time to count the work, so that it proves something.
+
+    For that the program as it is is counted twice.
+    """
+    if not isinstance(work.tuned, CountsWork):
+        return 0
+    n_counts = int(_SHARE_OF_TIME * work.watch.seconds / (count_seconds(reference) / 2.0))
+    return max(0, n_counts - len((AS_IS, _AGAIN)))
+
+
 def changes_of_work(
     work: Work, reference: Reference, label: str, candidates: Mapping[str, Configuration]
 ) -> dict[str, float]:
@@ -157,13 +168,12 @@ def gains_of_work(
         CPU time counts for nothing, where children work, and without an instrument or time.
     """
     rules = work.request.rules
-    one_s = count_seconds(reference) / 2.0
-    n_counts = int(_SHARE_OF_TIME * work.watch.seconds / one_s)
-    if CPU not in (*rules.goals, *rules.guards) or n_counts <= len((AS_IS, _AGAIN)):
+    labels = list(candidates)[: n_countable(work, reference)]
+    if CPU not in (*rules.goals, *rules.guards) or not labels:
         return {}
     found = {}
     counting = _Counting(work, reference, candidates)
-    labels = list(candidates)[: n_counts - len((AS_IS, _AGAIN))]
+    one_s = count_seconds(reference) / 2.0
     if counting.n_missing((AS_IS, _AGAIN, *labels)) * one_s > max(work.watch.left_s, 0.0):
         return {}
     if not counting.repeats(_REPEATS * rules.least):

@@ -8,10 +8,12 @@ few runs settle it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Rules
+from tuner.optimize.quantities import CPU
 from tuner.optimize.selection import Budget
 
 USUAL_NOISE: Final = 0.03
@@ -45,8 +47,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
     """
     n_runs = int((1.0 - share_of_search) * seconds / run_s)
     n_rounds = (n_runs - Budget.of(n_runs).n_runs) // (_CANDIDATES + 1)
-    error = rules.error / (_CANDIDATES * max(1, len(rules.goals)))
-    gain = showable_gain(USUAL_NOISE, n_rounds, error)
+    gain = showable_gains(rules, {CPU: USUAL_NOISE}, n_rounds, _CANDIDATES)[CPU]
     head = f"about {n_runs} runs of {_seconds_words(run_s)}"
     if n_runs < FEWEST_RUNS:
         return f"{head}: too few to settle anything; give it more --time"
@@ -57,6 +58,24 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         f"{head}: CPU gains of about {100.0 * gain:.1f} % at a noise of {noise}; memory shows in "
         "a few"
     )
+
+
+def showable_gains(
+    rules: Rules, noise: Mapping[str, float], n_rounds: int, n_candidates: int
+) -> dict[str, float]:
+    """Return what candidates must gain beyond the threshold of a goal for about half to show it.
+
+    Args:
+        rules: what counts.
+        noise: quantity -> standard deviation of the logarithm of one run.
+        n_rounds: that there is time for.
+        n_candidates: that share the error, at least 1.
+
+    Returns:
+        Quantity -> share, ``inf`` where there is no time for any; see `evidence.showable_gain`.
+    """
+    error = rules.error / (n_candidates * max(1, len(rules.goals)))
+    return {name: showable_gain(one, n_rounds, error) for name, one in noise.items()}
 
 
 def _seconds_words(seconds: float) -> str:

@@ -22,6 +22,9 @@ from tuner.records import Configuration, Measurement, Trial
 SLACK = 0.05
 """A setting expected to break a guard by less may still go to the program: emulation errs."""
 
+WORTH = 0.25
+"""Of the least effect: what a setting must be expected to do to be worth a run, or its words."""
+
 _LEAST_RATIO = 0.05
 """No program is expected to shrink below this share of itself."""
 
@@ -106,6 +109,9 @@ def _expected_log(
 def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Proposal]:
     """Return at most n settings to run: defaults, each allocator's best, a spread over the front.
 
+    None that is expected to do what its allocator's default does: the luckiest of many that are
+    alike would be chosen.
+
     Args:
         proposals: all that emulation knows.
         rules: what counts; proposals expected to break a guard by far are left out.
@@ -118,6 +124,8 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
         if all(p.expected[name] <= rules.margin(name) + slack for name in rules.guards)
     ]
     defaults = [p for p in proposals if p.configuration.is_default or p.trial is None]
+    plain = {p.configuration.allocator: p for p in proposals if p.configuration.is_default}
+    good = [p for p in good if p in defaults or _differs(p, plain, rules)]
     best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
     if n <= len(defaults):  # too few for all defaults: the known ones, then what promises most
         known = [p for p in defaults if p.trial is None]
@@ -125,6 +133,19 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
         defaults = [*known, *sorted(promising, key=lambda p: score(p.expected, rules))]
     layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]
     return list({p.configuration: p for p in (*defaults, *best, *layers)}.values())[:n]
+
+
+def _differs(one: Proposal, defaults: Mapping[str, Proposal], rules: Rules) -> bool:
+    """Return whether a setting is expected to do something that its allocator's default does not.
+
+    The program as it is is no proposal: there nothing is expected to change.
+    """
+    default = defaults.get(one.configuration.allocator)
+    worth = WORTH * math.log1p(rules.least)
+    return any(
+        abs(one.expected[goal] - (default.expected[goal] if default else 0.0)) >= worth
+        for goal in rules.goals
+    )
 
 
 def _best_of_each(proposals: Sequence[Proposal], goal: str, rules: Rules) -> list[Proposal]:
@@ -174,6 +195,8 @@ def finalists(
     rules: Rules,
     n: int,
     doubts: Mapping[str, Sequence[float]] | None = None,
+    *,
+    beyond: Mapping[str, float] | None = None,
 ) -> list[Proposal]:
     """Return the settings to confirm, at most n, by what is expected after the runs made.
 
@@ -185,6 +208,8 @@ def finalists(
         n: at least 1.
         doubts: of `corrected`, as standard deviations: a guard that may well hold turns nothing
             down; None for none.
+        beyond: goal -> gain beyond its threshold that there is time to show; where even the doubts
+            leave less, new runs would not show it.  None: any.
 
     An allocator's default stands for its settings that gain less than half of the least effect
     over it: settings must be worth their words.  Where only one can be confirmed, one whose guards
@@ -211,10 +236,16 @@ def finalists(
         row = rows[index]
         return {g: row[g] if abs(row[g]) > unsure[g][index] else 0.0 for g in rules.goals}
 
+    def shows(index: int, goal: str) -> bool:
+        """Return whether a goal gains enough, and may gain what there is time to show."""
+        gain, most = -rows[index][goal], unsure[goal][index] - rows[index][goal]
+        limit = rules.threshold(goal)
+        return gain > limit and most > limit + (beyond or {}).get(goal, 0.0)
+
     near = [
         index
-        for index, row in enumerate(rows)
-        if holds(index, -1.0) and any(row[goal] < -rules.threshold(goal) for goal in rules.goals)
+        for index in range(len(proposals))
+        if holds(index, -1.0) and any(shows(index, goal) for goal in rules.goals)
     ]
     near.sort(key=lambda i: (score(rows[i], rules), len(proposals[i].configuration.settings)))
     if n == 1:

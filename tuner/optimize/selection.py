@@ -20,11 +20,11 @@ from tuner.optimize.tuned import AS_IS, Sample
 ROUND_OF_SELECTION = MOST_AT_ONCE - 1
 """Candidates that run between two runs of the program as it is."""
 
-RUNS_TO_KNOW = 6
-"""Runs from which it is known how much something varies."""
+RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
+"""Runs from which it is known how much something varies, and from which it may be guessed."""
 
 _FLOOR_NOISE, _ASSUMED_NOISE = 0.01, 0.03
-"""Standard deviation of the log of CPU time: at least, and until that is known."""
+"""Standard deviation of the log of CPU time: at least, and until that can be guessed."""
 
 MOST_SELECTED = 24
 """Settings that run at all."""
@@ -172,4 +172,4 @@ def noise_of(values: Sequence[float], *, has_floor: bool) -> float:
     robust = 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
     if not has_floor:
         return robust
-    return max(robust, _FLOOR_NOISE if len(logs) >= RUNS_TO_KNOW else _ASSUMED_NOISE)
+    return max(robust, _FLOOR_NOISE if len(logs) >= RUNS_TO_GUESS else _ASSUMED_NOISE)

@@ -219,6 +219,26 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
     assert any(one.startswith(expected) for one in answer.reasons)
 
 
+@pytest.mark.parametrize(
+    ("beyond", "words"),
+    [
+        ({}, ()),
+        ({MEAN: 0.001, CPU: 0.004}, ()),
+        ({MEAN: 0.001, CPU: 0.02}, ("A gain of CPU time below 3.0 %",)),
+        ({MEAN: 0.02, CPU: 0.02}, ("A gain of mean memory below 2.5 % or CPU time below 3.0 %",)),
+    ],
+)
+def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
+    conclusion: Conclusion, beyond: dict[str, float], words: tuple[str, ...]
+) -> None:
+    rest = " does not show in the time given; more --time shows smaller ones."
+
+    answer = conclusion.nothing_near(replace(selected_of(course(1.0), {}), beyond=beyond))
+
+    assert answer.decision is Decision.KEEP
+    assert answer.reasons == tuple(f"{gains}{rest}" for gains in words)
+
+
 def test_nothing_is_said_of_small_gains_where_work_was_counted(conclusion: Conclusion) -> None:
     """A count shows gains that the noise of CPU time hides."""
     found = replace(confirmed(State.HOPELESS, 0.001), counted={"mimalloc": 0.001})

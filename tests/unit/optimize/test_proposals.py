@@ -113,6 +113,16 @@ def test_a_spread_is_a_spread() -> None:
     assert far in spread_of([*near, far], RULES, 3)
 
 
+def test_what_is_expected_to_be_as_its_default_does_not_run() -> None:
+    """Of many that are alike the luckiest would be chosen."""
+    default = proposal(0.02, 0.0, "tcmalloc")
+    alike = [proposal(0.022, -0.002, "tcmalloc", a=i) for i in range(1, 4)]
+    idle = [proposal(-0.002, 0.002, "glibc", a=i) for i in range(3)]
+    other = proposal(0.0, 0.0, "tcmalloc", b=1)
+
+    assert spread_of([*alike, *idle, other, default], RULES, 8) == [default, other]
+
+
 def finals(*proposals: Proposal, n: int = 3) -> list[Proposal]:
     rows = {q: [p.expected[q] for p in proposals] for q in (MEAN, PEAK, CPU)}
     return finalists(proposals, rows, RULES, n)
@@ -178,6 +188,28 @@ def test_no_more_than_asked_for_are_confirmed() -> None:
     many = [proposal(-0.05 - 0.01 * i, 0.0, a=i) for i in range(6)]
 
     assert len(finals(*many, n=2)) == 2
+
+
+@pytest.mark.parametrize(("gain", "is_taken"), [(0.0301, True), (0.0299, False)])
+def test_what_even_its_doubt_leaves_below_what_there_is_time_to_show_is_not_confirmed(
+    gain: float, *, is_taken: bool
+) -> None:
+    """It must gain the threshold and 3 % more; 1 % of that is doubt."""
+    one = proposal(0.0, -gain - RULES.threshold(CPU) + 0.01)
+    rows = {name: [value] for name, value in one.expected.items()}
+    doubts = {name: [0.01] for name in rows}
+
+    found = finalists([one], rows, RULES, 3, doubts, beyond={CPU: 0.03})
+
+    assert found == ([one] if is_taken else [])
+
+
+def test_one_goal_that_there_is_time_to_show_is_enough() -> None:
+    one = proposal(-0.02, -0.02)
+    rows = {name: [value] for name, value in one.expected.items()}
+
+    assert finalists([one], rows, RULES, 3, beyond={CPU: 0.03}) == [one]
+    assert finalists([one], rows, RULES, 3, beyond={CPU: 0.03, MEAN: 0.03}) == []
 
 
 def test_a_guard_that_may_well_hold_turns_nothing_down() -> None:

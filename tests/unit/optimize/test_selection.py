@@ -41,8 +41,8 @@ def test_noise_is_the_median_deviation_made_comparable_with_a_standard_one(sign:
 
 
 def test_noise_of_few_equal_runs_is_assumed_and_of_enough_has_a_floor() -> None:
-    assert noise_of([5.0] * 5, has_floor=True) == 0.03
-    assert noise_of([5.0] * 6, has_floor=True) == 0.01
+    assert noise_of([5.0] * 3, has_floor=True) == 0.03
+    assert noise_of([5.0] * 4, has_floor=True) == 0.01
     assert noise_of([5.0] * 6, has_floor=False) == 0.0
     assert noise_of([], has_floor=False) == 0.0
 
