@@ -42,6 +42,7 @@ from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
 from tuner.campaign.setup import locate
 from tuner.compare.journal import read_journal
+from tuner.errors import ProgramError
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
 from tuner.front.whole import campaign_whole
@@ -61,7 +62,7 @@ from tuner.report.measured import measured_front
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
-OTHER_SOURCE: Final = ROOT / "tests" / "native" / "recorder_subject_new.cc"
+OTHER_SOURCE: Final = ROOT / "benchmarks" / "streams.cpp"
 OURS, EMULATED, DIRECT = "answer", "emulation alone", "direct search"
 DEFAULTS: Final = "allocators' defaults"
 _LEAST: Final = 0.01
@@ -238,6 +239,10 @@ def _runner(
     """
     tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
     reference = tuned.examine()
+    if reference.exit_status:
+        words = f"exit status {reference.exit_status} as it is; nothing can be judged on it"
+        message = f"{task.name}, {task.judged[-1]}: {words}"
+        raise ProgramError(message)
     if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
         return runner_of(tuned.runner(subjects, reference)), 1
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -430,7 +435,10 @@ BENCHMARK: Final = Benchmark(
     name="answers",
     about=__doc__,
     claim="An answer of `optimize` holds on input that it was not tuned on.",
-    depends_on=("benchmarks/rivals.py", "rand_malloc", "tuner/optimize", "configs/workloads"),
+    depends_on=(
+        *("benchmarks/rivals.py", "benchmarks/streams.cpp", "configs/workloads"),
+        *("rand_malloc", "tuner/optimize"),
+    ),
     measure=measure,
     lines=lines,
     targets=targets,

@@ -174,11 +174,14 @@ class Confirming:
         if self._held_out is None:
             return None
         self._work.view.begin("held-out input", 2 * _HELD_OUT_ROUNDS)
+        reference = self._held_out.examine()
+        for note in reference.notes:
+            self._work.view.tell(f"held out   {note}")
         course = self._work.compare(
             file,
             Rounds(sequence_of([label]), (None,), _HELD_OUT_ROUNDS),
             {label: configuration},
-            self._held_out.examine(),
+            reference,
             self._held_out,
         )
         cautious = replace(self._rules, error=_HELD_OUT_ERROR)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import rivals
+from benchmarks import answers, rivals
 from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
+from tuner.errors import ProgramError
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.tuned import AS_IS
+from tuner.optimize.tuned import AS_IS, Reference
 from tuner.records import Configuration
 
 USUAL = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
@@ -143,3 +145,23 @@ def test_a_rival_reports_what_it_saw_undominated() -> None:
 
     assert front == [two, one]
     assert rivals.undominated({}) == []
+
+
+class Fails:
+    """A program that ends with an error on its input."""
+
+    def examine(self) -> Reference:
+        """Return that it does."""
+        return Reference(("app",), USUAL, 1, None, None, wall_s=0.04, timeout_s=30.0)
+
+
+def test_an_input_on_which_the_program_fails_judges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler that stops at an error has its start-up alone."""
+    monkeypatch.setattr(answers, "tuned_of", lambda *_: Fails())
+    monkeypatch.setattr(answers, "_files", lambda _: {})
+    task = answers.Task("app", ("app", "tuned"), ("app", "judged"))
+
+    with pytest.raises(ProgramError, match="app, judged: exit status 1 as it is"):
+        answers._runner(tmp_path, task, {})  # noqa: SLF001 - the check itself

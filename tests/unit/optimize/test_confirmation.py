@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -116,3 +117,21 @@ def test_what_is_not_counted_yet_is_reserved(tmp_path: Path) -> None:
 
     assert seconds_to_count(work, REFERENCE, CHOSEN) == both_s / 2.0 > 0.0
     assert seconds_to_count(work_of(tmp_path, app, 20.0), REFERENCE, CHOSEN) == 0.0
+
+
+class Fails(App):
+    """A program that fails on the held-out input."""
+
+    def examine(self) -> Reference:
+        """Return what it does."""
+        return replace(REFERENCE, exit_status=1, notes=("As it is, the program ends with 1.",))
+
+
+def test_an_input_on_which_the_program_fails_is_said_to_do_so(tmp_path: Path) -> None:
+    """What holds there says little of what does not fail."""
+    app = App({})
+    confirming = Confirming(work_of(tmp_path, app, 60.0), REFERENCE, cast("Tuned", Fails({})))
+
+    confirming.hold_out("exgen", CHOSEN["exgen"])
+
+    assert app.said == ["held out   As it is, the program ends with 1."]
