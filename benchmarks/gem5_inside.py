@@ -36,7 +36,7 @@ from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
 from tuner.config.gem5_inside import Inside, InsideProgram, load_inside
 from tuner.measure.gem5 import find_gem5
-from tuner.measure.gem5_inside import Gem5Inside, InsideTask, prepare_tasks
+from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.metrics import INSIDE
 from tuner.records import Configuration, Outcome
@@ -44,7 +44,7 @@ from tuner.report.gem5 import inside_grids, out_lines
 from tuner.resources import gem5_dir
 from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.gem5_summary import Change, Gem5Summary
-from tuner.validate.inside import Counted, InsideJournal, as_guests, run_inside
+from tuner.validate.inside import run_inside
 from tuner.validate.inside_summary import summarize_inside
 from tuner.validate.setup import Prepared
 
@@ -92,22 +92,18 @@ def simulate(
     known = identities(subjects)
     journal = call.folder / "inside.jsonl"
     _write_lines(journal, call.parts.get(PART, []))
-    runner = ProgramRunner()
 
     def on_run(step: Step[InsideTask], run: Outcome[Counted]) -> None:
         counted = f"{run.values.counts['instructions']} instructions" if run.values else ""
         print(f"{step.task}, {step.subject}: {run.reason or counted}", file=sys.stderr)
 
     run_inside(
-        InsideJournal(journal),
+        journal,
         prepare_tasks(inside, chosen, call.folder),
-        as_guests([_prepared(subject) for subject in subjects]),
-        gem5=Gem5Inside(program, gem5_dir(), call.folder / "outputs", runner),
-        objectives=objectives,
-        facts={"programs": call.options.programs},
-        timeout_s=3600.0,
+        [_prepared(subject) for subject in subjects],
+        gem5=Gem5Inside(program, gem5_dir(), call.folder / "outputs", ProgramRunner(), 3600.0),
+        facts={"programs": call.options.programs, "objectives": list(objectives)},
         n_workers=call.options.workers,
-        stop=runner.stop,
         observer=Observer(on_run),
     )
     call.keep(PART, journal.read_text(encoding="utf-8").splitlines(), allocators=known)
@@ -137,7 +133,7 @@ def summaries_of(parts: Parts) -> list[Gem5Summary]:
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "inside.jsonl"
         _write_lines(journal, parts[PART])
-        return summarize_inside(InsideJournal(journal))
+        return summarize_inside(journal)
 
 
 def lines(parts: Parts) -> Iterator[str]:
@@ -188,7 +184,7 @@ def _mean(change: Change | None) -> str:
 def judge(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
     """Yield the misses of the allocation-heavy program relative to the best of the others."""
     for summary in alone_of(summaries):
-        if not summary.title.startswith(f"{HEAVY} on "):
+        if summary.simulations[0].program != HEAVY:
             continue
         for name in JUDGED:
             changes = {row.subject.label: row.change(name) for row in summary.subjects}

@@ -57,11 +57,12 @@ def measure(call: Call) -> None:
 
 def _cells(summaries: Sequence[Gem5Summary], name: str) -> Cells:
     """Return a count of every guest, number of threads and allocator that has one."""
+    programs = {program.name: program for program in load_inside(gem5_dir() / FILE).programs}
     found: dict[tuple[str, int], dict[str, float]] = {}
     for summary in alone_of(summaries):
-        guest, _, threads = summary.title.partition(" on ")[0].rpartition("-")
+        program = programs[summary.simulations[0].program]
         changes = {row.subject.label: row.change(name) for row in summary.subjects}
-        found[guest, int(threads)] = {n: c.value for n, c in changes.items() if c}
+        found[str(program.guest), program.cores] = {n: c.value for n, c in changes.items() if c}
     return found
 
 

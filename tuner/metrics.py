@@ -13,7 +13,7 @@ services, `INSIDE` for programs inside simulated machines.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -245,10 +245,7 @@ def find_metric(name: str) -> Metric:
     Raises:
         SpecError: there is none.
     """
-    if name not in METRICS:
-        message = f"{name!r} is no metric; allowed: {', '.join(METRICS)}"
-        raise SpecError(message)
-    return METRICS[name]
+    return find_metrics([name])[0]
 
 
 def find_objective(name: str) -> Metric:
@@ -263,13 +260,26 @@ def find_objective(name: str) -> Metric:
     return METRICS[name]
 
 
-def find_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
+def find_metrics(
+    names: Iterable[str], among: Mapping[str, Metric] = METRICS, what: str = "metric"
+) -> tuple[Metric, ...]:
     """Return the metrics of several names.
+
+    Args:
+        names: of metrics.
+        among: one of the tables.
+        what: one of its entries is, for the message.
 
     Raises:
         SpecError: one of them does not exist.
     """
-    return tuple(find_metric(name) for name in names)
+    found = []
+    for name in names:
+        if name not in among:
+            message = f"{name!r} is no {what}; allowed: {', '.join(among)}"
+            raise SpecError(message)
+        found.append(among[name])
+    return tuple(found)
 
 
 def objective_names() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ contract suite runs on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +25,9 @@ from tuner.compare.plan import Rounds, Step
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.measure.driver import DriverResult
 from tuner.measure.gem5 import Gem5Result, Gem5Run
-from tuner.measure.gem5_inside import InsideTask
-from tuner.measure.program import ProgramRun, Surroundings
+from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, counts_of
+from tuner.measure.gem5_stats import parse_statistics
+from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
 from tuner.optimize.program import Program
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.service import Service
@@ -38,7 +39,7 @@ from tuner.service.plan import ServicePlan
 from tuner.store import Store
 from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
-from tuner.validate.inside import InsideJournal, run_inside
+from tuner.validate.inside import run_inside
 from tuner.validate.program import validate
 from tuner.validate.session import ValidationOptions
 from tuner.validate.setup import Prepared
@@ -147,32 +148,29 @@ def _simulations(folder: Path, script: Script, observer: Observer[Any, Any]) -> 
         )  # fmt: skip
 
 
-@dataclass
-class _Inside:
-    script: Script
+@dataclass(frozen=True)
+class _Inside(Gem5Inside):
+    script: Script = field(kw_only=True)
 
     def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         return f"{task} {environment[_NAME]}"
 
-    def run(
-        self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
-    ) -> Outcome[Gem5Run]:
+    def run(self, task: InsideTask, label: str, environment: Mapping[str, str]) -> Outcome[Counted]:
         if not self.script.is_good(label):
             return Outcome.did_not_succeed(Status.FAILED, "gem5 ended with status 1: panic")
-        statistics = (_GEM5 / "stats.txt").read_text(encoding="utf-8")
-        text = (_GEM5 / "result.json").read_text(encoding="utf-8")
-        result = Gem5Result.model_validate_json(text)
-        return Outcome.succeeded(Gem5Run(GOOD, result, statistics, b"1\n"))
+        counts = counts_of(parse_statistics((_GEM5 / "stats.txt").read_text("utf-8"), "stats.txt"))
+        return Outcome.succeeded(Counted(output="1", counts=counts))
 
 
 def _inside(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
     start = InsideTask("start", Path("/m/server.json"), 1, ("/guests/empty",), None)
+    none = Path("none")
     run_inside(
-        InsideJournal(folder / "inside.jsonl"),
+        folder / "inside.jsonl",
         [InsideTask("lists", Path("/m/server.json"), 1, ("/guests/lists",), start)],
         _prepared(),
-        gem5=_Inside(script), objectives=("ipc",), facts={}, timeout_s=None, n_workers=1,
-        stop=lambda: None, observer=observer,
+        gem5=_Inside(none, none, none, ProgramRunner(none), 1.0, script=script),
+        facts={"objectives": ("ipc",)}, n_workers=1, observer=observer,
     )  # fmt: skip
 
 

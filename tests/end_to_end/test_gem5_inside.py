@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tuner.allocators import get_allocator
 from tuner.config.gem5_inside import load_inside
-from tuner.measure.gem5 import find_gem5
-from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments, prepare_tasks
+from tuner.measure.gem5 import GUEST_OUTPUT, find_gem5
+from tuner.measure.gem5_inside import (
+    Counts,
+    Gem5Inside,
+    InsideTask,
+    guest_environments,
+    prepare_tasks,
+)
 from tuner.measure.program import ProgramRunner
 from tuner.records import Status
 from tuner.resources import gem5_dir
-from tuner.validate.inside import judge_inside
-from tuner.validate.inside_counts import Counts, beyond
+from tuner.validate.inside_summary import beyond
 
 PROGRAM = os.environ.get("GEM5", "")
 
@@ -78,7 +85,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, InsideTask]:
 
 @pytest.fixture
 def gem5(tmp_path: Path) -> Gem5Inside:
-    return Gem5Inside(find_gem5(Path(PROGRAM)), gem5_dir(), tmp_path, ProgramRunner())
+    return Gem5Inside(find_gem5(Path(PROGRAM)), gem5_dir(), tmp_path, ProgramRunner(), 300.0)
 
 
 def guest(variables: dict[str, str]) -> dict[str, str]:
@@ -87,12 +94,12 @@ def guest(variables: dict[str, str]) -> dict[str, str]:
 
 
 def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tuple[Counts, bytes]:
-    found = gem5.run(task, "one", guest(variables), 300.0)
-    outcome = judge_inside(found, guest(variables))
+    outcome = gem5.run(task, "one", guest(variables))
     assert outcome.reason is None
     assert outcome.values is not None
-    assert found.values is not None
-    return outcome.values.counts, found.values.guest_output
+    output = (gem5.outputs / task.machine.stem / task.program / "one" / GUEST_OUTPUT).read_bytes()
+    assert outcome.values.output == hashlib.sha256(output).hexdigest()
+    return outcome.values.counts, output
 
 
 def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
@@ -140,18 +147,18 @@ def test_library_that_is_not_there_is_noticed(
     start = tasks["lists"].start
     assert start is not None
     missing = guest({"LD_PRELOAD": "/no/such/libjemalloc.so"})
-    found = judge_inside(gem5.run(start, "one", missing, 300.0), missing)
+    found = gem5.run(start, "one", missing)
     assert (found.status, found.values) == (Status.REFUSED, None)
     assert "was not loaded" in (found.reason or "")
 
 
 def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     task = InsideTask("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
-    found = gem5.run(task, "one", guest({}), 300.0)
+    found = gem5.run(task, "one", guest({}))
     assert "the guest ended with status 2" in (found.reason or "")
 
 
 def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
-    found = gem5.run(tasks["lists"], "one", guest({}), 0.5)
+    found = replace(gem5, timeout_s=0.5).run(tasks["lists"], "one", guest({}))
     assert found.status is Status.TIMED_OUT
     assert found.reason == "gem5: stopped at the time limit"

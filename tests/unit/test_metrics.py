@@ -14,7 +14,16 @@ from tests.doubles.runs import measurement
 from tuner.config import campaign_from_options
 from tuner.errors import MissingToolError, SpecError
 from tuner.measure.emulator import parse_result
-from tuner.metrics import METRICS, REAL, Kind, Metric, find_objective, objective_names
+from tuner.metrics import (
+    INSIDE,
+    METRICS,
+    REAL,
+    Kind,
+    Metric,
+    find_metrics,
+    find_objective,
+    objective_names,
+)
 from tuner.records import Configuration, Measurement, Origin, Outcome, Trial
 from tuner.report.table import front_table, table_json
 from tuner.runs import load_run
@@ -93,6 +102,11 @@ def test_a_metric_that_lacks_says_what_to_do() -> None:
 def test_a_measurement_knows_no_other_names() -> None:
     with pytest.raises(SpecError, match="'heap' is no metric; allowed: mean_heap, peak_heap"):
         Measurement({"heap": 1.0})
+
+
+def test_unknown_objective_inside_a_machine_is_an_error() -> None:
+    with pytest.raises(SpecError, match=r"'mpki' is no objective .* allowed: l1d_mpki"):
+        find_metrics(["mpki"], INSIDE, "objective inside a simulated machine")
 
 
 def test_missing_and_none_are_the_same() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +21,7 @@ from tuner.cli.validating import (
     Points,
     SampleMs,
     Seed,
+    Suite,
     Thp,
     Timeout,
     check_points,
@@ -69,10 +69,7 @@ def gem5(
     run: RunFolder,
     context: typer.Context,
     gem5: Gem5 = GEM5,
-    suite: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Suite of simulations, if not the shipped one."),
-    ] = None,
+    suite: Suite = None,
     simulations: Annotated[
         str,
         typer.Option(

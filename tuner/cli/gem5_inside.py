@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,15 +17,13 @@ from tuner.cli.validating import (
     Front,
     Gem5,
     Points,
+    Suite,
     check_points,
-    progress_observer,
+    comparison_progress,
     seconds,
 )
 from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.limits import MOST_WORKERS, RUN_TIME
-
-if TYPE_CHECKING:  # reading the class imports numpy; --help must not
-    from tuner.validate.gem5_summary import Gem5Summary
 
 
 def register(app: typer.Typer) -> None:
@@ -48,10 +44,7 @@ def gem5_inside(
     run: RunFolder,
     context: typer.Context,
     gem5: Gem5 = GEM5,
-    suite: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Programs and machines, if not the shipped ones."),
-    ] = None,
+    suite: Suite = None,
     programs: Annotated[
         str, typer.Option(metavar="NAME,...", help="Names of programs and machines, or all.")
     ] = "all",
@@ -65,13 +58,14 @@ def gem5_inside(
     timeout: Annotated[str | None, duration(RUN_TIME, "Limit of one run; default 1 hour.")] = None,
 ) -> None:
     """Run what is missing, then print what it shows."""
-    from tuner.cli.console import stderr_progress
+    from tuner.cli.console import print_grid, stdout_console
+    from tuner.cli.gem5_tables import print_remarks
     from tuner.library import compare_inside_gem5
+    from tuner.report.gem5 import INSIDE_NOTE, inside_grids
     from tuner.runs import load_run
 
     words = check_points(context, points)
-    with stderr_progress() as progress:
-        bar = progress.add_task("building guests", total=None)
+    with comparison_progress("preparing") as (observer, _):
         summaries = compare_inside_gem5(
             load_run(run),
             gem5,
@@ -83,21 +77,11 @@ def gem5_inside(
             most_dominated=dominated,
             timeout_s=seconds(timeout),
             workers=workers,
-            observer=progress_observer(progress),
-            on_ready=lambda: progress.update(bar, description="reading back"),
+            observer=observer,
         )
-    _print(summaries)
-    if not any(summary.is_comparison for summary in summaries):
-        raise ComparisonError(NOTHING_COMPARED)
-
-
-def _print(summaries: Sequence[Gem5Summary]) -> None:
-    """Print the summaries, the last being over all, to standard output."""
-    from tuner.cli.console import print_grid, stdout_console
-    from tuner.cli.gem5_tables import print_remarks
-    from tuner.report.gem5 import INSIDE_NOTE, inside_grids
-
     for grid in inside_grids(summaries):
         print_grid(grid)
     print_remarks(summaries[-1:])
     stdout_console().print(INSIDE_NOTE, style="dim")
+    if not any(summary.is_comparison for summary in summaries):
+        raise ComparisonError(NOTHING_COMPARED)

@@ -68,6 +68,9 @@ Gem5 = Annotated[
 ]
 GEM5 = Path("gem5.opt")
 """Looked for in PATH."""
+Suite = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File of your own in place of the shipped one.")
+]
 
 
 def check_points(context: typer.Context, points: str) -> tuple[str, ...]:

@@ -147,22 +147,22 @@ class JournalKeeper(Generic[TaskT, ValuesT]):
         self,
         journal: Journal,
         encode: Callable[[Step[TaskT], Outcome[ValuesT]], Record],
-        decode: Callable[[Record], tuple[tuple[int, TaskT, str], Outcome[ValuesT]]],
+        decode: Callable[[Record], tuple[tuple[int, TaskT, str], Outcome[ValuesT]] | None],
     ) -> None:
         """Read what is kept.
 
         Args:
-            journal: open; every record is a sample.
+            journal: open.
             encode: returns the record of a sample.
-            decode: returns round, task and subject, and the sample; KeyError, TypeError or
-                ValueError for what is none.
+            decode: returns round, task and subject, and the sample; None for a record that is
+                no sample of this comparison; KeyError, TypeError or ValueError for damage.
 
         Raises:
             StoreError: a line is not understood.
         """
         self._journal = journal
         self._encode = encode
-        self._kept = journal.content.decode(decode)
+        self._kept = list(filter(None, journal.content.decode(decode)))
 
     def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], Outcome[ValuesT]]]:
         """Return every sample with its place."""

@@ -6,7 +6,7 @@ runs on each machine.  Paths are relative to the file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -16,8 +16,7 @@ from tuner.config.gem5_suite import ALL, check_words, machine_keys, missing_file
 from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 
 class InsideProgram(StrictModel):
@@ -38,56 +37,31 @@ class InsideProgram(StrictModel):
     """Program of this computer with its arguments."""
     cores: Annotated[int, Field(ge=1, le=64)] = 1
     """One for each thread that the program has at once."""
-    threads: (
-        Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1)] | None
-    ) = None
-    """Numbers of threads: there is one program for each, which is also its last argument."""
 
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:
         if sum(value is not None for value in (self.guest, self.trace, self.command)) != 1:
             message = "must have exactly one of guest, trace and command"
             raise ValueError(message)
-        if self.guest is None and (self.arguments or self.start or self.threads):
-            message = "arguments, start and threads are a guest's; those of a command stand in it"
+        if self.guest is None and (self.arguments or self.start):
+            message = "arguments and start are a guest's; those of a command stand in it"
             raise ValueError(message)
         if self.first is not None and self.trace is None:
             message = "first is a trace's"
             raise ValueError(message)
         return self
 
-    def by_threads(self) -> tuple[InsideProgram, ...]:
-        """Return the program for each number of threads; itself where there are none."""
-        return tuple(map(self._with, self.threads)) if self.threads else (self,)
 
-    def _with(self, count: int) -> InsideProgram:
-        last = str(count)
-        changed = {
-            "name": f"{self.name}-{last}",
-            "arguments": (*self.arguments, last),
-            "start": None if self.start is None else (*self.start, last),
-            "cores": count,
-            "threads": None,
-        }
-        return self.model_copy(update=changed)
-
-
-class _InsideFile(StrictModel):
-    version: Literal[1]
-    machines: Annotated[tuple[str, ...], Field(min_length=1)]
-    programs: Annotated[tuple[InsideProgram, ...], Field(min_length=1)]
-
-
-@dataclass(frozen=True)
-class Inside:
+class Inside(StrictModel):
     """What runs inside, read and checked."""
 
     path: Path
     """Its file."""
-    machines: tuple[Path, ...]
+    version: Literal[1]
+    machines: Annotated[tuple[Path, ...], Field(min_length=1)]
     """Descriptions; their names without the ending are distinct."""
-    programs: tuple[InsideProgram, ...]
-    """In the order of the file, by number of threads; names are distinct."""
+    programs: Annotated[tuple[InsideProgram, ...], Field(min_length=1)]
+    """In the order of the file; names are distinct."""
 
     @property
     def folder(self) -> Path:
@@ -104,16 +78,16 @@ class Inside:
         Raises:
             SpecError: a word is none of these.
         """
-        programs = {program.name: program for program in self.programs}
-        machines = {path.stem: path for path in self.machines}
+        programs = [program.name for program in self.programs]
+        machines = [path.stem for path in self.machines]
         check_words(self.path, words, [*programs, *machines, ALL], "program or machine")
-        named = set(words) & programs.keys() if ALL not in words else set()
-        where = set(words) & machines.keys()
+        named = programs if ALL in words else set(programs).intersection(words) or programs
+        where = set(machines).intersection(words) or machines
         return [
-            (program, path)
+            (program, self.folder / path)
             for program in self.programs
             for path in self.machines
-            if (not named or program.name in named) and (not where or path.stem in where)
+            if program.name in named and path.stem in where
         ]
 
 
@@ -124,32 +98,23 @@ def load_inside(path: Path) -> Inside:
         SpecError: one line per problem: unknown key, bad value, a name given twice, a file
             that is missing, a machine without a processor.
     """
-    content = validate(_InsideFile, read_toml(path), str(path))
-    folder = path.resolve().parent
-    machines = tuple(folder / machine for machine in content.machines)
-    programs = tuple(one for program in content.programs for one in program.by_threads())
-    inside = Inside(path, machines, programs)
-    problems = repeated([program.name for program in inside.programs], "programs")
-    problems += repeated([machine.stem for machine in machines], "machines")
-    problems += [problem for machine in machines for problem in _machine_problems(machine)]
-    problems += [problem for p in inside.programs for problem in _program_problems(folder, p)]
-    if problems:
+    inside = validate(Inside, {**read_toml(path), "path": path}, str(path))
+    if problems := list(_problems(inside)):
         raise problems_error(str(path), problems)
     return inside
 
 
-def _machine_problems(path: Path) -> list[str]:
-    keys, problem = machine_keys(path)
-    if problem is None and "cpu" not in keys:
-        problem = "has no processor to run a program on"
-    return [f"machines.{path.stem}: {problem}"] if problem else []
-
-
-def _program_problems(folder: Path, program: InsideProgram) -> list[str]:
-    where = f"programs.{program.name}"
-    if program.guest is not None:
-        source = folder / "guests" / f"{program.guest}.c"
-        return missing_file(f"{where}.guest", program.guest, source)
-    if program.trace is not None:
-        return missing_file(f"{where}.trace", program.trace, folder / program.trace)
-    return []
+def _problems(inside: Inside) -> Iterator[str]:
+    yield from repeated([program.name for program in inside.programs], "programs")
+    yield from repeated([machine.stem for machine in inside.machines], "machines")
+    for machine in inside.machines:
+        keys, problem = machine_keys(inside.folder / machine)
+        if problem or "cpu" not in keys:
+            yield f"machines.{machine.stem}: {problem or 'has no processor to run a program on'}"
+    for program in inside.programs:
+        where = f"programs.{program.name}"
+        if program.guest is not None:
+            source = inside.folder / "guests" / f"{program.guest}.c"
+            yield from missing_file(f"{where}.guest", program.guest, source)
+        if program.trace is not None:
+            yield from missing_file(f"{where}.trace", program.trace, inside.folder / program.trace)

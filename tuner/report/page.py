@@ -44,8 +44,7 @@ from tuner.report.table import FrontTable, front_table
 from tuner.report.terminal import whole_words
 from tuner.runs import Run
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
-from tuner.validate.inside import InsideJournal
-from tuner.validate.inside_summary import journal_path, summarize_inside
+from tuner.validate.inside_summary import JOURNAL, summarize_inside
 from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.trust import believed_validation
 
@@ -107,7 +106,7 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         summarize(run, believed) if believed else None,
         tuple(found for found in ablations if any(one.changes for _, _, one in found.settings)),
         tuple(summarize_gem5(run, gem5_records(run))),
-        tuple(summarize_inside(InsideJournal(journal_path(run)), run)),
+        tuple(summarize_inside(run.folder / JOURNAL, run)),
         measured_front(run.folder) if recommended(run.folder) else None,
     )
 

@@ -46,6 +46,8 @@ class SimulationSummary:
     """Why it is out: the baseline failed on it; None when it did not."""
     role: SimulationRole | None = None
     """None of programs inside a machine."""
+    program: str = ""
+    """Name of the program inside the machine; empty where gem5 is the program."""
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,21 @@ A simulation repeats itself, so there is one round, and no interval over rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
-from tuner.compare.journal import Record
 from tuner.errors import ProgramError
 from tuner.front.dominance import non_dominated
-from tuner.metrics import INSIDE, MetricValues
-from tuner.records import Configuration, Outcome, Status
+from tuner.measure.gem5_inside import Counted, Counts
+from tuner.metrics import INSIDE, MetricValues, find_metrics
+from tuner.records import Outcome, Status
 from tuner.runs import Run
-from tuner.store.subject import DEFAULT, Subject
+from tuner.store.subject import Subject
 from tuner.validate.gem5_summary import (
     Gem5Subject,
     Gem5Summary,
@@ -27,38 +29,33 @@ from tuner.validate.gem5_summary import (
     rank_rows,
     subject_rows,
 )
-from tuner.validate.inside import InsideJournal
-from tuner.validate.inside_counts import beyond, check_objectives, metric_values
+from tuner.validate.inside import read_inside
 from tuner.validate.ranking import Ranking
 
-_JOURNAL = "gem5/inside.jsonl"
+JOURNAL = "gem5/inside.jsonl"
 """File of the journal in a run folder."""
 
 
-def journal_path(run: Run) -> Path:
-    """Return the journal of a run, which need not exist."""
-    return run.folder / _JOURNAL
-
-
-def summarize_inside(journal: InsideJournal, run: Run | None = None) -> list[Gem5Summary]:
+def summarize_inside(path: Path, run: Run | None = None) -> list[Gem5Summary]:
     """Compute the summaries of the last session: each program and machine, then all together.
 
     Args:
-        journal: with its runs, complete or not.
+        path: a journal, complete or not.
         run: campaign whose emulated values are ranked; None for no ranking.
 
     Returns:
         The last one is over all; nothing without a session.
 
     Raises:
+        StoreError: the journal is damaged, or is none of these.
         SpecError: an objective is unknown.
     """
-    if journal.session is None:
+    runs, session = read_inside(path)
+    if session is None:
         return []
-    objectives = journal.session["facts"]["objectives"]
-    check_objectives(objectives)
-    subjects = tuple(map(_subject, journal.session["subjects"]))
-    simulations = list(_simulations(journal, journal.session))
+    objectives = [one.name for one in find_metrics(session["facts"]["objectives"], INSIDE)]
+    subjects = tuple(map(Subject.from_record, session["subjects"]))
+    simulations = list(_simulations(runs, session["shown"]))
     groups = [(one.name, [one]) for one in simulations]
     if len(simulations) > 1:
         groups.append(
@@ -81,46 +78,61 @@ def _rankings(
             yield from rank_rows(run, emulated, inside, rows)
 
 
-def _subject(record: Record) -> Subject:
-    """Return a subject; one that is of no campaign is an allocator as shipped."""
-    if record.get("configuration") is None:
-        return Subject(record["label"], Configuration(record["label"]), None, (DEFAULT,))
-    return Subject.from_record(record)
-
-
-def _simulations(journal: InsideJournal, session: Record) -> Iterator[SimulationSummary]:
-    tables: dict[str, list[tuple[str, str, str]]] = {}
-    for program, machine, label, whole, start in session["shown"]:
-        tables.setdefault(f"{program} on {machine}", []).append((label, whole, start))
-    for name, runs in tables.items():
-        _, first, _ = runs[0]
-        base = journal.runs.get(first)
-        output = base.good.output if base and base.good else None
-        samples = tuple(
-            (0, label, _sample(journal, whole, start, output)) for label, whole, start in runs
-        )
-        yield SimulationSummary(name, samples, samples[0][2].reason)
+def _simulations(
+    runs: Mapping[str, Outcome[Counted]], shown: Iterable[Sequence[str]]
+) -> Iterator[SimulationSummary]:
+    known = defaultdict(lambda: Outcome.did_not_succeed(Status.FAILED, "not run yet"), runs)
+    for (program, machine), rows in groupby(shown, lambda row: row[:2]):
+        of = [(label, known[whole], known[start]) for *_, label, whole, start in rows]
+        base = of[0][1].good
+        samples = tuple((0, label, _sample(whole, start, base)) for label, whole, start in of)
+        name = f"{program} on {machine}"
+        yield SimulationSummary(name, samples, samples[0][2].reason, program=program)
 
 
 def _sample(
-    journal: InsideJournal, whole: str, start: str, output: str | None
+    whole: Outcome[Counted], start: Outcome[Counted], base: Counted | None
 ) -> Outcome[MetricValues]:
     """Return what a run gave beyond its start, if it printed what it should."""
-    found, below = journal.runs.get(whole), journal.runs.get(start)
-    if found is None or below is None:
-        return Outcome.did_not_succeed(Status.FAILED, "not run yet")
-    if found.good is None:
-        return Outcome.did_not_succeed(found.status, found.reason or "")
-    if below.good is None:
-        return Outcome.did_not_succeed(below.status, f"its start: {below.reason}")
-    if output is not None and found.good.output != output:
+    if whole.good is None:
+        return Outcome(whole.status, whole.reason, None)
+    if start.good is None:
+        return Outcome(start.status, f"its start: {start.reason}", None)
+    if base and base.output != whole.good.output:
         reason = "printed something else than under the baseline"
         return Outcome.did_not_succeed(Status.FAILED, reason)
     try:
-        counts = beyond(found.good.counts, below.good.counts)
+        return Outcome.succeeded(beyond(whole.good.counts, start.good.counts))
     except ProgramError as error:
         return Outcome.did_not_succeed(Status.FAILED, str(error))
-    return Outcome.succeeded(metric_values(counts, below.good.counts))
+
+
+def beyond(whole: Counts, start: Counts) -> dict[str, float | None]:
+    """Return the counts of a run beyond its start, and the values of all metrics of `INSIDE`.
+
+    Raises:
+        ProgramError: the start took no fewer instructions or cycles than the whole.
+    """
+    # A later run may find in a cache what the start alone had to fetch at its end.
+    found = {
+        name: None if value is None or (below := start.get(name)) is None else max(value - below, 0)
+        for name, value in whole.items()
+    }
+    instructions, cycles = found["instructions"], found["cycles"]
+    if not instructions or not cycles:
+        message = (
+            f"the start alone takes {start['instructions']} instructions in {start['cycles']} "
+            f"cycles, the whole run {whole['instructions']} in {whole['cycles']}; give the program "
+            "more to do"
+        )
+        raise ProgramError(message)
+    per_thousand = {
+        name.replace("_misses", "_mpki"): None if n is None else n * 1000.0 / instructions
+        for name, n in found.items()
+        if name.endswith("_misses")
+    }
+    rest = {"ipc": instructions / cycles, "start": start["instructions"]}
+    return {**dict.fromkeys(INSIDE), **found, **per_thousand, **rest}
 
 
 def _best_sentence(rows: Sequence[Gem5Subject], objectives: Sequence[str]) -> str:

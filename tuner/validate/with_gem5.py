@@ -14,18 +14,18 @@ from tuner.config.gem5_suite import load_suite
 from tuner.machine import read_machine
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
-from tuner.measure.gem5_inside import Gem5Inside, InsideTask, prepare_tasks
+from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
+from tuner.metrics import INSIDE, find_metrics
 from tuner.resources import gem5_dir
 from tuner.runs import Run, load_run
 from tuner.store import RealMeasurement, Store, store_path
 from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
-from tuner.validate.inside import Counted, InsideJournal, as_guests, run_inside
-from tuner.validate.inside_counts import check_objectives
-from tuner.validate.inside_summary import journal_path, summarize_inside
+from tuner.validate.inside import run_inside
+from tuner.validate.inside_summary import JOURNAL, summarize_inside
 from tuner.validate.session import CACHEGRIND, ValidationOptions
 from tuner.validate.setup import prepare, search_spaces
 from tuner.validate.subjects import check_subjects, choose_subjects
@@ -120,7 +120,6 @@ def compare_inside_gem5(
     timeout_s: float | None = None,
     workers: int = 1,
     observer: Observer[InsideTask, Counted] | None = None,
-    on_ready: Callable[[], None] = lambda: None,
 ) -> list[Gem5Summary]:
     """Run programs inside gem5's machines under points of a run and every default.
 
@@ -136,7 +135,6 @@ def compare_inside_gem5(
         timeout_s: limit of one run; None: an hour.
         workers: simulations at once.
         observer: is called after every run.
-        on_ready: called when the guests are built, before settings are read back.
 
     Raises:
         SpecError: an objective, a program or the suite is wrong.
@@ -146,27 +144,26 @@ def compare_inside_gem5(
         ProgramError: gem5 itself does not run.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
-    check_objectives(objectives)
+    find_metrics(objectives, INSIDE, "objective inside a simulated machine")
     subjects = _chosen(run, points, most_front, most_dominated)
     program = find_gem5(gem5)
     inside = load_inside(suite or gem5_dir() / "inside.toml")
     chosen = inside.choose(programs)
-    journal = InsideJournal(journal_path(run))
     folder = run.folder / WORK_FOLDER / "inside"
-    runner = ProgramRunner()
     tasks = prepare_tasks(inside, chosen, folder)
-    on_ready()
-    prepared = prepare(subjects, run.campaign, {}, search_spaces(run.folder))
+    limit_s = timeout_s or _FIRST_TIMEOUT_S
+    outputs = folder.resolve() / "outputs"
     run_inside(
-        journal,
+        run.folder / JOURNAL,
         tasks,
-        as_guests(prepared),
-        gem5=Gem5Inside(program, gem5_dir(), folder.resolve() / "outputs", runner),
-        objectives=objectives,
-        facts={"malloc_tuner": tuner.__version__, "machine": asdict(read_machine())},
-        timeout_s=timeout_s or _FIRST_TIMEOUT_S,
+        prepare(subjects, run.campaign, {}, search_spaces(run.folder)),
+        gem5=Gem5Inside(program, gem5_dir(), outputs, ProgramRunner(), limit_s),
+        facts={
+            "malloc_tuner": tuner.__version__,
+            "machine": asdict(read_machine()),
+            "objectives": list(objectives),
+        },
         n_workers=workers,
-        stop=runner.stop,
         observer=observer,
     )
-    return summarize_inside(journal, run)
+    return summarize_inside(run.folder / JOURNAL, run)

@@ -73,33 +73,26 @@ def test_unknown_word_is_an_error(folder: Path) -> None:
         load_inside(write(folder, GOOD)).choose(["tre"])
 
 
-def test_there_is_a_program_for_each_number_of_threads(folder: Path) -> None:
-    crew = 'arguments = ["10"]\nstart = ["1"]\nthreads = [1, 4]'
-
-    one, four, _shell = load_inside(
-        write(folder, GOOD.replace('arguments = ["10"]', crew))
-    ).programs
-
-    assert (one.name, one.cores, one.arguments, one.start) == ("tree-1", 1, ("10", "1"), ("1", "1"))
-    assert (four.name, four.cores, four.arguments) == ("tree-4", 4, ("10", "4"))
-
-
 def test_shipped_crews_grow_to_sixteen_threads() -> None:
     programs = load_inside(gem5_dir() / "scaling.toml").programs
 
     assert {program.cores for program in programs} == {1, 2, 4, 8, 16}
     assert all(program.start for program in programs)
+    for program in programs:
+        cores = str(program.cores)
+        assert program.name == f"{program.guest}-{cores}"
+        assert program.arguments[-1] == (program.start or ())[-1] == cores
 
 
 @pytest.mark.parametrize(
     ("wrong", "right", "message"),
     [
         ('guest = "tree"', 'guest = "bush"', "there is no .*bush.c"),
-        ('guest = "tree"', 'trace = "x.trace"', "arguments, start and threads are a guest's"),
+        ('guest = "tree"', 'trace = "x.trace"', "arguments and start are a guest's"),
         ('arguments = ["10"]', "first = 5", "first is a trace's"),
         ('command = ["sh", "-c", "true"]', "", "exactly one of guest, trace and command"),
-        ("cores = 2", "threads = [1, 2]", "start and threads are a guest's"),
-        ('arguments = ["10"]', "threads = []", "at least one entry"),
+        ("cores = 2", 'start = ["1"]', "arguments and start are a guest's"),
+        ("cores = 2", "threads = [1, 2]", "threads"),
         ("cores = 2", "cores = 0", "at least 1"),
         ('"large.json"', '"traffic.json"', "has no processor"),
         ('"large.json"', '"huge.json"', "cannot be read"),

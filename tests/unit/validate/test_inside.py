@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,13 +14,20 @@ from tests.doubles.runs import MIB, campaign_record, trial
 from tuner.compare.loop import Observer
 from tuner.errors import InterruptedCampaign, OutputError, StoreError
 from tuner.measure.gem5 import Gem5Result, Gem5Run
-from tuner.measure.gem5_inside import InsideTask, guest_environments
+from tuner.measure.gem5_inside import (
+    Counted,
+    Gem5Inside,
+    InsideTask,
+    guest_environments,
+    judge_inside,
+)
+from tuner.measure.program import ProgramRunner
 from tuner.records import Configuration, Outcome, Status
 from tuner.report.gem5 import out_lines
 from tuner.runs import Run
 from tuner.store.subject import Subject
 from tuner.validate.gem5_summary import Gem5Summary
-from tuner.validate.inside import Counted, InsideJournal, judge_inside, run_inside
+from tuner.validate.inside import read_inside, run_inside
 from tuner.validate.inside_summary import summarize_inside
 from tuner.validate.setup import Prepared
 
@@ -51,11 +58,26 @@ COUNTED: Mapping[tuple[str, str], Numbers] = {
 }
 
 
-@dataclass
-class FakeInside:
+class FakeRunner(ProgramRunner):
+    """Is asked to stop what runs."""
+
+    def __init__(self) -> None:
+        self.n_stops = 0
+
+    def stop(self) -> None:
+        self.n_stops += 1
+
+
+@dataclass(frozen=True)
+class FakeInside(Gem5Inside):
     """Returns given counts, for every task and label."""
 
-    bad: dict[tuple[str, str], Outcome[Gem5Run]] = field(default_factory=dict)
+    program: Path = Path("gem5.opt")
+    scripts: Path = Path("scripts")
+    outputs: Path = Path("outputs")
+    runner: FakeRunner = field(default_factory=FakeRunner)
+    timeout_s: float = 1.0
+    bad: dict[tuple[str, str], Gem5Run] = field(default_factory=dict)
     interrupt_at: int | None = None
     ran: list[tuple[str, str]] = field(default_factory=list)
     version: str = "1"
@@ -63,21 +85,18 @@ class FakeInside:
     def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         return f"{task} {sorted(environment.items())} {self.version}"
 
-    def run(
-        self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
-    ) -> Outcome[Gem5Run]:
-        del timeout_s
+    def run(self, task: InsideTask, label: str, environment: Mapping[str, str]) -> Outcome[Counted]:
         if self.interrupt_at == len(self.ran):
             raise KeyboardInterrupt
-        self.ran.append((task.program, label))
-        if (task.program, label) in self.bad:
-            return self.bad[task.program, label]
-        return good_run(COUNTED[task.program, label], environment.get("LD_PRELOAD"))
+        key = (task.program, label)
+        self.ran.append(key)
+        found = self.bad.get(key) or good_run(COUNTED[key], environment.get("LD_PRELOAD"))
+        return judge_inside(found, environment)
 
 
 def good_run(
     numbers: Numbers, library: str | None, cut: int | None = None, output: bytes = b"lists 1\n"
-) -> Outcome[Gem5Run]:
+) -> Gem5Run:
     instructions, cycles, l1d, l2 = numbers
     text = STATISTICS.format(instructions=instructions, ticks=cycles * 100, l1d=l1d, l2=l2)
     result = Gem5Result.model_validate(
@@ -95,7 +114,7 @@ def good_run(
             "memory_bytes": dict.fromkeys(KINDS, 0),
         }
     )
-    return Outcome.succeeded(Gem5Run(GOOD, result, text[:cut], output))
+    return Gem5Run(GOOD, result, text[:cut], output)
 
 
 def guest(label: str, environment: Mapping[str, str], refusal: str | None = None) -> Prepared:
@@ -114,27 +133,23 @@ def execute(
     path: Path,
     gem5: FakeInside,
     guests: tuple[Prepared, ...] = (GLIBC, JEMALLOC, KNEE),
-    stop: Callable[[], None] = lambda: None,
     tasks: tuple[InsideTask, ...] = (LISTS,),
 ) -> list[tuple[str, Outcome[Counted]]]:
     ended: list[tuple[str, Outcome[Counted]]] = []
     run_inside(
-        InsideJournal(path),
+        path,
         tasks,
         guests,
         gem5=gem5,
-        objectives=("l1d_mpki", "ipc"),
-        facts={"machine": {"cpus_allowed": (0, 1)}},
-        timeout_s=None,
+        facts={"machine": {"cpus_allowed": (0, 1)}, "objectives": ("l1d_mpki", "ipc")},
         n_workers=1,
-        stop=stop,
         observer=Observer(lambda step, run: ended.append((step.subject, run))),
     )
     return ended
 
 
 def summary_of(path: Path, run: Run | None = None) -> Gem5Summary:
-    return summarize_inside(InsideJournal(path), run)[-1]
+    return summarize_inside(path, run)[-1]
 
 
 def values_of(summary: Gem5Summary, label: str, *names: str) -> list[float | None]:
@@ -178,7 +193,7 @@ def test_run_is_repeated_when_what_decides_it_changes(path: Path) -> None:
 
 def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
     execute(path, FakeInside())
-    (summary,) = summarize_inside(InsideJournal(path))
+    (summary,) = summarize_inside(path)
     assert summary.title == "lists on server"
     counted = ("instructions", "cycles", "l1d_misses", "start")
     assert values_of(summary, "glibc-default", *counted) == [10_000, 10_000, 100, 1000]
@@ -201,14 +216,12 @@ def test_over_several_programs_changes_are_geometric_means(path: Path) -> None:
     bad = {}
     for label in ("glibc-default", "jemalloc-default", "knee"):
         numbers = (58_000, 68_000, 580, 0) if label == "knee" else COUNTED["lists", label]
-        run = good_run(numbers, None if label == "glibc-default" else LIBRARY).good
-        assert run is not None
+        run = good_run(numbers, None if label == "glibc-default" else LIBRARY)
         assert run.statistics is not None
-        bad["pair", label] = Outcome.succeeded(
-            replace(run, statistics=run.statistics.replace("l2caches", "other"))
-        )
-    execute(path, FakeInside(bad), tasks=(LISTS, replace(LISTS, program="pair")))
-    lists, pair, over_all = summarize_inside(InsideJournal(path))
+        statistics = run.statistics.replace("l2caches", "other")
+        bad["pair", label] = replace(run, statistics=statistics)
+    execute(path, FakeInside(bad=bad), tasks=(LISTS, replace(LISTS, program="pair")))
+    lists, pair, over_all = summarize_inside(path)
     assert [lists.title, pair.title] == ["lists on server", "pair on server"]
     assert values_of(pair, "knee", "l2_misses") == [None]
     assert ratio_of(over_all, "knee", "l1d_misses") == pytest.approx((0.3 * 0.8) ** 0.5)
@@ -260,16 +273,17 @@ def test_setting_that_is_refused_no_more_is_run(path: Path) -> None:
 
 
 def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
-    broken = Outcome.did_not_succeed(Status.FAILED, "gem5 ended with status 1: panic")
+    broken = Gem5Run(replace(GOOD, exit_status=1, stderr_tail="panic\n"), None, None, b"")
+    reason = 'gem5: exit status 1: "panic"'
     gem5 = FakeInside(bad={("lists", "knee"): broken})
     (failed,) = [run for _, run in execute(path, gem5) if run.status is not Status.OK]
-    assert (failed.status, failed.reason) == (Status.FAILED, "gem5 ended with status 1: panic")
+    assert (failed.status, failed.reason) == (Status.FAILED, reason)
     assert execute(path, gem5) == []
-    assert failures(path) == ["knee is out of lists on server: gem5 ended with status 1: panic"]
+    assert failures(path) == [f"knee is out of lists on server: {reason}"]
 
 
 def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
-    late = Outcome.did_not_succeed(Status.TIMED_OUT, "still running after 5 s")
+    late = Gem5Run(replace(GOOD, timed_out=True), None, None, b"")
     execute(path, FakeInside(bad={("lists", "knee"): late}))
     ((label, again),) = execute(path, FakeInside())
     assert (label, again.status) == ("knee", Status.OK)
@@ -289,10 +303,10 @@ def test_incomplete_statistics_are_a_failure(path: Path) -> None:
 
 
 def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
-    stopped: list[bool] = []
+    gem5 = FakeInside(interrupt_at=2)
     with pytest.raises(InterruptedCampaign, match="the same command goes on"):
-        execute(path, FakeInside(interrupt_at=2), stop=lambda: stopped.append(True))
-    assert stopped == [True]
+        execute(path, gem5)
+    assert gem5.runner.n_stops == 1
     assert "not run yet" in failures(path)[0]
     assert len(execute(path, FakeInside())) == 4
     assert failures(path) == []
@@ -303,7 +317,7 @@ def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-20])
     assert len(execute(path, FakeInside())) == 1
-    assert len(InsideJournal(path).runs) == 6
+    assert len(read_inside(path)[0]) == 6
 
 
 def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path) -> None:
@@ -320,14 +334,14 @@ def test_damaged_journal_is_an_error(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"kind":"run"}\n')
     with pytest.raises(StoreError, match="is damaged"):
-        InsideJournal(path)
+        read_inside(path)
     header = '{"kind":"header","schema":"malloc-tuner.gem5-inside","version":1}\n'
     path.write_text(header + '{"kind":"run","identity":"x","status":"ok","output":"1"}\n')
     with pytest.raises(StoreError, match=r": line 2 is damaged \(counts: Field required\); remove"):
-        InsideJournal(path)
+        read_inside(path)
     path.write_text(header.replace("1}", "2}"))
     with pytest.raises(StoreError, match="not of version 1"):
-        InsideJournal(path)
+        read_inside(path)
 
 
 def test_journal_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -352,7 +366,7 @@ def test_benchmark_prints_and_judges_tables(path: Path) -> None:
     }
     fake = FakeInside(bad={key: good_run(value, LIBRARY) for key, value in numbers.items()})
     execute(path, fake, (GLIBC, JEMALLOC, ours))
-    summaries = summarize_inside(InsideJournal(path))
+    summaries = summarize_inside(path)
     lines = list(page_lines(summaries))
     assert "**lists on server**" in lines
     row = next(line for line in lines if line.startswith("| glibc"))

@@ -5,19 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.doubles.places import DATA
-from tuner.errors import ProgramError, SpecError
+from tuner.errors import ProgramError
+from tuner.measure.gem5_inside import counts_of
 from tuner.measure.gem5_stats import Statistics, parse_statistics
-from tuner.validate.inside_counts import beyond, check_objectives, counts_of, metric_values
 
 RECORDED = DATA / "gem5" / "inside-two-cores.txt"
 """Two threads on two out-of-order cores, each with L1 and L2, the L3 shared; gem5 24.0."""
 
-NAMES = (
-    "instructions", "cycles", "l1d_misses", "l1i_misses", "l2_misses", "l3_misses", "dtlb_misses",
-    "itlb_misses", "dram_bytes",
-)  # fmt: skip
-WHOLE = dict(zip(NAMES, (3000, 5000, 60, 6, 12, None, 9, 3, 640), strict=True))
-START = dict(zip(NAMES, (1000, 3000, 20, 4, 13, None, 3, 1, 128), strict=True))
 TRAFFIC = {
     "board.cache_hierarchy.l3bus.snoopTraffic": "640",
     "board.cache_hierarchy.l2buses0.snoopTraffic": "64000",
@@ -73,25 +67,3 @@ def test_level_that_misses_nothing_has_zero(recorded: Statistics) -> None:
 def test_statistics_without_instructions_are_an_error() -> None:
     with pytest.raises(ProgramError, match="no instructions or no time"):
         counts_of(Statistics({"simTicks": "100", "board.clk_domain.clock": "10"}))
-
-
-def test_start_is_subtracted() -> None:
-    difference = beyond(WHOLE, START)
-    assert tuple(difference.values()) == (2000, 2000, 40, 2, 0, None, 6, 2, 512)
-    values = metric_values(difference, START)
-    assert values["l1d_mpki"] == 20.0
-    assert values["l3_mpki"] is None
-    assert values["ipc"] == 1.0
-    assert values["dram_bytes"] == 512
-    assert values["lines_moved"] is None
-    assert values["start"] == 1000
-
-
-def test_start_longer_than_the_whole_is_an_error() -> None:
-    with pytest.raises(ProgramError, match="give the program more to do"):
-        beyond(START, {**START, "instructions": 2000})
-
-
-def test_unknown_objective_is_an_error() -> None:
-    with pytest.raises(SpecError, match=r"'mpki' is no objective .* allowed: l1d_mpki"):
-        check_objectives(["mpki"])
