@@ -1,6 +1,6 @@
 """Make traces of what other tools recorded, and profiles of heap profiles.
 
-A module per tool holds its `Format`; `FORMATS` is the one table of them.
+A module per tool, or kind of file, holds its `Format`; `FORMATS` is the one table of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tuner.errors import OutputError, SpecError, TraceError
 from tuner.importers import (
     bytehound,
     classic,
-    dhat,
     heap_profiles,
     heaptrack,
     malloc_lab,
@@ -55,7 +54,7 @@ FORMATS: Final = {
         malloc_lab.FORMAT,
         heaptrack.FORMAT,
         bytehound.FORMAT,
-        dhat.FORMAT,
+        heap_profiles.DHAT,
         heap_profiles.JEMALLOC,
         heap_profiles.GPERFTOOLS,
         classic.FORMAT,

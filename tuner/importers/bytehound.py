@@ -47,29 +47,28 @@ class _Document(BaseModel):
     total_count: Count = 0
 
 
-_FREED, _BORN, _FREED_AT_ONCE = range(3)
-"""Order at one moment: frees, allocations, frees of blocks that lived no time."""
-
-
 def _read(source: Source, heap: ImportedHeap) -> None:
-    """Put the allocations into a heap, in the order of their times."""
+    """Put the allocations into a heap, in the order of their times.
+
+    At one moment frees come first, then allocations, then frees of blocks that lived no time.
+    """
     document = source.document(_Document)
     rows = document.allocations
     n_missing = document.total_count - len(rows)
     heap.missed["allocations that the file counts but does not list"] += max(0, n_missing)
     calls = []
     for index, row in enumerate(rows):
-        begin_ns, end = row.timestamp.ns, row.deallocation
-        calls.append((begin_ns, _BORN, index, row.thread))
+        born_ns, end = row.timestamp.ns, row.deallocation
+        calls.append((born_ns, 1, index, row.thread))
         if end is not None:
-            rank = _FREED if end.timestamp.ns > begin_ns else _FREED_AT_ONCE
-            freed_by = row.thread if end.thread is None else end.thread
-            calls.append((max(begin_ns, end.timestamp.ns), rank, index, freed_by))
+            freed_ns = max(born_ns, end.timestamp.ns)
+            thread = row.thread if end.thread is None else end.thread
+            calls.append((freed_ns, 0 if freed_ns > born_ns else 2, index, thread))
     calls.sort()
     for time_ns, rank, index, thread in calls:
         source.place = f" allocation {index}"
         heap.at(time_ns - calls[0][0])
-        if rank == _BORN:
+        if rank == 1:
             heap.call(Api.MALLOC, new=index + 1, size=rows[index].size, thread=thread)  # 0 is NULL
         else:
             heap.call(Api.FREE, old=index + 1, thread=thread)

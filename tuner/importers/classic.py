@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from tuner.importers import classic_tree, dhat
+from tuner.importers import classic_tree, heap_profiles
 from tuner.importers.format import ONE_THREAD, Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.records import read_records, recognise_records
@@ -125,7 +125,7 @@ def _figures(due: np.ndarray, sizes: np.ndarray, live_bytes: np.ndarray) -> dict
 
 
 def _read(source: Source, heap: ImportedHeap) -> None:
-    if dhat.FORMAT.recognise(source.start(4096)):
+    if heap_profiles.DHAT.recognise(source.start(4096)):
         records = classic_tree.records_of(source)
         heap.lost += classic_tree.LOST
     else:

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from tuner.importers import dhat
+from tuner.importers.heap_profiles import read_stacks
 from tuner.importers.records import MOST_RECORDS, RECORD
 from tuner.importers.source import BadCallError, Source
 
@@ -104,7 +104,7 @@ def records_of(source: Source) -> np.ndarray:
         BadCallError: the profile is malformed, or has more than `MOST_RECORDS` blocks.
         TraceError: the profile cannot be read.
     """
-    sites, _, stacks = dhat.read_stacks(source)
+    sites, _, stacks = read_stacks(source)
     n_records = int(sites.blocks.sum())
     if n_records > MOST_RECORDS:
         message = f"{n_records:,} blocks; classic records are 1 to {MOST_RECORDS:,}"

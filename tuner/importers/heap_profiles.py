@@ -1,8 +1,8 @@
-"""Read heap profiles of jemalloc and of gperftools: text, one record per call site.
+"""Read heap profiles, which keep sums of each call site.
 
-Both hold of each site the blocks and bytes alive when the profile was written and, in
-brackets, those ever allocated (jemalloc only with ``prof_accum:true``); neither has
-lifetimes, and both may be samples:
+Text of jemalloc and gperftools holds the blocks and bytes alive when it was written and, in
+brackets, those ever allocated (jemalloc only with ``prof_accum:true``); neither has lifetimes, and
+both may be samples:
 
 - jemalloc, ``heap_v2/BYTES``: stacks ``@ 0x...``, below each ``t*: blocks: bytes [blocks:
   bytes]`` and lines of single threads;
@@ -12,8 +12,12 @@ lifetimes, and both may be samples:
 A sample of mean distance BYTES catches a block of s bytes with probability
 1 - exp(-s / BYTES); numbers are divided by it, s being the site's mean size.
 
-Source: jemalloc's src/prof_data.c and gperftools' src/heap-profile-table.cc write these; the
-correction is that of a Poisson process, which both programs sample by.
+JSON of valgrind's DHAT, version 2, has lifetimes.  Fields have DHAT's names; of a run, ``tg`` and
+``te`` are when the peak and the end were, and ``tu`` is the unit.  Sites stand in the order in
+which DHAT met them.
+
+Source: jemalloc's src/prof_data.c, gperftools' src/heap-profile-table.cc and valgrind's
+dhat/dh_main.c (checked against what 3.19 writes); the correction is that of a Poisson process.
 """
 
 from __future__ import annotations
@@ -21,13 +25,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import BaseModel, Field
 
-from tuner.importers.format import Format
-from tuner.importers.source import BadCallError, Source, matched
+from tuner.importers.format import ALL_MALLOC, Format
+from tuner.importers.source import BadCallError, Count, Source, matched
 from tuner.profile.sites import Sites
+
+# jemalloc and gperftools
 
 _LOST: Final = (
     "times: the file is of one moment; the heap grows evenly up to it",
@@ -84,15 +91,14 @@ def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
     end = float(max(1, blocks.sum()))
     n_freed = blocks - live_blocks
     was_freed = n_freed > 0
+    alive = (live_blocks, live_bytes)
     return Sites(
-        blocks=blocks,
-        total_bytes=total_bytes,
-        lifetime=live_blocks * (end / 2) + np.minimum(n_freed * _BRIEF, was_freed) * end,
-        most_blocks=live_blocks + was_freed,
-        peak_blocks=live_blocks,
-        peak_bytes=live_bytes,
-        end_blocks=live_blocks,
-        end_bytes=live_bytes,
+        blocks,
+        total_bytes,
+        live_blocks * (end / 2) + np.minimum(n_freed * _BRIEF, was_freed) * end,
+        live_blocks + was_freed,
+        *alive,  # at the peak
+        *alive,  # at the end
         peak_time=end,
         end_time=end,
         ns_per_unit=_STEP_NS,
@@ -103,6 +109,69 @@ def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
             f"lifetimes: a freed block lived {_BRIEF:.0%} of the run, or until its site's next",
         ),
     )
+
+
+# DHAT
+
+_NS: Final = {"instrs": 1.0, "ms": 1e6}
+"""Length of DHAT's units in ns; of an instruction it is a guess."""
+
+
+class _Site(BaseModel):
+    """The columns of `Sites`, and numbers of the frames, innermost first."""
+
+    blocks: Count = Field(alias="tbk")
+    total_bytes: Count = Field(alias="tb")
+    lifetime: Count = Field(alias="tl")
+    most_blocks: Count = Field(alias="mbk")
+    peak_blocks: Count = Field(alias="gbk")
+    peak_bytes: Count = Field(alias="gb")
+    end_blocks: Count = Field(alias="ebk")
+    end_bytes: Count = Field(alias="eb")
+    frames: tuple[Count, ...] = Field(alias="fs", default=())
+
+
+class _Document(BaseModel):
+    """A run of the heap, with lifetimes of blocks."""
+
+    dhatFileVersion: Literal[2]  # noqa: N815 - DHAT's name
+    mode: Literal["heap"]
+    bklt: Literal[True]
+    tu: Literal["instrs", "ms"]
+    tg: Count
+    te: Count
+    cmd: str = ""
+    pps: list[_Site]
+
+
+def read_stacks(source: Source) -> tuple[Sites, str, list[tuple[int, ...]]]:
+    """Return the call sites of a file, its command, and the frames of each site.
+
+    Frames are numbers, innermost first.
+
+    Raises:
+        BadCallError: the file is malformed, of another version, or not of a run of the heap
+            with lifetimes.
+    """
+    document = source.document(_Document)
+    used = [site for site in document.pps if site.blocks]
+    columns: dict[str, Any] = {
+        name: np.array([getattr(site, name) for site in used], np.int64)
+        for name in _Site.model_fields
+        if name != "frames"
+    }
+    columns["lifetime"] = columns["lifetime"].astype(np.float64)
+    sites = Sites(
+        **columns,
+        peak_time=float(document.tg),
+        end_time=float(document.te),
+        ns_per_unit=_NS[document.tu],
+        is_ordered=True,
+        assumed=("time: an instruction takes 1 ns",) if document.tu == "instrs" else (),
+    )
+    if flaw := sites.flaw():
+        raise BadCallError(flaw)
+    return sites, document.cmd, [site.frames for site in used]
 
 
 JEMALLOC: Final = Format(
@@ -118,4 +187,17 @@ GPERFTOOLS: Final = Format(
     lost=_LOST,
     recognise=lambda start: start.startswith(b"heap profile:"),
     read_sites=_read,
+)
+DHAT: Final = Format(
+    name="dhat",
+    title="valgrind --tool=dhat",
+    lost=(
+        "times: when each block came and went; of lifetimes there is one sum for each call site",
+        "threads: they are not separated",
+        "realloc: free and malloc instead",
+        ALL_MALLOC,
+        "what was touched: the file has it, but a profile cannot",
+    ),
+    recognise=lambda start: b'"dhatFileVersion"' in start[:200],
+    read_sites=lambda source: read_stacks(source)[:2],
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tuner.importers.format import NO_THREAD_ENDS, Format
@@ -69,8 +69,7 @@ def _records(source: Source) -> Iterator[tuple[int, ...]]:
 
 # Workloads
 
-_NOP, _DONE, _SYNC_W, _SYNC_R = 0, 1, 6, 7
-_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS, _START_THREAD = _HEAD = 8, 9, 10, 11
+_NOP, _DONE, _SIGNAL, _WAIT, _BLOCKS, _THREAD = 0, 1, 6, 7, 8, 11
 _CALLS: Final = {
     2: (Api.MALLOC, ("new", "size")),
     3: (Api.CALLOC, ("new", "size")),
@@ -81,6 +80,12 @@ _CALLS: Final = {
     14: (Api.PVALLOC, ("new", "size")),
 }
 """Operation -> function and operands, as `ImportedHeap.call` names them; block 0 is NULL."""
+_STEPS: Final = {
+    **{operation: names for operation, (_, names) in _CALLS.items()},
+    **dict.fromkeys((_SIGNAL, _WAIT), ("number",)),
+}
+_HEAD: Final = dict.fromkeys((_BLOCKS, 9, 10, _THREAD), ("number",))
+"""Operations of threads and of the head, with their operands."""
 _MAX_WORKLOAD_BYTES: Final = 1 << 32
 
 
@@ -104,43 +109,36 @@ class _Code(io.BytesIO):
                 raise BadCallError(message)
         return value << 7 | byte
 
-
-def _read_head(code: _Code) -> tuple[int, list[int]]:
-    """Return the number of blocks and where the threads begin."""
-    found: dict[int, list[int]] = {operation: [] for operation in _HEAD}
-    while (operation := code.byte()) != _DONE:
-        if operation in found:
-            found[operation].append(code.number())
-        elif operation != _NOP:
-            message = f"operation {operation} does not belong into the head"
-            raise BadCallError(message)
-    return max(found[_ALLOC_PTRS], default=0), found[_START_THREAD]
+    def steps(
+        self, known: Mapping[int, tuple[str, ...]], where: str
+    ) -> Iterator[tuple[int, dict[str, int]]]:
+        """Yield operations with their operands up to the end of a head or a thread."""
+        while (operation := self.byte()) != _DONE:
+            if operation in known:
+                yield operation, {name: self.number() for name in known[operation]}
+            elif operation != _NOP:
+                message = f"operation {operation} does not belong into {where}"
+                raise BadCallError(message)
 
 
 def _play(
     heap: ImportedHeap, thread: int, code: _Code, n_blocks: int, signalled: set[int]
 ) -> Iterator[bool]:
     """Play a thread: yields after each step, and False as long as it waits for a hand-over."""
-    while (operation := code.byte()) != _DONE:
-        if operation == _SYNC_W:
-            signalled.add(code.number())
-            yield True
-        elif operation == _SYNC_R:
-            hand_over = code.number()
-            while hand_over not in signalled:
+    for operation, operands in code.steps(_STEPS, "a thread"):
+        if operation == _WAIT:
+            while operands["number"] not in signalled:
                 yield False
-        elif operation in _CALLS:
-            api, names = _CALLS[operation]
-            operands = {name: code.number() for name in names}
+            continue
+        if operation == _SIGNAL:
+            signalled.add(operands["number"])
+        else:
             block = max(operands.get("old", 0), operands.get("new", 0))
             if block > n_blocks:
                 message = f"block {block} of {n_blocks}"
                 raise BadCallError(message)
-            heap.call(api, thread=thread, **operands)
-            yield True
-        elif operation != _NOP:
-            message = f"operation {operation} is unknown"
-            raise BadCallError(message)
+            heap.call(_CALLS[operation][0], thread=thread, **operands)
+        yield True
 
 
 def _read_workload(source: Source, heap: ImportedHeap) -> None:
@@ -148,9 +146,10 @@ def _read_workload(source: Source, heap: ImportedHeap) -> None:
         code = _Code(file.read(_MAX_WORKLOAD_BYTES))
     signalled: set[int] = set()
     try:
-        n_blocks, starts = _read_head(code)
+        head = [(step, found["number"]) for step, found in code.steps(_HEAD, "the head")]
+        n_blocks = max((number for step, number in head if step == _BLOCKS), default=0)
         turns = {}
-        for thread, start in enumerate(starts):
+        for thread, start in enumerate(number for step, number in head if step == _THREAD):
             own = _Code(code.getvalue())
             own.seek(start)
             turns[own] = _play(heap, thread, own, n_blocks, signalled)
