@@ -393,6 +393,9 @@ def safety_lines(parts: Parts) -> Iterator[str]:
         yield from table(["geometric mean / glibc's", "CPU time", "peak RSS"], cells)
 
 
+_LEAST_SPREAD: Final = 0.005
+"""Half of the interval, as a share of the median, from which on it is shown."""
+
 _OF_SINGLE: Final = (
     ("CPU time", "programs", "cpu_s"),
     ("peak RSS", "programs", "peak_rss_bytes"),
@@ -467,4 +470,4 @@ def _cell(estimate: Estimate | None, scale: float, digits: int) -> str:
     if estimate.interval is None or not estimate.median:
         return text
     half = (estimate.interval.high - estimate.interval.low) / 2 / estimate.median
-    return f"{text} ±{half:.1%}"
+    return f"{text} ±{half:.0%}" if half >= _LEAST_SPREAD else text

@@ -23,6 +23,7 @@ from benchmarks.allocator_tables import (
     judge_programs,
     judge_threads,
     long_ones,
+    memory_lines,
     safety_lines,
     standing_lines,
 )
@@ -81,6 +82,17 @@ def test_memory_is_held_against_the_peers_that_were_measured() -> None:
         "exgen: memory, drift / jemalloc's": (0.8, True),
         "exgen: memory, drift / glibc's": (1.2, False),
     }
+
+
+def test_a_spread_is_shown_from_half_a_percent_on() -> None:
+    mib = 2.0**20
+    columns = {
+        "glibc": [99 * mib, 100 * mib, 101 * mib],
+        "exgen": [100 * mib, 100 * mib, 100.9 * mib],
+    }
+    part = {"rows": samples("bytes", {"drift": columns}), "subjects": ["glibc", "exgen"]}
+
+    assert cells(list(memory_lines({"memory": part}))[-1]) == ["drift", "100.0 ±1%", "100.0"]
 
 
 def class_part(times_ns: dict[str, dict[str, int]]) -> dict[str, Any]:
