@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import tuner.library  # noqa: F401 - takes load_run when it is imported: before it is replaced
+import tuner.library  # take load_run when they are imported: before it is replaced
+import tuner.validate.with_gem5  # noqa: F401
 from tests.doubles.runs import synthetic_run
 from tuner.cli.main import run
 from tuner.errors import MissingToolError
