@@ -38,6 +38,8 @@ NULL: Final = 0
 
 FREES: Final = frozenset({Api.FREE, Api.FREE_SIZED, Api.DELETE, Api.DELETE_ARRAY})
 """Functions that free and return nothing."""
+OF_BLOCKS: Final = FREES | {Api.REALLOC}
+"""Functions that are given a block."""
 
 
 class ImportedHeap:
@@ -110,7 +112,8 @@ class ImportedHeap:
 
         Args:
             api: the function.
-            old: what a free or a realloc was given: the tool's name of it, usually its address.
+            old: what a free or a realloc was given: the tool's name of it, usually its address;
+                of no matter for other functions.
             new: what the function returned, `NULL` if it failed; may be `old`.
             size: requested bytes.
             alignment: bytes, a power of two; 0 for an allocation without.
@@ -119,6 +122,7 @@ class ImportedHeap:
         Raises:
             BadCallError: the size or the alignment is impossible, or there are too many threads.
         """
+        old = old if api in OF_BLOCKS else NULL
         has_old, has_failed = old != NULL, new == NULL
         if api in FREES or (has_failed and has_old and not size):  # realloc(p, 0) is a free
             if has_old:

@@ -1,8 +1,7 @@
 """Read heap profiles, which keep sums of each call site.
 
-Text of jemalloc and gperftools holds the blocks and bytes alive when it was written and, in
-brackets, those ever allocated (jemalloc only with ``prof_accum:true``); neither has lifetimes, and
-both may be samples:
+Text of jemalloc and gperftools holds what was alive when it was written and, in brackets, what was
+ever allocated (jemalloc only with ``prof_accum:true``); neither has lifetimes, both may be samples:
 
 - jemalloc, ``heap_v2/BYTES``: stacks ``@ 0x...``, below each ``t*: blocks: bytes [blocks:
   bytes]`` and lines of single threads;
@@ -24,7 +23,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -60,28 +58,19 @@ _BRIEF: Final = 0.01
 
 
 def _read(source: Source) -> tuple[Sites, str]:
+    """Return sites that grow evenly up to the moment of the profile."""
     lines = itertools.takewhile(lambda line: line != _END, source.stripped_lines())
     head = matched(_HEAD, next(lines, ""), "heap_v2/BYTES or heap profile: counts @ kind")
     wanted = "a stack @ or counts blocks: bytes [blocks: bytes]"
     found = (matched(_LINE, line, wanted).groups() for line in lines)
     counts = [one for one in found if one[0] is not None]
-    return _sites(counts if head[1] else counts[1:], int(head[5] or 0)), ""
-
-
-def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
-    """Return sites that grow evenly up to the moment of the profile.
-
-    Args:
-        counts: live blocks and bytes of each site, and those ever allocated.
-        distance: mean distance of samples in bytes, 0 for none.
-    """
-    rows = np.array(counts, np.float64).reshape(-1, 4)
+    # Live blocks and bytes of each site, and those ever allocated.
+    rows = np.array(counts if head[1] else counts[1:], np.float64).reshape(-1, 4)
     lacks_ever = (rows[:, 2] < rows[:, 0]) | (rows[:, 3] < rows[:, 1])
     rows[lacks_ever, 2:] = rows[lacks_ever, :2]  # jemalloc without prof_accum
     rows = rows[rows[:, 2] > 0]
-    mean_bytes = rows[:, 3] / rows[:, 2]
-    if distance:
-        caught = -np.expm1(-mean_bytes / distance)
+    if distance := int(head[5] or 0):
+        caught = -np.expm1(-rows[:, 3] / rows[:, 2] / distance)
         rows /= np.where(caught > 0, caught, 1)[:, None]
     rows = rows.round()
     if rows.size and rows.max() >= 2**53:
@@ -92,7 +81,7 @@ def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
     n_freed = blocks - live_blocks
     was_freed = n_freed > 0
     alive = (live_blocks, live_bytes)
-    return Sites(
+    sites = Sites(
         blocks,
         total_bytes,
         live_blocks * (end / 2) + np.minimum(n_freed * _BRIEF, was_freed) * end,
@@ -109,6 +98,7 @@ def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
             f"lifetimes: a freed block lived {_BRIEF:.0%} of the run, or until its site's next",
         ),
     )
+    return sites, ""
 
 
 # DHAT

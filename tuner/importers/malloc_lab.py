@@ -18,6 +18,7 @@ from tuner.trace.file import Api
 
 _HEAD = ("the heap size", "the number of blocks", "the number of requests", "the weight")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_APIS = {"a": Api.MALLOC, "r": Api.REALLOC, None: Api.FREE}
 _REQUEST = re.compile(r"(?:([ar])|f) +(\d{1,18})(?(1) +(\d{1,18}))", re.ASCII)
 
 
@@ -35,12 +36,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
             message = f"block {number}: the head announces {n_blocks} blocks, from 0"
             raise BadCallError(message)
         block = number + 1  # 0 is NULL
-        if request[1] == "a":
-            heap.call(Api.MALLOC, new=block, size=size)
-        elif request[1] == "r":
-            heap.call(Api.REALLOC, old=block, new=block, size=size)
-        else:
-            heap.call(Api.FREE, old=block)
+        heap.call(_APIS[request[1]], old=block, new=block, size=size)
     if n_requests != n_announced:
         message = f"ends after {n_requests} requests; the head announces {n_announced}"
         raise BadCallError(message)

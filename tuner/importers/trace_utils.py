@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tuner.importers.format import NO_THREAD_ENDS, Format
-from tuner.importers.heap import FREES, NULL, ImportedHeap
+from tuner.importers.heap import NULL, ImportedHeap
 from tuner.importers.source import BadCallError, Source
 from tuner.trace.file import Api
 
@@ -33,7 +33,6 @@ _FUNCTIONS: Final = {
     7: Api.PVALLOC, 8: Api.POSIX_MEMALIGN,
 }  # fmt: skip
 _ALIGNED: Final = frozenset({Api.MEMALIGN, Api.POSIX_MEMALIGN})
-_OF_BLOCKS: Final = FREES | {Api.REALLOC}
 
 
 def _read_trace(source: Source, heap: ImportedHeap) -> None:
@@ -49,7 +48,7 @@ def _read_trace(source: Source, heap: ImportedHeap) -> None:
         has_failed = api is Api.POSIX_MEMALIGN and old  # its status
         heap.call(
             api,
-            old=old if api in _OF_BLOCKS else NULL,
+            old=old,
             new=NULL if has_failed else new,
             size=size,
             alignment=alignment if api in _ALIGNED else 0,
@@ -92,28 +91,25 @@ _MAX_WORKLOAD_BYTES: Final = 1 << 32
 class _Code(io.BytesIO):
     """Byte code, read from some place on."""
 
-    def byte(self) -> int:
-        byte = self.read(1)
-        if not byte:
-            message = "the workload ends here; was it cut off?"
-            raise BadCallError(message)
-        return byte[0]
-
     def number(self) -> int:
         """Read seven bits a byte, high bits first, the last byte without its top bit."""
         value = 0
-        while (byte := self.byte()) & 0x80:
-            value = value << 7 | byte & 0x7F
-            if value >> 57:
-                message = "a number of more than 64 bits"
+        while not value >> 57:
+            byte = self.read(1)
+            if not byte:
+                message = "the workload ends here; was it cut off?"
                 raise BadCallError(message)
-        return value << 7 | byte
+            value = value << 7 | byte[0] & 0x7F
+            if not byte[0] & 0x80:
+                return value
+        message = "a number of more than 64 bits"
+        raise BadCallError(message)
 
     def steps(
         self, known: Mapping[int, tuple[str, ...]], where: str
     ) -> Iterator[tuple[int, dict[str, int]]]:
         """Yield operations with their operands up to the end of a head or a thread."""
-        while (operation := self.byte()) != _DONE:
+        while (operation := self.number()) != _DONE:
             if operation in known:
                 yield operation, {name: self.number() for name in known[operation]}
             elif operation != _NOP:
