@@ -53,25 +53,22 @@ def _read(source: Source, heap: ImportedHeap) -> None:
     At one moment frees come first, then allocations, then frees of blocks that lived no time.
     """
     document = source.document(_Document)
-    rows = document.allocations
-    n_missing = document.total_count - len(rows)
+    n_missing = document.total_count - len(document.allocations)
     heap.missed["allocations that the file counts but does not list"] += max(0, n_missing)
     calls = []
-    for index, row in enumerate(rows):
+    for index, row in enumerate(document.allocations):
         born_ns, end = row.timestamp.ns, row.deallocation
-        calls.append((born_ns, 1, index, row.thread))
+        calls.append((born_ns, 1, index, Api.MALLOC, row.thread))
         if end is not None:
             freed_ns = max(born_ns, end.timestamp.ns)
             thread = row.thread if end.thread is None else end.thread
-            calls.append((freed_ns, 0 if freed_ns > born_ns else 2, index, thread))
+            calls.append((freed_ns, 0 if freed_ns > born_ns else 2, index, Api.FREE, thread))
     calls.sort()
-    for time_ns, rank, index, thread in calls:
+    for time_ns, _, index, api, thread in calls:
         source.place = f" allocation {index}"
         heap.at(time_ns - calls[0][0])
-        if rank == 1:
-            heap.call(Api.MALLOC, new=index + 1, size=rows[index].size, thread=thread)  # 0 is NULL
-        else:
-            heap.call(Api.FREE, old=index + 1, thread=thread)
+        block, size = index + 1, document.allocations[index].size  # block 0 is NULL
+        heap.call(api, old=block, new=block, size=size, thread=thread)
 
 
 FORMAT: Final = Format(

@@ -45,15 +45,9 @@ def _read_trace(source: Source, heap: ImportedHeap) -> None:
             message = f"type {kind} is unknown"
             raise BadCallError(message)
         api = _FUNCTIONS[kind]
-        has_failed = api is Api.POSIX_MEMALIGN and old  # its status
-        heap.call(
-            api,
-            old=old,
-            new=NULL if has_failed else new,
-            size=size,
-            alignment=alignment if api in _ALIGNED else 0,
-            thread=thread,
-        )
+        result = NULL if api is Api.POSIX_MEMALIGN and old else new  # it failed: old is its status
+        aligned = alignment if api in _ALIGNED else 0
+        heap.call(api, old=old, new=result, size=size, alignment=aligned, thread=thread)
 
 
 def _records(source: Source) -> Iterator[tuple[int, ...]]:
