@@ -179,6 +179,16 @@ def test_every_run_is_made_once_and_kept(path: Path) -> None:
     assert len(gem5.ran) == 6
 
 
+def test_subjects_with_equal_settings_share_a_run(path: Path) -> None:
+    gem5 = FakeInside()
+    execute(path, gem5, (GLIBC, KNEE, guest("balanced", KNEE.environment)))
+    assert len(gem5.ran) == 4
+    summary = summary_of(path)
+    assert (
+        values_of(summary, "balanced", "cycles") == values_of(summary, "knee", "cycles") != [None]
+    )
+
+
 def test_a_session_that_asks_for_the_same_adds_nothing(path: Path) -> None:
     execute(path, FakeInside())
     before = path.read_bytes()
