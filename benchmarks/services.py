@@ -42,9 +42,10 @@ from tuner.front.picks import select_balanced
 from tuner.optimize import emulation
 from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
 from tuner.optimize.kinds import tuned_of
+from tuner.optimize.known import COPIED
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.request import Request
-from tuner.optimize.service import COPIED, Service
+from tuner.optimize.service import Service
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import TRACE_FILE

@@ -7,6 +7,7 @@
     program.py        a program that ends: environments, runs, samples
     suite.py          several commands tuned on together
     driver.py         which child of a program that starts others does the work
+    known.py          settings that run whatever emulation says
     quantities.py     what is measured, the one table
     work.py           what the stages share: folder, time, runs and their journals
     machines.py       what other machines are that ran it, and what makes samples comparable

@@ -245,7 +245,7 @@ class Choosing:
             for name, values in rows.items()
         }
         good = finalists(usable, at_best, self._rules, len(usable), beyond=beyond)
-        known = [p for p in usable if p.trial is None and p not in good and not _has_run(course, p)]
+        known = [p for p in usable if p.is_known and p not in good and not _has_run(course, p)]
         return [*good, *known]
 
     def _beyond(self, course: Course[None, Sample]) -> dict[str, float]:

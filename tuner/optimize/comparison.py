@@ -17,9 +17,10 @@ from tuner.optimize.answer import Answer, label_of
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.kinds import Files
+from tuner.optimize.known import COPIED
 from tuner.optimize.race import Race, choose, standings
 from tuner.optimize.request import REQUEST_FILE, Request
-from tuner.optimize.service import COPIED, Service
+from tuner.optimize.service import Service
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import REFERENCE_FILE, Watch, Work

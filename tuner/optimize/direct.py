@@ -138,7 +138,7 @@ class DirectPlan:
         """Yield rounds until time or settings are used up."""
         names = [text.partition(":")[0] for text in self._work.request.allocators]
         space = self._make_space(names)
-        known = [space.decode(genome) for genome in _encoded(space, self._work.tuned.known)]
+        known = [space.decode(genome) for genome in _encoded(space, self._work.known)]
         defaults = [Configuration(name) for name in names]
         share = partial(self._share_of_known, course) if known else lambda: 1.0
         yield from self._gaining_first(self._new([*known, *defaults], course), course, share)
@@ -179,7 +179,7 @@ class DirectPlan:
     def n_untried(self, course: Course[None, Sample]) -> int:
         """Return how many of the settings that are known to suit there was no time for."""
         ran = {subject for _, _, subject in course.samples}
-        known = [one for one in self._work.tuned.known if one in self._genomes]
+        known = [one for one in self._work.known if one in self._genomes]
         return sum(label_of(one) not in ran | self._refused for one in known)
 
     def n_left(self, course: Course[None, Sample]) -> int:
@@ -189,7 +189,7 @@ class DirectPlan:
 
     def _share_of_known(self, course: Course[None, Sample]) -> float:
         """Return until when known settings run: less where one of them gains by far."""
-        gains = any(self._gains_by_far(one, course) for one in self._work.tuned.known)
+        gains = any(self._gains_by_far(one, course) for one in self._work.known)
         return SHARE_OF_TIME if gains else _SHARE_OF_KNOWN
 
     def _gains_by_far(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
@@ -358,7 +358,7 @@ class DirectSearch:
         n_most = affordable_finalists(self._work, self._reference)
         chosen = finalists(proposals, rows, self._work.request.rules, n_most, doubts)
         rules = self._work.request.rules
-        known = self._work.tuned.known  # of few settings, which few runs cannot tell apart
+        known = self._work.known  # of few settings, which few runs cannot tell apart
         fewer = [
             one.configuration
             if one.configuration in known

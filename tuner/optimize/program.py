@@ -32,6 +32,7 @@ from tuner.measure.program import (
 )
 from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
+from tuner.optimize.known import OF_THREADS
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.recording import RecordedTotals, record
@@ -179,10 +180,15 @@ class Program:
             return str(error)
         return None
 
-    @property
-    def known(self) -> tuple[Configuration, ...]:
-        """None: emulation sees all that acts in a program that ends."""
-        return ()
+    def known(self, reference: Reference) -> tuple[Configuration, ...]:
+        """Return what is known to suit threads, where it has some or may have."""
+        return self.accepted(OF_THREADS) if reference.n_threads != 1 else ()
+
+    def accepted(self, wanted: Sequence[Configuration]) -> tuple[Configuration, ...]:
+        """Return the settings that an allocator is here for, and takes."""
+        return tuple(
+            one for one in wanted if one.allocator in self._files and self.refusal(one) is None
+        )
 
     def record(self, trace: Path, reference: Reference) -> str:
         """Record its allocations; see `Tuned`."""

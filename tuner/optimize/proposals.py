@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,9 +35,11 @@ class Proposal:
 
     configuration: Configuration
     trial: int | None
-    """Number in the campaign; None for a setting that is known from elsewhere."""
+    """Number in the campaign; None for a setting that it did not try."""
     expected: Mapping[str, float]
     """Quantity -> log(setting / program as it is), or its negative where more is better."""
+    is_known: bool = False
+    """It is known from elsewhere, and runs whatever is expected of it."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,16 @@ def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
 
 
 def with_known(proposals: Sequence[Proposal], known: Sequence[Configuration]) -> list[Proposal]:
-    """Return proposals with settings that emulation did not try, expected to be as the default."""
+    """Return proposals with the known settings; untried ones are expected to be as the default."""
     tried = {p.configuration: p for p in proposals}
+    zero = dict.fromkeys(proposals[0].expected, 0.0) if proposals else {}
     added = []
     for configuration in known:
         if configuration not in tried:
             default = tried.get(Configuration(configuration.allocator))
-            zero = dict.fromkeys(proposals[0].expected, 0.0) if proposals else {}
-            added.append(Proposal(configuration, None, default.expected if default else zero))
-    return [*proposals, *added]
+            expected = default.expected if default else zero
+            added.append(Proposal(configuration, None, expected, is_known=True))
+    return [*(replace(p, is_known=p.configuration in known) for p in proposals), *added]
 
 
 def expected_of(measurement: Measurement, baseline: Baseline) -> dict[str, float]:
@@ -123,12 +126,12 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
         for p in proposals
         if all(p.expected[name] <= rules.margin(name) + slack for name in rules.guards)
     ]
-    defaults = [p for p in proposals if p.configuration.is_default or p.trial is None]
+    defaults = [p for p in proposals if p.configuration.is_default or p.is_known]
     plain = {p.configuration.allocator: p for p in proposals if p.configuration.is_default}
     good = [p for p in good if p in defaults or _differs(p, plain, rules)]
     best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
     if n <= len(defaults):  # too few for all defaults: the known ones, then what promises most
-        known = [p for p in defaults if p.trial is None]
+        known = [p for p in defaults if p.is_known]
         promising = [*best, *(p for p in defaults if p in good)]
         defaults = [*known, *sorted(promising, key=lambda p: score(p.expected, rules))]
     layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]

@@ -14,6 +14,7 @@ from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.optimize.judgement import Rules
+from tuner.optimize.known import KNOWN
 from tuner.optimize.program import Program, own_allocator
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.suite import further_trace, further_traces
@@ -25,38 +26,6 @@ from tuner.service.output import PERCENTILES
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
 from tuner.service.roles import roles_that_matter
-
-COPIED: Final = (
-    Configuration.of("glibc", {"arena_max": 2}),
-    Configuration.of("jemalloc", {"background_thread": True}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 2}),
-    Configuration.of("jemalloc", {"background_thread": True, "dirty_decay_ms": 1000, "narenas": 2}),
-)
-"""What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template
-with and without it."""
-
-KNOWN: Final = (
-    COPIED[0],
-    COPIED[-1],
-    Configuration.of("jemalloc", {"narenas": 1}),
-    Configuration.of("exgen", {"timer": 1000}),
-    Configuration.of("glibc", {"arena_max": 1}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 1}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 200}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 0}),
-    *COPIED[1:-1],
-    Configuration.of("glibc", {"mmap_threshold": 262144}),
-    Configuration.of("glibc", {"arena_max": 1, "mmap_threshold": 262144}),
-    Configuration.of("tcmalloc", {"aggressive_decommit": True}),
-    Configuration.of("mimalloc", {"decommit_delay": 500, "segment_decommit_delay": 500}),
-    Configuration.of("mimalloc", {"purge_delay": 100}),
-    Configuration.of("exgen", {"purge_delay": 500, "timer": 200}),
-)
-"""What people copy, and what gives more memory back: tried before anything else, the first four in
-any case.
-
-Emulation sees neither copy-on-write nor every idle process, for which these were made.
-"""
 
 PROCESSES: Final = "processes"
 """Folder of the traces of all processes, in a run folder."""
@@ -126,16 +95,14 @@ class Service:
         """The command of the service."""
         return self._plan.command
 
-    @property
-    def known(self) -> tuple[Configuration, ...]:
-        """What gives memory back, of the allocators that are here and take it."""
+    def known(self, reference: Reference) -> tuple[Configuration, ...]:
+        """Return what gives memory back, of the allocators that are here and take it."""
+        del reference
         return self.accepted(KNOWN)
 
     def accepted(self, wanted: Sequence[Configuration]) -> tuple[Configuration, ...]:
         """Return the settings that an allocator is here for, and takes."""
-        return tuple(
-            one for one in wanted if one.allocator in self._files and self.refusal(one) is None
-        )
+        return self._program.accepted(wanted)
 
     def examine(self) -> Reference:
         """Run it as it is, twice."""

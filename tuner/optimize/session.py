@@ -174,6 +174,7 @@ class Session:
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view)
         reference = self._examine(work)
+        work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
         kit = kit_of(self.request, files, self._environment)
@@ -295,7 +296,7 @@ class Session:
         baseline = Baseline(
             reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
         )
-        proposals = with_known(propose(emulated.trials, baseline), work.tuned.known)
+        proposals = with_known(propose(emulated.trials, baseline), work.known)
         return Choosing(work, reference, proposals, emulated, baseline)
 
     def _decide(
@@ -305,7 +306,7 @@ class Session:
         if work.machines is not None:
             work.machines.wait()
         n_possible = int(_SHARE_PROGRAM * self._watch.left_s / work.run_seconds(reference))
-        n_fewest = fewest_runs(is_blind=work.request.is_direct and not work.tuned.known)
+        n_fewest = fewest_runs(is_blind=work.request.is_direct and not work.known)
         if n_possible < n_fewest and not (self.run / SELECTION_FILE).exists():
             return conclusion.proposal_only(choosing.proposals, n_fewest)
         begun_s = self._watch.used_s

@@ -37,10 +37,9 @@ class ProgramSuite:
         words = [word for one in self._programs for word in (*one.command, BETWEEN)]
         return tuple(words[:-1])
 
-    @property
-    def known(self) -> tuple[Configuration, ...]:
-        """Those of a program."""
-        return self._programs[0].known
+    def known(self, reference: Reference) -> tuple[Configuration, ...]:
+        """Return those of a program."""
+        return self._programs[0].known(reference)
 
     def examine(self) -> Reference:
         """Examine each.

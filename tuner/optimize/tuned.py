@@ -117,17 +117,20 @@ class Tuned(Protocol):
         """What names it: program and arguments."""
         ...
 
-    @property
-    def known(self) -> tuple[Configuration, ...]:
-        """Settings that take part whatever emulation says of them; of the allocators asked for."""
-        ...
-
     def examine(self) -> Reference:
         """Run it as it is, at least twice: warms it up, and shows what it does.
 
         Raises:
             ProgramError: it fails, or does not do the same again.
             ProgramTimeoutError: it does not end in time.
+        """
+        ...
+
+    def known(self, reference: Reference) -> tuple[Configuration, ...]:
+        """Return settings that take part whatever emulation says, of the allocators asked for.
+
+        Args:
+            reference: what `examine` returned.
         """
         ...
 

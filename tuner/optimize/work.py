@@ -73,6 +73,8 @@ class Work:
     view: View = field(default_factory=View)
     n_runs: int = 0
     """Runs of the program so far, those of earlier calls too."""
+    known: tuple[Configuration, ...] = ()
+    """Settings that take part whatever emulation says of them."""
     trials: dict[str, int] = field(default_factory=dict)
     """Label of a candidate -> trial of the campaign that it comes from."""
     machines: Machines | None = None

@@ -91,7 +91,7 @@ def choosing_of(
     work = Work(folder, request, cast("Tuned", app), watch, app)
     reference = Reference(("app",), {MEAN: 1e8}, 0, None, None, wall_s=0.98, timeout_s=30.0)
     proposals = [Proposal(one, place, {MEAN: -0.05}) for place, one in enumerate(SETTINGS)]
-    proposals += [Proposal(one, None, {MEAN: 2.0}) for one in known]
+    proposals += [Proposal(one, None, {MEAN: 2.0}, is_known=True) for one in known]
     return Choosing(
         work, reference, proposals, cast("EmulatedTrials", None), cast("Baseline", None)
     )

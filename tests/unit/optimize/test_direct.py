@@ -85,7 +85,7 @@ def make_space(names: Sequence[str]) -> Space:
 
 def searched(folder: Path, app: App, clock: Clock, seconds: float = 120.0) -> DirectSearch:
     request = Request(("app",), seconds, ("glibc", "jemalloc:/lib/j.so"), is_direct=True)
-    work = Work(folder, request, cast("Tuned", app), Watch(seconds, clock))
+    work = Work(folder, request, cast("Tuned", app), Watch(seconds, clock), known=app.known)
     return DirectSearch(work, REFERENCE, make_space)
 
 

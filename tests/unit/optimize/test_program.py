@@ -8,10 +8,13 @@ from typing import cast
 import pytest
 
 from tests.doubles.program_runs import GOOD
+from tuner.allocators import get_allocator, locate_all
 from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize.counted import FAULTS, SYSCALLS
+from tuner.optimize.known import OF_THREADS
 from tuner.optimize.program import Program, recorded_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals
 
@@ -64,3 +67,25 @@ def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(
 
     assert words.startswith("3,211 events of malloc and free of 1 thread in 0.6 s; the program: ")
     assert ("\nnote       no more than 2.0 MiB of its memory is ever live" in words) is is_little
+
+
+@pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])
+def test_what_suits_threads_takes_part_where_a_program_may_have_some(
+    n_threads: int | None, *, has_some: bool
+) -> None:
+    files = locate_all([get_allocator("glibc")])
+    one = Program(("app",), cast("RunsPrograms", None), {}, files)
+    reference = replace(program(ALONE, ALONE).examine(), n_threads=n_threads)
+
+    found = one.known(reference)
+
+    wanted = tuple(known for known in OF_THREADS if known.allocator == "glibc")
+    assert found == (wanted if has_some else ())
+
+
+def test_a_suite_tries_what_its_programs_do() -> None:
+    files = locate_all([get_allocator("glibc")])
+    one = Program(("app",), cast("RunsPrograms", None), {}, files)
+    threaded = replace(program(ALONE, ALONE).examine(), n_threads=2)
+
+    assert ProgramSuite([one, one]).known(threaded) == one.known(threaded) != ()

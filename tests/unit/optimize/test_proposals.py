@@ -91,7 +91,7 @@ def test_where_few_can_run_the_most_promising_do() -> None:
 
 def test_where_few_can_run_known_settings_come_first() -> None:
     """Whatever emulation expects of them."""
-    known = [replace(proposal(0.3, 0.3, "tcmalloc", a=i), trial=None) for i in (2, 1)]
+    known = [replace(proposal(0.3, 0.3, "tcmalloc", a=i), is_known=True) for i in (2, 1)]
     better = proposal(-0.10, 0.0, a=3)
 
     assert spread_of([better, *known], RULES, 2) == known

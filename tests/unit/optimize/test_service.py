@@ -15,16 +15,16 @@ from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
-from tuner.optimize.answer import Decision, label_of
+from tuner.optimize.answer import Decision
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
-from tuner.optimize.direct import space_of
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.judgement import Rules
+from tuner.optimize.known import COPIED, KNOWN
 from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import REQUEST_FILE, Request
-from tuner.optimize.service import COPIED, KNOWN, Service, service_rules
-from tuner.optimize.tuned import AS_IS, Reference
+from tuner.optimize.service import Service, service_rules
+from tuner.optimize.tuned import AS_IS
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status, Trial
 from tuner.service.lifecycle import ServiceRun
@@ -36,23 +36,6 @@ VALUES = {
     "mean": 100e6, "peak": 120e6, "floor": 90e6, "growth": -5.0,
     "cpu": 20e3, "rate": 1000.0, "p50": 1e6, "p99": 5e6,
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("known", KNOWN, ids=label_of)
-def test_what_is_known_lies_in_what_is_searched(known: Configuration) -> None:
-    """A search leaves out settings that its space does not have."""
-    located = locate_all([get_allocator(known.allocator)])
-    adapter, installation = located[known.allocator]
-    try:
-        adapter.configuration(known.as_dict, installation.version)
-    except SpecError as error:
-        pytest.skip(str(error))
-    values = dict.fromkeys((SERVICE_NAMES["mean"], SERVICE_NAMES["floor"]), 1e8)
-    reference = Reference(("server",), values, 8, None, None, wall_s=30.0, timeout_s=60.0)
-
-    space = space_of(located, reference, [known.allocator])
-
-    assert space.decode(space.encode(known)) == known
 
 
 class Server:
@@ -158,7 +141,8 @@ def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> 
 
 
 def test_what_gives_memory_back_takes_part_and_what_is_not_here_does_not() -> None:
-    known = service(Server()).known
+    one = service(Server())
+    known = one.known(one.examine())
 
     assert known == tuple(one for one in KNOWN if one.allocator == "glibc")
     assert COPIED[0] in known
@@ -178,6 +162,7 @@ def test_known_settings_stand_beside_what_emulation_tried() -> None:
 
     assert [(p.configuration, p.trial) for p in found[1:]] == [(one, None), (other, None)]
     assert [p.expected["mean memory"] for p in found[1:]] == [0.0, -0.1]
+    assert all(p.is_known for p in found), "one that was tried runs anyhow, too"
 
 
 def compared(folder: Path, server: Server, limits: Mapping[str, float]) -> Any:

@@ -1,0 +1,48 @@
+"""Settings that are known from elsewhere to give memory back: they run whatever emulation says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tuner.records import Configuration
+
+COPIED: Final = (
+    Configuration.of("glibc", {"arena_max": 2}),
+    Configuration.of("jemalloc", {"background_thread": True}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 2}),
+    Configuration.of("jemalloc", {"background_thread": True, "dirty_decay_ms": 1000, "narenas": 2}),
+)
+"""What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template
+with and without it."""
+
+KNOWN: Final = (
+    COPIED[0],
+    COPIED[-1],
+    Configuration.of("jemalloc", {"narenas": 1}),
+    Configuration.of("exgen", {"timer": 1000}),
+    Configuration.of("glibc", {"arena_max": 1}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 1}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 200}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 0}),
+    *COPIED[1:-1],
+    Configuration.of("glibc", {"mmap_threshold": 262144}),
+    Configuration.of("glibc", {"arena_max": 1, "mmap_threshold": 262144}),
+    Configuration.of("tcmalloc", {"aggressive_decommit": True}),
+    Configuration.of("mimalloc", {"decommit_delay": 500, "segment_decommit_delay": 500}),
+    Configuration.of("mimalloc", {"purge_delay": 100}),
+    Configuration.of("exgen", {"purge_delay": 500, "timer": 200}),
+)
+"""What people copy, and what gives more memory back: tried before anything else, the first four in
+any case.
+
+Emulation sees neither copy-on-write nor every idle process, for which these were made.
+"""
+
+_OF_THREADS: Final = ("arena_max", "mmap_threshold", "narenas")
+
+OF_THREADS: Final = tuple(one for one in KNOWN if one.as_dict.keys() <= {*_OF_THREADS})
+"""Of these, what shares arenas among threads or gives large blocks back: for programs that end.
+
+Emulation knows their threads by the order of their calls alone, and of a renderer it expected a
+tenth of what fixed thresholds give back.
+"""
