@@ -6,7 +6,8 @@ so each is tested at the undivided error; any goal may do, so theirs is divided.
 
 What differs more than that between two runs of the program as it is would take hundreds of rounds.
 Such a guard holds too where the rounds prove that the loss is less than that difference, and their
-middle is within the limit.  A limit of the user's stays as it is.
+middle is within the limit.  What repeats itself, on the other hand, is known to the last page on
+one input and on no other: it must hold half of the limit.  A limit of the user's stays as it is.
 
 Work that was counted (counted.py) repeats itself whatever the load.  It proves a gain in CPU time,
 or that there is no loss, as long as the rounds do not speak against it.
@@ -55,6 +56,9 @@ _EXACT_RUNS = 3
 
 _EXACT_SHARE = 0.2
 """Of the least effect, within which exact runs agree."""
+
+_OF_EXACT = 0.5
+"""Of the limit of a guard, that what repeats itself must hold."""
 
 
 @dataclass(frozen=True)
@@ -334,7 +338,8 @@ class _Judged:
         n_agree = 2
         self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
         self._error = rules.error / n_candidates
-        self._margin = rules.margin(quantity)
+        is_halved = self._is_exact and quantity not in rules.strict
+        self._margin = rules.margin(quantity) * (_OF_EXACT if is_halved else 1.0)
         self._scaled = rules.scaled_margin(quantity, noise)
         self._threshold = rules.threshold(quantity)
         self._n_in_all = n_in_all

@@ -43,6 +43,24 @@ def test_a_loss_in_any_guard_outweighs_every_gain(guard: str) -> None:
     assert state(**gains) is State.WORSE
 
 
+@pytest.mark.parametrize(
+    ("loss", "rules", "wanted"),
+    [
+        (0.0049, RULES, State.CONFIRMED),
+        (0.0051, RULES, State.WORSE),
+        (0.0098, Rules(strict=(PEAK,)), State.CONFIRMED),
+        (0.0101, Rules(strict=(PEAK,)), State.WORSE),
+    ],
+)
+def test_what_repeats_itself_on_one_input_holds_half_of_a_limit_that_no_user_set(
+    loss: float, rules: Rules, wanted: State
+) -> None:
+    """On another input it is another: of a compiler's peak 0.9 % were 1.5 % there."""
+    found = judge("x", logs(0.10, -loss, 0.0, 30), EXACT, rules, 2)
+
+    assert found.state is wanted
+
+
 def test_no_gain_is_given_up() -> None:
     assert state(mean=0.0, peak=0.0, cpu=0.0) is State.HOPELESS
 
