@@ -26,7 +26,7 @@ from tuner.optimize.proposals import (
     score,
     spread_of,
 )
-from tuner.optimize.quantities import CPU, TABLE
+from tuner.optimize.quantities import CPU
 from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.selection import (
     MOST_SELECTED,
@@ -34,9 +34,8 @@ from tuner.optimize.selection import (
     RUNS_TO_GUESS,
     Budget,
     Selection,
-    noise_of,
 )
-from tuner.optimize.tuned import AS_IS, Reference, Sample, values_of
+from tuner.optimize.tuned import Reference, Sample
 from tuner.optimize.turned_down import best_trade
 from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, duets_for, run_seconds
 from tuner.records import Configuration, Measurement
@@ -254,12 +253,11 @@ class Choosing:
         Nothing of CPU time where counted work shows it, nor of what the time left shows no gain of
         at all: the rounds of a later call come on top.
         """
-        known = values_of(course, AS_IS)
-        if min(map(len, known.values()), default=0) < RUNS_TO_GUESS:
+        seen = Selected(course, {})
+        if min(map(len, seen.as_is.values()), default=0) < RUNS_TO_GUESS:
             return {}
         n_rounds = int(self._work.watch.left_s / (2.0 * self._work.run_seconds(self._reference)))
-        noise = Selected(course, {}).noise
-        usual = {goal: noise[goal] for goal in self._rules.goals if goal in noise}
+        usual = {goal: one for goal, one in seen.noise.items() if goal in self._rules.goals}
         found = showable_gains(self._rules, usual, n_rounds, 1)
         if n_countable(self._work, self._reference):
             found.pop(CPU, None)
@@ -359,13 +357,12 @@ class Choosing:
     def _estimated(
         self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str
     ) -> tuple[Floats, Floats]:
-        base = values_of(course, AS_IS).get(name, [])
         gains = {
             index: gains_in(course, label_of(proposal.configuration), name)
             for index, proposal in enumerate(proposals)
         }
         measured = {index: [-gain for gain in found] for index, found in gains.items() if found}
-        noise = noise_of(base, has_floor=not TABLE[name].is_memory)
+        noise = Selected(course, {}).noise.get(name, 0.0)
         groups = [p.configuration.allocator for p in proposals]
         return estimated(groups, [p.expected[name] for p in proposals], measured, noise)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.compare.plan import Course
-from tuner.optimize.duets import runs_together
+from tuner.optimize.duets import of_one_mode, runs_together
 from tuner.optimize.judgement import Gain
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import TABLE
@@ -32,11 +32,16 @@ class Selected:
     """Goal -> share beyond its threshold, less than which there was no time to show."""
 
     @property
+    def as_is(self) -> dict[str, list[float]]:
+        """Quantity -> runs of the program as it is, of those with as many beside them as most."""
+        return values_of(of_one_mode(self.course), AS_IS)
+
+    @property
     def noise(self) -> dict[str, float]:
         """Quantity -> standard deviation of the logarithm of one run."""
         return {
             name: noise_of(values, has_floor=not TABLE[name].is_memory)
-            for name, values in values_of(self.course, AS_IS).items()
+            for name, values in self.as_is.items()
         }
 
 
