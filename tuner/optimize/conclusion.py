@@ -19,7 +19,12 @@ from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.selected import Selected
-from tuner.optimize.selection import ROUND_OF_SELECTION, RUNS_TO_KNOW, noise_of
+from tuner.optimize.selection import (
+    ROUND_OF_SELECTION,
+    RUNS_TO_GUESS,
+    RUNS_TO_KNOW,
+    noise_of,
+)
 from tuner.optimize.tuned import AS_IS, Reference, growth_of, values_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
@@ -106,7 +111,8 @@ class Conclusion:
         if not still_open:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
-            unseen = self._unseen(self._showable(confirmed))
+            few = selected.beyond if selected else {}
+            unseen = self._unseen(self._showable(confirmed) or few)
             return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         nearest = max(still_open, key=lambda one: one.score(self._rules))
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
@@ -160,13 +166,14 @@ class Conclusion:
         )
 
     def _showable(self, confirmed: Confirmed) -> dict[str, float]:
-        """Return what the candidates had to gain beyond the threshold of a goal to show it."""
-        if not confirmed.course.samples:
-            return {}
+        """Return what the candidates had to gain beyond the threshold of a goal to show it.
+
+        Nothing where they left after too few rounds to know how much the program varies.
+        """
         n_candidates = len(confirmed.chosen)
         n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
-        noise = noise_as_it_is(confirmed.course)
-        usual = {name: noise.get(name, 0.0) for name in self._rules.goals}
+        noise = noise_as_it_is(confirmed.course, RUNS_TO_GUESS)
+        usual = {name: noise[name] for name in self._rules.goals if name in noise}
         if confirmed.counted.keys() >= confirmed.chosen.keys():
             usual.pop(CPU, None)
         return showable_gains(self._rules, usual, int(n_runs / (n_candidates + 1)), n_candidates)
@@ -262,6 +269,18 @@ class Conclusion:
             n_untried=selected.n_untried if selected else 0,
         )
 
+    def _broken(self, standing: Standing) -> tuple[str, ...]:
+        """Return the guards for which a candidate is turned down: what has to be allowed of it.
+
+        The first that is proven worse ends its rounds, so others that seem so count too.
+        """
+        found = standing.worse or standing.likely_worse
+        return tuple(
+            name
+            for name in self._rules.guards
+            if found and (name in found or standing.gains[name].middle < -self._rules.margin(name))
+        )
+
     def _turned_down(
         self,
         rows: Sequence[AnswerRow],
@@ -272,7 +291,7 @@ class Conclusion:
     ) -> tuple[TurnedDown, ...]:
         """Return what gains more but breaks a guard, of all that ran."""
         standings = confirmed.standings if confirmed else {}
-        worse = {label: one.worse or one.likely_worse for label, one in standings.items()}
+        worse = {label: self._broken(one) for label, one in standings.items()}
         expected = None
         if selected is not None and not self._work.request.is_direct:
             expected = {label: one.expected for label, one in selected.labels.items()}

@@ -205,6 +205,35 @@ def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion) -> No
     assert math.isclose(found.gains[PEAK].change, 0.08)
 
 
+def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion) -> None:
+    """Its rounds ended with the first that was proven worse."""
+    gains = {
+        MEAN: Gain(math.log(1 / 1.058), -math.inf, math.inf),
+        PEAK: Gain(math.log(1 / 1.023), -0.023, -0.022, is_exact=True),
+        CPU: Gain(0.17, -math.inf, math.inf),
+    }
+    one = Standing("mimalloc", 3, State.WORSE, gains, (), (PEAK,), ())
+    found = Confirmed(CHOSEN, {"mimalloc": one}, course(1.0, 1.1, 0.9), None, None)
+
+    (trade,) = conclusion.conclude(None, found).turned_down
+
+    assert trade.broken == (MEAN, PEAK)
+    assert trade.constraints == ("mean_memory <= default * 1.08", "peak_memory <= default * 1.04")
+
+
+def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(
+    conclusion: Conclusion,
+) -> None:
+    found = confirmed(State.HOPELESS, 0.0)
+    few = replace(found, course=course(1.0, 1.3))
+    selected = replace(selected_of(course(1.0), {}), beyond={CPU: 0.02})
+
+    (reason,) = conclusion.conclude(selected, few).reasons
+
+    assert reason.startswith("A gain of CPU time below 3.0 % does not show")
+    assert conclusion.conclude(None, few).reasons == ()
+
+
 def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
     conclusion: Conclusion,
 ) -> None:
