@@ -15,6 +15,7 @@ from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
 from tuner.optimize.counted import n_countable
 from tuner.optimize.duets import at_once
+from tuner.optimize.judgement import Rules, exact_quantities
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import (
     SLACK,
@@ -171,9 +172,8 @@ class Choosing:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         n_most = affordable_finalists(self._work, self._reference)
         usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
-        chosen = finalists(
-            usable, rows, self._rules, n_most, doubts, beyond=self._beyond(selected.course)
-        )
+        rules, beyond = self._rules_of(selected.course), self._beyond(selected.course)
+        chosen = finalists(usable, rows, rules, n_most, doubts, beyond=beyond)
         corrected = {
             p.configuration: {name: values[index] for name, values in rows.items()}
             for index, p in enumerate(usable)
@@ -200,9 +200,8 @@ class Choosing:
     def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
         """Return those of some settings that are worth confirming, the best first."""
         usable, rows, doubts = self._expected(course, proposals)
-        return finalists(
-            usable, rows, self._rules, len(usable), doubts, beyond=self._beyond(course)
-        )
+        rules, beyond = self._rules_of(course), self._beyond(course)
+        return finalists(usable, rows, rules, len(usable), doubts, beyond=beyond)
 
     def _is_in_vain(
         self,
@@ -243,9 +242,13 @@ class Choosing:
             name: [value - doubt for value, doubt in zip(values, doubts[name], strict=True)]
             for name, values in rows.items()
         }
-        good = finalists(usable, at_best, self._rules, len(usable), beyond=beyond)
+        good = finalists(usable, at_best, self._rules_of(course), len(usable), beyond=beyond)
         known = [p for p in usable if p.is_known and p not in good and not _has_run(course, p)]
         return [*good, *known]
+
+    def _rules_of(self, course: Course[None, Sample]) -> Rules:
+        """Return what counts where the program does what these runs of it did."""
+        return self._rules.of_exact(exact_quantities(Selected(course, {}).as_is, self._rules))
 
     def _beyond(self, course: Course[None, Sample]) -> dict[str, float]:
         """Return what a goal must gain beyond its threshold for the time left to show it.

@@ -111,6 +111,15 @@ class Rules:
             floors=tuple((name, share) for name, share in shares.items() if share > self.least),
         )
 
+    def of_exact(self, exact: frozenset[str]) -> Rules:
+        """Return the rules where these quantities repeat themselves: their limits are halved.
+
+        But for those that the user named; an exact loss may be greater on the next input.
+        """
+        halved = {name: _OF_EXACT * math.expm1(self.margin(name)) for name in sorted(exact)}
+        named = {name: halved[name] for name in halved if name not in self.strict}
+        return replace(self, limits=tuple({**dict(self.limits), **named}.items()))
+
     def least_of(self, goal: str) -> float:
         """Return the least share of a goal that counts."""
         return max(self.least, dict(self.floors).get(goal, 0.0))
@@ -338,8 +347,8 @@ class _Judged:
         n_agree = 2
         self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
         self._error = rules.error / n_candidates
-        is_halved = self._is_exact and quantity not in rules.strict
-        self._margin = rules.margin(quantity) * (_OF_EXACT if is_halved else 1.0)
+        exact = frozenset({quantity} if self._is_exact else ())
+        self._margin = rules.of_exact(exact).margin(quantity)
         self._scaled = rules.scaled_margin(quantity, noise)
         self._threshold = rules.threshold(quantity)
         self._n_in_all = n_in_all

@@ -266,6 +266,29 @@ def test_counted_work_shows_what_the_time_left_does_not(tmp_path: Path) -> None:
     assert beyond[1] == {}
 
 
+@pytest.mark.parametrize(("peak", "is_chosen"), [(1.004, True), (1.006, False)])
+def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
+    tmp_path: Path, *, peak: float, is_chosen: bool
+) -> None:
+    """New runs would turn it down at once."""
+    course: Course[None, Sample] = Course()
+    for number in range(4):
+        for label, mean, most in ((AS_IS, 1.0, 1.0), ("exgen", 0.9, peak)):
+            values = {MEAN: mean * 1e9, PEAK: most * 1e9}
+            course.add((number, None, label), Outcome.succeeded(values))
+    rules = Rules(goals=(MEAN,), guards=(MEAN, PEAK))
+    request = Request(("app",), 100.0, ("exgen",), rules)
+    work = Work(tmp_path, request, cast("Tuned", Noisy(0.0, 1)), Watch(100.0, lambda: 0.0))
+    reference = Reference(("app",), {MEAN: 1e9, PEAK: 1e9}, 0, None, None, 1.0, 30.0)
+    one = Proposal(Configuration("exgen"), None, {MEAN: -0.1, PEAK: 0.0})
+    none = cast("EmulatedTrials", None), cast("Baseline", None)
+    choosing = Choosing(work, reference, [one], *none)
+
+    found = choosing.finalists(selected_of(course, {"exgen": one}))
+
+    assert bool(found) is is_chosen
+
+
 def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path) -> None:
     """Four settings of a service were its answer, and none of them what people copy."""
     known = [Configuration.of("glibc", {"arena_max": number}) for number in range(1, 9)]
