@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tuner.campaign.recheck import n_missing
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front, relative_hypervolume
-from tuner.front.picks import NO_REGRET, standard_picks
+from tuner.front.picks import standard_picks
 from tuner.front.repricing import price_note
 from tuner.front.whole import campaign_whole
 from tuner.records import Trial
@@ -35,8 +35,7 @@ class Summary:
     """What a campaign found."""
 
     picked: tuple[Picked, ...]
-    """In the order of picks; empty when no trial is feasible.  A trial that is picked as
-    no-regret alone is left out: it is a compromise between those that are here."""
+    """In the order of picks; empty when no trial is feasible."""
     n_trials: int
     n_failed: int
     """Trials that did not succeed."""
@@ -95,7 +94,6 @@ def _picked(record: CampaignRecord, trials: Sequence[Trial]) -> tuple[Picked, ..
     return tuple(
         Picked(tuple(names[number]), trial, _changes(trial, baseline, units))
         for number, trial in chosen.items()
-        if names[number] != [NO_REGRET]
     )
 
 

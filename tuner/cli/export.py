@@ -63,8 +63,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="Default: what optimize recommends, else validate, else balanced. "
-                "knee, no-regret, best-METRIC, or a kept pick.",
+                help="Default: what optimize recommends, else validate, else no-regret, else "
+                "balanced. knee, best-METRIC, or a kept pick.",
             ),
         ] = None,
         trial: TrialNumber = None,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import SelectionError, SpecError, StoreError
-from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, best_name, standard_picks
+from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, first_pick, standard_picks
 from tuner.front.whole import campaign_whole
 from tuner.output import write_text
 from tuner.records import Configuration
@@ -113,12 +113,9 @@ def find_pick(run: Run, name: str) -> Pick:
 
 
 def first_name(run: Run) -> str:
-    """Return the name of the pick that is meant when none is named.
-
-    That is the balanced pick, or with one objective its best.
-    """
-    names = run.campaign.objectives
-    return BALANCED if len(names) > 1 else best_name(names[0])
+    """Return the name of the pick that is meant when none is named, see `first_pick`."""
+    first = first_pick(_standard(run))
+    return first.name if first else BALANCED
 
 
 def pick_of_trial(run: Run, number: int) -> Pick:

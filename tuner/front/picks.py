@@ -209,6 +209,20 @@ def standard_picks(
     return picks + [best_pick(trials, name, names, default, whole) for name in names]
 
 
+def first_pick(picks: Sequence[Pick]) -> Pick | None:
+    """Return the pick that is meant when none is named: the best compromise that costs nothing.
+
+    That is no-regret, else balanced, or with one objective its best.
+
+    Args:
+        picks: as `standard_picks` returns them.
+
+    Returns:
+        None when there are none.
+    """
+    return next((pick for pick in picks if pick.name == NO_REGRET), picks[0] if picks else None)
+
+
 def balanced_rule(names: Sequence[str], baseline: str) -> str:
     """Return the rule of the balanced pick in words.
 

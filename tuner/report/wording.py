@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tuner.front.bounds import count_failures, default_trials
-from tuner.front.picks import NO_REGRET, Pick
+from tuner.front.picks import NO_REGRET, Pick, first_pick
 from tuner.front.whole import Whole, campaign_whole, expected_ratio
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.records import Trial
@@ -62,13 +62,12 @@ def headline(run: Run, picks: Sequence[Pick]) -> str:
 
 def _headline(run: Run, picks: Sequence[Pick]) -> str:
     baseline = default_trials(run.trials).get(run.campaign.baseline)
-    chosen = {pick.name: pick for pick in picks}
-    if not picks:
+    pick = first_pick(picks)
+    if pick is None:
         return "No configuration succeeded and held every constraint."
     if baseline is None:
         return f"The default of {run.campaign.baseline} could not be measured: no gain is known."
     default = f"{run.campaign.baseline}'s default"
-    pick = chosen.get(NO_REGRET) or picks[0]
     ratios = _headline_ratios(run, picks)
     if not any(_is_gain(found) for _, found in ratios):
         labels = _join([metric.label for metric in find_metrics(run.campaign.objectives)])
@@ -83,19 +82,13 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
     return f"In emulation, {who} changes {changes}, against {default}."
 
 
-def headline_pick(picks: Sequence[Pick]) -> Pick | None:
-    """Return the pick that the headline speaks of: the best compromise that costs nothing."""
-    chosen = {pick.name: pick for pick in picks}
-    return chosen.get(NO_REGRET) or (picks[0] if picks else None)
-
-
 def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None) -> str | None:
     """Say what the real program made of the headline's configuration.
 
     Returns:
         None when nothing was validated, or not this configuration.
     """
-    pick = headline_pick(picks)
+    pick = first_pick(picks)
     subject = _validated_subject(pick.trial, summary) if pick and summary else None
     if subject is None or subject.is_baseline:
         return None
@@ -141,7 +134,7 @@ def _subject(trial: Trial) -> str:
 def _headline_ratios(run: Run, picks: Sequence[Pick]) -> list[tuple[str, float | None]]:
     """Return label and ratio to the baseline of every objective, if a pick costs nothing."""
     baseline = default_trials(run.trials).get(run.campaign.baseline)
-    pick = headline_pick(picks)
+    pick = first_pick(picks)
     metrics = find_metrics(run.campaign.objectives)
     if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
         return []

@@ -221,6 +221,18 @@ def test_the_summary_names_every_pick_once() -> None:
     assert found.gain > 1.0
 
 
+def test_the_summary_names_what_is_exported() -> None:
+    """No-regret is, also where it is no other pick."""
+    default = runs.trial(0, Configuration("glibc"), 60.0, 1e8)
+    trades = runs.trial(1, Configuration.of("glibc", {"mxfast": 0}), 30.0, 1.1e8)
+    free = runs.trial(2, Configuration.of("glibc", {"mxfast": 16}), 54.0, 1e8)
+    fast = runs.trial(3, Configuration.of("glibc", {"mxfast": 32}), 90.0, 0.9e8)
+
+    found = summarise(RECORD, [default, trades, free, fast])
+
+    assert ("no-regret",) in [picked.names for picked in found.picked]
+
+
 def test_defaults_that_failed_are_no_matter_but_the_baseline() -> None:
     dead = runs.failed_trial(1, Configuration("jemalloc"), Status.FAILED, "killed")
 

@@ -406,15 +406,15 @@ def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> R
     return load_run(folder)
 
 
-def test_export_before_any_validation_takes_the_balanced_pick_and_says_that_nothing_is_proven(
+def test_export_before_any_validation_takes_what_costs_nothing_and_says_that_it_is_not_proven(
     kept: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    balanced = find_pick(kept, "balanced").trial.number
+    no_regret = find_pick(kept, "no-regret").trial.number
 
     document, said = exported(capsys, kept)
 
-    assert document["pick"]["trial"] == balanced
-    assert f"trial {balanced} (balanced) is not proven on the program yet" in said
+    assert document["pick"]["trial"] == no_regret
+    assert f"trial {no_regret} (no-regret) is not proven on the program yet" in said
 
 
 def test_export_takes_what_the_validation_recommends(

@@ -13,6 +13,7 @@ from tuner.errors import SelectionError
 from tuner.export.formats import render
 from tuner.export.gains import proven_gains
 from tuner.export.sources import deployment, recommended_deployment
+from tuner.front.kept import all_picks, find_pick
 from tuner.front.picks import Pick
 from tuner.library import export
 from tuner.optimize.answer import Decision, Recommendation
@@ -20,6 +21,7 @@ from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
 from tuner.records import Configuration
+from tuner.report.wording import headline
 from tuner.runs import Run
 
 TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
@@ -86,6 +88,21 @@ def test_an_answer_that_deploys_nothing_is_not_exported(decision: Decision) -> N
 
     with pytest.raises(SelectionError, match=r"Keep glibc as it is\. .* name its --pick"):
         recommended_deployment(run_of_two(), answer)
+
+
+def test_what_no_pick_names_is_what_the_report_speaks_of() -> None:
+    """Balanced trades memory for work here; what costs nothing goes before it."""
+    default = trial(0, Configuration("glibc"), 60.0 * MIB)
+    trades = trial(1, TRIED, 30.0 * MIB, 1.1e8)
+    free = trial(2, PROVEN, 54.0 * MIB)
+    run = replace(synthetic_run(n_trials=4), trials=(default, trades, free))
+
+    text = export(run, form="sh")
+
+    assert 'chosen: pick "no-regret" of campaign' in text
+    assert "MALLOC_CONF=narenas:2 " in text
+    assert "no-regret (jemalloc with 1 setting, trial 2)" in headline(run, all_picks(run))
+    assert find_pick(run, "balanced").trial == trades
 
 
 def direct_folder(folder: Path, brings: str | None = None, decision: str = "deploy") -> Path:

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
 from tests.doubles.runs import MIB, trial
 from tuner.errors import SelectionError
-from tuner.front.picks import NO_GAIN, best_pick, find_knee, select_balanced, standard_picks
+from tuner.front.picks import (
+    NO_GAIN,
+    best_pick,
+    find_knee,
+    first_pick,
+    select_balanced,
+    standard_picks,
+)
 from tuner.records import Configuration, Outcome, Trial
 
 Points = list[tuple[float, float]]
@@ -328,6 +335,15 @@ def test_no_regret_pick_is_worse_nowhere() -> None:
     assert picks["no-regret"].trial.number in {1, 3}
     assert picks["best-mean_heap"].trial.number == 2
     assert picks["best-cost"].trial.number == 3
+
+
+def test_what_costs_nothing_is_meant_where_no_pick_is_named() -> None:
+    picks = standard_picks(TRIALS, NAMES, "glibc")
+    without = [pick for pick in picks if pick.name != "no-regret"]
+
+    assert getattr(first_pick(picks), "name", None) == "no-regret"
+    assert getattr(first_pick(without), "name", None) == "balanced"
+    assert first_pick([]) is None
 
 
 @pytest.mark.parametrize(("heap", "gains"), [(99.6, False), (99.4, True)])
