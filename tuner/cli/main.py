@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"malloc-tuner: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return 130
+        return _interrupted()
     except BrokenPipeError:
         _abandon_stdout()
         return 0
@@ -86,7 +86,15 @@ def _code_of(end: SystemExit) -> int:
     if isinstance(end.__context__, BrokenPipeError):
         _abandon_stdout()
         return 0
+    if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+        return _interrupted()  # Typer makes an exit of it
     return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _interrupted() -> int:
+    """Say that the user stopped a command that had nothing to keep; returns the exit code."""
+    print("malloc-tuner: interrupted", file=sys.stderr)
+    return 130
 
 
 def _run_command(words: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
@@ -31,6 +32,10 @@ _SLOW_TO_BEGIN = {
     "emulation": "search in emulation",
 }
 """Stages whose first event may take long, and what a log says when they begin."""
+_STAGES = {"others": "last proposals"}
+"""What a stage is called where its name alone says too little."""
+_HEARTBEAT_S: Final = 1.0
+"""Time between two looks at whether a log is due a line."""
 _WIDTH = 44
 
 
@@ -66,6 +71,8 @@ class ProgressView(View):
         self._n_left = 0
         self._failures: dict[str, str] = {}
         self._live: Live | None = None
+        self._ended = threading.Event()
+        self._telling = threading.Lock()
 
     def __enter__(self) -> Self:
         """Begin to show."""
@@ -77,10 +84,13 @@ class ProgressView(View):
                 transient=True,
             )
             self._live.start()
+        else:
+            threading.Thread(target=self._keep_telling, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Take the live view away; the lines that stay stay."""
+        self._ended.set()
         if self._live is not None:
             self._live.stop()
 
@@ -120,7 +130,7 @@ class ProgressView(View):
     def lines(self) -> Iterator[str]:
         """Yield the picture."""
         yield f"{self._name}  {self._used()}"
-        yield f"{self._stage:<12}{self._amount()}"
+        yield f"{_STAGES.get(self._stage, self._stage):<14}{self._amount()}"
         for one in self._standings:
             if one.n_rounds:
                 yield f"  {_standing_words(one)}"
@@ -129,10 +139,10 @@ class ProgressView(View):
 
     def line(self) -> str:
         """Return the picture in one line, for a log."""
-        words = f"{self._used()}: {self._stage} "
+        words = f"{self._used()}: {_STAGES.get(self._stage, self._stage)} "
         first = next((one for one in self._standings if one.n_rounds), None)
         known = f"; {' '.join(_standing_words(first).split())}" if first else ""
-        return words + self._amount() + known
+        return (words + self._amount()).rstrip() + known
 
     def _used(self) -> str:
         used = clock_text(self._clock() - self._begun_s)
@@ -161,11 +171,21 @@ class ProgressView(View):
         return text
 
     def _picture(self) -> RenderableType:
-        return Text("\n".join(self.lines()))
+        # A line that wraps would move all below it at each refresh.
+        return Text("\n".join(self.lines()), no_wrap=True, overflow="ellipsis")
+
+    def _keep_telling(self) -> None:
+        """Tell a log now and then that it goes on, also while one run takes long."""
+        while not self._ended.wait(_HEARTBEAT_S):
+            self._now_and_then()
 
     def _now_and_then(self) -> None:
-        now_s = self._clock()
-        if self._live is None and now_s - self._shown_s >= LINE_INTERVAL_S:
+        if self._live is not None:
+            return
+        with self._telling:
+            now_s = self._clock()
+            if now_s - self._shown_s < LINE_INTERVAL_S:
+                return
             self._shown_s = now_s
             self.tell(self.line())
 

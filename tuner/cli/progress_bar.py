@@ -19,7 +19,7 @@ from rich.progress import (
     TextColumn,
 )
 
-LINE_INTERVAL_S: Final = 30.0
+LINE_INTERVAL_S: Final = 10.0
 """Least time between two lines."""
 
 _N_STEPS: Final = 50

@@ -270,7 +270,7 @@ def register(app: typer.Typer) -> None:
     )(_info_command)
     group.command(
         "recover",
-        help="Build the traces of a recording whose `record` command was killed.",
+        help="Save a recording whose `record` was killed.",
         epilog=epilog(
             "malloc-tuner trace recover app.trace.spool -o app.trace",
             errors=(ProgramError, OutputError),
@@ -279,7 +279,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "thin",
         help=(
-            "Make a long trace short: keep what lives long, and samples of the rest. Not for "
+            "Make a long trace short, with samples of its short lives. Not for "
             "settings of large thread caches: most of the short lives that fill them are gone."
         ),
         epilog=epilog(

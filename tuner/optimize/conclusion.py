@@ -58,7 +58,7 @@ class Conclusion:
         n_untried = selected.n_untried
         if not n_untried:
             answer = self._answer(Decision.KEEP, None, selected)
-            unseen = self._unseen(selected.beyond)
+            unseen = self._unseen(selected.beyond, "a new -o with more --time")
             return replace(answer, reasons=(*unseen, *answer.reasons))
         n_ran = len(selected.labels)
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
@@ -178,11 +178,12 @@ class Conclusion:
             usual.pop(CPU, None)
         return showable_gains(self._rules, usual, int(n_runs / (n_candidates + 1)), n_candidates)
 
-    def _unseen(self, beyond: Mapping[str, float]) -> tuple[str, ...]:
+    def _unseen(self, beyond: Mapping[str, float], remedy: str = "more --time") -> tuple[str, ...]:
         """Say which gains would not have shown, if there are such that count.
 
         Args:
             beyond: goal -> share beyond its threshold, less than which does not show.
+            remedy: what shows smaller ones; where no candidate is left, this run cannot.
         """
         rules = self._rules
         least = {name: math.expm1(rules.threshold(name)) + gain for name, gain in beyond.items()}
@@ -193,7 +194,7 @@ class Conclusion:
             return ()
         gains = " or ".join(f"{n} below {100.0 * gain:.1f} %" for n, gain in hidden.items())
         shown = f"A gain of {gains} does not show in the time given"
-        return (f"{shown}; more --time shows smaller ones.",)
+        return (f"{shown}; {remedy} shows smaller ones.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:
         """Return how many rounds more may settle what is open of a candidate.

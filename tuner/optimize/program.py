@@ -356,6 +356,6 @@ def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: 
         return words
     return (
         f"{words}\nnote       no more than {live} of its memory is ever live in malloc, so "
-        "settings can change little; it may bring an allocator of its own, as CPython does "
-        "(PYTHONMALLOC=malloc switches that off)"
+        "settings can change little; it may leave the work to other processes, or bring an "
+        "allocator of its own, as CPython does (PYTHONMALLOC=malloc switches that off)"
     )

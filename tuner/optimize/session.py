@@ -34,7 +34,7 @@ from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
-from tuner.optimize.answer import ANSWER_FILE, Answer, recommended, write_answer
+from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended, write_answer
 from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
@@ -195,7 +195,10 @@ class Session:
             self._record(work.tuned, reference)
             choosing = self._emulated(work, reference, files)
         held_out = held_out_of(self.request, files, self._environment)
-        return self._decide(work, reference, choosing, held_out)
+        answer = self._decide(work, reference, choosing, held_out)
+        if held_out is None or (self.run / HELD_OUT_FILE).exists():
+            return answer
+        return not_held_out(answer)
 
     def _tell_outlook(self, work: Work, reference: Reference) -> None:
         """Say what the time can show, unless runs of an earlier call have shown it."""
@@ -352,6 +355,14 @@ def are_runs_all(request: Request, run: Path, run_s: float) -> bool:
         return request.is_direct
     is_begun = (run / SELECTION_FILE).exists()
     return request.is_direct or is_begun or request.seconds < _FEW_RUNS * run_s
+
+
+def not_held_out(answer: Answer) -> Answer:
+    """Return an answer that says why the held-out input was not run, where it deploys nothing."""
+    if answer.decision is Decision.DEPLOY:
+        return answer
+    words = "The held-out input was not run: there is no setting to judge on it."
+    return replace(answer, reasons=(*answer.reasons, words))
 
 
 def fewest_runs(*, is_blind: bool) -> int:

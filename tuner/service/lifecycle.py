@@ -239,7 +239,8 @@ class RunUnderWay:
             words = f"the load has not ended after {plan.load_s:g} s; raise --timeout"
             raise _FailedError(Status.TIMED_OUT, words)
         if done.exit_status != 0:
-            words = f"the load ended with exit status {done.exit_status}: {done.last_line}"
+            said = f": {done.last_line}" if done.last_line else ", and printed nothing"
+            words = f"the load ended with exit status {done.exit_status}{said}"
             raise _FailedError(Status.FAILED, words)
         report = read_load(done.text, plan.read)
         if report.failed > 0:

@@ -137,6 +137,7 @@ def test_ctrl_c_exits_130(
     code, out, err = run_cli(capsys, "fail")
 
     assert (code, out) == (130, "")
+    assert err == "malloc-tuner: interrupted\n"
     assert "Traceback" not in err
 
 

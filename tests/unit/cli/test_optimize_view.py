@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import math
+import threading
 
+import pytest
 from rich.console import Console
 
 from tests.doubles.runs import trial
+from tuner.cli import optimize_view
 from tuner.cli.optimize_view import ProgressView
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, SERVICE_NAMES
@@ -80,7 +83,7 @@ def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
 
     text = "\n".join(shown.lines())
 
-    assert "1 run, 1 candidate left" in text
+    assert "confirmation  1 run, 1 candidate left" in text
     assert "mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)" in text
     assert "failed: exgen: killed by SIGSEGV" in text
 
@@ -101,6 +104,45 @@ def test_a_log_gets_a_line_every_ten_seconds() -> None:
     assert lines[0] == "0:00 of 5:00: search in emulation", "before its first event, which is slow"
     assert lines[1].startswith("0:10 of 5:00: emulation ")
     assert lines[-1] == "searched   40 settings"
+
+
+def test_a_log_hears_that_one_long_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing ends while it waits, so that no event brings a line."""
+    monkeypatch.setattr(optimize_view, "_HEARTBEAT_S", 0.001)
+    heard = threading.Event()
+
+    class Log(io.StringIO):
+        def write(self, text: str) -> int:
+            if text.startswith("0:12 of 5:00: examining"):
+                heard.set()
+            return super().write(text)
+
+    clock = Clock()
+    shown = view(clock, Log())
+    with shown:
+        shown.begin("examining", None)
+        clock.now_s = 12.0
+
+        assert heard.wait(60.0)
+
+
+def test_a_stage_is_named_by_what_it_does() -> None:
+    shown = view(Clock(), io.StringIO())
+    shown.begin("others", None)
+    shown.ran("exgen", None, None)
+
+    assert shown.line() == "0:00 of 5:00: last proposals 1 run"
+
+
+def test_a_long_line_of_the_picture_does_not_wrap() -> None:
+    """What is below it would jump at each refresh."""
+    out = io.StringIO()
+    shown = ProgressView("x" * 90, 300.0, Console(file=out, width=60, force_terminal=True), Clock())
+    with shown:
+        pass
+
+    assert max(map(len, out.getvalue().splitlines())) < 90
+    assert "x…" in out.getvalue()
 
 
 def test_taking_settings_back_shows_its_own_steps_and_no_candidates() -> None:

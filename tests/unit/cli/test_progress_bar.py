@@ -25,7 +25,7 @@ def told(*, is_terminal: bool) -> str:
 
 
 def test_a_log_gets_a_line_an_interval() -> None:
-    assert told(is_terminal=False) == "2 of 3: round 2 knee; about 0:15 left\n"
+    assert told(is_terminal=False) == "2 of 3: round 2 knee; about 0:05 left\n"
 
 
 def test_a_terminal_has_the_bar_and_gets_no_lines() -> None:
@@ -42,6 +42,6 @@ def test_no_more_time_is_left_than_a_budget_allows() -> None:
     moments[0] = 2 * LINE_INTERVAL_S
     progress.advance(bar)
     assert out.getvalue().splitlines() == [
-        "1 of 1000: round 1; about 1:10 left",
-        "2 of 1000: round 1; about 0:40 left",
+        "1 of 1000: round 1; about 1:30 left",
+        "2 of 1000: round 1; about 1:20 left",
     ]

@@ -260,7 +260,8 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
 def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
     conclusion: Conclusion, beyond: dict[str, float], words: tuple[str, ...]
 ) -> None:
-    rest = " does not show in the time given; more --time shows smaller ones."
+    """No candidate is left, so the same run does nothing more."""
+    rest = " does not show in the time given; a new -o with more --time shows smaller ones."
 
     answer = conclusion.nothing_near(replace(selected_of(course(1.0), {}), beyond=beyond))
 

@@ -60,13 +60,14 @@ def test_the_kernels_work_is_not_counted_where_children_work_too() -> None:
 def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(
     live_mib: int, *, is_little: bool
 ) -> None:
-    """As of an interpreter with an allocator of its own."""
+    """As of a shell that starts a program, or an interpreter with an allocator of its own."""
     uses = {PEAK: 40.0 * 2**20, MEAN: 20.0 * 2**20, CPU: 3e8}
 
     words = recorded_words(RecordedTotals(3211, 1, live_mib << 20), uses, 0.6)
 
     assert words.startswith("3,211 events of malloc and free of 1 thread in 0.6 s; the program: ")
     assert ("\nnote       no more than 2.0 MiB of its memory is ever live" in words) is is_little
+    assert ("leave the work to other processes, or bring an allocator" in words) is is_little
 
 
 @pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])
