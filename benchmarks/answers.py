@@ -2,7 +2,7 @@
 
 `optimize` answers for each program within --seconds; the answer is then compared on another input,
 in rounds, with the program as it is, with every allocator's default, and with what
-emulation alone would have exported: the balanced pick of the same campaign.  With --direct also
+emulation alone finds best: the balanced pick of the same campaign.  With --direct also
 with what `optimize --direct` answers in the same time, with --rivals also with what TPE and SMAC3
 find on the program itself in the same time.  Every run is kept.
 

@@ -112,9 +112,7 @@ def test_a_recording_that_the_time_has_no_room_for_is_refused(
     program = f"import time; time.sleep(0.5); {PROGRAM}"
 
     assert optimize(tmp_path / "run", "--time", "1s", program=program) == 8
-    assert (
-        "--time 1s is over with two and a recording; give it the --time" in capfd.readouterr().err
-    )
+    assert "a recording take all of --time 1s; give it the --time" in capfd.readouterr().err
     assert not (tmp_path / "run" / "program.trace").exists()
 
     monkeypatch.undo()

@@ -14,6 +14,9 @@ from tuner.units import show_size
 LABEL_WIDTH: Final = 40
 """Of the first column; a longer label has lines of its own."""
 
+_NARROW_LABEL_WIDTH: Final = 20
+"""The same where there are too many quantities for bounds."""
+
 TABLE_WIDTH: Final = 96
 
 _MOST_WITH_BOUNDS: Final = 4
@@ -46,11 +49,12 @@ def rows_table(
         baseline: quantity -> its value; the columns.
         rows: in their order.
     """
-    head = f"program as it is ({as_is})"
-    labels = [row.label for row in rows if len(row.label) <= LABEL_WIDTH - 2]
-    width = max(len(head), *map(len, labels), 0) + 2
     names = list(baseline)
     has_bounds = len(names) <= _MOST_WITH_BOUNDS
+    head = f"program as it is ({as_is})" if has_bounds else f"as it is ({as_is})"
+    most = LABEL_WIDTH if has_bounds else _NARROW_LABEL_WIDTH
+    labels = [row.label for row in rows if len(row.label) <= most - 2]
+    width = max(len(head), *map(len, labels), 0) + 2
     widths = {name: _column(name, has_bounds=has_bounds) for name in names}
     yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
     values = (f"{value_words(name, value):>{widths[name]}}" for name, value in baseline.items())

@@ -34,7 +34,14 @@ from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
-from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended, write_answer
+from tuner.optimize.answer import (
+    ANSWER_FILE,
+    Answer,
+    Decision,
+    minutes_words,
+    recommended,
+    write_answer,
+)
 from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
@@ -71,6 +78,9 @@ from tuner.optimize.work import (
 from tuner.output import make_folder, write_text
 from tuner.recording.spool import remove_left
 from tuner.records import Configuration
+
+_DOZEN = 12.0
+"""Runs that `TOO_SHORT` speaks of."""
 
 _SHARE_EMULATION = 0.25
 _SHARE_PROGRAM = 0.9
@@ -218,8 +228,9 @@ class Session:
             return
         if 3.0 * reference.wall_s > max(self.request.seconds, PATIENCE_S):
             message = (
-                f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, so --time "
-                f"{self.request.seconds:g}s is over with two and a recording; {TOO_SHORT}"
+                f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, so two of them "
+                f"and a recording take all of --time {self.request.seconds:g}s; {TOO_SHORT}, "
+                f"{minutes_words(_DOZEN * reference.wall_s)} here"
             )
             raise ProgramTimeoutError(message)
         self._view.begin("recording", None)

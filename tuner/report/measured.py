@@ -57,6 +57,17 @@ class MeasuredFront:
     """Dominated, then failed."""
 
     @property
+    def is_smoothed(self) -> bool:
+        """Whether some rows have their place by all runs together."""
+        return any(gain.smoothed is not None for row in self.rows for gain in row.changes.values())
+
+    def is_of_rounds(self, row: AnswerRow) -> bool:
+        """Return whether rounds of new runs compared a row; the program as it is where any had."""
+        if row.label == AS_IS:
+            return any(one.is_candidate for one in self.rows if one.label != AS_IS)
+        return row.is_candidate
+
+    @property
     def rows(self) -> tuple[AnswerRow, ...]:
         """All of them."""
         return (*self.front, *self.others)
@@ -123,7 +134,7 @@ def _footer(found: MeasuredFront, *, everything: bool) -> Iterator[str]:
     n_hidden = sum(row.label != AS_IS for row in found.others)  # that one is in every table
     if not everything and n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
-    if any(gain.smoothed is not None for row in found.rows for gain in row.changes.values()):
+    if found.is_smoothed:
         yield "What had few runs is on the front by the place that all runs together give it."
     yield found.answer.sentence
 

@@ -20,7 +20,7 @@ from tuner.optimize.answer import (
 )
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.judgement import Gain, Rules, Standing, State
-from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration
 
 SETTING = Configuration.of("jemalloc", {"narenas": 2})
@@ -174,6 +174,9 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     assert max(map(len, lines)) <= 100
     assert "program as it is (glibc)" in "\n".join(lines)
     assert lines[-1].endswith("killed by SIGSEGV")
+    names = [SERVICE_NAMES[name] for name in ("mean", "peak", "floor", "cpu", "rate", "p99")]
+    service = replace(DEPLOY, baseline=dict.fromkeys(names, 1e6), as_is="jemalloc")
+    assert max(map(len, service.lines())) <= 100
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
     assert list(many.lines())[-1] == "4 more lost early"
 

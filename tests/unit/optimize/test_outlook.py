@@ -27,4 +27,5 @@ def test_the_error_is_shared_by_two_candidates_and_their_goals(
 
 
 def test_a_short_run_is_told_in_milliseconds() -> None:
+    assert outlook_words(60.0, 50.0, Rules(), 0.0).startswith("about 1 run of 50.0 s: too few")
     assert outlook_words(60.0, 0.25, Rules(), 0.0).startswith("about 240 runs of 250 ms: ")

@@ -30,6 +30,7 @@ from tuner.report.measured import (
     measured_json,
     measured_text,
 )
+from tuner.report.page import render_measured
 
 
 def row(label: str, mean: float, cpu: float, *, is_candidate: bool = False) -> AnswerRow:
@@ -83,6 +84,25 @@ def test_a_lucky_run_makes_no_front(folder: Path) -> None:
     (mine,) = [one for one in document["rows"] if one["label"] == "exgen b=1"]
     assert mine["changes"]["mean_memory"]["smoothed"] == pytest.approx(math.expm1(-0.21))
     assert mine["changes"]["cpu_time"]["smoothed"] is None
+
+
+def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFront) -> None:
+    few = replace(found, front=tuple(one for one in found.front if not one.is_candidate))
+    as_is = found.others[0]
+
+    assert found.is_of_rounds(as_is)
+    assert not few.is_of_rounds(as_is)
+
+
+def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path) -> None:
+    words = "by the place that all runs together give it"
+    plain = render_measured(folder, measured_front(folder))
+    seen = row("exgen a=1", -0.2, -0.1)
+    changes = {**seen.changes, CPU: replace(seen.changes[CPU], smoothed=0.02)}
+    write_answer(folder, replace(DEPLOY, rows=(replace(seen, changes=changes),)))
+
+    assert words not in plain
+    assert words in render_measured(folder, measured_front(folder))
 
 
 def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront) -> None:
