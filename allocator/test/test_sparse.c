@@ -67,12 +67,24 @@ static size_t resident_pages(const unsigned char *start, size_t n) {
     return n_resident;
 }
 
-static size_t n_slabs_with_absent(void) {
+static bool has_absent(const struct slab *slab) {
+    return slab->has_absent;
+}
+
+static bool was_looked_at(const struct slab *slab) {
+    return slab->is_old;
+}
+
+static size_t n_slabs(bool (*is_counted)(const struct slab *slab)) {
     size_t n = 0;
     for (const struct superblock *sb = local.heap->superblocks; sb != NULL; sb = sb->next)
         for (size_t i = sb->first_unit; i < sb->n_units; i++)
-            n += sb->slab[i].has_absent;
+            n += is_counted(&sb->slab[i]);
     return n;
+}
+
+static size_t n_slabs_with_absent(void) {
+    return n_slabs(has_absent);
 }
 
 static void use_again(size_t bytes) {
@@ -155,6 +167,7 @@ static uint64_t nothing_is_given_back_where_it_must_not(void) {
     make_sparse(1000);
     grow();
     EXPECT(n_slabs_with_absent() == 0);
+    EXPECT(n_slabs(was_looked_at) == 0);
     use_again(1000);
     return 0;
 }

@@ -32,7 +32,8 @@ static void drop(struct heap *heap, struct superblock *sb) {
 
 void sparse_make_room(struct heap *heap) {
     struct superblock *sb = heap->sparse_next;
-    for (size_t i = 0; i < N_GROWTH_LOOKS && heap->superblocks != NULL; i++) {
+    bool may_look = slab_may_drop_pages() && heap->superblocks != NULL;
+    for (size_t i = 0; may_look && i < N_GROWTH_LOOKS; i++) {
         if (sb == NULL)
             sb = heap->superblocks;
         drop(heap, sb);
@@ -43,7 +44,7 @@ void sparse_make_room(struct heap *heap) {
 
 bool sparse_look_step(struct heap *heap) {
     struct superblock *sb = heap->look_sparse;
-    if (sb == NULL)
+    if (sb == NULL || !slab_may_drop_pages())
         return false;
     drop(heap, sb);
     heap->look_sparse = sb->next;

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "base/options.h"
 #include "memory/link.h"
 #include "system/os.h"
 
@@ -138,9 +137,8 @@ static void purge_pages(const struct slab *slab, const struct block_set *pages) 
 
 bool slab_drop_pages(struct slab *slab) {
     struct block_set dropped = {{0}};
-    if (options.purge_how == PURGE_NEVER || options.junk || slab->capacity > N_BLOCKS_MOST ||
-        slab->carved < slab->capacity || os_page_bytes() * 4 < UNIT_BYTES ||
-        os_page_bytes() > UNIT_BYTES)
+    if (!slab_may_drop_pages() || slab->capacity > N_BLOCKS_MOST || slab->carved < slab->capacity ||
+        os_page_bytes() * 4 < UNIT_BYTES || os_page_bytes() > UNIT_BYTES)
         return false;
     if (!mark_free_pages(slab, &dropped))
         return false;

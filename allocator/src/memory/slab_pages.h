@@ -9,7 +9,13 @@
 #ifndef EXGEN_SLAB_PAGES_H
 #define EXGEN_SLAB_PAGES_H
 
+#include "base/options.h"
 #include "memory/slab.h"
+
+/* Whether slabs may give back pages at all; a look at them is in vain otherwise. */
+ALWAYS_INLINE bool slab_may_drop_pages(void) {
+    return options.purge_how != PURGE_NEVER && !options.junk;
+}
 
 /* So few blocks in use are worth a look at the pages: not more than there are pages of 4 KiB, or
  * half as many as at the last look, and so on, so that the list is walked a few times only. */
