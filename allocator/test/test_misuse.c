@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "child.h"
 #include "exgen.h"
@@ -331,16 +332,61 @@ static void *free_sent(void *unused) {
     return unused;
 }
 
+/* Write over a word of a block on its way home, and use what came home. */
+static uint64_t overwrite_sent(size_t bytes, char *(*chosen)(void), size_t word) {
+    pthread_t thread;
+    for (size_t i = 0; i < 100; i++)
+        sent[i] = exgen_malloc(bytes);
+    pthread_create(&thread, NULL, free_sent, NULL);
+    pthread_join(thread, NULL);
+    char *block = chosen();
+    memset(block + word * sizeof(void *), 'A', sizeof(void *));
+    expect_message("corrupted free list", block);
+    for (size_t i = 0; i < 1000; i++)
+        exgen_malloc(bytes);
+    return 0;
+}
+
+static char *one_of_sent(void) {
+    return sent[50];
+}
+
+static char *first_of_sent(void) {
+    return sent[0];
+}
+
+/* They have no room for addresses of others. */
 static uint64_t overwritten_link_of_sent_block(void) {
+    return overwrite_sent(16, one_of_sent, 0);
+}
+
+static uint64_t overwritten_link_of_bundle(void) {
+    return overwrite_sent(40, first_of_sent, 0);
+}
+
+static uint64_t overwritten_number_of_bundle(void) {
+    return overwrite_sent(40, first_of_sent, 1);
+}
+
+static uint64_t overwritten_address_in_bundle(void) {
+    return overwrite_sent(40, first_of_sent, 2);
+}
+
+static void *free_sent_and_one_again(void *unused) {
+    for (size_t i = 0; i < 100; i++)
+        exgen_free(sent[i == 20 ? 10 : i]);
+    pause();
+    return unused;
+}
+
+/* The thread lets go of a batch, and goes on. */
+static uint64_t double_free_in_a_batch(void) {
     pthread_t thread;
     for (size_t i = 0; i < 100; i++)
         sent[i] = exgen_malloc(40);
-    pthread_create(&thread, NULL, free_sent, NULL);
+    expect_message("double free", sent[10]);
+    pthread_create(&thread, NULL, free_sent_and_one_again, NULL);
     pthread_join(thread, NULL);
-    memset(sent[50], 'A', 40);
-    expect_message("corrupted free list", sent[50]);
-    for (size_t i = 0; i < 1000; i++)
-        exgen_malloc(40);
     return 0;
 }
 
@@ -608,6 +654,10 @@ static const struct {
     {"", overwritten_link_zero, SIGABRT},
     {"", overwritten_link_pointer, SIGABRT},
     {"exchange_bytes:0", overwritten_link_of_sent_block, SIGABRT},
+    {"exchange_bytes:0", overwritten_link_of_bundle, SIGABRT},
+    {"exchange_bytes:0", overwritten_number_of_bundle, SIGABRT},
+    {"exchange_bytes:0", overwritten_address_in_bundle, SIGABRT},
+    {"", double_free_in_a_batch, SIGABRT},
     {"check:true", overwritten_link_text, SIGABRT},
     {"junk:true", double_free_later, SIGABRT},
     {"quarantine:100", double_free_later, SIGABRT},

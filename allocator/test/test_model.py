@@ -26,7 +26,7 @@ from typing import Final
 
 SOURCES: Final = {
     "exchange": "thread/exchange.c",
-    "inbox": "thread/remote.c",
+    "inbox": "thread/inbox.c",
     "lock": "system/lock.c",
     "owner": "memory/layout.c",
     "pool": "memory/pool.c",

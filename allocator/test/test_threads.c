@@ -82,6 +82,23 @@ static void let_another_free(void) {
     EXPECT(exchange_has_any());
 }
 
+/* Their lines of the cache stay where they are. */
+static void others_blocks_are_not_touched(void) {
+    enum {
+        BYTES = 100,
+        N_FREED = 200
+    };
+    static unsigned char as_left[BYTES];
+    memset(as_left, 7, BYTES);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = i < N_FREED ? memset(exgen_malloc(BYTES), 7, BYTES) : NULL;
+    run_thread(free_all_blocks, NULL);
+    EXPECT(exchange_has_any());
+    for (size_t i = 0; i < N_FREED; i++)
+        EXPECT(memcmp(blocks[i], as_left, BYTES) == 0);
+    exgen_purge();
+}
+
 static void *allocate_all_blocks(void *unused) {
     for (size_t i = 0; i < N_BLOCKS; i++)
         blocks[i] = exgen_malloc(100);
@@ -490,6 +507,7 @@ int main(void) {
     exgen_free(exgen_malloc(1));
     run_thread(touch_two_pages, exgen_malloc(100));
     producer_gets_its_memory_back();
+    others_blocks_are_not_touched();
     what_one_thread_freed_serves_another();
     what_nobody_wants_goes_home();
     own_and_others_blocks_by_turns();

@@ -180,6 +180,8 @@ static NOINLINE void free_thoroughly(void *block) {
         heap_free(heap, slab, block);
     else if (THREADS && heap == NULL)
         remote_free_slowly(heap, block);
+    else if (THREADS && options.check)
+        remote_free_listed(heap, block);
     else if (THREADS)
         remote_free(heap, block);
     else

@@ -277,12 +277,14 @@ void heap_free(struct heap *heap, struct slab *slab, void *block) {
     slab->free = block;
 }
 
-bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n) {
+bool heap_free_many(struct slab *slab, void *const *blocks, size_t n) {
     if (slab->countdown < (int32_t)n)
         return false;
     slab->countdown -= (int32_t)n;
-    link_set(last, slab->free);
-    slab->free = first;
+    for (size_t i = 0; i < n; i++) {
+        link_freed(blocks[i], slab->free);
+        slab->free = blocks[i];
+    }
     return true;
 }
 

@@ -36,6 +36,20 @@ struct foreign {
     int32_t countdown; /* frees to come before the one that makes the list too long */
     uint16_t most;     /* countdown of the empty list; 0 before the first free */
     bool was_used;     /* by malloc, since the list was too long */
+    bool has_fed;      /* others' blocks to the ready list, ever */
+};
+
+/* Blocks of one size class that are other heaps', on their way from the thread that freed them to
+ * the exchange.  They are not touched: their lines may be in another processor's cache. */
+struct batch {
+    void **blocks;   /* places in a segment of the exchange, or NULL */
+    uint32_t n;      /* blocks */
+    uint32_t n_most; /* ... with which it goes; 0 without places */
+};
+
+enum {
+    N_GROUP = 15, /* classes whose batches fit into a segment */
+    N_GROUPS = (N_CLASSES_MAX + N_GROUP - 1) / N_GROUP
 };
 
 /* What a heap has of one size class. */
@@ -106,7 +120,8 @@ struct heap {
     uint64_t random;                /* state of random.h */
     struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see trays.h */
     struct kept kept;
-    _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
+    struct batch *batches[N_GROUPS];  /* segments of the exchange; NULL before the first batch */
+    _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };
 
@@ -160,6 +175,12 @@ extern struct slab no_slab;
 /* Bytes of a heap. */
 size_t heap_bytes(void);
 
+/* The batch of a class; NULL if there is none yet. */
+ALWAYS_INLINE struct batch *batch_of(const struct heap *heap, size_t class) {
+    struct batch *batches = THREADS ? heap->batches[class / N_GROUP] : NULL;
+    return batches != NULL ? &batches[class % N_GROUP] : NULL;
+}
+
 /* Make zeros a heap. */
 void heap_init(struct heap *heap, uint8_t number);
 
@@ -177,8 +198,17 @@ ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
     if (!THREADS || class < classes.first_line)
         return NULL;
     struct foreign *list = &heap->bins[class].foreign;
-    list->was_used = true;
+    list->was_used = list->has_fed = true;
     return foreign_take(list);
+}
+
+/* The thread uses a block that it freed, which may be another's. */
+ALWAYS_INLINE void note_mixed(struct heap *heap, struct local *l, const void *block) {
+    if (owner_at((uintptr_t)block) == l->own_number)
+        return;
+    heap->n_unmixed = 0;
+    l->mixed = l->own_number != OWNER_NOBODY ? heap->bins : NULL;
+    l->number = OWNER_NOBODY;
 }
 
 /* The blocks freed in the active slab of `class`, one of local.free, or if there are none, others'
@@ -200,11 +230,7 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
             return NULL;
         if (slab != &no_slab)
             slab->zeroed = false; /* some may be its own, see free_mixed */
-        if (owner_at((uintptr_t)block) != l->own_number) {
-            heap->n_unmixed = 0;
-            l->mixed = l->own_number != OWNER_NOBODY ? heap->bins : NULL;
-            l->number = OWNER_NOBODY;
-        }
+        note_mixed(heap, l, block);
     }
     set_behind(list, block);
     if (unlikely(!link_is_sound(*list)))
@@ -267,9 +293,8 @@ ALWAYS_INLINE bool heap_has_fallen(const struct heap *heap) {
 /* Give back a block of the calling thread's heap. */
 void heap_free(struct heap *heap, struct slab *slab, void *block);
 
-/* Give back `n` linked blocks of one slab at once; false (and nothing done) if an
- * event is among them. */
-bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n);
+/* Give back `n` blocks of one slab at once; false (and nothing done) if an event is among them. */
+bool heap_free_many(struct slab *slab, void *const *blocks, size_t n);
 
 /* Whether a list of the heap, or of its thread, has the block, which lies in `slab`. */
 bool heap_lists(struct heap *heap, struct local *l, const struct slab *slab, const void *block);

@@ -75,6 +75,15 @@ static bool foreign_is_valid(const struct foreign *list, size_t class) {
     return list->countdown >= 0 && n == (size_t)(list->most - list->countdown);
 }
 
+static bool batch_is_valid(const struct batch *batch, size_t class) {
+    if (batch == NULL)
+        return true;
+    for (size_t i = 0; i < batch->n; i++)
+        if (slab_of((uintptr_t)batch->blocks[i])->class != class)
+            return false;
+    return batch->n == 0 || batch->n < batch->n_most;
+}
+
 /* Each slab, and the units of all slabs of a class against what its bin counts. */
 static bool slabs_are_valid(const struct heap *heap) {
     size_t n_units[N_CLASSES_MAX] = {0};
@@ -110,17 +119,30 @@ bool heap_is_valid(const struct heap *heap) {
         return false;
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class) ||
-            !foreign_is_valid(&heap->bins[class].foreign, class))
+            !foreign_is_valid(&heap->bins[class].foreign, class) ||
+            !batch_is_valid(batch_of(heap, class), class))
             return false;
     return kept_is_valid(heap) && no_slab.free == NULL && no_slab.countdown == 0 &&
            trays_are_valid(heap) && supply_is_valid(heap) && slabs_are_valid(heap);
+}
+
+static bool is_own(const struct heap *heap, const void *block) {
+    return superblock_owner(superblock_of((uintptr_t)block)) == heap;
 }
 
 /* Blocks of a thread's list that are in use by the heap's own counters. */
 static size_t count_own(const struct heap *heap, const void *block) {
     size_t n = 0;
     for (; block != NULL; block = link_follow(block))
-        n += superblock_owner(superblock_of((uintptr_t)block)) == heap;
+        n += is_own(heap, block);
+    return n;
+}
+
+/* The same of a batch: they were others' when they were freed. */
+static size_t count_own_in(const struct heap *heap, const struct batch *batch) {
+    size_t n = 0;
+    for (size_t i = 0; batch != NULL && i < batch->n; i++)
+        n += is_own(heap, batch->blocks[i]);
     return n;
 }
 
@@ -136,7 +158,8 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
         }
     for (size_t class = 0; class < classes.n_classes; class ++) {
         size_t n = count_own(heap, *ready_list(heap, l, class)) +
-                   count_own(heap, heap->bins[class].foreign.free);
+                   count_own(heap, heap->bins[class].foreign.free) +
+                   count_own_in(heap, batch_of(heap, class));
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }

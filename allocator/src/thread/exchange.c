@@ -149,19 +149,41 @@ static bool has_room(const struct shelf *shelf, size_t block_bytes) {
     return depth(shelf) * block_bytes < options.exchange_bytes;
 }
 
-/* Put up to N_SEGMENT blocks in; false if out of memory. */
-static bool put_segment(struct shelf *shelf, void *const *blocks, size_t n) {
+static struct segment *segment_of(void **blocks) {
+    return (struct segment *)((char *)blocks - offsetof(struct segment, blocks));
+}
+
+/* In no stack, a segment has its own number in the place of the one below. */
+void **exchange_open(void) {
     uint32_t number = pop(&exchange.unused);
     if (number == 0)
         number = new_segment();
     if (number == 0)
-        return false;
+        return NULL;
     struct segment *segment = segment_at(number);
-    for (size_t i = 0; i < n; i++)
-        segment->blocks[i] = blocks[i];
+    __atomic_store_n(&segment->below, number, __ATOMIC_RELAXED);
+    return segment->blocks;
+}
+
+void exchange_close(void **blocks) {
+    uint32_t number = __atomic_load_n(&segment_of(blocks)->below, __ATOMIC_RELAXED);
+    push(&exchange.unused, number, 0);
+}
+
+static void give(struct shelf *shelf, void **blocks, size_t n) {
+    uint32_t number = __atomic_load_n(&segment_of(blocks)->below, __ATOMIC_RELAXED);
     if (n < N_SEGMENT)
-        segment->blocks[n] = NULL;
+        blocks[n] = NULL;
     push(&shelf->top, number, (uint32_t)n);
+    if (!is_open())
+        __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
+}
+
+bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n) {
+    struct shelf *shelf = &exchange.shelves[class][stripe % N_STRIPES];
+    if (!has_room(shelf, classes.of[class].block_bytes))
+        return false;
+    give(shelf, blocks, n);
     return true;
 }
 
@@ -189,12 +211,14 @@ size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, 
     size_t n_put = 0;
     while (n_put < n && has_room(shelf, classes.of[class].block_bytes)) {
         size_t n_now = n - n_put < n_most ? n - n_put : n_most;
-        if (!put_segment(shelf, blocks + n_put, n_now))
+        void **places = exchange_open();
+        if (places == NULL)
             break;
+        for (size_t i = 0; i < n_now; i++)
+            places[i] = blocks[n_put + i];
+        give(shelf, places, n_now);
         n_put += n_now;
     }
-    if (n_put > 0 && !is_open())
-        __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
     return n_put;
 }
 

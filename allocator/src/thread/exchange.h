@@ -13,6 +13,16 @@ enum {
  * them to be taken at once; returns how many there was room for, from the first on. */
 size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, size_t n_piece);
 
+/* N_SEGMENT places for addresses of blocks; NULL if out of memory. */
+void **exchange_open(void);
+
+/* Put the first `n` of these blocks in; false if there is no room for them, and the places are
+ * still the caller's. */
+bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n);
+
+/* The places are used no longer. */
+void exchange_close(void **blocks);
+
 /* Take up to N_SEGMENT blocks of `class` out, from one stripe or from any; returns how many. */
 size_t exchange_take(size_t class, size_t stripe, void **blocks);
 size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks);

@@ -1,29 +1,28 @@
 /* remote.c - what becomes of blocks that a thread frees and does not own.
  *
- * They go onto a list of the thread, by size class, which malloc takes over when what the thread
- * freed of its own is used up.  When a batch has come meanwhile (remote_batch), or more if malloc
- * does use the list, they go to the exchange, where their owner and every other thread find
- * them.  Home, into the slabs they are from, go blocks the exchange has no room for, those not
- * wanted for a while, and those with units of their own: linked through their first words, one
- * compare-and-swap puts a chain on the owner's inbox.  The owner takes the inbox as a whole by one
- * exchange, so there is no ABA problem, and frees what it finds on its own slow path, neighbours of
- * one slab in one step.  Slab data is only ever written by the owner; others read what does not
- * change while one of its blocks is in use.
+ * Their addresses are collected in batches of the thread, by size class, and the blocks are not
+ * touched: their lines are often in another processor's cache.  A full batch (remote_batch) goes to
+ * the exchange, where the blocks' owners and every other thread find them.  Malloc takes over a
+ * batch when what the thread freed of its own is used up; from then on the thread puts others'
+ * blocks, and its own, onto a list for malloc, which may become longer.  Home, into the slabs they
+ * are from (inbox.h), go blocks the exchange has no room for, those not wanted for a while, and
+ * those with units of their own.  The owner frees them on its own slow path, neighbours of one slab
+ * in one step.  Slab data is only ever written by the owner; others read what does not change while
+ * one of its blocks is in use.
  *
- * Ownership may change between the look at it and the arrival (adoption); the
- * receiver then sends the block on.  Heaps are never unmapped, so a late block
- * always arrives somewhere.
- *
- * Bound on memory held back per thread that stops freeing: of each class a batch, N_BATCHES_USED
- * if it used such blocks, each of remote_batch blocks and, but for one block, of BATCH_BYTES at
- * most.
+ * Bound on memory held back per thread that stops freeing: of each class a batch, and another, or
+ * N_BATCHES_USED if it used such blocks, on the list, each of remote_batch blocks (the first of
+ * N_SEGMENT at most) and, but for one block, of BATCH_BYTES at most.
  */
 #include "thread/remote.h"
+
+#include <string.h>
 
 #include "base/options.h"
 #include "heap/supply.h"
 #include "memory/link.h"
 #include "thread/exchange.h"
+#include "thread/inbox.h"
 #include "thread/registry.h"
 
 enum {
@@ -33,33 +32,15 @@ enum {
     N_HOME = 64          /* blocks sent home, or flushed, at a time */
 };
 
+_Static_assert(N_GROUP * sizeof(struct batch) <= N_SEGMENT * sizeof(void *),
+               "a group is a segment");
+
 /* --- home --- */
-
-static void push(struct heap *to, void *first, void *last) {
-    void *head = __atomic_load_n(&to->inbox, __ATOMIC_RELAXED);
-    do {
-        link_set(last, head);
-    } while (!__atomic_compare_exchange_n(&to->inbox, &head, first, true, __ATOMIC_RELEASE,
-                                          __ATOMIC_RELAXED));
-}
-
-static void send_home(void *const *blocks, size_t n) {
-    for (size_t i = 0; i < n;) {
-        struct heap *to = superblock_owner(superblock_of((uintptr_t)blocks[i]));
-        void *first = blocks[i];
-        void *last = first;
-        for (i++; i < n && superblock_owner(superblock_of((uintptr_t)blocks[i])) == to; i++) {
-            link_set(blocks[i], first);
-            first = blocks[i];
-        }
-        push(to, first, last);
-    }
-}
 
 bool remote_send_idle_home(uint64_t now_ms) {
     void *blocks[N_HOME];
     size_t n = exchange_take_idle(now_ms, blocks, N_HOME);
-    send_home(blocks, n);
+    inbox_send(blocks, n);
     return n > 0;
 }
 
@@ -68,11 +49,11 @@ void remote_send_all_home(struct heap *sender) {
     size_t n;
     remote_flush(sender);
     while ((n = exchange_take_any(blocks, N_HOME)) > 0)
-        send_home(blocks, n);
+        inbox_send(blocks, n);
 }
 
 void remote_free_slowly(struct heap *heap, void *block) {
-    send_home(&block, 1);
+    inbox_send(&block, 1);
     if (heap != NULL && registry_has_orphans())
         supply_schedule_purge(heap);
 }
@@ -127,9 +108,80 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
         return;
     size_t stripe = owner_at((uintptr_t)blocks[0]);
     size_t n_put = exchange_put(class, stripe, blocks, n, n_batch(class));
-    send_home(blocks + n_put, n - n_put);
+    inbox_send(blocks + n_put, n - n_put);
     /* A thread must look at the exchange, and into the inboxes of orphans. */
     supply_schedule_purge(heap);
+}
+
+/* End the program if one of the blocks was freed twice: it is among them twice, or in a list of the
+ * thread's.  Blocks are looked into only where there are such lists. */
+static void check_batch(struct heap *heap, size_t class, void *const *blocks, size_t n) {
+    const struct foreign *list = &heap->bins[class].foreign;
+    bool has_list =
+        list->free != NULL || (list->has_fed && *ready_list(heap, &local, class) != NULL);
+    uint64_t seen[16] = {0}; /* a bit for each block, which others may share */
+    for (size_t i = 0; i < n; i++) {
+        void *block = blocks[i];
+        size_t bit = (uintptr_t)block / BLOCK_ALIGNMENT % (64 * sizeof seen / sizeof *seen);
+        bool may_be_twice = (seen[bit / 64] >> bit % 64 & 1) != 0;
+        seen[bit / 64] |= (uint64_t)1 << bit % 64;
+        bool is_listed = has_list && link_is_marked(block) &&
+                         heap_lists(heap, &local, slab_of((uintptr_t)block), block);
+        for (size_t k = 0; may_be_twice && k < i; k++)
+            is_listed = is_listed || blocks[k] == block;
+        if (unlikely(is_listed))
+            fatal("double free", block);
+    }
+}
+
+/* Let go of the blocks of a batch. */
+static void let_go_batch(struct heap *heap, size_t class, struct batch *batch) {
+    void **blocks = batch->blocks;
+    check_batch(heap, class, blocks, batch->n);
+    size_t n = free_own(heap, blocks, batch->n);
+    batch->n = 0;
+    if (n == 0)
+        return;
+    if (exchange_give(class, owner_at((uintptr_t)blocks[0]), blocks, n))
+        *batch = (struct batch){NULL, 0, 0};
+    else
+        inbox_send(blocks, n);
+    supply_schedule_purge(heap);
+}
+
+/* The batches of the group of a class, all without places; NULL if out of memory. */
+static struct batch *make_group(struct heap *heap, size_t class) {
+    struct batch *batches = (void *)exchange_open();
+    if (batches != NULL)
+        memset(batches, 0, N_GROUP * sizeof *batches);
+    heap->batches[class / N_GROUP] = batches;
+    return batches;
+}
+
+/* The batch of a class, which has places; NULL if out of memory. */
+static struct batch *make_batch(struct heap *heap, size_t class) {
+    if (batch_of(heap, class) == NULL && make_group(heap, class) == NULL)
+        return NULL;
+    struct batch *batch = batch_of(heap, class);
+    if (batch->blocks != NULL)
+        return batch;
+    void **places = exchange_open();
+    if (places == NULL)
+        return NULL;
+    size_t n = n_batch(class);
+    *batch = (struct batch){places, 0, (uint32_t)(n < N_SEGMENT ? n : N_SEGMENT)};
+    return batch;
+}
+
+void remote_send_batch(struct heap *heap, size_t class, void *block) {
+    struct batch *batch = make_batch(heap, class);
+    if (batch == NULL) {
+        remote_add(heap, class, block);
+        return;
+    }
+    batch->blocks[batch->n++] = block;
+    if (batch->n == batch->n_most)
+        let_go_batch(heap, class, batch);
 }
 
 /* How long the list may become of a thread that uses what is on it: long enough that frees which
@@ -174,14 +226,33 @@ void remote_shed(struct heap *heap, size_t class) {
     list->countdown = (int32_t)(most - n) - 1;
 }
 
-void remote_return_lists(struct heap *heap, struct local *from) {
-    for (size_t class = 0; class < classes.n_classes; class ++)
-        remote_flush_list(heap, heap_return_list(heap, from, class));
+static void flush_batch(struct heap *heap, size_t class) {
+    struct batch *batch = batch_of(heap, class);
+    if (batch == NULL)
+        return;
+    if (batch->n > 0)
+        let_go_batch(heap, class, batch);
+    if (batch->blocks != NULL)
+        exchange_close(batch->blocks);
+    *batch = (struct batch){NULL, 0, 0};
 }
 
 void remote_flush(struct heap *heap) {
-    for (size_t class = 0; class < classes.n_classes; class ++)
+    for (size_t class = 0; class < classes.n_classes; class ++) {
+        flush_batch(heap, class);
         remote_flush_list(heap, foreign_take(&heap->bins[class].foreign));
+    }
+    for (size_t i = 0; THREADS && i < N_GROUPS; i++)
+        if (heap->batches[i] != NULL) {
+            exchange_close((void *)heap->batches[i]);
+            heap->batches[i] = NULL;
+        }
+}
+
+void remote_return_lists(struct heap *heap, struct local *from) {
+    remote_flush(heap);
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        remote_flush_list(heap, heap_return_list(heap, from, class));
 }
 
 /* --- back into use --- */
@@ -191,18 +262,31 @@ static void *make_ready(struct heap *heap, size_t class, void *const *blocks, si
     for (size_t i = 0; i < n; i++)
         __builtin_prefetch(blocks[i], 1);
     for (size_t i = 1; i < n; i++)
-        link_set(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
+        link_freed(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
     *ready_list(heap, &local, class) = n > 1 ? blocks[1] : NULL;
     if (n == 0)
         return NULL;
+    heap->bins[class].foreign.has_fed = true;
     hand_out(blocks[0]);
     return blocks[0];
+}
+
+/* The blocks of a batch; NULL if there are none, or malloc may not have them. */
+static void *take_batch(struct heap *heap, size_t class) {
+    if (!remote_has_batch(heap, class) || class < classes.first_line)
+        return NULL;
+    struct batch *batch = batch_of(heap, class);
+    size_t n = batch->n;
+    check_batch(heap, class, batch->blocks, n);
+    batch->n = 0;
+    note_mixed(heap, &local, batch->blocks[0]);
+    return make_ready(heap, class, batch->blocks, n);
 }
 
 void *remote_take_freed(struct heap *heap, size_t class) {
     void *block = foreign_take_for_use(heap, class);
     if (block == NULL)
-        return NULL;
+        return take_batch(heap, class);
     *ready_list(heap, &local, class) = link_follow(block);
     hand_out(block);
     return block;
@@ -218,64 +302,48 @@ void *remote_take_anywhere_slowly(struct heap *heap, size_t class) {
     return make_ready(heap, class, blocks, exchange_take_anywhere(class, heap->number, blocks));
 }
 
-/* The next block that others sent home, which is the first of `pending`; NULL if there is none. */
-static void *next_sent(struct heap *heap) {
-    if (heap->pending == NULL)
-        heap->pending = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);
-    return heap->pending;
+/* Free blocks of the unit of the first, from the first on, up to `n`; returns how many. */
+static size_t free_neighbours(struct heap *heap, void *const *blocks, size_t n) {
+    const struct slab *unit = unit_slab_of((uintptr_t)blocks[0]);
+    size_t n_same = 1;
+    while (n_same < n && unit_slab_of((uintptr_t)blocks[n_same]) == unit)
+        n_same++;
+    struct slab *slab = slab_of((uintptr_t)blocks[0]);
+    if (!heap_free_many(slab, blocks, n_same))
+        for (size_t i = 0; i < n_same; i++)
+            heap_free(heap, slab_of((uintptr_t)blocks[i]), blocks[i]);
+    return n_same;
 }
 
-/* Free `block` and those that follow it in `pending` and lie in the same unit, at
- * most `n_most`; returns how many. */
-static size_t free_neighbours(struct heap *heap, void *block, size_t n_most) {
-    struct slab *unit = unit_slab_of((uintptr_t)block);
-    void *last = block;
-    size_t n = 1;
-    for (void *next = heap->pending;
-         next != NULL && unit_slab_of((uintptr_t)next) == unit && n < n_most; n++) {
-        last = next;
-        next = link_follow(next);
-        heap->pending = next;
-    }
-    if (heap_free_chain(slab_of((uintptr_t)block), block, last, n))
-        return n;
-    for (size_t i = 0; i < n; i++) {
-        void *next = i + 1 < n ? link_follow(block) : NULL;
-        heap_free(heap, slab_of((uintptr_t)block), block);
-        block = next;
-    }
-    return n;
-}
-
-/* Free a block that others sent, and with it others of its slab, up to `n_most`; returns how many.
- */
-static size_t free_sent(struct heap *heap, void *block, size_t n_most) {
-    if (likely(superblock_owner(superblock_of((uintptr_t)block)) == heap))
-        return free_neighbours(heap, block, n_most);
-    send_home(&block, 1);
-    return 1;
+/* Free blocks that others sent, or send them on. */
+static void free_sent(struct heap *heap, void *const *blocks, size_t n) {
+    for (size_t i = 0; i < n;)
+        if (likely(superblock_owner(superblock_of((uintptr_t)blocks[i])) == heap))
+            i += free_neighbours(heap, blocks + i, n - i);
+        else
+            inbox_send(&blocks[i++], 1);
 }
 
 void remote_drain_slowly(struct heap *heap, size_t n_most) {
-    void *block;
-    for (size_t n = 0; n < n_most && (block = next_sent(heap)) != NULL;) {
-        heap->pending = link_follow(block);
-        n += free_sent(heap, block, n_most - n);
+    void *blocks[N_INBOX];
+    size_t n = 1;
+    for (size_t left = n_most; left > 0 && n > 0; left -= n < left ? n : left) {
+        n = inbox_take(heap, blocks);
+        free_sent(heap, blocks, n);
     }
 }
 
 void *remote_take_sent_slowly(struct heap *heap, size_t class) {
-    void *blocks[N_DRAINED];
+    void *blocks[N_INBOX];
+    void *others[N_INBOX];
+    size_t n = inbox_take(heap, blocks);
     size_t n_taken = 0;
-    void *block;
-    for (size_t n = 0; n < N_DRAINED && (block = next_sent(heap)) != NULL;) {
-        heap->pending = link_follow(block);
-        if (class_of_block((uintptr_t)block) == class) {
-            blocks[n_taken++] = block;
-            n++;
-        } else {
-            n += free_sent(heap, block, N_DRAINED - n);
-        }
-    }
+    size_t n_others = 0;
+    for (size_t i = 0; i < n; i++)
+        if (class_of_block((uintptr_t)blocks[i]) == class)
+            blocks[n_taken++] = blocks[i];
+        else
+            others[n_others++] = blocks[i];
+    free_sent(heap, others, n_others);
     return make_ready(heap, class, blocks, n_taken);
 }

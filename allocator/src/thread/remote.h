@@ -5,6 +5,7 @@
 #include "heap/heap.h"
 #include "memory/link.h"
 #include "thread/exchange.h"
+#include "thread/inbox.h"
 
 /* Free a block of another heap for which the way below is not open; `heap` is NULL or the
  * calling thread's. */
@@ -29,6 +30,9 @@ ALWAYS_INLINE void remote_add(struct heap *heap, size_t class, void *block) {
         remote_shed(heap, class);
 }
 
+/* The block that fills the batch of its class, or is the first of it. */
+void remote_send_batch(struct heap *heap, size_t class, void *block);
+
 /* Free a block of another heap than the calling thread's.  Never waits. */
 ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
     size_t class = class_of_block((uintptr_t)block);
@@ -36,7 +40,20 @@ ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
         remote_free_slowly(heap, block);
         return;
     }
-    remote_add(heap, class, block);
+    struct batch *batch = batch_of(heap, class);
+    if (unlikely(batch == NULL || batch->n + 1 >= batch->n_most))
+        remote_send_batch(heap, class, block);
+    else
+        batch->blocks[batch->n++] = block;
+}
+
+/* The same, so that a list has the block at once. */
+ALWAYS_INLINE void remote_free_listed(struct heap *heap, void *block) {
+    size_t class = class_of_block((uintptr_t)block);
+    if (unlikely(class >= N_CLASSES_MAX))
+        remote_free_slowly(heap, block);
+    else
+        remote_add(heap, class, block);
 }
 
 /* For each slow refill: a thread that has not used others' blocks for a while tries again first
@@ -85,29 +102,25 @@ ALWAYS_INLINE void *remote_take_anywhere(struct heap *heap, size_t class) {
     return is_open ? remote_take_anywhere_slowly(heap, class) : NULL;
 }
 
+ALWAYS_INLINE bool remote_has_batch(const struct heap *heap, size_t class) {
+    const struct batch *batch = batch_of(heap, class);
+    return batch != NULL && batch->n > 0;
+}
+
 /* Nothing of what other threads freed, or of others' blocks, waits for a malloc of `class`. */
 ALWAYS_INLINE bool remote_has_none(const struct heap *heap, size_t class) {
     return !THREADS ||
            (local.number == local.own_number && heap->bins[class].foreign.free == NULL &&
-            heap->pending == NULL && __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) == NULL &&
+            !remote_has_batch(heap, class) && !inbox_has_any(heap) &&
             !__atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED));
 }
 
-/* Free blocks that others sent to `heap`: a bounded number, or all. */
+/* Free blocks that others sent to `heap`: a bounded number (N_INBOX more at most), or all. */
 void remote_drain_slowly(struct heap *heap, size_t n_most);
 
-enum {
-    N_DRAINED = 64 /* blocks at a time, so that no malloc takes long */
-};
-
-ALWAYS_INLINE bool remote_has_sent(const struct heap *heap) {
-    return THREADS &&
-           (heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL);
-}
-
 ALWAYS_INLINE void remote_drain(struct heap *heap) {
-    if (remote_has_sent(heap))
-        remote_drain_slowly(heap, N_DRAINED);
+    if (inbox_has_any(heap))
+        remote_drain_slowly(heap, N_INBOX);
 }
 
 /* The same, but blocks of `class` come to use: one is returned, NULL if there is none, the others
@@ -115,7 +128,7 @@ ALWAYS_INLINE void remote_drain(struct heap *heap) {
 void *remote_take_sent_slowly(struct heap *heap, size_t class);
 
 ALWAYS_INLINE void *remote_take_sent(struct heap *heap, size_t class) {
-    return remote_has_sent(heap) ? remote_take_sent_slowly(heap, class) : NULL;
+    return inbox_has_any(heap) ? remote_take_sent_slowly(heap, class) : NULL;
 }
 
 #endif
