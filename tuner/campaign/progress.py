@@ -152,7 +152,7 @@ class Scoreboard:
             value = trial.objectives[position]
             text = f"{name} {METRICS[name].show(value)}"
             if baseline and baseline.objectives and baseline.objectives[position] > 0.0:
-                text += f" ({value / baseline.objectives[position] - 1.0:+.1%})"
+                text += f" ({100.0 * (value / baseline.objectives[position] - 1.0):+.1f} %)"
             texts.append(text)
         return texts
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterator[str]:
     """Yield what is said of a finished campaign, folded to a page: five with two objectives.
 
-    The last one is made of commands and stays on one line.
+    The last one is made of commands, each on a line of its own.
 
     Args:
         record: the campaign.
@@ -35,8 +35,9 @@ def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterat
     if summary.picked:
         word = shlex.quote(str(run))
         yield (
-            f"next: malloc-tuner front {word}; malloc-tuner validate {word} -- PROGRAM ARGUMENTS; "
-            f"malloc-tuner report {word}"
+            f"next: malloc-tuner front {word}\n"
+            f"      malloc-tuner validate {word} -- PROGRAM ARGUMENTS\n"
+            f"      malloc-tuner report {word}"
         )
 
 
@@ -60,11 +61,12 @@ def _measured(record: CampaignRecord, summary: Summary) -> str:
 
 def _pick(record: CampaignRecord, picked: Picked) -> str:
     from tuner.metrics import METRICS
+    from tuner.report.columns import show_change
 
     values = zip(record.objectives, picked.trial.objectives or (), picked.changes, strict=True)
     shown = [
         f"{METRICS[name].label} {METRICS[name].show(value)}"
-        + ("" if change is None else f" ({change:+.1%})")
+        + ("" if change is None else f" ({show_change(1.0 + change)})")
         for name, value, change in values
     ]
     trial = f"trial {picked.trial.number}, {picked.trial.configuration}"

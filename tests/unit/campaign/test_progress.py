@@ -113,7 +113,7 @@ def test_the_gain_of_a_growing_front_equals_that_of_all_trials() -> None:
 def test_the_best_of_each_objective_is_shown_with_its_change() -> None:
     scores = scoreboard(Clock(), DEFAULT, OTHER, BETTER)
 
-    assert scores.best_texts() == ["mean_heap 50.0 MiB (-50.0%)", "cost 90.00 M (-10.0%)"]
+    assert scores.best_texts() == ["mean_heap 50.0 MiB (-50.0 %)", "cost 90.00 M (-10.0 %)"]
 
 
 def test_an_infeasible_trial_is_never_the_best() -> None:
@@ -127,7 +127,7 @@ def test_one_line_says_it_all() -> None:
     text = scoreboard(Clock(), DEFAULT, OTHER, BETTER, FAILED).summary()
 
     assert text.startswith("4/10 configurations, 2.0/s, 0:03 left, hypervolume ")
-    assert text.endswith(" (-50.0%), cost 90.00 M (-10.0%), 1 failed")
+    assert text.endswith(" (-50.0 %), cost 90.00 M (-10.0 %), 1 failed")
 
 
 @pytest.mark.parametrize(
