@@ -81,6 +81,7 @@ class Confirming:
         """Run candidates until it is decided, or the time is up."""
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
+        self._to_count_s = seconds_to_count(work, self._reference, chosen)
         self._tell_what_time_buys(len(chosen), is_counted=counted.keys() >= chosen.keys())
         found, course = self.race(CONFIRMATION_FILE, chosen, counted)
         sizes = {label: len(one.settings) for label, one in chosen.items()}
@@ -124,8 +125,7 @@ class Confirming:
     def _tell_what_time_buys(self, n_candidates: int, *, is_counted: bool) -> None:
         """Say beforehand what gain of CPU time is likely to show."""
         noise = self._noise()
-        n_runs = max(self._work.watch.left_s, 0.0) / self._work.run_seconds(self._reference)
-        n_rounds = int(n_runs / (n_candidates + 1))
+        n_rounds = int(self._rounds_left(n_candidates + 1))
         gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_candidates)[CPU]
         candidates = f"{n_candidates} candidate{'s'[: n_candidates != 1]}"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,22 @@ def test_what_is_said_of_the_time_knows_of_counted_work(
     (said,) = app.said
     assert words in said
     assert ("counted work" in said) is (found.counted.keys() == CHOSEN.keys())
+
+
+@pytest.mark.usefixtures("prices")
+def test_rounds_are_not_promised_of_time_that_is_kept_for_the_held_out_input(
+    tmp_path: Path,
+) -> None:
+    """Seven were said to fit, and none was made."""
+    said = []
+    for name, held_out in (("with", Fails({})), ("without", None)):
+        (tmp_path / name).mkdir()
+        app = App(ALL, noise=2.0)
+        work = work_of(tmp_path / name, app, 400.0)
+        Confirming(work, REFERENCE, cast("Tuned", held_out)).confirm(CHOSEN)
+        said.append(int(re.findall(r"about (\d+) rounds", app.said[0])[0]))
+
+    assert said[1] - said[0] == pytest.approx(0.15 * 400.0 / (len(CHOSEN) + 1), abs=1.0)
 
 
 @pytest.mark.usefixtures("prices")
