@@ -156,12 +156,13 @@ class ProgressView(View):
             return f"{runs}, {self._n_left} {candidates} left"
         if self._n_steps is None:
             return runs if self._n_done else ""
-        share = min(1.0, self._n_done / max(self._n_steps, 1))
+        n_steps = max(self._n_steps, self._n_done)  # an estimate, where time is the limit
+        share = self._n_done / max(n_steps, 1)
         bar = "#" * round(_BAR * share) + "-" * (_BAR - round(_BAR * share))
-        text = f"{bar}  {self._n_done} of {self._n_steps}"
-        if 0 < self._n_done < self._n_steps:
+        text = f"{bar}  {self._n_done} of {n_steps}"
+        if 0 < self._n_done < n_steps:
             took_s = self._clock() - self._stage_begun_s
-            left_s = took_s / self._n_done * (self._n_steps - self._n_done)
+            left_s = took_s / self._n_done * (n_steps - self._n_done)
             if not self._seconds or left_s < self._seconds - (self._clock() - self._begun_s):
                 text += f"  about {clock_text(left_s)} left"
         if self._stage == "emulation" and self._best:

@@ -134,6 +134,16 @@ def test_a_stage_is_named_by_what_it_does() -> None:
     assert shown.line() == "0:00 of 5:00: last proposals 1 run"
 
 
+def test_more_steps_than_were_expected_are_no_more_than_all() -> None:
+    """The number is an estimate of what the time allows; it said 4 of 3."""
+    shown = view(Clock(), io.StringIO())
+    shown.begin("search", 3)
+    for _ in range(4):
+        shown.ran("exgen", None, None)
+
+    assert shown.line().endswith("4 of 4")
+
+
 def test_a_long_line_of_the_picture_does_not_wrap() -> None:
     """What is below it would jump at each refresh."""
     out = io.StringIO()
