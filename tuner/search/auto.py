@@ -114,11 +114,12 @@ class _SiftedOffspring(NewOffspring):
         return [born[index] for index in chosen + others[: n - n_sifted]]
 
     def _neighbours(self, born: Sequence[Genome], n: int, rng: np.random.Generator) -> list[Genome]:
-        """Return up to `n` genomes that are new and one change from the front."""
+        """Return up to `n` genomes that are new and one change from a point of the front."""
         front = self._models.front()
         if not front:
             return []
-        chosen = [front[i] for i in rng.integers(len(front), size=n).tolist()]
+        points = [front[i] for i in rng.integers(len(front), size=n).tolist()]
+        chosen = [alike[int(rng.integers(len(alike)))] for alike in points]
         return self._novelty.only_new((change_one(self._space, g, rng) for g in chosen), born)
 
 
@@ -161,12 +162,15 @@ class Models:
             logarithms = np.log(values)
         return np.asarray(values * np.exp(_excess(logarithms, self._limits)))
 
-    def front(self) -> list[Genome]:
-        """Return what no other feasible result dominates."""
+    def front(self) -> list[list[Genome]]:
+        """Return the genomes of each point that no other feasible result dominates."""
         good = [one for one in self._results if _is_measured(one) and one.violation == 0.0]
         if not good:
             return []
-        return [good[index].genome for index in _non_dominated(self._as_ranked(good))]
+        points: dict[tuple[float, ...] | None, list[Genome]] = {}
+        for index in _non_dominated(self._as_ranked(good)):
+            points.setdefault(good[index].objectives, []).append(good[index].genome)
+        return list(points.values())
 
     def choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
         """Return the indices of the `n` genomes that promise most, best first.

@@ -64,13 +64,10 @@ def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
     share = 1.0 / len(genes)
     draws = rng.random(len(genes)).tolist()
     chosen = [index for index, draw in zip(genes, draws, strict=True) if draw < share]
-    mutant = list(genome)
+    mutant = genome
     for index in chosen or [genes[int(rng.integers(len(genes)))]]:
-        parameter = space.parameters[index]
-        mutant[index] = _other_level(
-            mutant[index], parameter.n_levels, rng, is_ordered=parameter.ordered
-        )
-    return space.canonical(tuple(mutant))
+        mutant = _changed(space, mutant, index, rng)
+    return space.canonical(mutant)
 
 
 def change_one(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
@@ -79,9 +76,19 @@ def change_one(space: Space, genome: Genome, rng: np.random.Generator) -> Genome
     if not genes:
         return genome
     index = genes[int(rng.integers(len(genes)))]
+    return space.canonical(_changed(space, genome, index, rng))
+
+
+def _changed(space: Space, genome: Genome, index: int, rng: np.random.Generator) -> Genome:
+    """Change a gene; with a switch that would rest again at once, one of the genes it wakes too."""
     gene = space.parameters[index]
     level = _other_level(genome[index], gene.n_levels, rng, is_ordered=gene.ordered)
-    return space.canonical((*genome[:index], level, *genome[index + 1 :]))
+    mutant = (*genome[:index], level, *genome[index + 1 :])
+    if not gene.is_structural or space.canonical(mutant)[index] == level:
+        return mutant
+    before = space.active(genome)
+    awake = [one for one in space.acting(mutant).free if not before[one]]
+    return _changed(space, mutant, awake[int(rng.integers(len(awake)))], rng) if awake else mutant
 
 
 def _other_level(level: int, n_levels: int, rng: np.random.Generator, *, is_ordered: bool) -> int:

@@ -3,8 +3,9 @@
 The covariance of two genomes is a sum of parts: one for each gene, which is an effect of that
 gene alone, and one that falls with the distance of the genomes, for interactions.  Levels of a
 scale are correlated by their distance; categories, unset and special values with themselves only.
-A gene that is inactive in one of the two has no part.  So a setting that does nothing gets no
-variance, and an allocator's settings say nothing about another's.
+A gene that is inactive in one of the two has no part; behind a closed switch that is no setting
+itself it is at its resting level, since the switch opens when it is set.  So a setting that does
+nothing gets no variance, and an allocator's settings say nothing about another's.
 
 The variances are fitted by a few steps of the minorise-maximise algorithm for variance components,
 which needs no gradient and never leaves the positive numbers, from where the last fit ended.
@@ -55,10 +56,18 @@ class Features:
         self._ends = np.cumsum(sizes).tolist()
         self.gene = np.repeat(np.arange(len(sizes)), sizes)
         """The gene of each feature, (n_features,) int64."""
+        places = {parameter.name: place for place, parameter in enumerate(space.parameters)}
+        gated = ((i, one.condition) for i, one in enumerate(space.parameters) if one.condition)
+        gates = [(gene, places[condition.parameter]) for gene, condition in gated]
+        self._unset_when_closed = [
+            (gene, gate) for gene, gate in gates if space.parameters[gate].is_structural
+        ]
 
     def of(self, genomes: Sequence[Genome]) -> tuple[Floats, Floats]:
         """Return features (n_genomes, n_features), and which genes are active (.., n_genes)."""
         active = np.array([self._space.active(genome) for genome in genomes], dtype=np.float64)
+        for gene, gate in self._unset_when_closed:
+            active[:, gene] = active[:, gate]
         levels = np.array(genomes, dtype=np.int64)
         features = np.zeros((len(genomes), len(self.gene)))
         for gene, (code, end) in enumerate(zip(self._codes, self._ends, strict=True)):

@@ -87,7 +87,7 @@ def test_what_loses_more_beyond_the_limits_than_it_gains_is_not_chosen() -> None
     chosen = models.choose(asked, 5, rng)
 
     assert 1 not in {asked[index][0] for index in chosen}
-    assert {genome[0] for genome in models.front()}.isdisjoint({1})
+    assert {genome[0] for alike in models.front() for genome in alike}.isdisjoint({1})
 
 
 def test_beyond_the_limits_all_objectives_grow() -> None:
@@ -100,6 +100,19 @@ def test_beyond_the_limits_all_objectives_grow() -> None:
     assert beyond_them == pytest.approx((440.0, 14.0))
     failed = Told(genome, None, 1.0)
     assert models.as_ranked(failed) == failed
+
+
+def test_a_point_of_the_front_counts_once_however_many_genomes_give_it() -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    one, two, three, worse = (space.random(rng) for _ in range(4))
+    models = Models(space, 2)
+    models.learn([
+        Told(one, (1.0, 3.0), 0.0), Told(two, (2.0, 1.0), 0.0),
+        Told(three, (1.0, 3.0), 0.0), Told(worse, (2.0, 2.0), 0.0),
+    ])  # fmt: skip
+
+    assert models.front() == [[one, three], [two]]
 
 
 def test_more_results_than_are_fitted_are_survived() -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.doubles import synthetic
 from tuner.search.novelty import Novelty, every_genome
 from tuner.search.operators import JUMP_PROBABILITY, change_one, crossover, mutate
-from tuner.space import ALLOCATOR, Genome, Parameter, Space, joint_space
+from tuner.space import ALLOCATOR, Condition, Genome, Parameter, Space, joint_space
 
 SPACE = synthetic.space()
+WHEN_ON = Condition("x.mode", ("on",))
 
 
 def rng(seed: int = 1) -> np.random.Generator:
@@ -112,6 +113,29 @@ def test_one_gene_changes_on_average_whatever_its_kind() -> None:
     own = [changes[1], changes[2], changes[6]]  # independent ordered genes of glibc
 
     assert max(own) < 1.3 * min(own)
+
+
+def test_a_switch_that_would_rest_again_takes_a_setting_along() -> None:
+    start = next(SPACE.defaults())
+    chance = rng()
+    for vary in (change_one, mutate):
+        mutants = [vary(SPACE, start, chance) for _ in range(300)]
+
+        assert start not in mutants
+        settings = {name for one in mutants for name in SPACE.decode(one).as_dict}
+        assert {"trim", "pad"} <= settings  # both are behind the mode
+
+
+def test_a_switch_that_wakes_a_setting_takes_no_other_along() -> None:
+    genes = [
+        Parameter("x.mode", ("off", "on"), ordered=False, is_structural=True),
+        Parameter("x.a", (None, 1, 2), ordered=True, condition=WHEN_ON, resting=1),
+        Parameter("x.b", (None, 1, 2), ordered=True, condition=WHEN_ON),
+    ]
+    space = joint_space({"x": genes})
+    chance = rng()
+
+    assert {change_one(space, (0, 0, 1, 0), chance) for _ in range(50)} == {(0, 1, 1, 0)}
 
 
 def test_a_space_of_one_point_stays_where_it_is() -> None:

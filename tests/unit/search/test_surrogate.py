@@ -82,6 +82,19 @@ def test_an_inactive_gene_has_no_feature() -> None:
     assert not found[0, np.isin(features.gene, [1, 2, 3, 5])].any()
 
 
+def test_behind_a_switch_that_is_no_setting_genes_are_unset() -> None:
+    switch = Parameter("one.mode", ("off", "on"), ordered=False, is_structural=True)
+    behind = Parameter("one.a", SCALE, ordered=True, condition=Condition("one.mode", ("on",)))
+    features = Features(joint_space({"one": [switch, behind]}))
+
+    found, active = features.of([(0, 0, 0), (0, 1, 0)])
+
+    assert active.tolist() == [[1.0, 1.0, 1.0]] * 2
+    assert (
+        np.flatnonzero(found[0] - found[1]).tolist() == np.flatnonzero(features.gene == 1).tolist()
+    )
+
+
 def test_neighbours_on_a_scale_are_alike_and_special_values_are_not() -> None:
     features = Features(space())
     rows, _ = features.of([(0, level, 0, 0, 0, 0) for level in range(len(SCALE))])
