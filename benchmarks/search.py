@@ -96,7 +96,7 @@ def _rival(name: str) -> Make:
 CONTENDERS: Final[Mapping[str, Contender]] = {
     "auto": Contender("auto", partial(make_strategy, "auto"), population_for(MARKS[-1], "auto")),
     "random": Contender("random", partial(make_strategy, "random"), SMALL),
-    _PLAIN: Contender("pymoo NSGA-II 100, as it comes", _rival("StockPymoo"), TEXTBOOK),
+    _PLAIN: Contender("pymoo NSGA-II 100, as it comes", _rival("StockPymoo"), TEXTBOOK, budget=500),
     "pymoo_20": Contender("nsga2 (pymoo), 20", partial(make_strategy, "nsga2"), SMALL),
     "deap_20": Contender("deap-nsga2, 20", partial(make_strategy, "deap-nsga2"), SMALL),
     "tpe": Contender("tpe (Optuna)", partial(make_strategy, "tpe"), SMALL, "optuna", 200),
