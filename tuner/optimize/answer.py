@@ -436,7 +436,7 @@ def _best_words(standing: Standing, rules: Rules) -> str:
     """Return the goal that changes most for the better, and what is worse; empty if none does."""
     gains = standing.gains
     name = max(rules.goals, key=lambda goal: gains[goal].middle)
-    if gains[name].middle <= 0.0:
+    if gains[name].middle < _NEXT_TO_NOTHING * rules.least:
         return ""
     bad = standing.worse or standing.likely_worse
     worse = ", ".join(f"{other} {percent(gains[other].change)}" for other in bad)

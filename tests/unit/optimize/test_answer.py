@@ -132,8 +132,9 @@ def test_what_never_ran_has_no_figures() -> None:
     assert "+0.0 %" not in text
 
 
-def test_what_gains_nothing_is_not_near_and_time_left_is_said() -> None:
-    worse = replace(STANDING, gains={name: Gain(-0.01, -0.02, 0.0) for name in GAINS})
+@pytest.mark.parametrize("gain", [Gain(-0.01, -0.02, 0.0), Gain(0.0003, -0.02, 0.02)])
+def test_what_gains_nothing_is_not_near_and_time_left_is_said(gain: Gain) -> None:
+    worse = replace(STANDING, gains=dict.fromkeys(GAINS, gain))
 
     lines = list(replace(KEEP, standing=worse, given_s=600.0).lines())
 
