@@ -155,7 +155,10 @@ def test_strategy_knows_which_objectives_are_bounds() -> None:
 
 
 def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path) -> None:
-    """Counted or not, every trial is there, and no point of the front is lost."""
+    """Counted or not, every trial is there; the front equals or beats the bound of the others.
+
+    Which trials are gated together hangs on which thread ends first.
+    """
 
     class AheadExecutor(LocalExecutor):
         runs_ahead = True
@@ -173,9 +176,9 @@ def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path) -> None:
     left_out = [trial for trial in found if trial.status is Status.UNCOUNTED]
     assert list(range(160)) == [trial.number for trial in found]
     assert left_out
-    values = [(t.number, t.objectives) for t in front(found)]
+    points = [trial.objectives or () for trial in front(found)]
     for trial in left_out:
-        true = measure(trial.configuration)
-        heap, cost = true.value("mean_heap"), true.value("cost")
-        better = [v for _, v in values if v and v[0] <= heap * 1.01 and v[1] <= cost * 1.01]
-        assert better, trial
+        bound = trial.bound or ()
+        assert any(
+            all(p <= 1.002 * b for p, b in zip(point, bound, strict=True)) for point in points
+        )
