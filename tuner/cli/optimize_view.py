@@ -72,7 +72,7 @@ class ProgressView(View):
         self._failures: dict[str, str] = {}
         self._live: Live | None = None
         self._ended = threading.Event()
-        self._telling = threading.Lock()
+        self._line_lock = threading.Lock()
 
     def __enter__(self) -> Self:
         """Begin to show."""
@@ -85,7 +85,7 @@ class ProgressView(View):
             )
             self._live.start()
         else:
-            threading.Thread(target=self._keep_telling, daemon=True).start()
+            threading.Thread(target=self._show_that_it_goes_on, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +130,7 @@ class ProgressView(View):
     def lines(self) -> Iterator[str]:
         """Yield the picture."""
         yield f"{self._name}  {self._used()}"
-        yield f"{_STAGES.get(self._stage, self._stage):<14}{self._amount()}"
+        yield f"{self._shown_stage():<14}{self._amount()}"
         for one in self._standings:
             if one.n_rounds:
                 yield f"  {_standing_words(one)}"
@@ -139,7 +139,7 @@ class ProgressView(View):
 
     def line(self) -> str:
         """Return the picture in one line, for a log."""
-        words = f"{self._used()}: {_STAGES.get(self._stage, self._stage)} "
+        words = f"{self._used()}: {self._shown_stage()} "
         first = next((one for one in self._standings if one.n_rounds), None)
         known = f"; {' '.join(_standing_words(first).split())}" if first else ""
         return (words + self._amount()).rstrip() + known
@@ -175,15 +175,18 @@ class ProgressView(View):
         # A line that wraps would move all below it at each refresh.
         return Text("\n".join(self.lines()), no_wrap=True, overflow="ellipsis")
 
-    def _keep_telling(self) -> None:
-        """Tell a log now and then that it goes on, also while one run takes long."""
+    def _shown_stage(self) -> str:
+        return _STAGES.get(self._stage, self._stage)
+
+    def _show_that_it_goes_on(self) -> None:
+        """Write a line to a log now and then, also while one run takes long."""
         while not self._ended.wait(_HEARTBEAT_S):
             self._now_and_then()
 
     def _now_and_then(self) -> None:
         if self._live is not None:
             return
-        with self._telling:
+        with self._line_lock:
             now_s = self._clock()
             if now_s - self._shown_s < LINE_INTERVAL_S:
                 return

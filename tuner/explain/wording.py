@@ -27,9 +27,7 @@ def label(target: str) -> str:
 
 def sentences(explanation: Explanation) -> Iterator[str]:
     """Yield the lines that explain a run."""
-    decides = ", ".join(
-        f"{100.0 * s:.0f} % of {label(t)}" for t, s in explanation.by_allocator.items()
-    )
+    decides = ", ".join(_share_of(t, s) for t, s in explanation.by_allocator.items())
     yield f"The choice of the allocator decides {decides} (variance over all trials)."
     if explanation.n_uncounted:
         yield (
@@ -50,7 +48,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
 
 def _allocator(found: AllocatorExplained) -> Iterator[str]:
     fit = found.importance.fit
-    known = [f"{100.0 * fit[t]:.0f} % of {label(t)}" for t in fit if fit[t] >= LEAST_FIT]
+    known = [_share_of(t, fit[t]) for t in fit if fit[t] >= LEAST_FIT]
     unknown = [label(t) for t in fit if fit[t] < LEAST_FIT]
     little = f"little of {', '.join(unknown)}" if unknown else ""
     says = "; ".join(filter(None, (", ".join(known), little)))
@@ -70,7 +68,7 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
         yield from (f"    {danger_text(danger)}" for danger in dangers)
     for pair in found.importance.pairs:
         both = " and ".join(pair.settings)
-        yield f"  together: {both} ({100.0 * pair.share.value:.0f} % of {label(pair.target)})"
+        yield f"  together: {both} ({_share_of(pair.target, pair.share.value)})"
 
 
 _TITLES: Final = {
@@ -90,7 +88,7 @@ def _has_line(one: SettingExplained) -> bool:
 
 def _effect(found: AllocatorExplained, one: SettingExplained) -> str:
     shares = found.importance.shares[one.name]
-    parts = [f"{100.0 * share.value:.0f} % of {label(target)}" for target, share in shares.items()]
+    parts = [_share_of(target, share.value) for target, share in shares.items()]
     text = ", ".join(parts) or "share unknown"
     return text if one.best is None else f"{text}; {_level(one.best)}"
 
@@ -159,6 +157,10 @@ def _without(one: Without) -> str:
 
 
 # JSON
+
+
+def _share_of(target: str, share: float) -> str:
+    return f"{100.0 * share:.0f} % of {label(target)}"
 
 
 def explanation_json(explanation: Explanation) -> str:
