@@ -15,17 +15,19 @@ from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
 from tuner.optimize.counted import n_countable
 from tuner.optimize.duets import at_once
-from tuner.optimize.judgement import Rules, exact_quantities
+from tuner.optimize.judgement import ROUNDS_TO_GIVE_UP, Rules, exact_quantities
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import (
     SLACK,
     WORTH,
     Baseline,
+    Places,
     Proposal,
     expected_of,
     finalists,
     score,
     spread_of,
+    with_reserves,
 )
 from tuner.optimize.quantities import CPU
 from tuner.optimize.selected import Selected, gains_in, selected_of
@@ -42,6 +44,10 @@ from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, duets_for, run
 from tuner.records import Configuration, Measurement
 
 _FINALISTS = 3
+"""Candidates that are confirmed at once, at most."""
+
+_CANDIDATES = 4
+"""Candidates, those in reserve too, at most: all of them share the error."""
 
 _SHARE_OF_FEWER = 0.05
 """Of the time, for finding with how few settings the candidates do in emulation."""
@@ -50,10 +56,16 @@ _ROUNDS_TO_DECIDE = 14
 """Rounds that a confirmation should have; where time is short, it has fewer candidates."""
 
 
-def affordable_finalists(work: Work, reference: Reference) -> int:
-    """Return how many candidates the time left can decide on, at least one."""
+def affordable(work: Work, reference: Reference) -> Places:
+    """Return how many candidates the time left can decide on.
+
+    At least one at once; then one by one, once the first are given up.
+    """
     n_runs = work.watch.left_s / work.run_seconds(reference)
-    return max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
+    at_once = max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
+    n_left = n_runs - (at_once + 1) * ROUNDS_TO_GIVE_UP
+    more = min(_CANDIDATES - at_once, int(n_left / (2 * _ROUNDS_TO_DECIDE)))
+    return Places(at_once, max(0, more))
 
 
 def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Configuration]:
@@ -170,10 +182,10 @@ class Choosing:
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as emulation allows."""
-        n_most = affordable_finalists(self._work, self._reference)
         usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
         rules, beyond = self._rules_of(selected.course), self._beyond(selected.course)
-        chosen = finalists(usable, rows, rules, n_most, doubts, beyond=beyond)
+        places = affordable(self._work, self._reference)
+        chosen = with_reserves(usable, rows, rules, places, doubts, beyond=beyond)
         corrected = {
             p.configuration: {name: values[index] for name, values in rows.items()}
             for index, p in enumerate(usable)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.optimize.ablation import SettingEffect
+from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.judgement import Standing
 from tuner.optimize.outlook import showable_gains
@@ -82,8 +83,10 @@ class Confirming:
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
-        self._tell_what_time_buys(len(chosen), is_counted=counted.keys() >= chosen.keys())
-        found, course = self.race(CONFIRMATION_FILE, chosen, counted)
+        at_once = min(len(chosen), affordable(work, self._reference).at_once)
+        self._tell_what_time_buys(at_once, len(chosen), is_counted=counted.keys() >= chosen.keys())
+        found, course = self.race(CONFIRMATION_FILE, chosen, counted, at_once=at_once)
+        found = {label: one for label, one in found.items() if one.n_rounds} or found
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         best = choose(found, sizes, self._rules)
         judged = self.hold_out(best.label, chosen[best.label]) if best else None
@@ -95,6 +98,8 @@ class Confirming:
         chosen: Mapping[str, Configuration],
         counted: Mapping[str, float],
         n_claims: int | None = None,
+        *,
+        at_once: int | None = None,
     ) -> tuple[dict[str, Standing], Course[None, Sample]]:
         """Run candidates against the program as it is, and return what the rounds prove.
 
@@ -103,6 +108,7 @@ class Confirming:
             chosen: label -> setting.
             counted: label -> what counted work gains.
             n_claims: candidates that share the error; None: these.
+            at_once: candidates that run in a round, see `Race`.
         """
         work = self._work
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
@@ -118,16 +124,19 @@ class Confirming:
             duets=duets,
             rounds_left=self._rounds_left,
             counted=counted,
+            at_once=at_once,
         )
         course = work.compare(file, race, chosen, self._reference, duets=duets)
         return race.standings(course), course
 
-    def _tell_what_time_buys(self, n_candidates: int, *, is_counted: bool) -> None:
+    def _tell_what_time_buys(self, at_once: int, n_candidates: int, *, is_counted: bool) -> None:
         """Say beforehand what gain of CPU time is likely to show."""
         noise = self._noise()
-        n_rounds = int(self._rounds_left(n_candidates + 1))
+        n_rounds = int(self._rounds_left(at_once + 1))
         gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_candidates)[CPU]
-        candidates = f"{n_candidates} candidate{'s'[: n_candidates != 1]}"
+        candidates = f"{at_once} candidate{'s'[: at_once != 1]}"
+        if n_candidates > at_once:
+            candidates += f" and {n_candidates - at_once} in reserve"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
         if math.isinf(gain):
             counts = " and counted work" if is_counted else ""

@@ -26,11 +26,11 @@ from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, order
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import affordable_finalists
+from tuner.optimize.candidates import affordable
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import SLACK, Proposal, finalists, worthwhile
+from tuner.optimize.proposals import SLACK, Proposal, with_reserves, worthwhile
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
@@ -355,9 +355,9 @@ class DirectSearch:
         genomes = [one.genome for one in tried]
         rows, doubts = model.of(genomes), _with_noise(model.doubts_of(genomes))
         proposals = [selected.labels[label_of(one.configuration)] for one in tried]
-        n_most = affordable_finalists(self._work, self._reference)
-        chosen = finalists(proposals, rows, self._work.request.rules, n_most, doubts)
         rules = self._work.request.rules
+        places = affordable(self._work, self._reference)
+        chosen = with_reserves(proposals, rows, rules, places, doubts)
         known = self._work.known  # of few settings, which few runs cannot tell apart
         fewer = [
             one.configuration

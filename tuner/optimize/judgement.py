@@ -39,7 +39,7 @@ from tuner.optimize.tuned import Logs
 LEAST_BYTES = 64 << 10
 """Least memory that a gain must save: a few pages are worth no setting, whatever their share."""
 
-_FEW = 8
+ROUNDS_TO_GIVE_UP = 8
 """Rounds before a candidate may be given up for a guard, or for what the time left cannot show."""
 
 _FEW_LIKELY = 4
@@ -438,7 +438,7 @@ class _Judged:
         """Return whether a guard is so likely worse that proving it would waste the time left."""
         if self.is_worse:
             return True
-        is_known = len(self._logs) >= _FEW and not self._is_exact
+        is_known = len(self._logs) >= ROUNDS_TO_GIVE_UP and not self._is_exact
         return is_known and (
             statistics.fmean(self._logs) + self._off_by(_VERY_UNLIKELY) < -self._margin
         )
@@ -478,7 +478,7 @@ class _Judged:
 
     @property
     def is_out_of_reach(self) -> bool:
-        if len(self._logs) < _FEW:
+        if len(self._logs) < ROUNDS_TO_GIVE_UP:
             return self.is_hopeless
         return self._is_below(self._showable(statistics.stdev(self._logs)))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,20 @@ SLACK = 0.05
 WORTH = 0.25
 """Of the least effect: what a setting must be expected to do to be worth a run, or its words."""
 
+_DOUBTS_OF_RESERVES = 3.0
+"""Standard deviations by which a guard may seem broken of what is confirmed last."""
+
 _LEAST_RATIO = 0.05
 """No program is expected to shrink below this share of itself."""
+
+
+class Places(NamedTuple):
+    """How many candidates there is time for."""
+
+    at_once: int
+    """At least 1."""
+    in_reserve: int
+    """One after the other, where the first are given up."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +276,39 @@ def finalists(
             continue
         chosen.append(proposal)
     return chosen[:n]
+
+
+def with_reserves(
+    proposals: Sequence[Proposal],
+    corrected: Mapping[str, Sequence[float]],
+    rules: Rules,
+    places: Places,
+    doubts: Mapping[str, Sequence[float]],
+    *,
+    beyond: Mapping[str, float] | None = None,
+) -> list[Proposal]:
+    """Return `finalists`, and after them those that are confirmed where the first are given up.
+
+    A reserve may seem to break a guard by a few of its doubts: one run of it may have been unlucky,
+    as those of the finalists were lucky.
+
+    Args:
+        proposals: as for `finalists`, and so are corrected, rules, doubts and beyond.
+        corrected: see there.
+        rules: see there.
+        places: finalists, and at most so many more.
+        doubts: see there.
+        beyond: see there.
+    """
+    first = finalists(proposals, corrected, rules, places.at_once, doubts, beyond=beyond)
+    if not first or not places.in_reserve:
+        return first
+    wide = {name: [_DOUBTS_OF_RESERVES * one for one in values] for name, values in doubts.items()}
+    found = list(first)
+    for given in (doubts, wide):
+        every = finalists(proposals, corrected, rules, len(proposals), given, beyond=beyond)
+        found += [one for one in every if one not in found]
+    return found[: sum(places)]
 
 
 def worthwhile(

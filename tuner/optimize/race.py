@@ -1,8 +1,9 @@
 """Rounds of the confirmation: losers leave, and it ends when the answer is known or time is up.
 
-In each round the program as it is and every candidate that is left run once, in random order; or,
-in a duet, all at the same time (duets.py).  Once a gain is likely,
-the candidate that has it runs alone beside the program as it is, until it is decided.
+In each round the program as it is and the candidates that are left run once, in random order; or,
+in a duet, all at the same time (duets.py).  Where there are more candidates than run at once, the
+next one comes in as one leaves.  Once a gain is likely, the candidate that has it runs alone beside
+the program as it is, until it is decided.
 `tuner.compare.loop.compare` runs what this plan hands out.
 """
 
@@ -42,11 +43,12 @@ class Race:
         duets: Duets | None = None,
         rounds_left: Callable[[int], float] | None = None,
         counted: Mapping[str, float] | None = None,
+        at_once: int | None = None,
     ) -> None:
         """Prepare.
 
         Args:
-            labels: of the candidates.
+            labels: of the candidates, in the order in which they come in.
             rules: what counts.
             has_time: whether a round of so many runs fits in what is left.
             seed: of the order in the rounds.
@@ -56,7 +58,9 @@ class Race:
             duets: makes the runs, at once where that decides sooner; None: one by one.
             rounds_left: how many rounds of so many runs there is time for; None: no end.
             counted: label -> what counted work gains; None: of none of them.
+            at_once: how many candidates run in a round, at least 1; None: all that are left.
         """
+        self._at_once = at_once
         self._counted = counted
         self._labels = tuple(labels)
         self._rules = rules
@@ -84,7 +88,7 @@ class Race:
                     course.leave(None, label, str(standing.state))
             if is_decided(list(standings.values()), self._rules):
                 return
-            left = [n for n in self._labels if (None, n) not in course.out]
+            left = self._in_race(course)
             left = leading(standings, left) or left
             self._view.standing(standings, left)
             if not left or not self._has_time(len(left) + 1):
@@ -105,7 +109,12 @@ class Race:
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs one more round has: how many rounds there will be is open."""
-        return 1 + sum((None, label) not in course.out for label in self._labels)
+        return 1 + len(self._in_race(course))
+
+    def _in_race(self, course: Course[None, Sample]) -> list[str]:
+        """Return the candidates that run now: the first that have not left."""
+        left = [label for label in self._labels if (None, label) not in course.out]
+        return left[: self._at_once]
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return what the rounds so far prove of every candidate."""

@@ -8,7 +8,8 @@
     or, where nothing is recorded, or the time allows few runs of a service, for these three
     search     settings on the program, once each, a third of the time (direct.py)
 
-    confirm    at most three candidates on new runs, round after round until it is decided
+    confirm    at most three candidates at once on new runs, round after round until it is decided,
+               then others where these are given up and time is left
     hold out   the winner on an input that was not tuned on
     reduce     the winner to the settings that do something, again on new runs
 

@@ -15,7 +15,7 @@ from tests.doubles.judged import ONE
 from tuner.compare.plan import Course, Step
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import Choosing, affordable_finalists, trade
+from tuner.optimize.candidates import Choosing, affordable, trade
 from tuner.optimize.emulation import EmulatedTrials
 from tuner.optimize.judgement import Rules
 from tuner.optimize.outlook import showable_gains
@@ -29,16 +29,26 @@ from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration, Origin, Outcome, Trial
 
 
-@pytest.mark.parametrize(("seconds", "n"), [(5.0, 1), (20.0, 1), (45.0, 2), (60.0, 3), (900.0, 3)])
+@pytest.mark.parametrize(
+    ("seconds", "places"),
+    [
+        (5.0, (1, 0)),
+        (20.0, (1, 0)),
+        (45.0, (2, 0)),
+        (53.0, (2, 1)),
+        (58.0, (3, 0)),
+        (900.0, (3, 1)),
+    ],
+)
 def test_short_time_is_not_split_over_many_candidates(
-    tmp_path: Path, seconds: float, n: int
+    tmp_path: Path, seconds: float, places: tuple[int, int]
 ) -> None:
     """Three candidates in the time of seven rounds decide nothing; one would be decided."""
     request = Request(("app",), seconds, ("glibc",))
     work = Work(tmp_path, request, cast("Tuned", None), Watch(seconds, lambda: 0.0))
     reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
 
-    assert affordable_finalists(work, reference) == n
+    assert affordable(work, reference) == places
 
 
 AS_GLIBC = Configuration("glibc")

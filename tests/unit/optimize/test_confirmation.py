@@ -126,6 +126,18 @@ def test_no_time_is_reserved_for_counts_that_were_made(tmp_path: Path) -> None:
     assert 400.0 - app.now_s < 2 * len(CHOSEN)
 
 
+@pytest.mark.usefixtures("prices")
+def test_what_was_in_reserve_and_never_ran_has_no_standing(tmp_path: Path) -> None:
+    app = App({})
+
+    found = Confirming(work_of(tmp_path, app, 25.0), REFERENCE, None).confirm(CHOSEN)
+
+    first, second = CHOSEN
+    assert " 1 candidate and 1 in reserve" in app.said[0]
+    assert found.standings.keys() == {first}
+    assert second in found.chosen
+
+
 def test_what_is_not_counted_yet_is_reserved(tmp_path: Path) -> None:
     app = App(ALL)
     work = work_of(tmp_path, app, 2000.0)

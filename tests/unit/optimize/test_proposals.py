@@ -9,7 +9,16 @@ import pytest
 
 from tests.doubles.runs import trial
 from tuner.optimize.judgement import Rules
-from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, spread_of, worthwhile
+from tuner.optimize.proposals import (
+    Baseline,
+    Places,
+    Proposal,
+    finalists,
+    propose,
+    spread_of,
+    with_reserves,
+    worthwhile,
+)
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration, Outcome, Trial
 
@@ -165,6 +174,18 @@ def test_what_lies_within_its_doubt_does_not_say_which_one_is_confirmed() -> Non
     doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.1, 0.1]}
 
     assert finalists(both, rows, RULES, 1, doubts) == [more]
+
+
+def test_in_reserve_is_what_one_unlucky_run_may_have_turned_down() -> None:
+    near, unlucky = proposal(-0.20, 0.0, a=1), proposal(-0.40, 0.13, a=2)
+    costly, useless = proposal(-0.60, 0.40, a=3), proposal(0.0, 0.0, a=4)
+    every = [near, unlucky, costly, useless]
+    rows = {q: [p.expected[q] for p in every] for q in (MEAN, PEAK, CPU)}
+    doubts = {MEAN: [0.0] * 4, PEAK: [0.0] * 4, CPU: [0.05] * 4}
+
+    assert with_reserves(every, rows, RULES, Places(1, 0), doubts) == [near]
+    assert with_reserves(every, rows, RULES, Places(1, 3), doubts) == [near, unlucky]
+    assert with_reserves([useless], {q: [0.0] for q in rows}, RULES, Places(1, 3), doubts) == []
 
 
 def test_a_constraint_allows_what_a_guard_would_turn_down() -> None:

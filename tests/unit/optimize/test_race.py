@@ -77,6 +77,37 @@ def n_rounds(course: Course[None, Sample], label: str) -> int:
     return sum(name == label for _, _, name in course.samples)
 
 
+def test_one_in_reserve_comes_in_when_the_first_is_given_up() -> None:
+    """A service was kept as it is after a sixth of its time: its one candidate was given up."""
+    ratios = {"same": (1.0, 1.0, 1.0), "good": (0.9, 1.0, 1.0), "better": (0.8, 1.0, 1.0)}
+    plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1)
+
+    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+    found = plan.standings(course)
+
+    rounds = {label: {n for n, _, name in course.samples if name == label} for label in ratios}
+    assert found["good"].state is State.CONFIRMED
+    assert max(rounds["same"]) < min(rounds["good"])
+    assert not rounds["better"]
+    assert found["better"].n_rounds == 0
+
+
+def test_a_race_with_a_reserve_goes_on_where_it_was() -> None:
+    ratios = {"same": (1.0, 1.0, 1.0), "good": (0.99, 1.0, 1.0)}
+
+    def run(most: int, kept: Nowhere) -> Course[None, Sample]:
+        plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=most, at_once=1)
+        return compare(plan, program(ratios), kept, baseline=AS_IS)
+
+    first = run(12, Nowhere())
+    samples = {key: Outcome.succeeded(one.good) for key, one in first.samples.items() if one.good}
+    again = run(20, Kept(samples))
+
+    assert n_rounds(first, "good") > 0
+    assert n_rounds(again, "same") == n_rounds(first, "same")
+    assert n_rounds(again, "good") > n_rounds(first, "good")
+
+
 def test_a_better_one_is_confirmed_and_ends_the_race() -> None:
     found, course = race({"good": (0.9, 0.9, 1.0)})
 
