@@ -116,7 +116,7 @@ class Conclusion:
             return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         nearest = max(still_open, key=lambda one: one.score(self._rules))
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
-        n_runs = self._rounds_left(nearest, confirmed) * (len(confirmed.chosen) + 1)
+        n_runs = self._rounds_left(nearest, confirmed) * (len(still_open) + 1)
         more_s = n_runs * self._work.run_seconds(self._reference)
         answer = replace(answer, reasons=(*self._sooner(nearest), *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
