@@ -1,8 +1,9 @@
 /* test_timer.c - with the setting `timer` a thread of the library gives back what a thread holds
- * that rests, while no other works; in the child of a fork, too.
+ * that rests, while no other works; in a process with one thread and in the child of a fork, too.
  *
  * EXGEN_CONF has it look every millisecond; the test waits until it has, however long that takes.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,12 +58,55 @@ static void what_a_resting_thread_holds_goes(void) {
     EXPECT(exgen_validate_heap());
 }
 
-static void the_child_of_a_fork_has_its_own(void) {
+static size_t count_threads(void) {
+    size_t n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    EXPECT(tasks != NULL);
+    for (const struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks))
+        n += task->d_name[0] != '.';
+    closedir(tasks);
+    return n;
+}
+
+/* Work of a thread that is alone, for as long as its memory ages before it goes back. */
+static void work_until_there_is_a_timer(void) {
+    enum {
+        N_MOST = 5000,
+        N_SMALL = 100,
+        N_BYTES = 3000
+    };
+    for (size_t i = 0; i < N_MOST && count_threads() == 1; i++) {
+        void *blocks[N_SMALL];
+        for (size_t k = 0; k < N_SMALL; k++)
+            blocks[k] = exgen_malloc(N_BYTES);
+        for (size_t k = 0; k < N_SMALL; k++)
+            exgen_free(blocks[k]);
+        os_sleep_ms(1);
+    }
+    EXPECT(count_threads() == 2);
+}
+
+static void what_the_only_thread_holds_goes(void) {
+    static void *blocks[N_BLOCKS];
+    EXPECT(count_threads() == 1);
+    work_until_there_is_a_timer();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = memset(exgen_malloc(BYTES), 1, BYTES);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % 10 != 0)
+            exgen_free(blocks[i]);
+    while (is_resident((char *)blocks[5] + BYTES / 2))
+        os_sleep_ms(1);
+    for (size_t i = 0; i < N_BLOCKS; i += 10)
+        exgen_free(blocks[i]);
+}
+
+static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
     int status = 0;
     pid_t child = fork();
     EXPECT(child >= 0);
     if (child == 0) {
-        what_a_resting_thread_holds_goes();
+        works();
         _exit(0);
     }
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
@@ -73,7 +117,9 @@ int main(void) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
         return 77;
     }
+    what_the_only_thread_holds_goes();
+    the_child_of_a_fork_has_its_own(what_the_only_thread_holds_goes);
     what_a_resting_thread_holds_goes();
-    the_child_of_a_fork_has_its_own();
+    the_child_of_a_fork_has_its_own(what_a_resting_thread_holds_goes);
     return test_passed();
 }

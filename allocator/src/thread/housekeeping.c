@@ -12,6 +12,7 @@
 #include "thread/registry.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
+#include "thread/timer.h"
 
 /* A look is due when purge_delay is over and the thread was at work meanwhile: a
  * thread that waited for a processor has not had the chance to use its memory. */
@@ -53,6 +54,7 @@ void housekeeping_step(struct heap *heap) {
     if (heap->purge_ms == 0 || remote_send_idle_home(now) || !look_is_due(heap, now))
         return;
     heap->n_ticks = 0;
+    heap->wants_timer = THREADS && timer_is_missing();
     heap_trim(heap);
     purge_begin(heap, now, true);
     bool is_left = thread_collect(now, N_COLLECTED);

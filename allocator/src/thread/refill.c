@@ -124,6 +124,16 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     return block;
 }
 
+/* The end of a slow path that has its block. */
+static void *leave_with(struct heap *heap, void *block) {
+    heap_leave(heap);
+    if (THREADS && unlikely(heap->wants_timer)) {
+        heap->wants_timer = false;
+        thread_start_timer();
+    }
+    return block;
+}
+
 void *refill(struct heap *heap, size_t class) {
     void *block = heap_take_active(heap, class);
     if (block != NULL)
@@ -133,8 +143,7 @@ void *refill(struct heap *heap, size_t class) {
     block = remote_has_none(heap, class) ? heap_take_partial(heap, class) : NULL;
     if (block == NULL)
         block = refill_slowly(heap, class);
-    heap_leave(heap);
-    return block;
+    return leave_with(heap, block);
 }
 
 /* --- larger blocks --- */
@@ -185,9 +194,7 @@ static void *take_run(struct heap *heap, size_t bytes, size_t alignment, bool *i
 
 void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     heap_enter(heap);
-    void *block = take_run(heap, bytes, alignment, is_zero);
-    heap_leave(heap);
-    return block;
+    return leave_with(heap, take_run(heap, bytes, alignment, is_zero));
 }
 
 bool refill_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {

@@ -113,8 +113,13 @@ struct heap *thread_attach_to(struct heap *wanted) {
         pthread_setspecific(threads.key, heap);
     if (!__atomic_exchange_n(&threads.watches_fork, true, __ATOMIC_RELAXED))
         fork_watch();
-    timer_start(thread_look_at_all);
+    if (THREADS && registry_count_threads() > 1)
+        thread_start_timer();
     return heap;
+}
+
+void thread_start_timer(void) {
+    timer_start(thread_look_at_all);
 }
 
 struct heap *thread_attach(void) {

@@ -27,4 +27,8 @@ bool thread_collect(uint64_t now_ms, size_t n);
  * process.  For a thread without a heap. */
 void thread_look_at_all(void);
 
+/* Start the thread that does so again and again, if the setting asks for it and it does not run.
+ * Allocates. */
+COLD void thread_start_timer(void);
+
 #endif

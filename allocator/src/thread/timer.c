@@ -10,7 +10,6 @@
 
 #include "base/options.h"
 #include "system/os.h"
-#include "thread/registry.h"
 
 /* All state of this module. */
 static struct {
@@ -46,9 +45,12 @@ static bool start_thread(void) {
     return started;
 }
 
+bool timer_is_missing(void) {
+    return options.timer != 0 && !__atomic_load_n(&timer.runs, __ATOMIC_RELAXED);
+}
+
 void timer_start(void (*look)(void)) {
-    if (!THREADS || options.timer == 0 || registry_count_threads() < 2 ||
-        __atomic_exchange_n(&timer.runs, true, __ATOMIC_RELAXED))
+    if (!timer_is_missing() || __atomic_exchange_n(&timer.runs, true, __ATOMIC_RELAXED))
         return;
     timer.look = look;
     if (!start_thread())

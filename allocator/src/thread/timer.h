@@ -5,11 +5,15 @@
 #ifndef EXGEN_TIMER_H
 #define EXGEN_TIMER_H
 
-/* Start it, if it is wanted and does not run: `look` is what it does at each turn.  Allocates.  A
- * process with one thread of its own has none. */
+#include <stdbool.h>
+
+/* Whether the setting asks for it, and it does not run. */
+bool timer_is_missing(void);
+
+/* Start it, if it is missing: `look` is what it does at each turn.  Allocates. */
 void timer_start(void (*look)(void));
 
-/* In the child of a fork, which does not have it: the next thread that allocates starts it. */
+/* In the child of a fork, which does not have it: it is missing there. */
 void timer_forget(void);
 
 #endif
