@@ -44,8 +44,11 @@ SHARE_OF_TIME: Final = 0.35
 """For the search; the rest confirms."""
 
 _SHARE_OF_KNOWN: Final = 0.6
-"""Until which settings that are known to suit run all the same, as long as none of them gains: an
-answer without them is none."""
+"""Until which settings that are known to suit run all the same, as long as none of them gains by
+far: an answer without them is none."""
+
+_SHARE_ALONE: Final = 0.95
+"""The same as long as none gains at all, and there is nothing to confirm."""
 
 _GENERATION: Final = 8
 """Settings between two fits of the strategy's model: a run costs more than a fit."""
@@ -188,18 +191,22 @@ class DirectPlan:
         return 0
 
     def _share_of_known(self, course: Course[None, Sample]) -> float:
-        """Return until when known settings run: less where one of them gains by far."""
-        gains = any(self._gains_by_far(one, course) for one in self._work.known)
-        return SHARE_OF_TIME if gains else _SHARE_OF_KNOWN
+        """Return until when known settings run: less where one that ran gains, or does by far."""
+        most = max((self._gain_of(one, course) for one in self._work.known), default=0.0)
+        if most > SLACK:
+            return SHARE_OF_TIME
+        return _SHARE_OF_KNOWN if most > self._rules.least else _SHARE_ALONE
+
+    def _gain_of(self, configuration: Configuration, course: Course[None, Sample]) -> float:
+        """Return the greatest gain in a goal, as a share; 0 without a run that keeps its guards."""
+        logs = self._logs(course, configuration)
+        if logs is None or self._violation(logs) > 0.0:
+            return 0.0
+        return max(math.expm1(-logs[goal]) for goal in self._rules.goals)
 
     def _gains_by_far(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
         """Return whether a goal gained what no luck explains, and no guard broke by far."""
-        logs = self._logs(course, configuration)
-        return (
-            logs is not None
-            and self._violation(logs) == 0.0
-            and any(logs[goal] < -math.log1p(SLACK) for goal in self._rules.goals)
-        )
+        return self._gain_of(configuration, course) > SLACK
 
     def _gaining_first(
         self,

@@ -148,6 +148,21 @@ def test_known_settings_run_longer_while_none_of_them_gains(
     assert selected.n_untried == n_untried
 
 
+def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(
+    tmp_path: Path,
+) -> None:
+    """A service was not decided after half of its time, with nine of thirteen never run."""
+    clock = Clock()
+    known = [Configuration.of("jemalloc", {"slack": n}) for n in (1, 2, 4, 8)]
+    known += [Configuration.of("glibc", {"cache_count": n}) for n in (0, 1, 4, 16, 64, 256)]
+    app = App(clock, known=tuple(known))
+
+    selected = searched(tmp_path, app, clock, seconds=16.0).select(16)
+
+    assert 0.6 * 16.0 < clock.now_s <= 16.0
+    assert selected.n_untried == 0
+
+
 def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: Path) -> None:
     clock = Clock()
     good = Configuration.of("jemalloc", {"cache": False})
