@@ -75,7 +75,8 @@ static void work_until_there_is_a_timer(void) {
         N_SMALL = 100,
         N_BYTES = 3000
     };
-    for (size_t i = 0; i < N_MOST && count_threads() == 1; i++) {
+    size_t n_before = count_threads(); /* a sanitizer has its own, at times */
+    for (size_t i = 0; i < N_MOST && count_threads() == n_before; i++) {
         void *blocks[N_SMALL];
         for (size_t k = 0; k < N_SMALL; k++)
             blocks[k] = exgen_malloc(N_BYTES);
@@ -83,12 +84,11 @@ static void work_until_there_is_a_timer(void) {
             exgen_free(blocks[k]);
         os_sleep_ms(1);
     }
-    EXPECT(count_threads() == 2);
+    EXPECT(count_threads() > n_before);
 }
 
 static void what_the_only_thread_holds_goes(void) {
     static void *blocks[N_BLOCKS];
-    EXPECT(count_threads() == 1);
     work_until_there_is_a_timer();
     for (size_t i = 0; i < N_BLOCKS; i++)
         blocks[i] = memset(exgen_malloc(BYTES), 1, BYTES);
