@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from tuner.compare.plan import Course
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
-from tuner.optimize.duets import n_duets, of_one_mode
+from tuner.optimize.duets import n_duets
 from tuner.optimize.evidence import fewest_rounds, rounds_for
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import Proposal, score, spread_of
-from tuner.optimize.quantities import CPU, TABLE
+from tuner.optimize.quantities import CPU
 from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.selected import Selected
 from tuner.optimize.selection import (
     ROUND_OF_SELECTION,
-    RUNS_TO_GUESS,
     RUNS_TO_KNOW,
     noise_of,
 )
-from tuner.optimize.tuned import AS_IS, Reference, growth_of, values_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, logs_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
 from tuner.records import Configuration
@@ -58,7 +59,7 @@ class Conclusion:
         n_untried = selected.n_untried
         if not n_untried:
             answer = self._answer(Decision.KEEP, None, selected)
-            unseen = self._unseen(selected.beyond, "a new -o with more --time")
+            unseen = self._unseen(self._showable_of_few(selected), "a new -o with more --time")
             return replace(answer, reasons=(*unseen, *answer.reasons))
         n_ran = len(selected.labels)
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
@@ -111,7 +112,7 @@ class Conclusion:
         if not still_open:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
-            few = selected.beyond if selected else {}
+            few = self._showable_of_few(selected) if selected else {}
             unseen = self._unseen(self._showable(confirmed) or few)
             return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         nearest = max(still_open, key=lambda one: one.score(self._rules))
@@ -168,15 +169,31 @@ class Conclusion:
     def _showable(self, confirmed: Confirmed) -> dict[str, float]:
         """Return what the candidates had to gain beyond the threshold of a goal to show it.
 
-        Nothing where they left after too few rounds to know how much the program varies.
+        By how much the rounds differ, and no more than what they leave open of the candidate that
+        they know best.  Nothing where candidates left after too few rounds to know that.
         """
-        n_candidates = len(confirmed.chosen)
-        n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
-        noise = noise_as_it_is(confirmed.course, RUNS_TO_GUESS)
+        noise = _noise_of_differences(confirmed.course, confirmed.chosen)
         usual = {name: noise[name] for name in self._rules.goals if name in noise}
         if confirmed.counted.keys() >= confirmed.chosen.keys():
             usual.pop(CPU, None)
-        return showable_gains(self._rules, usual, int(n_runs / (n_candidates + 1)), n_candidates)
+        found = self._showable_in_all(usual, len(confirmed.chosen))
+        gains = [one.gains for one in confirmed.standings.values()]
+        return {
+            name: min(gain, *(one[name].middle - one[name].low for one in gains if name in one))
+            for name, gain in found.items()
+        }
+
+    def _showable_of_few(self, selected: Selected) -> dict[str, float]:
+        """Return the same by the runs of the selection, for a single candidate.
+
+        In all the time given, not in what was left: an answer that is asked for again stays.
+        """
+        noise = {name: selected.noise[name] for name in selected.beyond}
+        return self._showable_in_all(noise, 1)
+
+    def _showable_in_all(self, noise: Mapping[str, float], n_candidates: int) -> dict[str, float]:
+        n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
+        return showable_gains(self._rules, noise, int(n_runs / (n_candidates + 1)), n_candidates)
 
     def _unseen(self, beyond: Mapping[str, float], remedy: str = "more --time") -> tuple[str, ...]:
         """Say which gains would not have shown, if there are such that count.
@@ -203,31 +220,27 @@ class Conclusion:
         """
         rules = self._rules
         error = rules.error / len(confirmed.chosen)
-        base = values_of(of_one_mode(confirmed.course), AS_IS)
-        # Two runs that differ by chance would ask for days.
-        noises = {
-            name: noise_of(values, has_floor=not TABLE[name].is_memory)
-            for name, values in base.items()
-            if len(values) >= RUNS_TO_KNOW
-        }
-        limits = {
-            name: -rules.scaled_margin(name, noises[name])
-            for name in nearest.unsure
-            if name in noises
-        }
+        varies = noise_as_it_is(confirmed.course, RUNS_TO_KNOW)
+        noise = _noise_of_differences(confirmed.course, confirmed.chosen)
+
+        def rounds_to(name: str, limit: float, error: float) -> int:
+            noise_of_it = noise.get(name, 0.0)  # not known of few rounds, which may ask for days
+            return _rounds_to(
+                limit, nearest, name, noise=noise_of_it, least=rules.least, error=error
+            )
+
         wanted = [fewest_rounds(error)]
         wanted += [
-            _rounds_to(limit, nearest, name, noise=noises[name], least=rules.least, error=error)
-            for name, limit in limits.items()
+            rounds_to(name, -rules.scaled_margin(name, varies.get(name, 0.0)), error)
+            for name in nearest.unsure
         ]
         if not nearest.better:
-            goals = {name: rules.threshold(name) for name in rules.goals if name in noises}
+            goals = {name: rules.threshold(name) for name in rules.goals}
             likely = {n: limit for n, limit in goals.items() if nearest.gains[n].middle > limit}
             each = error / len(rules.goals)
-            wanted += sorted(
-                _rounds_to(limit, nearest, name, noise=noises[name], least=rules.least, error=each)
-                for name, limit in (likely or goals).items()
-            )[:1]
+            wanted.append(
+                min(rounds_to(name, limit, each) for name, limit in (likely or goals).items())
+            )
         return max(1, max(wanted) - nearest.n_rounds)
 
     def _answer(
@@ -330,6 +343,30 @@ def _rounds_to(
         widths = (limit - gain.low) / distance + 1.0
         wanted = max(wanted, math.ceil(standing.n_rounds * widths**2))
     return wanted
+
+
+def _noise_of_differences(course: Course[None, Sample], labels: Iterable[str]) -> dict[str, float]:
+    """Return by how much the runs of one round differ, as the noise of one run.
+
+    What slows a whole round down, load or more runs at once, is not in it.
+
+    Args:
+        course: the rounds.
+        labels: of the candidates.
+
+    Returns:
+        Quantity -> standard deviation of the logarithm of one run; without what few rounds show.
+    """
+    centred: dict[str, list[float]] = {}
+    for label in labels:
+        for name, logs in logs_of(course, label).items():
+            middle = statistics.median(logs)
+            centred.setdefault(name, []).extend(math.exp(log - middle) for log in logs)
+    return {
+        name: noise_of(found, has_floor=False) / math.sqrt(2.0)
+        for name, found in centred.items()
+        if len(found) >= RUNS_TO_KNOW
+    }
 
 
 def _growth(confirmed: Confirmed) -> dict[str, float]:
