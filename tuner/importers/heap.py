@@ -92,8 +92,8 @@ class ImportedHeap:
         """Return what was lost in this file, beside what its format always loses."""
         counts = +self.missed
         counts["frees and reallocs of blocks that were allocated before the start"] = self.n_foreign
-        counts["frees that are missing: the address was allocated again"] = len(self._early_frees)
-        return [*self.lost, *(f"{count:,} {what}" for what, count in counts.items() if count)]
+        counts["frees missing where an address was allocated again"] = len(self._early_frees)
+        return [*self.lost, *(f"{what}: {count:,}" for what, count in counts.items() if count)]
 
     def call(
         self,

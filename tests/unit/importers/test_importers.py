@@ -137,7 +137,7 @@ def test_a_free_of_an_unknown_block_is_dropped_and_counted(tmp_path: Path) -> No
     imported, events = import_bytes(tmp_path, b"--7-- free(0x1)\n--7-- malloc(4) = 0x2\n")
 
     assert len(events) == 1
-    assert "1 frees and reallocs of blocks that were allocated before the start" in imported.lost
+    assert "frees and reallocs of blocks that were allocated before the start: 1" in imported.lost
 
 
 def test_a_realloc_of_an_unknown_block_is_an_allocation(tmp_path: Path) -> None:
