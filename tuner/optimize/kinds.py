@@ -61,6 +61,7 @@ def _service(
     request: Request, plan: ServicePlan, files: Files, environment: Mapping[str, str]
 ) -> Service:
     surroundings = Surroundings(cpu=request.cpu)
+    plan = replace(plan, ready_s=min(plan.ready_s, max(request.seconds, PATIENCE_S)))
     limited = [metric for metric, name in SERVICE_NAMES.items() if name in request.rules.strict]
     return Service(plan, environment, files, surroundings, limited=limited)
 

@@ -125,7 +125,7 @@ class Service:
     def _run_as_it_is(self) -> ServiceRun:
         run = self._run(self._plan, self._environment, self._surroundings)
         if run.good is None:
-            message = f"{self.command[0]}: {run.reason}, before anything was changed"
+            message = f"{self.command[0]}: before anything was changed: {run.reason}"
             wrong = ProgramTimeoutError if run.status is Status.TIMED_OUT else ProgramError
             raise wrong(message)
         return run.good

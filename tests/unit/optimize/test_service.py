@@ -88,7 +88,7 @@ def test_a_constraint_on_what_is_not_printed_is_an_error() -> None:
     ("status", "error"), [(Status.FAILED, ProgramError), (Status.TIMED_OUT, ProgramTimeoutError)]
 )
 def test_a_service_that_fails_as_it_is_is_an_error(status: Status, error: type[Exception]) -> None:
-    with pytest.raises(error, match="server: no reason, before anything was changed"):
+    with pytest.raises(error, match="server: before anything was changed: no reason"):
         service(lambda *_: Outcome.did_not_succeed(status, "no reason")).examine()
 
 
@@ -192,7 +192,7 @@ def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> 
     at = next(n for n, line in enumerate(found.answer.lines()) if line.startswith("Growth"))
     first, *rest = list(found.answer.lines())[at + 1 :]
     assert first.split()[:2] == ["-3.0", "MiB/min"]
-    assert first.endswith("program as it is (glibc)")
+    assert first.endswith("as it is (glibc)")
     assert len(rest) == len(found.confirmed.standings)
     assert "growth" not in found.answer.baseline
     assert all("growth" not in one.gains for one in found.confirmed.standings.values())

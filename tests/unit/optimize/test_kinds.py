@@ -1,0 +1,42 @@
+"""What a request tunes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tuner.measure.program import Surroundings
+from tuner.optimize import kinds
+from tuner.optimize.request import Request
+from tuner.optimize.service import Service
+from tuner.records import Outcome, Status
+from tuner.service.lifecycle import ServiceRun
+from tuner.service.plan import ServicePlan
+
+
+@pytest.mark.parametrize(("seconds", "expected_s"), [(5.0, 10.0), (20.0, 20.0), (600.0, 60.0)])
+def test_a_service_has_no_more_time_to_get_ready_than_there_is(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, expected_s: float
+) -> None:
+    waited_s = []
+
+    def run(
+        plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> Outcome[ServiceRun]:
+        del environment, surroundings
+        waited_s.append(plan.ready_s)
+        return Outcome.did_not_succeed(Status.FAILED, "not ready")
+
+    def service(*words: Any, **options: Any) -> Service:
+        return Service(*words, **options, run=run)
+
+    monkeypatch.setattr(kinds, "Service", service)
+    plan = ServicePlan(("server",), "tcp:{port}", "load")
+    tuned = kinds.tuned_of(Request(("server",), seconds, ("glibc",), service=plan), {}, {})
+
+    with pytest.raises(Exception, match="not ready"):
+        tuned.examine()
+
+    assert waited_s == [expected_s]
