@@ -46,6 +46,9 @@ MODULES = (
 COMMANDS = tuple(name.rstrip("_").replace("_", "-") for name in MODULES)
 """Names of the commands and groups, in the order of the help."""
 
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""A wrong command line, which Typer has no name of its own for."""
+
 _HELP = """\
 Find the malloc, and its settings, that use the least memory for the least work.
 
@@ -114,7 +117,19 @@ class _Command(TyperCommand):
             _convert_if_given(param)
         has_trace = any(param.metavar == "TRACE" for param in self.get_params(ctx))
         is_option = any("--trace" in param.opts for param in self.get_params(ctx))
-        return super().parse_args(ctx, _plain_trace(args) if has_trace and not is_option else args)
+        words = _plain_trace(args) if has_trace and not is_option else args
+        takes_program = any("COMMAND" in str(p.metavar) for p in self._arguments(ctx))
+        has_mark = "--" in words
+        try:
+            return super().parse_args(ctx, words)
+        except _UsageError as error:
+            is_unknown_option = hasattr(error, "possibilities")
+            if is_unknown_option and takes_program and not has_mark:
+                _hint_at_mark(error, ctx.command_path)
+            raise
+
+    def _arguments(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - the base class's
+        return [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the base class's
         """Write the arguments as their metavars, and the options as they are."""
@@ -127,6 +142,13 @@ class _Command(TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _hint_at_mark(error: Any, command: str) -> None:  # noqa: ANN401 - of Typer's own copy of Click
+    """Say in an error about an unknown option where options of a program stand."""
+    example = f"{command} -- PROGRAM {error.option_name}"
+    error.message = f"{error.format_message()}; if it is the program's: {example}"
+    error.possibilities = None
 
 
 def _plain_trace(words: list[str]) -> list[str]:

@@ -29,8 +29,18 @@ def register(app: typer.Typer) -> None:
     )(check)
 
 
+def _process_id(text: str) -> int:
+    """Return the id of a process; what is none is most likely the export, given first."""
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_PID):
+        message = f"{text} is no process id; it comes first, the export second: check PID EXPORT"
+        raise typer.BadParameter(message)
+    return int(text)
+
+
 def check(
-    pid: Annotated[int, typer.Argument(min=1, max=MOST_PID, metavar="PID", help="Its process id.")],
+    pid: Annotated[
+        int, typer.Argument(parser=_process_id, metavar="PID", help="Process id of the program.")
+    ],
     export: Annotated[
         Path, typer.Argument(metavar="EXPORT", help="File of `export --format json`.")
     ],

@@ -56,6 +56,30 @@ def test_what_is_no_number_is_refused_in_plain_words(capsys: pytest.CaptureFixtu
     assert message.endswith("Error: Invalid value for '--rounds': must be a whole number")
 
 
+@pytest.mark.parametrize(
+    ("words", "is_hinted_at"),
+    [
+        (["optimize", "ls", "--color"], True),
+        (["record", "-z", "ls"], True),
+        (["optimize", "--color", "--", "ls"], False),
+        (["optimize", "ls", "--time"], False),
+        (["front", "--color"], False),
+    ],
+)
+def test_where_an_option_of_the_program_stands_is_said(
+    capsys: pytest.CaptureFixture[str], words: list[str], *, is_hinted_at: bool
+) -> None:
+    assert run(words) == WRONG_COMMAND_LINE
+    message = " ".join(capsys.readouterr().err.split())
+    assert ("; if it is the program's: malloc-tuner " in message) is is_hinted_at
+
+
+@pytest.mark.parametrize("pid", ["malloc.json", "0", "-3", "1.5"])
+def test_the_process_comes_before_its_export(capsys: pytest.CaptureFixture[str], pid: str) -> None:
+    assert run(["check", "--", pid, "12"]) == WRONG_COMMAND_LINE
+    assert "it comes first, the export second: check PID EXPORT" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["validate", "gem5"])
 def test_rounds_beyond_any_patience_are_refused(
     capsys: pytest.CaptureFixture[str], command: str
