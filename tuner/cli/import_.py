@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,6 +63,7 @@ def _report(imported: Imported) -> None:
         print(f"  assumed: {what}", file=sys.stderr)
     if imported.caveat:
         print_note(f"{imported.path}: {imported.caveat}")
+    print(f"next: malloc-tuner tune {shlex.quote(str(imported.path))}", file=sys.stderr)
 
 
 def register(app: typer.Typer) -> None:

@@ -172,10 +172,6 @@ def _name(process: RecordedProcess) -> str:
 
 
 _NAME_CHARACTERS = 60
-_FEW_EVENTS = 2_000
-"""Above what shells and other starters make themselves: a script of bash with a few commands
-1,324, `perl -e 'system ...'` 1,368, timeout 262, dash 47 (Debian 12)."""
-
 
 _READY_S = 5.0
 """Limit of one command that asks whether the program is ready."""
@@ -183,6 +179,8 @@ _READY_S = 5.0
 
 def _report(recording: Recording, call: RecordCall) -> None:
     """Print a line for every trace; raise for a crash or an incomplete trace."""
+    from tuner.recording import FEW_EVENTS
+
     program = call.command[0]
     for process in recording.processes:
         print(_line(process, is_one_of_several=len(recording.processes) > 1), file=sys.stderr)
@@ -206,8 +204,10 @@ def _report(recording: Recording, call: RecordCall) -> None:
     if recording.missed is not None:
         message = f"{call.output}: {recording.missed}"
         raise ProgramError(message)
-    if not call.follow and sum(p.totals.n_events for p in recording.processes) < _FEW_EVENTS:
+    if not call.follow and sum(p.totals.n_events for p in recording.processes) < FEW_EVENTS:
         print(f"malloc-tuner: these are few events; if {program} starts the program that does "
               "the work, record that one too, with --follow", file=sys.stderr)  # fmt: skip
     if ending.exit_status != 0:
         print(f"malloc-tuner: {program} {ending}; its trace is complete", file=sys.stderr)
+    busiest = max(recording.processes, key=lambda process: process.totals.n_events)
+    print(f"next: malloc-tuner tune {shlex.quote(str(busiest.path))}", file=sys.stderr)

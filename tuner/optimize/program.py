@@ -35,7 +35,7 @@ from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_wor
 from tuner.optimize.known import OF_THREADS
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
-from tuner.recording import RecordedTotals, record
+from tuner.recording import FEW_EVENTS, RecordedTotals, record
 from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
 from tuner.units import show_size
@@ -338,7 +338,7 @@ def own_allocator(libraries: Sequence[str]) -> str | None:
 
 
 def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> str:
-    """Return what was recorded of a program, and where malloc holds little of its memory.
+    """Return what was recorded of a program, and where that is little or malloc holds little.
 
     Args:
         totals: of its trace.
@@ -352,6 +352,11 @@ def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: 
         f"the program: {show_size(round(values[PEAK]))} peak, {show_size(round(values[MEAN]))} "
         f"mean, {values[CPU] / 1e9:.2f} s CPU"
     )
+    if totals.n_events < FEW_EVENTS:
+        words += (
+            "\nnote       these are few events: standard input is empty in every run, so let a "
+            "shell open a file for a program that reads it: -- sh -c 'exec ./app < FILE'"
+        )
     if totals.peak_live_bytes >= _LITTLE * values[MEAN]:
         return words
     return (

@@ -70,6 +70,17 @@ def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(
     assert ("leave the work to other processes, or bring an allocator" in words) is is_little
 
 
+@pytest.mark.parametrize(("n_events", "is_said"), [(1999, True), (2000, False)])
+def test_a_program_that_did_next_to_nothing_may_have_wanted_input(
+    n_events: int, *, is_said: bool
+) -> None:
+    uses = {PEAK: 8e6, MEAN: 6e6, CPU: 1e9}
+
+    words = recorded_words(RecordedTotals(n_events, 1, 5 << 20), uses, 0.6)
+
+    assert ("standard input is empty in every run" in words) is is_said
+
+
 @pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])
 def test_what_suits_threads_takes_part_where_a_program_may_have_some(
     n_threads: int | None, *, has_some: bool
