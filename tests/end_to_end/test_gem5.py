@@ -155,6 +155,6 @@ def test_it_is_a_program_that_is_optimized(
 
     out, err = capfd.readouterr()
     assert "events of malloc and free of 1 thread" in err
-    assert "program as it is (glibc)" in out or "Not decided" in out
+    assert "as it is (glibc)" in out or "Not decided" in out
     values = json.loads((tmp_path / "run" / "reference.json").read_text())["values"]
     assert values["peak memory"] > 32 * MIB

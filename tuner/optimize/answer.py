@@ -13,7 +13,14 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.metrics import SERVICE
-from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, gain_words, percent, rows_table
+from tuner.optimize.answer_table import (
+    TABLE_WIDTH,
+    AnswerRow,
+    as_is_words,
+    gain_words,
+    percent,
+    rows_table,
+)
 from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
@@ -155,7 +162,7 @@ class Answer:
 
     def _growth_lines(self) -> Iterator[str]:
         yield "Growth in the second half of the load, median of the runs; shown, not judged:"
-        names = {AS_IS: f"program as it is ({self.as_is})"}
+        names = {AS_IS: as_is_words(self.as_is)}
         for label in (AS_IS, *(row.label for row in _shown(self))):
             if label in self.growth:
                 value = round(self.growth[label])

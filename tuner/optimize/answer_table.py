@@ -9,6 +9,7 @@ from typing import Final
 
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import TABLE
+from tuner.optimize.tuned import AS_IS
 from tuner.units import show_size
 
 LABEL_WIDTH: Final = 40
@@ -51,7 +52,7 @@ def rows_table(
     """
     names = list(baseline)
     has_bounds = len(names) <= _MOST_WITH_BOUNDS
-    head = f"program as it is ({as_is})" if has_bounds else f"as it is ({as_is})"
+    head = as_is_words(as_is)
     most = LABEL_WIDTH if has_bounds else _NARROW_LABEL_WIDTH
     labels = [row.label for row in rows if len(row.label) <= most - 2]
     width = max(len(head), *map(len, labels), 0) + 2
@@ -77,6 +78,11 @@ def rows_table(
             yield from textwrap.wrap(
                 below, TABLE_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
             )
+
+
+def as_is_words(allocator: str) -> str:
+    """Return the label of the baseline: ``as it is (glibc)``."""
+    return f"{AS_IS} ({allocator})"
 
 
 def _cell(gain: Gain | None, name: str, *, has_bounds: bool) -> str:
