@@ -107,6 +107,26 @@ def parse_percent(text: str) -> float:
     return float(Decimal(match["number"]) / 100)
 
 
+def show_percent(share: float, decimals: int = 1) -> str:
+    """Write a share: ``12.5 %``.
+
+    Example:
+        >>> show_percent(0.125), show_percent(0.00126, 2)
+        ('12.5 %', '0.13 %')
+    """
+    return f"{100.0 * share:.{decimals}f} %"
+
+
+def signed_percent(share: float, decimals: int = 1) -> str:
+    """Write a change with its sign: ``-4.0 %``; nothing is never below 0.
+
+    Example:
+        >>> signed_percent(-0.04), signed_percent(-0.0001), signed_percent(0.3, 0)
+        ('-4.0 %', '+0.0 %', '+30 %')
+    """
+    return f"{round(100.0 * share, decimals) + 0.0:+.{decimals}f} %"
+
+
 @dataclass(frozen=True)
 class Range:
     """Quantities that make sense for something, both ends included, as people write them."""

@@ -9,6 +9,7 @@ from rich.table import Table
 from tuner.cli.console import stdout_console
 from tuner.fidelity.verdict import verdict_sentence
 from tuner.profile.fidelity import Fidelity, MetricFidelity
+from tuner.units import show_percent
 
 
 def shrunk_lines(verdict: Fidelity) -> Iterator[str]:
@@ -16,13 +17,13 @@ def shrunk_lines(verdict: Fidelity) -> Iterator[str]:
     for small in verdict.shrunk:
         taus = [f"{name} {_rank(found.tau)}" for name, found in small.metrics.items() if found]
         yield (
-            f"shrunk to {small.fidelity:g}, in {_percent(small.time_share)} of the time, it "
+            f"shrunk to {small.fidelity:g}, in {_share(small.time_share)} of the time, it "
             f"ranks as the whole with tau {', '.join(taus)}"
         )
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f} %"
+def _share(value: float | None) -> str:
+    return "-" if value is None else show_percent(value, 2)
 
 
 def _rank(value: float | None) -> str:
@@ -39,15 +40,15 @@ def print_fidelity(verdict: Fidelity) -> None:
     for table in tables:
         stdout_console(table).print(table, "")
     if program:
-        shown = ", ".join(f"{name} {_percent(s)}" for name, s in program.spread.items())
+        shown = ", ".join(f"{name} {_share(s)}" for name, s in program.spread.items())
         print(f"the program's own runs differ, in the median, by: {shown}")
     n_seeds = len(verdict.seeds)
     print(
         f"{verdict.configurations} configurations, {n_seeds} seed{'s'[: n_seeds > 1]}; distance "
-        f"of live curves {_percent(verdict.live_curve_distance)}, of heap curves "
-        f"{_percent(verdict.heap_curve_distance)}, of fragmentation "
-        f"{_percent(verdict.fragmentation_curve_distance)}, of sizes "
-        f"{_percent(verdict.size_distance)}"
+        f"of live curves {_share(verdict.live_curve_distance)}, of heap curves "
+        f"{_share(verdict.heap_curve_distance)}, of fragmentation "
+        f"{_share(verdict.fragmentation_curve_distance)}, of sizes "
+        f"{_share(verdict.size_distance)}"
     )
     for line in shrunk_lines(verdict):
         print(line)
@@ -64,7 +65,7 @@ def _error_table(metrics: Mapping[str, MetricFidelity | None], title: str = "") 
         if found is not None:
             errors = (found.median_error, found.p90_error, found.worst_error, found.bias)
             shares = (*errors, found.seed_spread, found.regret)
-            table.add_row(name, *map(_percent, shares), _rank(found.tau))
+            table.add_row(name, *map(_share, shares), _rank(found.tau))
     return table
 
 
@@ -74,8 +75,8 @@ def _rank_table(metrics: Mapping[str, MetricFidelity | None], title: str = "") -
     for metric, found in metrics.items():
         for name, family in found.families.items() if found else ():
             table.add_row(
-                metric, name, _percent(family.true_spread), _rank(family.tau),
-                _rank(family.tau_differing), str(family.pairs), _percent(family.regret),
+                metric, name, _share(family.true_spread), _rank(family.tau),
+                _rank(family.tau_differing), str(family.pairs), _share(family.regret),
             )  # fmt: skip
     return table
 

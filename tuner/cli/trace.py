@@ -17,6 +17,7 @@ from tuner.cli.epilog import epilog
 from tuner.cli.options import AsJson, Force, NewTrace
 from tuner.errors import OutputError, ProgramError, SpecError, TraceError
 from tuner.limits import MOST_EVENTS, REST
+from tuner.units import show_percent
 
 if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
     from rich.console import RenderableType
@@ -67,8 +68,8 @@ def as_json(info: TraceInfo, trace: Trace) -> str:
     return json.dumps(value, indent=2)
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"
+def _share(part: float, whole: float) -> str:
+    return show_percent(part / whole) if whole else "-"
 
 
 def _life(totals: TraceTotals) -> Iterable[tuple[str, str]]:
@@ -101,14 +102,14 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     yield "allocated in all", show_size(info.allocated_bytes)
     never = f"{info.n_never_freed:,} block{'s'[: info.n_never_freed != 1]}"
     yield "never freed", f"{never}, {show_size(info.never_freed_bytes)}"
-    yield "realloc share", f"{100 * info.realloc_share:.1f} % of allocations"
+    yield "realloc share", f"{show_percent(info.realloc_share)} of allocations"
     yield (
         "cross-thread frees",
-        f"{info.cross_thread_frees:,} ({_percent(info.cross_thread_frees, n_frees)} of frees)",
+        f"{info.cross_thread_frees:,} ({_share(info.cross_thread_frees, n_frees)} of frees)",
     )
     touching = info.touching
     if touching.known_blocks:
-        share = _percent(touching.touched_bytes, touching.known_bytes)
+        share = _share(touching.touched_bytes, touching.known_bytes)
         known = f"{touching.known_blocks:,} of {touching.blocks:,} large blocks"
         yield "touched", f"{share} of {show_size(touching.known_bytes)} in {known}"
     elif touching.blocks:
@@ -140,9 +141,9 @@ def _histogram_table(title: str, unit: str, histogram: Histogram) -> Table:
         table.add_row(
             str(low) if low == high else f"{low}..{high}",
             f"{blocks:,}",
-            _percent(blocks, n_blocks),
+            _share(blocks, n_blocks),
             show_size(size),
-            _percent(size, n_bytes),
+            _share(size, n_bytes),
             "#" * round(30 * blocks / max(1, n_blocks)),
         )
     return table
@@ -160,7 +161,7 @@ def as_tables(info: TraceInfo, trace: Trace) -> list[RenderableType]:
     for name in ("function", "calls", "share"):
         calls.add_column(name, justify="left" if name == "function" else "right")
     for api, count in sorted(info.events_per_api.items(), key=lambda item: -item[1]):
-        calls.add_row(api, f"{count:,}", _percent(count, info.totals.n_events))
+        calls.add_row(api, f"{count:,}", _share(count, info.totals.n_events))
     tables = [
         calls,
         _histogram_table("sizes", "requested bytes", info.size),

@@ -21,6 +21,7 @@ from tuner.export.deployment import Deployment, ObjectiveGain, command_text
 from tuner.page import wrapped
 from tuner.records import value_text
 from tuner.registry import EXPORTERS
+from tuner.units import signed_percent
 
 SCHEMA = "malloc-tuner.export"
 VERSION = 1
@@ -283,25 +284,25 @@ def _gain_text(gain: ObjectiveGain) -> str:
     if gain.validated is None:
         if gain.emulated is None:
             return "not measured"
-        emulated = f"{_percent(gain.emulated)} emulated"
+        emulated = f"{_change(gain.emulated)} emulated"
         if gain.expected is None:
             return emulated
         return f"about {_expected(gain.expected)} expected of the whole program ({emulated})"
-    real = f"{_percent(gain.validated.median)}"
+    real = f"{_change(gain.validated.median)}"
     if gain.validated.interval:
         interval = gain.validated.interval
-        real += f" [{_percent(interval.low)}, {_percent(interval.high)}]"
+        real += f" [{_change(interval.low)}, {_change(interval.high)}]"
     what = "" if gain.metric == gain.label else f" ({gain.metric})"
     expected = "" if gain.expected is None else f", expected {_expected(gain.expected)}"
     return f"{real} on the real program{what}{expected}: {gain.verdict}"
 
 
 def _expected(ratio: float) -> str:
-    return "more than all of it" if ratio < 0.0 else _percent(ratio)
+    return "more than all of it" if ratio < 0.0 else _change(ratio)
 
 
-def _percent(ratio: float) -> str:
-    return f"{(ratio - 1.0) * 100.0:+.2f} %"
+def _change(ratio: float) -> str:
+    return signed_percent(ratio - 1.0, 2)
 
 
 def _plain(text: str) -> str:

@@ -18,7 +18,6 @@ from tuner.optimize.answer_table import (
     AnswerRow,
     as_is_words,
     gain_words,
-    percent,
     rows_table,
 )
 from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
@@ -28,7 +27,7 @@ from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
 from tuner.page import wrapped
 from tuner.records import Configuration
-from tuner.units import show_duration
+from tuner.units import show_duration, show_percent, signed_percent
 
 ANSWER_FILE = "answer.json"
 """The recommendation, in a run folder."""
@@ -130,7 +129,7 @@ class Answer:
         if self.decision is Decision.DEPLOY and self.standing is not None:
             yield from _gain_lines(self.standing.gains, self.rules)
             for what, change in self.counted.items():
-                yield f"  {what:<12} {percent(change):>8}   counted"
+                yield f"  {what:<12} {signed_percent(change):>8}   counted"
             if self.held_out is not None:
                 yield "On the input that was not tuned on:"
                 yield from _gain_lines(self.held_out, self.rules)
@@ -201,12 +200,14 @@ class Answer:
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()
             )
-            counted = "".join(f", {w} {percent(change)}" for w, change in self.counted.items())
+            counted = "".join(
+                f", {w} {signed_percent(change)}" for w, change in self.counted.items()
+            )
             yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
         words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE:
-            words = f"{name} varies by {100.0 * spread:.1f} % from run to run here. {words}"
+            words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
         yield f"  {words[0].upper()}{words[1:]}"
 
     def as_record(self) -> dict[str, Any]:
@@ -414,10 +415,10 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
     for name in rules.guards:
         gain = gains[name]
         bounds = gain.bounds
-        line = f"  {name:<12} {percent(gain.change):>8}"
+        line = f"  {name:<12} {signed_percent(gain.change):>8}"
         if bounds is not None and not gain.is_exact:
             word = "at least" if bounds[1] < 0.0 else "at most"
-            line += f"   {word} {percent(bounds[1]):>7}"
+            line += f"   {word} {signed_percent(bounds[1]):>7}"
         yield line
 
 
@@ -430,7 +431,7 @@ def _is_seen(gain: Gain, rules: Rules) -> bool:
 def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
     """Return the changes of memory that too few runs for bounds show, or that there are none."""
     found = [
-        f"{name} about {percent(gain.change)}"
+        f"{name} about {signed_percent(gain.change)}"
         for name, gain in gains.items()
         if gain.bounds is None and TABLE[name].is_memory and abs(gain.middle) >= rules.least
     ]
@@ -446,8 +447,8 @@ def _best_words(standing: Standing, rules: Rules) -> str:
     if gains[name].middle < _NEXT_TO_NOTHING * rules.least:
         return ""
     bad = standing.worse or standing.likely_worse
-    worse = ", ".join(f"{other} {percent(gains[other].change)}" for other in bad)
-    return f"{name} {percent(gains[name].change)}" + (f", but {worse}" if worse else "")
+    worse = ", ".join(f"{other} {signed_percent(gains[other].change)}" for other in bad)
+    return f"{name} {signed_percent(gains[name].change)}" + (f", but {worse}" if worse else "")
 
 
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:

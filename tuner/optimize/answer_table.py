@@ -10,7 +10,7 @@ from typing import Final
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
-from tuner.units import show_size
+from tuner.units import show_size, signed_percent
 
 LABEL_WIDTH: Final = 40
 """Of the first column; a longer label has lines of its own."""
@@ -98,7 +98,7 @@ def gain_words(gain: Gain, *, with_bounds: bool) -> str:
         >>> gain_words(Gain(0.0, -0.01, 0.01), with_bounds=True)
         '+0.0 % (-1.0 .. +1.0)'
     """
-    text = percent(gain.change)
+    text = signed_percent(gain.change)
     if with_bounds and gain.bounds is not None and not gain.is_exact:
         low, high = gain.bounds
         text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
@@ -120,8 +120,3 @@ def value_words(name: str, value: float) -> str:
     if unit == "1/s":
         return f"{value:,.0f}"
     return f"{value / 1e6:.4g} ms" if value >= _LEAST_MS * 1e6 else f"{value / 1e3:.4g} us"
-
-
-def percent(share: float) -> str:
-    """Return a change: ``-4.0 %``."""
-    return f"{round(100.0 * share, 1) + 0.0:+.1f} %"  # never -0.0

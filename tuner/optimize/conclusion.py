@@ -30,6 +30,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, logs_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
 from tuner.records import Configuration
+from tuner.units import show_percent, signed_percent
 
 _MUCH_UNSEEN = 1.5
 """Times the least effect, from which it is said that smaller gains do not show."""
@@ -77,7 +78,7 @@ class Conclusion:
         best, held_out = confirmed.best, confirmed.held_out
         if held_out is not None and held_out.worse:
             bad = ", ".join(
-                f"{name} {100.0 * held_out.gains[name].change:+.1f} %" for name in held_out.worse
+                f"{name} {signed_percent(held_out.gains[name].change)}" for name in held_out.worse
             )
             reason = f"{best.label} gains on the tuned input, but on the held-out one: {bad}."
             answer = self._answer(Decision.KEEP, best, selected, confirmed)
@@ -209,7 +210,7 @@ class Conclusion:
             return (f"The time was too short to show any gain of {' or '.join(hidden)}.",)
         if not hidden:
             return ()
-        gains = " or ".join(f"{n} below {100.0 * gain:.1f} %" for n, gain in hidden.items())
+        gains = " or ".join(f"{n} below {show_percent(gain)}" for n, gain in hidden.items())
         shown = f"A gain of {gains} does not show in the time given"
         return (f"{shown}; {remedy} shows smaller ones.",)
 

@@ -23,6 +23,7 @@ from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import Work
 from tuner.output import write_text
 from tuner.records import Configuration
+from tuner.units import signed_percent
 
 COUNTED_FILE: Final = "counted.json"
 """Label -> what was counted, in a run folder."""
@@ -288,8 +289,8 @@ def counted_words(best: Standing) -> tuple[str, ...]:
     claim = "proves a gain" if CPU in best.better else "proves that there is no loss that counts"
     words = (
         f"Counted work, which no load changes, {claim}: instructions, with and without page faults "
-        f"and system calls at their prices, change by {_percent(work)} or less. CPU time alone "
-        f"does not prove it: {_percent(time.change)} ({ends})."
+        f"and system calls at their prices, change by {signed_percent(work)} or less. CPU time "
+        f"alone does not prove it: {signed_percent(time.change)} ({ends})."
     )
     return (words,)
 
@@ -305,14 +306,15 @@ def disagreement(
     is_opposite = (high < 0.0 and change > rules.least) or (low > 0.0 and change < -rules.least)
     if not is_opposite or math.isnan(change):
         return None
-    said = f"CPU time changes by {_percent(gain.change)}, instructions by {_percent(change)}"
+    time, work = signed_percent(gain.change), signed_percent(change)
+    said = f"CPU time changes by {time}, instructions by {work}"
     return f"{said}: {_reason(gain.change, changes, rules.least)}."
 
 
 def _reason(change: float, changes: Mapping[str, float], least: float) -> str:
     known = {what: changes[what] for what in KERNEL if what in changes}
     alike = [
-        f"{what} change by {_percent(value)}"
+        f"{what} change by {signed_percent(value)}"
         for what, value in known.items()
         if abs(value) > least and (value > 0.0) == (change > 0.0)
     ]
@@ -321,7 +323,3 @@ def _reason(change: float, changes: Mapping[str, float], least: float) -> str:
     if known:
         return f"neither {' nor '.join(known)} go with the time, so caches differ"
     return "the difference lies in caches, page faults or the kernel, not in the program's work"
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:+.1f} %"

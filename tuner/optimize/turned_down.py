@@ -17,6 +17,7 @@ from typing import Final
 from tuner.optimize.judgement import Gain, Rules
 from tuner.optimize.quantities import QUANTITIES, SERVICE_NAMES, TABLE
 from tuner.service.constraints import parse_limit
+from tuner.units import show_percent
 
 _MOST: Final = 2
 """Shown."""
@@ -185,11 +186,11 @@ def constraint(name: str, change: float, *, is_service: bool = False) -> str:
 
 
 def _gain_words(name: str, change: float) -> str:
-    return f"saves {100.0 * abs(change):.1f} % of {name}"
+    return f"saves {show_percent(abs(change))} of {name}"
 
 
 def _loss_words(name: str, change: float) -> str:
-    share = f"{100.0 * abs(change):.1f} %"
+    share = show_percent(abs(change))
     if TABLE[name].is_more_better:
         return f"loses {share} of {name}"
     verb = "holds" if TABLE[name].is_memory else "needs"

@@ -26,11 +26,12 @@ from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore
 from tuner.optimize.answer import Recommendation, key_of, recommended
-from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, percent, rows_table, value_words
+from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
 from tuner.page import wrapped
+from tuner.units import signed_percent
 
 SCHEMA: Final = "malloc-tuner.measured"
 VERSION: Final = 1
@@ -254,7 +255,7 @@ def _steps(found: MeasuredFront, x: str, y: str) -> list[dict[str, float]]:
 
 def _point(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
     x, y = found.goals[:2]
-    changes = [f"{name} {percent(gain.change)}" for name, gain in row.changes.items()]
+    changes = [f"{name} {signed_percent(gain.change)}" for name, gain in row.changes.items()]
     tip = [row.label, *changes, *([] if row.is_candidate else ["few runs"])]
     point = {
         "x": 100.0 * row.changes[x].change,
@@ -276,4 +277,7 @@ def cells_of(row: AnswerRow, baseline: Mapping[str, float]) -> list[str]:
     """Return the changes of a row as a page shows them; of the program as it is, its values."""
     if row.label == AS_IS:
         return [value_words(name, value) for name, value in baseline.items()]
-    return [percent(row.changes[name].change) if name in row.changes else "-" for name in baseline]
+    return [
+        signed_percent(row.changes[name].change) if name in row.changes else "-"
+        for name in baseline
+    ]

@@ -14,6 +14,7 @@ from math import log
 
 from tuner.metrics import REAL
 from tuner.stats import DIFFERENT, Estimate
+from tuner.units import signed_percent
 from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
 GUARD = DIFFERENT
@@ -23,6 +24,9 @@ GUARDED = ("mean_heap", "peak_heap", "cpu")
 """Metrics that a gain in another one must not cost."""
 
 _FEW_SETTINGS = 3
+
+_GREAT = 0.1
+"""Changes from which whole percents say enough."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ def _costs(found: SubjectSummary) -> list[str]:
             bad.add(name)
     shown = ((name, found.metric(name)) for name in REAL if name in bad)
     return [
-        f"{REAL[name].label} {_percent(metric.ratio.median)}"
+        f"{REAL[name].label} {_change(metric.ratio.median)}"
         for name, metric in shown
         if metric and metric.ratio
     ]
@@ -117,8 +121,8 @@ def _n_settings(found: SubjectSummary) -> int:
 def _gains(found: SubjectSummary) -> str:
     words = []
     for claim, real in _confirmed(found):
-        least = f" (at least {_percent(real.interval.high)})" if real.interval else ""
-        words.append(f"{REAL[claim.metric].label} {_percent(real.median)}{least}")
+        least = f" (at least {_change(real.interval.high)})" if real.interval else ""
+        words.append(f"{REAL[claim.metric].label} {_change(real.median)}{least}")
     return ", ".join(dict.fromkeys(words))
 
 
@@ -138,6 +142,6 @@ def _baseline_name(found: SubjectSummary) -> str:
     return f"{found.subject.configuration.allocator}'s default"
 
 
-def _percent(ratio: float) -> str:
-    change = (ratio - 1.0) * 100.0
-    return f"{change:+.0f} %" if abs(change) >= 10.0 else f"{change:+.1f} %"  # noqa: PLR2004
+def _change(ratio: float) -> str:
+    change = ratio - 1.0
+    return signed_percent(change, 0 if abs(change) >= _GREAT else 1)
