@@ -323,6 +323,7 @@ def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subjec
     done = run_record(output, subject, "fail")
     assert done.returncode == 0
     assert "exited with status 3; its trace is complete" in done.stderr
+    assert done.stderr.endswith(f"next: malloc-tuner tune {output}\n")
     with Trace(output) as trace:
         assert trace.metadata["exit_status"] == 3
         assert trace.metadata["argv"] == [subject, "fail"]

@@ -188,6 +188,7 @@ def test_the_command_prints_what_was_lost(
     assert told.out == ""
     assert "13 events, 1 thread, peak live 976.6 KiB, from mtrace" in told.err
     assert "  lost: threads: all calls are those of one\n" in told.err
+    assert told.err.endswith(f"next: malloc-tuner tune {output}\n")
 
     assert run([*command, "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
