@@ -23,8 +23,8 @@ _DISTANCES = (16.0, 30.0, 48.0, 70.0, 96.0)
 _POINT_RADIUS = 6.0
 _FAR = 400.0
 """Distance that costs as much as 1 below."""
-_LABEL_COST = 20.0
-"""Cost of hiding another label."""
+_LABEL_COST = 400.0
+"""Cost of hiding another label: more than of any number of points."""
 _LEADER_COST = 0.8
 """Cost of each dot of a leader under a label."""
 _LEADER_STEPS = 12

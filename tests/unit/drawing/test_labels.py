@@ -35,6 +35,22 @@ def test_labels_of_neighbours_do_not_overlap() -> None:
     assert overlaps == [0.0] * 6
 
 
+def test_labels_in_a_crowd_hide_points_rather_than_each_other() -> None:
+    """There is room for one of them beside their point."""
+    crowd = [
+        (float(x), float(y))
+        for x in range(240, 560, 12)
+        for y in range(84, 316, 12)
+        if not (395 < x < 520 and 205 < y < 245)
+    ]
+
+    first, second = place_labels(
+        [(400.0, 200.0)] * 2, [(90.0, 16.0)] * 2, 5 * crowd, (800.0, 400.0)
+    )
+
+    assert abs(first.dx - second.dx) >= 90.0 or abs(first.dy - second.dy) >= 16.0
+
+
 @given(st.lists(st.floats(0.0, 100.0), max_size=9))
 def test_names_in_a_column_keep_their_distance_and_order(places: list[float]) -> None:
     found = spread(places, 10.0, 100.0)
