@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEPT_MAGIC UINT64_C(0x3274706b6d74006d)
+#define KEPT_MAGIC UINT64_C(0x3374706b6d74006d)
 
 /* What a file is of; two of them are equal byte by byte. */
 struct identity {

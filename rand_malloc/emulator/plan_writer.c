@@ -19,6 +19,9 @@
  * reach into one page more. */
 #define HEADER_BYTES UINT64_C(64)
 
+/* Of smaller blocks no recorder knows what was touched. */
+#define LEAST_KNOWN_BYTES UINT64_C(32768)
+
 enum {
     INITIAL_SLOTS = 4096,
     PREFETCHED = 8 /* events between asking for a slot's state and using it */
@@ -188,11 +191,23 @@ static uint64_t touched_bytes(const struct trace_event *event, uint32_t page_byt
     return untouched + sizeof(uint64_t) < event->size ? event->size - untouched : sizeof(uint64_t);
 }
 
-static void note_partial(struct plan_writer *writer, struct op *op,
-                         const struct trace_event *event) {
+/* What the event says of touching, or what the last block like it has shown. */
+static uint32_t find_touch(struct plan_writer *writer, const struct trace_event *event) {
+    uint64_t hash = (event->size ^ (uint64_t)event->op << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    struct known_touch *known = &writer->known[hash >> (64 - KNOWN_TOUCH_BITS)];
+    if (event->touch != 0)
+        *known = (struct known_touch){event->size, event->touch, event->op};
+    return known->size == event->size && known->op == event->op ? known->touch : 0;
+}
+
+static void note_touch(struct plan_writer *writer, struct op *op, const struct trace_event *event) {
+    struct trace_event found = *event;
+    found.touch = find_touch(writer, event);
+    if (found.touch <= 1)
+        return;
     op->details |= OP_IS_PARTIAL;
     writer->partials[writer->plan->n_partials++] =
-        (struct partial){writer->n_ops, touched_bytes(event, writer->workload->info.page_bytes)};
+        (struct partial){writer->n_ops, touched_bytes(&found, writer->workload->info.page_bytes)};
 }
 
 static bool add_op(struct plan_writer *writer, const struct trace_event *event) {
@@ -212,8 +227,8 @@ static bool add_op(struct plan_writer *writer, const struct trace_event *event) 
         .kind = event->op,
         .details = event->align_log2,
     };
-    if (event->touch > 1)
-        note_partial(writer, op, event);
+    if (event->touch != 0 || (event->size >= LEAST_KNOWN_BYTES && event->op != TRACE_FREE))
+        note_touch(writer, op, event);
     writer->n_ops++;
     writer->is_sampled = false;
     return true;

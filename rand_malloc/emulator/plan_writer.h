@@ -16,6 +16,17 @@
 #include "schedule.h"
 #include "workload.h"
 
+/* Where it is not known what the program touched of a large block, as the last known one of the
+ * same size and function was touched: a recorder looks at as many blocks as cost next to nothing.
+ */
+#define KNOWN_TOUCH_BITS 8
+
+struct known_touch {
+    uint64_t size;
+    uint32_t touch; /* of struct trace_event, 0: none */
+    uint8_t op;
+};
+
 /* What is known before the first event. */
 struct plan_extent {
     uint64_t n_ops;    /* at most */
@@ -32,7 +43,8 @@ struct plan_writer {
     struct op *ops;
     struct sample_point *samples;
     struct partial *partials;
-    struct slot_state *slots; /* [slot_capacity] */
+    struct known_touch known[1 << KNOWN_TOUCH_BITS]; /* by hash: the last one */
+    struct slot_state *slots;                        /* [slot_capacity] */
     size_t slot_capacity;
     uint64_t n_ops; /* so far */
     uint64_t live_bytes;

@@ -183,6 +183,30 @@ def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str
     assert everything["peak_heap_bytes"] == pytest.approx(78 * MIB, abs=FOOTPRINT + 4 * PAGE)
 
 
+@pytest.mark.parametrize(
+    ("second", "touched_mib"),
+    [
+        ({"size": 8 * MIB}, 1),
+        ({"size": 8 * MIB, "untouched": 0}, 8),
+        ({"size": 8 * MIB, "op": Op.CALLOC}, 8),
+        ({"size": 8 * MIB + 1}, 8),
+    ],
+)
+def test_what_is_not_known_is_touched_like_the_last_block_of_its_kind(
+    tmp_path: Path, second: dict[str, Any], touched_mib: int
+) -> None:
+    """Of the same size and function; else all of it is."""
+    maker = TraceMaker()
+    maker.allocate(8 * MIB, untouched=7 * MIB // PAGE)
+    maker.allocate(**second)
+    trace = maker.write(tmp_path / "kinds.trace")
+
+    result = replay(trace, "--runs", "memory")
+
+    expected = (1 + touched_mib) * MIB
+    assert result["peak_heap_bytes"] == pytest.approx(expected, abs=FOOTPRINT + 4 * PAGE)
+
+
 def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
     """A block that lives between two readings counts in the peak."""
     maker = TraceMaker()

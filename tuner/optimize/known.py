@@ -43,6 +43,5 @@ _OF_THREADS: Final = ("arena_max", "mmap_threshold", "narenas")
 OF_THREADS: Final = tuple(one for one in KNOWN if one.as_dict.keys() <= {*_OF_THREADS})
 """Of these, what shares arenas among threads or gives large blocks back: for programs that end.
 
-Emulation knows their threads by the order of their calls alone, and of a renderer it expected a
-tenth of what fixed thresholds give back.
+Emulation knows their threads by the order of their calls alone.
 """
