@@ -19,8 +19,11 @@ KNOWN: Final = (
     COPIED[0],
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
-    Configuration.of("exgen", {"timer": 1000}),
+    Configuration.of(
+        "exgen", {"kept_percent": 0, "merge_percent": 0, "purge_delay": 200, "timer": 200}
+    ),
     Configuration.of("glibc", {"arena_max": 1}),
+    Configuration.of("exgen", {"timer": 1000}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 1}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 200}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 0}),
@@ -30,7 +33,6 @@ KNOWN: Final = (
     Configuration.of("tcmalloc", {"aggressive_decommit": True}),
     Configuration.of("mimalloc", {"decommit_delay": 500, "segment_decommit_delay": 500}),
     Configuration.of("mimalloc", {"purge_delay": 100}),
-    Configuration.of("exgen", {"purge_delay": 500, "timer": 200}),
 )
 """What people copy, and what gives more memory back: tried before anything else, the first four in
 any case.
