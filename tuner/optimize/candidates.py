@@ -30,7 +30,7 @@ from tuner.optimize.proposals import (
     with_reserves,
 )
 from tuner.optimize.quantities import CPU
-from tuner.optimize.selected import Selected, gains_in, selected_of
+from tuner.optimize.selected import Selected, gains_in, noise_of_few, runs_as_is, selected_of
 from tuner.optimize.selection import (
     MOST_SELECTED,
     ROUND_OF_SELECTION,
@@ -260,7 +260,7 @@ class Choosing:
 
     def _rules_of(self, course: Course[None, Sample]) -> Rules:
         """Return what counts where the program does what these runs of it did."""
-        return self._rules.of_exact(exact_quantities(Selected(course, {}).as_is, self._rules))
+        return self._rules.of_exact(exact_quantities(runs_as_is(course), self._rules))
 
     def _beyond(self, course: Course[None, Sample]) -> dict[str, float]:
         """Return what a goal must gain beyond its threshold for the time left to show it.
@@ -268,11 +268,11 @@ class Choosing:
         Nothing of CPU time where counted work shows it, nor of what the time left shows no gain of
         at all: the rounds of a later call come on top.
         """
-        seen = Selected(course, {})
-        if min(map(len, seen.as_is.values()), default=0) < RUNS_TO_GUESS:
+        runs = runs_as_is(course)
+        if min(map(len, runs.values()), default=0) < RUNS_TO_GUESS:
             return {}
         n_rounds = int(self._work.watch.left_s / (2.0 * self._work.run_seconds(self._reference)))
-        usual = {goal: one for goal, one in seen.noise.items() if goal in self._rules.goals}
+        usual = {goal: one for goal, one in noise_of_few(runs).items() if goal in self._rules.goals}
         found = showable_gains(self._rules, usual, n_rounds, 1)
         if n_countable(self._work, self._reference):
             found.pop(CPU, None)
@@ -377,7 +377,7 @@ class Choosing:
             for index, proposal in enumerate(proposals)
         }
         measured = {index: [-gain for gain in found] for index, found in gains.items() if found}
-        noise = Selected(course, {}).noise.get(name, 0.0)
+        noise = noise_of_few(runs_as_is(course)).get(name, 0.0)
         groups = [p.configuration.allocator for p in proposals]
         return estimated(groups, [p.expected[name] for p in proposals], measured, noise)
 

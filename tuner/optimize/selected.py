@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.compare.plan import Course
@@ -32,17 +32,25 @@ class Selected:
     """Goal -> share beyond its threshold, less than which there was no time to show."""
 
     @property
-    def as_is(self) -> dict[str, list[float]]:
-        """Quantity -> runs of the program as it is, of those with as many beside them as most."""
-        return values_of(of_one_mode(self.course), AS_IS)
-
-    @property
     def noise(self) -> dict[str, float]:
         """Quantity -> standard deviation of the logarithm of one run."""
-        return {
-            name: noise_of(values, has_floor=not TABLE[name].is_memory)
-            for name, values in self.as_is.items()
-        }
+        return noise_of_few(runs_as_is(self.course))
+
+
+def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
+    """Return quantity -> runs of the program as it is, of those with as many beside as most."""
+    return values_of(of_one_mode(course), AS_IS)
+
+
+def noise_of_few(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return quantity -> standard deviation of the logarithm of one run; of times at least some.
+
+    Args:
+        runs: quantity -> values, as `runs_as_is` returns them.
+    """
+    return {
+        name: noise_of(values, has_floor=not TABLE[name].is_memory) for name, values in runs.items()
+    }
 
 
 def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]:
