@@ -111,17 +111,21 @@ class Conclusion:
         found = confirmed.standings
         still_open = [one for one in found.values() if self._is_open(one)]
         if not still_open:
-            nearest = max(found.values(), key=lambda one: one.score(self._rules))
+            nearest = max(found.values(), key=self._nearness)
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
             few = self._showable_of_few(selected) if selected else {}
             unseen = self._unseen(self._showable(confirmed) or few)
             return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
-        nearest = max(still_open, key=lambda one: one.score(self._rules))
+        nearest = max(still_open, key=self._nearness)
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(still_open) + 1)
         more_s = n_runs * self._work.run_seconds(self._reference)
         answer = replace(answer, reasons=(*self._sooner(nearest), *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
+
+    def _nearness(self, one: Standing) -> tuple[float, float]:
+        """Return what a candidate gains for sure, then as seen: few rounds show mostly luck."""
+        return one.sure_score(self._rules), one.score(self._rules)
 
     def _not_run(self, selected: Selected | None) -> tuple[str, ...]:
         """Say what the time was too short to try, beside candidates that were confirmed or not."""

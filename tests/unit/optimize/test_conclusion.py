@@ -130,6 +130,23 @@ def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: C
     assert answer.more_seconds > 10.0 * other.more_seconds
 
 
+def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(
+    conclusion: Conclusion,
+) -> None:
+    found = confirmed(State.OPEN, 0.1)
+    lucky = replace(found.standings["mimalloc"], n_rounds=4)
+    nothing_sure = {name: Gain(0.1, -math.inf, math.inf) for name in USES}
+    lucky = replace(lucky, gains=nothing_sure)
+    gains = {**nothing_sure, MEAN: Gain(0.14, 0.13, 0.15), CPU: Gain(0.0, -0.06, 0.05)}
+    known = Standing("glibc arena_max=1", 40, State.OPEN, gains, (MEAN,), (), (CPU,))
+    both = {"mimalloc": lucky, known.label: known}
+
+    answer = conclusion.conclude(None, replace(found, standings=both))
+
+    assert answer.label == known.label
+    assert answer.missing == "whether CPU time is no worse"
+
+
 def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(
     conclusion: Conclusion,
 ) -> None:
