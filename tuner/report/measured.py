@@ -26,7 +26,7 @@ from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore
 from tuner.optimize.answer import Recommendation, key_of, recommended
-from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, rows_table, value_words
+from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
@@ -61,6 +61,10 @@ class MeasuredFront:
     def is_smoothed(self) -> bool:
         """Whether some rows have their place by all runs together."""
         return any(gain.smoothed is not None for row in self.rows for gain in row.changes.values())
+
+    def shown_label(self, row: AnswerRow) -> str:
+        """Return the label of a row as every table has it."""
+        return as_is_words(self.answer.as_is) if row.label == AS_IS else row.label
 
     def is_of_rounds(self, row: AnswerRow) -> bool:
         """Return whether rounds of new runs compared a row; the program as it is where any had."""

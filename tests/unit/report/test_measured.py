@@ -105,6 +105,10 @@ def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path) -> 
     assert words in render_measured(folder, measured_front(folder))
 
 
+def test_the_page_names_the_program_as_it_is_like_other_tables(folder: Path) -> None:
+    assert '<th scope="row">as it is (glibc)' in render_measured(folder, measured_front(folder))
+
+
 def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront) -> None:
     baseline = found.answer.baseline
 
