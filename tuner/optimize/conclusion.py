@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -181,7 +182,9 @@ class Conclusion:
         usual = {name: noise[name] for name in self._rules.goals if name in noise}
         if confirmed.counted.keys() >= confirmed.chosen.keys():
             usual.pop(CPU, None)
-        found = self._showable_in_all(usual, len(confirmed.chosen))
+        in_rounds = Counter(number for number, _, _ in confirmed.course.samples)
+        n_in_round = max(in_rounds.values(), default=2)
+        found = self._showable_in_all(usual, n_in_round, len(confirmed.chosen))
         gains = [one.gains for one in confirmed.standings.values()]
         return {
             name: min(gain, *(one[name].middle - one[name].low for one in gains if name in one))
@@ -194,11 +197,14 @@ class Conclusion:
         In all the time given, not in what was left: an answer that is asked for again stays.
         """
         noise = {name: selected.noise[name] for name in selected.beyond}
-        return self._showable_in_all(noise, 1)
+        return self._showable_in_all(noise, 2, 1)
 
-    def _showable_in_all(self, noise: Mapping[str, float], n_candidates: int) -> dict[str, float]:
+    def _showable_in_all(
+        self, noise: Mapping[str, float], n_in_round: int, n_candidates: int
+    ) -> dict[str, float]:
+        """Return what shows in rounds of so many runs, of candidates that share the error."""
         n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
-        return showable_gains(self._rules, noise, int(n_runs / (n_candidates + 1)), n_candidates)
+        return showable_gains(self._rules, noise, int(n_runs / n_in_round), n_candidates)
 
     def _unseen(self, beyond: Mapping[str, float], remedy: str = "more --time") -> tuple[str, ...]:
         """Say which gains would not have shown, if there are such that count.

@@ -285,6 +285,23 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
     assert any(one.startswith(expected) for one in answer.reasons)
 
 
+def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(
+    conclusion: Conclusion,
+) -> None:
+    found = confirmed(State.HOPELESS, 0.001)
+    one = found.standings["mimalloc"]
+    reserve = replace(one, label="exgen", n_rounds=0)
+    chosen = {**CHOSEN, "exgen": Configuration("exgen")}
+    both = replace(found, chosen=chosen, standings={"mimalloc": one, "exgen": reserve})
+    rounds = int(100.0 / run_seconds(REFERENCE) / 2)
+    noise = noise_as_it_is(found.course)[CPU] / math.sqrt(2.0)
+    gain = Rules().least + showable_gain(noise, rounds, Rules().error / len(Rules().goals) / 2)
+
+    (reason,) = conclusion.conclude(None, both).reasons
+
+    assert reason.startswith(f"A gain of CPU time below {100.0 * gain:.1f} % does not show")
+
+
 def test_a_load_that_slows_whole_rounds_hides_no_gain(conclusion: Conclusion) -> None:
     found = replace(confirmed(State.HOPELESS, 0.001), course=course(*[1.0] * 20, load=1.1))
 
