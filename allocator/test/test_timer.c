@@ -23,18 +23,26 @@ enum {
 static pthread_barrier_t barrier;
 static char *freed; /* memory that the thread holds and does not use */
 
-static void *burst_and_rest(void *argument) {
-    void *blocks[N_BLOCKS];
+static void burst(void *blocks[N_BLOCKS]) {
     for (size_t i = 0; i < N_BLOCKS; i++)
         blocks[i] = memset(exgen_malloc(BYTES), 1, BYTES);
     for (size_t i = 0; i < N_BLOCKS; i++)
         if (i % 10 != 0)
             exgen_free(blocks[i]);
     freed = (char *)blocks[5] + BYTES / 2;
-    pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier);
+}
+
+static void free_the_rest(void *blocks[N_BLOCKS]) {
     for (size_t i = 0; i < N_BLOCKS; i += 10)
         exgen_free(blocks[i]);
+}
+
+static void *burst_and_rest(void *argument) {
+    void *blocks[N_BLOCKS];
+    burst(blocks);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    free_the_rest(blocks);
     return argument;
 }
 
@@ -45,14 +53,18 @@ static bool is_resident(const char *address) {
     return seen & 1;
 }
 
+static void wait_until_it_is_gone(void) {
+    while (is_resident(freed))
+        os_sleep_ms(1);
+}
+
 static void what_a_resting_thread_holds_goes(void) {
     pthread_t thread;
     exgen_free(exgen_malloc(1));
     pthread_barrier_init(&barrier, NULL, 2);
     EXPECT(pthread_create(&thread, NULL, burst_and_rest, NULL) == 0);
     pthread_barrier_wait(&barrier);
-    while (is_resident(freed))
-        os_sleep_ms(1);
+    wait_until_it_is_gone();
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
     EXPECT(exgen_validate_heap());
@@ -88,17 +100,11 @@ static void work_until_there_is_a_timer(void) {
 }
 
 static void what_the_only_thread_holds_goes(void) {
-    static void *blocks[N_BLOCKS];
+    void *blocks[N_BLOCKS];
     work_until_there_is_a_timer();
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = memset(exgen_malloc(BYTES), 1, BYTES);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        if (i % 10 != 0)
-            exgen_free(blocks[i]);
-    while (is_resident((char *)blocks[5] + BYTES / 2))
-        os_sleep_ms(1);
-    for (size_t i = 0; i < N_BLOCKS; i += 10)
-        exgen_free(blocks[i]);
+    burst(blocks);
+    wait_until_it_is_gone();
+    free_the_rest(blocks);
 }
 
 static void the_child_of_a_fork_has_its_own(void (*works)(void)) {

@@ -19,9 +19,6 @@
  * reach into one page more. */
 #define HEADER_BYTES UINT64_C(64)
 
-/* Of smaller blocks no recorder knows what was touched. */
-#define LEAST_KNOWN_BYTES UINT64_C(32768)
-
 enum {
     INITIAL_SLOTS = 4096,
     PREFETCHED = 8 /* events between asking for a slot's state and using it */
@@ -227,7 +224,7 @@ static bool add_op(struct plan_writer *writer, const struct trace_event *event) 
         .kind = event->op,
         .details = event->align_log2,
     };
-    if (event->touch != 0 || (event->size >= LEAST_KNOWN_BYTES && event->op != TRACE_FREE))
+    if (event->touch != 0 || (event->size >= TRACE_TOUCH_LEAST_BYTES && event->op != TRACE_FREE))
         note_touch(writer, op, event);
     writer->n_ops++;
     writer->is_sampled = false;

@@ -105,6 +105,12 @@ struct trace_event {
 };
 _Static_assert(sizeof(struct trace_event) == 40, "Python maps these 40 bytes");
 
+enum {
+    /* Of smaller blocks nobody looks what was touched.  Eight pages: with fewer, what lies beside
+     * the whole pages is a good part of a block. */
+    TRACE_TOUCH_LEAST_BYTES = 32768
+};
+
 /* Bytes of the block that were never touched, 0 where it is not known. */
 static inline uint64_t trace_untouched(const struct trace_event *event, uint32_t page_bytes) {
     return event->touch > 1 ? (uint64_t)(event->touch - 1) * page_bytes : 0;

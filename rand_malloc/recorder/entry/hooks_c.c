@@ -14,7 +14,7 @@
 static inline void record_new_block(enum record_short code, void *block, size_t size) {
     if (real_is_foreign(block))
         return;
-    if (__builtin_expect(size >= TOUCH_LEAST_BYTES, 0))
+    if (__builtin_expect(size >= TRACE_TOUCH_LEAST_BYTES, 0))
         lanes_record_large(record_codes[code], 0, block, size);
     else
         record(code, block, size, clock_stamp());
@@ -73,7 +73,7 @@ static inline void *change_block(enum record_short of_null, enum record_short of
     }
     if (real_is_arena(block))
         return leave_arena(block, size);
-    if (size >= TOUCH_LEAST_BYTES || touch_may_know(block))
+    if (size >= TRACE_TOUCH_LEAST_BYTES || touch_may_know(block))
         return change_large(of_block, block, size);
     record(SHORT_REALLOC_BEGIN, block, 0, clock_stamp());
     void *moved = real.realloc(block, size);

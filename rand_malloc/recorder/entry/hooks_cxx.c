@@ -50,7 +50,7 @@ static inline void *take(enum record_short code, size_t size) {
     void *block = real.malloc(bytes);
     if (real_is_foreign(block))
         return block;
-    if (__builtin_expect(bytes >= TOUCH_LEAST_BYTES, 0))
+    if (__builtin_expect(bytes >= TRACE_TOUCH_LEAST_BYTES, 0))
         lanes_record_large(record_codes[code], 0, block, bytes);
     else
         record(code, block, bytes, clock_stamp());

@@ -121,7 +121,7 @@ void lanes_record_large(unsigned code, unsigned align_log2, const void *block, s
     if (own_lane == NULL)
         lanes_attach();
     errno = saved_errno;
-    uint32_t number = size >= TOUCH_LEAST_BYTES ? touch_begin(block, size) : 0;
+    uint32_t number = size >= TRACE_TOUCH_LEAST_BYTES ? touch_begin(block, size) : 0;
     lanes_record_slowly(code, align_log2, (uintptr_t)block, size, stamp, number);
 }
 

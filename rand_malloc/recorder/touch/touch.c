@@ -403,7 +403,7 @@ void touch_before_realloc(struct touch_move *move, const void *address, size_t s
         if (look_at(&rest, &move->kept_pages) == 0)
             move->touch = 0;
     }
-    if (size >= TOUCH_LEAST_BYTES && real.usable_size != NULL)
+    if (size >= TRACE_TOUCH_LEAST_BYTES && real.usable_size != NULL)
         move->usable_bytes = real.usable_size((void *)move->address);
     errno = saved_errno;
 }
@@ -415,7 +415,7 @@ static bool inherit(const struct touch_move *move, struct touch_block *block) {
     if (move->usable_bytes == 0)
         return false;
     if (move->touch == 0) /* a small one, of which all is taken for touched */
-        return move->usable_bytes < (size_t)2 * TOUCH_LEAST_BYTES && move->old.address == 0;
+        return move->usable_bytes < (size_t)2 * TRACE_TOUCH_LEAST_BYTES && move->old.address == 0;
     block->zero_pages = move->old.zero_pages;
     if (block->address == move->address)
         return true;
@@ -446,7 +446,7 @@ uint32_t touch_after_realloc(const struct touch_move *move, const void *moved, s
     }
     if (move->old.address != 0)
         answer(move->old.number, move->touch);
-    if (moved != NULL && size >= TOUCH_LEAST_BYTES && has_budget(LOOKING) &&
+    if (moved != NULL && size >= TRACE_TOUCH_LEAST_BYTES && has_budget(LOOKING) &&
         inherit(move, &block) &&
         clear_pages(whole_pages(block.address,
                                 move->usable_bytes < size ? move->usable_bytes : size, size)))

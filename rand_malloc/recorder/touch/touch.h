@@ -1,6 +1,6 @@
 /* touch.h - how much of a large block the program touched.
  *
- * A block of TOUCH_LEAST_BYTES or more is numbered when it is allocated.  Its whole pages
+ * A block of TRACE_TOUCH_LEAST_BYTES or more is numbered when it is allocated.  Its whole pages
  * are given back to the kernel then (what it holds is undefined, or zeros), so that a page
  * that is there when the block ends is one that the program has written.  The answer goes
  * into the spool under the number, where build_trace finds it when it meets the
@@ -15,14 +15,13 @@
 #define MALLOC_TUNER_RECORDER_TOUCH_H
 
 #include "base/symbols.h"
+#include "trace.h" /* TRACE_TOUCH_LEAST_BYTES */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    /* Eight pages: with fewer, what lies beside the whole pages is a good part of a block. */
-    TOUCH_LEAST_BYTES = 32768,
     TOUCH_FILTER_BITS = 12,
 };
 
@@ -62,7 +61,7 @@ RECORDER_HIDDEN void touch_start(void);
 /* Measures nothing from here on: in a child that is not recorded. */
 RECORDER_HIDDEN void touch_stop(void);
 
-/* A new block of TOUCH_LEAST_BYTES or more; returns its number, 0: it is not measured. */
+/* A new block of TRACE_TOUCH_LEAST_BYTES or more; returns its number, 0: it is not measured. */
 RECORDER_HIDDEN uint32_t touch_begin(const void *block, size_t size);
 
 /* The block is about to be freed; call it where touch_may_know. */
