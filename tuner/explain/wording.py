@@ -14,6 +14,7 @@ from tuner.metrics import METRICS
 from tuner.records import Value
 from tuner.report.columns import show_change
 from tuner.report.parallel import show_value
+from tuner.units import show_percent
 
 SCHEMA: Final = "malloc-tuner.explanation"
 VERSION: Final = 1
@@ -160,7 +161,7 @@ def _without(one: Without) -> str:
 
 
 def _share_of(target: str, share: float) -> str:
-    return f"{100.0 * share:.0f} % of {label(target)}"
+    return f"{show_percent(share, 0)} of {label(target)}"
 
 
 def explanation_json(explanation: Explanation) -> str:

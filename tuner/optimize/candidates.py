@@ -14,7 +14,7 @@ from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
 from tuner.optimize.counted import n_countable
-from tuner.optimize.duets import at_once
+from tuner.optimize.duets import at_once, runs_as_is
 from tuner.optimize.judgement import ROUNDS_TO_GIVE_UP, Rules, exact_quantities
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import (
@@ -30,7 +30,7 @@ from tuner.optimize.proposals import (
     with_reserves,
 )
 from tuner.optimize.quantities import CPU
-from tuner.optimize.selected import Selected, gains_in, noise_of_few, runs_as_is, selected_of
+from tuner.optimize.selected import Selected, gains_in, noise_of_few, selected_of
 from tuner.optimize.selection import (
     MOST_SELECTED,
     ROUND_OF_SELECTION,

@@ -143,7 +143,7 @@ class Conclusion:
             limit = 100.0 * math.expm1(self._rules.margin(name))
             yield (
                 f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven at "
-                f"most {100.0 * lost:.1f} % worse, and the middle of the rounds is within "
+                f"most {show_percent(lost)} worse, and the middle of the rounds is within "
                 f"{limit:.3g} %; `--constraint` sets a limit that always holds."
             )
 

@@ -27,6 +27,7 @@ from tuner.optimize.work import (
     sequence_of,
 )
 from tuner.records import Configuration
+from tuner.units import show_percent
 
 _SHARE_HELD_OUT = 0.15
 """Of the time, kept for the held-out input."""
@@ -144,8 +145,8 @@ class Confirming:
         else:
             counts = "; counted work shows smaller ones" if is_counted else ""
             words = (
-                f"enough to show a gain of {100.0 * gain:.1f} % in CPU time, which varies by "
-                f"{100.0 * noise:.1f} %{counts}"
+                f"enough to show a gain of {show_percent(gain)} in CPU time, which varies by "
+                f"{show_percent(noise)}{counts}"
             )
         self._work.view.tell(f"confirming {rounds}, {words}")
 

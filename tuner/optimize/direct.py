@@ -204,10 +204,6 @@ class DirectPlan:
             return 0.0
         return max(math.expm1(-logs[goal]) for goal in self._rules.goals)
 
-    def _gains_by_far(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
-        """Return whether a goal gained what no luck explains, and no guard broke by far."""
-        return self._gain_of(configuration, course) > SLACK
-
     def _gaining_first(
         self,
         configurations: Sequence[Configuration],
@@ -218,7 +214,7 @@ class DirectPlan:
         left = list(configurations)
         ran: list[Configuration] = []
         while left:
-            gaining = {one.allocator for one in ran if self._gains_by_far(one, course)}
+            gaining = {one.allocator for one in ran if self._gain_of(one, course) > SLACK}
             left.sort(key=lambda one: one.allocator not in gaining)
             batch, left = left[:_ROUND], left[_ROUND:]
             ran += batch

@@ -33,7 +33,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.quantities import CPU, PEAK
-from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned, values_of
 from tuner.records import Configuration, Outcome
 
 AT_ONCE: Final = "runs at once"
@@ -277,6 +277,11 @@ def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
             found.samples[key] = sample
     found.out = dict(course.out)
     return found
+
+
+def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
+    """Return quantity -> runs of the program as it is, of those with as many beside as most."""
+    return values_of(of_one_mode(course), AS_IS)
 
 
 def n_duets(course: Course[None, Sample]) -> int:

@@ -15,6 +15,7 @@ from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import CPU
 from tuner.optimize.selection import Budget
+from tuner.units import show_percent
 
 USUAL_NOISE: Final = 0.03
 """Standard deviation of the logarithm of the CPU time of one run."""
@@ -55,7 +56,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         return f"{head}: too few for CPU time; memory that repeats itself can be settled"
     noise = f"{100.0 * USUAL_NOISE:g} %"
     return (
-        f"{head}: CPU gains of about {100.0 * gain:.1f} % at a noise of {noise}; memory shows in "
+        f"{head}: CPU gains of about {show_percent(gain)} at a noise of {noise}; memory shows in "
         "a few"
     )
 

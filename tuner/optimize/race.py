@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.compare.plan import Course, Step, order
-from tuner.optimize.duets import Duets, is_duet, of_one_mode
+from tuner.optimize.duets import Duets, is_duet, runs_as_is
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
 from tuner.optimize.selection import RUNS_TO_KNOW, noise_of
 from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
@@ -170,10 +170,9 @@ def standings(
 
 def noise_as_it_is(course: Course[None, Sample], n_least: int = 1) -> dict[str, float]:
     """Return how much the program as it is varies from run to run, where there are so many."""
-    base = values_of(of_one_mode(course), AS_IS)
     return {
         name: noise_of(values, has_floor=False)
-        for name, values in base.items()
+        for name, values in runs_as_is(course).items()
         if len(values) >= n_least
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.compare.plan import Course
-from tuner.optimize.duets import of_one_mode, runs_together
+from tuner.optimize.duets import runs_as_is, runs_together
 from tuner.optimize.judgement import Gain
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import TABLE
@@ -35,11 +35,6 @@ class Selected:
     def noise(self) -> dict[str, float]:
         """Quantity -> standard deviation of the logarithm of one run."""
         return noise_of_few(runs_as_is(self.course))
-
-
-def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
-    """Return quantity -> runs of the program as it is, of those with as many beside as most."""
-    return values_of(of_one_mode(course), AS_IS)
 
 
 def noise_of_few(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from tuner.compare.plan import Course
-from tuner.optimize.duets import AT_ONCE
+from tuner.optimize.duets import AT_ONCE, runs_as_is
 from tuner.optimize.quantities import CPU
-from tuner.optimize.selected import gains_in, runs_as_is, selected_of
+from tuner.optimize.selected import gains_in, selected_of
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
 
