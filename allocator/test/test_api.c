@@ -151,6 +151,29 @@ static void realloc_keeps_contents(void) {
     free(p);
 }
 
+/* A block for a first guess is no home for what turns out to be little more than half of it. */
+static void a_block_that_shrinks_leaves_its_class(void) {
+    for (size_t guess = 1024; guess <= 4096; guess *= 2) {
+        char *p = malloc(guess);
+        p[guess / 2] = 'x';
+        p = realloc(p, guess / 2 + 1);
+        EXPECT(p != NULL && p[guess / 2] == 'x');
+        EXPECT(malloc_usable_size(p) <= guess / 4 * 3);
+        free(p);
+    }
+}
+
+static void a_block_that_shrinks_by_little_stays(void) {
+    static const size_t sizes[][2] = {{128, 64}, {1000, 900}, {1536, 1300}, {4000, 3600}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *p = malloc(sizes[i][0]);
+        uintptr_t before = (uintptr_t)p;
+        p = realloc(p, sizes[i][1]);
+        EXPECT((uintptr_t)p == before);
+        free(p);
+    }
+}
+
 static void calloc_is_zero_when_memory_is_used_again(void) {
     static const size_t sizes[] = {1,     100,    1000,   1500,   5000,
                                    30000, 100000, 400000, 600000, 3000000};
@@ -201,6 +224,8 @@ int main(void) {
     page_functions_round();
     errno_survives_free();
     realloc_keeps_contents();
+    a_block_that_shrinks_leaves_its_class();
+    a_block_that_shrinks_by_little_stays();
     calloc_is_zero_when_memory_is_used_again();
     configuration_can_be_read_back();
     statistics_count_blocks();

@@ -457,14 +457,28 @@ static void *resize_run(void *block, struct slab *slab, size_t size, size_t room
                : NULL;
 }
 
+/* Whether a block of a size class is still a good home for `size`: it may be half idle, but not
+ * where it was made as large as it might have to be and now shrinks to what it is: a smaller class
+ * that saves an eighth of it is worth the copy, if that is not next to nothing. */
+static bool stays_in_class(size_t old_bytes, size_t size) {
+    enum {
+        LITTLE_BYTES = 128
+    };
+    size_t bytes = classes.of[class_of(size)].block_bytes;
+    return size >= old_bytes / 2 &&
+           (bytes + LITTLE_BYTES >= old_bytes || bytes > old_bytes - old_bytes / 8);
+}
+
 /* Whether a block of `old_bytes` is still a good home for `size`. */
 static bool stays(size_t old_bytes, size_t size) {
     if (size > old_bytes)
         return false;
-    /* Whole pages are worth giving back; inside a slab half the block may be idle. */
+    if (old_bytes <= classes.largest)
+        return stays_in_class(old_bytes, size);
+    /* Whole pages are worth giving back. */
     size_t slack = old_bytes / 100 * options.realloc_slack;
     size_t step = old_bytes > tray_layout.largest ? UNIT_BYTES : options.tray_step;
-    return old_bytes > classes.largest ? size + slack + step >= old_bytes : size >= old_bytes / 2;
+    return size + slack + step >= old_bytes;
 }
 
 /* With a canary behind other bytes, if the block is of the class that they would get. */
@@ -489,9 +503,8 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
     void *same = slab->class == CLASS_TRAY       ? resize_on_tray(block, slab, size)
                  : slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy)
                                                  : NULL;
-    if (same == NULL && size <= old_bytes && size >= old_bytes / 2)
-        same = block;
-    return same;
+    bool may_stay = slab->class >= CLASS_TRAY && size <= old_bytes && size >= old_bytes / 2;
+    return same == NULL && may_stay ? block : same;
 }
 
 /* A block for one of `old_bytes` that is to have `size`: with room to grow on, if it does. */
@@ -514,7 +527,7 @@ static NOINLINE void *resize(void *block, size_t size) {
         return new_block;
     new_block = allocate_resized(old_bytes, size);
     if (new_block == NULL)
-        return NULL;
+        return size <= old_bytes ? block : NULL; /* what shrinks may stay */
     memcpy(new_block, block, old_bytes < size ? old_bytes : size);
     deallocate(block);
     return new_block;
