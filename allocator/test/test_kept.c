@@ -1,6 +1,7 @@
 /* test_kept.c - freed blocks above the size classes are found again: by length in the thread's
  * heap, by address and alignment among large blocks; and a calloc of such a block is zero.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -247,7 +248,31 @@ static void zeroed_again_after(size_t first, size_t last, size_t step) {
     }
 }
 
+static size_t resident_pages(void) {
+    unsigned long total = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    EXPECT(file != NULL && fscanf(file, "%lu %lu", &total, &resident) == 2);
+    fclose(file);
+    return resident;
+}
+
+static void pages_that_were_only_read_take_no_memory_when_cleared(void) {
+    size_t size = (size_t)LARGE_BYTES / 2 * 3; /* not kept by what ran before, no huge page */
+    size_t written = 200 * (size_t)PAGE_BYTES;
+    char *p = exgen_calloc(1, size);
+    for (size_t i = 0; i < size; i += PAGE_BYTES)
+        EXPECT(p[i] == 0);
+    memset(p, 1, written);
+    exgen_free(p);
+    size_t before = resident_pages();
+    EXPECT(exgen_calloc(1, size) == p);
+    /* a sanitizer's shadow of what was read is resident, too */
+    EXPECT(EXGEN_SANITIZED || resident_pages() < before + 100);
+    exgen_free(p);
+}
+
 int main(void) {
+    pages_that_were_only_read_take_no_memory_when_cleared();
     next_request_of_the_length_gets_the_block(TRAY_BYTES);
     next_request_of_the_length_gets_the_block(RUN_BYTES);
     kept_blocks_are_not_counted_as_in_use();

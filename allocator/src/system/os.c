@@ -163,6 +163,31 @@ static bool drop_pages(char *start, size_t n) {
     return madvise(start, n * os.page_bytes, MADV_DONTNEED) == 0;
 }
 
+static bool is_zero_page(const char *page) {
+    return *page == 0 && memcmp(page, page + 1, os.page_bytes - 1) == 0;
+}
+
+/* Make pages zero by writing to those that are not.  A page that was only read is in memory, too,
+ * as one that it shares with all others; a write would give it memory of its own.  Behind pages
+ * that are not zero come more such as a rule, so that the looks grow rare. */
+static void write_zeros(char *start, size_t n) {
+    enum {
+        MOST_UNSEEN = 16
+    };
+    size_t unseen = 1;
+    for (size_t done = 0; done < n;) {
+        char *page = start + done * os.page_bytes;
+        size_t step = unseen < n - done ? unseen : n - done;
+        if (is_zero_page(page)) {
+            step = unseen = 1;
+        } else {
+            memset(page, 0, step * os.page_bytes);
+            unseen = unseen < MOST_UNSEEN ? 2 * unseen : MOST_UNSEEN;
+        }
+        done += step;
+    }
+}
+
 /* Make runs of pages zero: by writing, where they are in memory; pages that are not were never
  * written or are in the swap, and are dropped, which is free. */
 static void clear_runs(char *start, size_t n, const unsigned char *resident) {
@@ -171,7 +196,7 @@ static void clear_runs(char *start, size_t n, const unsigned char *resident) {
             to++;
         char *run = start + from * os.page_bytes;
         if ((resident[from] & 1) != 0 || !drop_pages(run, to - from))
-            memset(run, 0, (to - from) * os.page_bytes);
+            write_zeros(run, to - from);
     }
 }
 
@@ -193,7 +218,7 @@ static bool clear_pages(char *start, size_t n, const unsigned char *resident) {
     if (n_runs <= MOST_RUNS)
         clear_runs(start, n, resident);
     else
-        memset(start, 0, n * os.page_bytes);
+        write_zeros(start, n);
     return false;
 }
 

@@ -53,8 +53,8 @@ bool os_retire(void *start, size_t bytes);
  * (contents undefined until then).  True if the system took them. */
 bool os_purge(void *start, size_t bytes, uint64_t how);
 
-/* Write zeros into a range of the caller's own that begins with a page; pages that were never
- * written are left so. */
+/* Make a range of the caller's own zero that begins with a page; pages that were never written,
+ * or are zero, are left so. */
 void os_clear(void *start, size_t bytes);
 
 /* Touch every page for writing, so that later use takes no page fault. */
