@@ -13,7 +13,7 @@ import pytest
 from tests.doubles.programs import compile_, needs_cc
 from tuner.cli.main import run
 from tuner.measure.program import ProgramRunner
-from tuner.optimize import emulation, kinds, session
+from tuner.optimize import emulation, request
 from tuner.optimize.answer import recommended
 from tuner.optimize.program import Program
 from tuner.optimize.tuned import AS_IS
@@ -97,7 +97,7 @@ def test_too_little_time_gives_a_proposal_that_says_so(
 def test_a_program_longer_than_the_time_is_stopped(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(request, "PATIENCE_S", 1.0)
     program = "import time; time.sleep(600)"
 
     assert optimize(tmp_path / "run", "--time", "1s", program=program) == 8
@@ -108,15 +108,15 @@ def test_a_recording_that_the_time_has_no_room_for_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More time goes on from there."""
-    monkeypatch.setattr(session, "PATIENCE_S", 0.0)
-    program = f"import time; time.sleep(0.5); {PROGRAM}"
+    monkeypatch.setattr(request, "PATIENCE_S", 0.0)
+    program = f"import time; time.sleep(1.0); {PROGRAM}"
 
-    assert optimize(tmp_path / "run", "--time", "1s", program=program) == 8
-    assert "a recording take all of --time 1s; give it the --time" in capfd.readouterr().err
+    assert optimize(tmp_path / "run", "--time", "2s", program=program) == 8
+    assert "a recording take all of --time 2s; give it the --time" in capfd.readouterr().err
     assert not (tmp_path / "run" / "program.trace").exists()
 
     monkeypatch.undo()
-    assert optimize(tmp_path / "run", "--time", "1s", program=program) == 0
+    assert optimize(tmp_path / "run", "--time", "2s", program=program) == 0
 
 
 def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -397,7 +397,7 @@ def table_lines(answer: Answer) -> Iterator[str]:
     yield from rows_table(answer.as_is, answer.baseline, rows)
     n_more = len(answer.rows) - len(rows)
     if n_more:
-        yield f"{n_more} more lost early"
+        yield f"{n_more} more ran and came no nearer"
 
 
 def _shown(answer: Answer) -> list[AnswerRow]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.allocators import Allocator, Installation
 from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.optimize.program import PATIENCE_S, Program
+from tuner.optimize.program import Program
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.service import Service
@@ -37,9 +37,8 @@ def tuned_of(
     if request.service is not None:
         return _service(request, request.service, files, environment)
     commands = (request.command, *request.further)
-    patience_s = max(request.seconds, PATIENCE_S)
     programs = [
-        _program(request, one, files, environment, cwd=cwd, patience_s=patience_s)
+        _program(request, one, files, environment, cwd=cwd, patience_s=request.patience_s)
         for one in commands
     ]
     return ProgramSuite(programs) if request.further else programs[0]
@@ -61,7 +60,7 @@ def _service(
     request: Request, plan: ServicePlan, files: Files, environment: Mapping[str, str]
 ) -> Service:
     surroundings = Surroundings(cpu=request.cpu)
-    plan = replace(plan, ready_s=min(plan.ready_s, max(request.seconds, PATIENCE_S)))
+    plan = replace(plan, ready_s=min(plan.ready_s, request.patience_s))
     limited = [metric for metric, name in SERVICE_NAMES.items() if name in request.rules.strict]
     return Service(plan, environment, files, surroundings, limited=limited)
 

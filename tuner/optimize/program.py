@@ -67,9 +67,6 @@ _BUSY_SHARE = 0.5
 
 TOO_SHORT: Final = "give it the --time of a dozen runs at least"
 
-PATIENCE_S: Final = 10.0
-"""What the first runs and the recording may take however short the time is."""
-
 
 class Program:
     """Runs one command under many candidates."""

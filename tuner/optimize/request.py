@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tuner.errors import StoreError
 from tuner.optimize.judgement import Rules
@@ -13,6 +13,8 @@ from tuner.service.plan import ServicePlan
 
 REQUEST_FILE = "optimize.json"
 """In a run folder."""
+
+PATIENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Request:
     """How the command is run as a service; None: it ends by itself."""
     is_direct: bool = False
     """Nothing is recorded or emulated: the program alone is searched with."""
+
+    @property
+    def patience_s(self) -> float:
+        """What the first runs and the recording may take, in s, however short the time is."""
+        return max(self.seconds, PATIENCE_S)
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file."""

@@ -55,7 +55,7 @@ from tuner.optimize.expecting import Expecting
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
-from tuner.optimize.program import PATIENCE_S, TOO_SHORT
+from tuner.optimize.program import TOO_SHORT
 from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.reduced import reduced
@@ -227,7 +227,7 @@ class Session:
         trace = self.run / TRACE_FILE
         if trace.exists():
             return
-        if 3.0 * reference.wall_s > max(self.request.seconds, PATIENCE_S):
+        if 3.0 * reference.wall_s > self.request.patience_s:
             message = (
                 f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, so two of them "
                 f"and a recording take all of --time {self.request.seconds:g}s; {TOO_SHORT}, "

@@ -179,7 +179,7 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     service = replace(DEPLOY, baseline=dict.fromkeys(names, 1e6), as_is="jemalloc")
     assert max(map(len, service.lines())) <= 100
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
-    assert list(many.lines())[-1] == "4 more lost early"
+    assert list(many.lines())[-1] == "4 more ran and came no nearer"
 
 
 def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> None:
