@@ -16,6 +16,7 @@ from tuner.front.dominance import front, relative_hypervolume
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
+from tuner.units import signed_percent
 
 Clock = Callable[[], float]
 """Seconds since any moment, never going back."""
@@ -152,7 +153,7 @@ class Scoreboard:
             value = trial.objectives[position]
             text = f"{name} {METRICS[name].show(value)}"
             if baseline and baseline.objectives and baseline.objectives[position] > 0.0:
-                text += f" ({100.0 * (value / baseline.objectives[position] - 1.0):+.1f} %)"
+                text += f" ({signed_percent(value / baseline.objectives[position] - 1.0)})"
             texts.append(text)
         return texts
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tuner.units import show_percent
+
 _STAT: Final = Path("/proc/stat")
 _IDLE, _IO_WAIT, _STEAL, _N_KINDS = 3, 4, 7, 8
 """Columns: user nice system idle iowait irq softirq steal; guests are within user and nice."""
@@ -77,7 +79,7 @@ quiet machine CPU time is decided sooner.'
     if others >= _MUCH_OTHERS:
         found.append(f"other programs used {others:.1f} of {n_cores} cores")
     if stolen >= _MUCH_STOLEN:
-        found.append(f"the host took {100.0 * stolen:.0f} % of {'their' if found else 'its'} time")
+        found.append(f"the host took {show_percent(stolen, 0)} of {'their' if found else 'its'} time")
     if not found:
         return None
     return f"Meanwhile {' and '.join(found)}; on a quiet machine CPU time is decided sooner."

@@ -13,6 +13,7 @@ from pathlib import Path
 from tuner.errors import TunerError
 from tuner.output import scratch_folder
 from tuner.recording import record
+from tuner.units import show_percent
 
 _MOST = 0.5
 """Of all events: a process with fewer does not stand for the command."""
@@ -45,7 +46,7 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
     """
     # Both ran, one after the other: the share may exceed 1 by their noise.
     return (
-        f"{100.0 * min(share, 1.0):.0f} % of the CPU time of {Path(command[0]).name} is its "
+        f"{show_percent(min(share, 1.0), 0)} of the CPU time of {Path(command[0]).name} is its "
         f"child's, {Path(child[0]).name}: figures are of that child, run alone."
     )
 
@@ -53,6 +54,6 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
 def unfollowed_words(share: float) -> str:
     """Return what is said where no child can stand for a command."""
     return (
-        f"{100.0 * share:.0f} % of the CPU time is that of child processes, whose memory this does "
+        f"{show_percent(share, 0)} of the CPU time is that of child processes, whose memory this does "
         "not see, and none of which could be run alone; give the command of the child itself."
     )

@@ -54,7 +54,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         return f"{head}: too few to settle anything; give it more --time"
     if math.isinf(gain):
         return f"{head}: too few for CPU time; memory that repeats itself can be settled"
-    noise = f"{100.0 * USUAL_NOISE:g} %"
+    noise = show_percent(USUAL_NOISE, 0)
     return (
         f"{head}: CPU gains of about {show_percent(gain)} at a noise of {noise}; memory shows in "
         "a few"
