@@ -99,7 +99,8 @@ def importance_of(
 
     values = np.column_stack([_clipped(column) for column in targets.values()])
     variance = values.var(axis=0)
-    variance[variance == 0.0] = np.inf
+    is_constant = np.ptp(values, axis=0) == 0.0
+    variance[is_constant] = np.inf
     errors, rises, joint = [], [], []
     for number, (learnt, unseen) in enumerate(
         KFold(_FOLDS, shuffle=True, random_state=seed).split(levels)
@@ -109,7 +110,7 @@ def importance_of(
         errors.append(exchange.error)
         rises.append([exchange.rise([column]) for column in range(len(names))])
         joint.append(exchange)
-    fit = 1.0 - np.mean(errors, axis=0) / variance
+    fit = np.where(is_constant, 0.0, 1.0 - np.mean(errors, axis=0) / variance)
     single = np.array(rises) / (2.0 * variance)
     known = {target: i for i, target in enumerate(targets) if fit[i] >= LEAST_FIT}
     shares = {

@@ -46,6 +46,15 @@ def test_a_target_that_is_chance_has_no_shares() -> None:
     assert [*found.shares["one"]] == ["cost"]
 
 
+def test_a_target_that_never_changes_is_not_explained() -> None:
+    x = places(60)
+
+    found = importance_of(NAMES, x, {"cost": x[:, 0], "peak": np.full(60, 0.1)}, seed=1)
+
+    assert found.fit["peak"] == 0.0
+    assert [*found.shares["one"]] == ["cost"]
+
+
 def test_the_same_seed_gives_the_same_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importance, "_TREES", 20)
     x = places(60)
