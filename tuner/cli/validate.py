@@ -312,6 +312,6 @@ def _record(context: typer.Context, run: Run, number: int | None) -> ValidationR
 
     record = believed_validation(run, number)
     if record is None:
-        message = "no program to measure: give it behind --; nothing was measured yet"
+        message = "no program to measure: give it behind --; nothing was validated yet"
         raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
     return record

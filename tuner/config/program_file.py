@@ -13,12 +13,14 @@ Commands run in the current folder, as they do on the command line.
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
 from tuner.config.campaign import Allocators
 from tuner.config.reading import StrictModel, read_toml, validate
+from tuner.errors import SpecError
 from tuner.limits import (
     BUDGET,
     EFFECT,
@@ -101,4 +103,9 @@ def load_program_file(path: Path) -> ProgramFile:
     Raises:
         SpecError: the file cannot be read or is wrong; every problem is named.
     """
-    return validate(ProgramFile, read_toml(path), str(path))
+    data = read_toml(path)
+    if "trace" in data and "program" not in data:
+        call = f"`malloc-tuner tune {quote(str(path))}`"
+        message = f"{path}: has a trace, so it is a campaign: {call}"
+        raise SpecError(message)
+    return validate(ProgramFile, data, str(path))

@@ -119,7 +119,7 @@ def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
         "",
         *rows_table(answer.as_is, answer.baseline, marked),
         "",
-        *_footer(found, everything=everything),
+        *_footer(found, rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -133,13 +133,13 @@ def _note(row: AnswerRow, found: MeasuredFront) -> str:
     return ", ".join(words)
 
 
-def _footer(found: MeasuredFront, *, everything: bool) -> Iterator[str]:
+def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     n_ran = sum(1 for row in found.rows if row.changes) - 1
     yield f"{n_ran} settings ran, {found.answer.n_runs} runs; {found.answer.date}."
-    n_hidden = sum(row.label != AS_IS for row in found.others)  # that one is in every table
-    if not everything and n_hidden:
+    n_hidden = sum(row.label != AS_IS and row not in shown for row in found.others)
+    if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
-    if found.is_smoothed:
+    if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
         yield "What had few runs is on the front by the place that all runs together give it."
     yield found.answer.sentence
 

@@ -104,6 +104,7 @@ def test_a_file_has_constraints(tmp_path: Path) -> None:
         ("[program]\ncommand = []\n", "program.command"),
         ('[program]\ncommand = ["a"]\ntime = "soon"\n', "soon"),
         ('trace = "x"\n[program]\ncommand = ["a"]\n', "trace: unknown key"),
+        ('trace = "x"\n', "app.toml: has a trace, .* `malloc-tuner tune .*app.toml`"),
         ("seed = 1\n", "program: this key is required"),
     ],
 )
