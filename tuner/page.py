@@ -1,4 +1,4 @@
-"""Lines of a page: text is broken at blanks, and never between a figure and what belongs to it.
+"""Words and lines of a page: text is broken at blanks, but not between a figure and its unit.
 
 ``-3.1 %`` and ``1.4 MiB`` stay whole, as does a change with its interval: ``-3 % (-4 .. -1)``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterable
 
 _HARD_SPACE = "\N{NO-BREAK SPACE}"
 _UNBROKEN = re.compile(r" (?=%|[+-]\d|\([+-]|\.\. |(?<=\d )(?:[KMGT]i?B|[nµum]?s|min)\b)")
@@ -35,3 +36,17 @@ def wrapped(text: str, width: int, first: str = "", others: str = "") -> list[st
         break_on_hyphens=False,
     )
     return [line.replace(_HARD_SPACE, " ") for line in lines]
+
+
+def series(words: Iterable[str]) -> str:
+    """Return words as a sentence lists them.
+
+    Args:
+        words: one at least.
+
+    Example:
+        >>> series(["a"]), series(["a", "b"]), series(["a", "b", "c"])
+        ('a', 'a and b', 'a, b and c')
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -25,7 +25,7 @@ from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
-from tuner.page import wrapped
+from tuner.page import series, wrapped
 from tuner.records import Configuration
 from tuner.units import show_duration, show_percent, signed_percent
 
@@ -480,9 +480,7 @@ def open_words(standing: Standing) -> str:
     gains = "" if standing.better else "the best candidate gains enough"
     if not standing.unsure:
         return f"whether {gains}"
-    *first, last = standing.unsure
-    names = f"{', '.join(first)} and {last}" if first else last
-    kept = f"{names} {'are' if first else 'is'} no worse"
+    kept = f"{series(standing.unsure)} {'are' if len(standing.unsure) > 1 else 'is'} no worse"
     return f"whether {gains}, and {kept}" if gains else f"whether {kept}"
 
 

@@ -30,6 +30,7 @@ from tuner.optimize.selection import (
 from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, logs_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
+from tuner.page import series
 from tuner.records import Configuration
 from tuner.units import show_percent, signed_percent
 
@@ -158,7 +159,7 @@ class Conclusion:
         is_service = self._work.request.service is not None
         limits = (constraint(name, most[name], is_service=is_service) for name in most)
         options = " ".join(f"--constraint '{limit}'" for limit in limits)
-        gains = " and ".join(nearest.better)
+        gains = series(nearest.better)
         return (f"The gain in {gains} is proven; {options} would settle the rest sooner.",)
 
     def _is_open(self, standing: Standing) -> bool:

@@ -79,7 +79,9 @@ quiet machine CPU time is decided sooner.'
     if others >= _MUCH_OTHERS:
         found.append(f"other programs used {others:.1f} of {n_cores} cores")
     if stolen >= _MUCH_STOLEN:
-        found.append(f"the host took {show_percent(stolen, 0)} of {'their' if found else 'its'} time")
+        found.append(
+            f"the host took {show_percent(stolen, 0)} of {'their' if found else 'its'} time"
+        )
     if not found:
         return None
     return f"Meanwhile {' and '.join(found)}; on a quiet machine CPU time is decided sooner."

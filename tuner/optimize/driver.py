@@ -54,6 +54,6 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
 def unfollowed_words(share: float) -> str:
     """Return what is said where no child can stand for a command."""
     return (
-        f"{show_percent(share, 0)} of the CPU time is that of child processes, whose memory this does "
-        "not see, and none of which could be run alone; give the command of the child itself."
+        f"{show_percent(share, 0)} of the CPU time is that of child processes, whose memory this "
+        "does not see, and none of which could be run alone; give the command of the child itself."
     )

@@ -16,6 +16,7 @@ from typing import Final
 
 from tuner.optimize.judgement import Gain, Rules
 from tuner.optimize.quantities import QUANTITIES, SERVICE_NAMES, TABLE
+from tuner.page import series
 from tuner.service.constraints import parse_limit
 from tuner.units import show_percent
 
@@ -73,7 +74,7 @@ class TurnedDown:
     @property
     def words(self) -> str:
         """Say what it gains, what it loses, and what allows it."""
-        losses = " and ".join(_loss_words(name, self.gains[name].change) for name in self.broken)
+        losses = series(_loss_words(name, self.gains[name].change) for name in self.broken)
         gain = self.gains[self.gained].change
         once = "" if self.is_proven else " (in few runs)"
         text = f"Turned down: {self.label} {_gain_words(self.gained, gain)} but {losses}{once}"

@@ -30,7 +30,7 @@ from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, row
 from tuner.optimize.judgement import Gain
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
-from tuner.page import wrapped
+from tuner.page import series, wrapped
 from tuner.units import signed_percent
 
 SCHEMA: Final = "malloc-tuner.measured"
@@ -112,7 +112,7 @@ def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
         for row in rows
         if row.label != AS_IS
     ]
-    goals = " and ".join(found.goals)
+    goals = series(found.goals)
     title = f"Measured on the program itself, {shlex.join(answer.command)}: the front of {goals}."
     lines = [
         *wrapped(title, TABLE_WIDTH, others="  "),
@@ -140,7 +140,7 @@ def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
     if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
-        yield "What had few runs is on the front by the place that all runs together give it."
+        yield "What had few runs is placed by what all runs together say of it."
     yield found.answer.sentence
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +12,7 @@ from tuner.front.bounds import count_failures, default_trials
 from tuner.front.picks import NO_REGRET, Pick, first_pick
 from tuner.front.whole import Whole, campaign_whole, expected_ratio
 from tuner.metrics import REAL, Metric, find_metrics
+from tuner.page import series
 from tuner.records import Trial
 from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
@@ -70,12 +71,12 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
     default = f"{run.campaign.baseline}'s default"
     ratios = _headline_ratios(run, picks)
     if not any(_is_gain(found) for _, found in ratios):
-        labels = _join([metric.label for metric in find_metrics(run.campaign.objectives)])
+        labels = series([metric.label for metric in find_metrics(run.campaign.objectives)])
         trades = any(one.trial.number != baseline.number for one in picks)
         choice = ", or choose a pick that trades one for another" if trades else ""
         found = f"No measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
         return f"{found} Keep {default}{choice}."
-    changes = _join([f"{label} by {show_expected(found)}" for label, found in ratios])
+    changes = series([f"{label} by {show_expected(found)}" for label, found in ratios])
     if campaign_whole(run.campaign, run.trials):
         changes = f"{changes} of the whole program"
     who = f"{pick.name} ({_subject(pick.trial)}, trial {pick.trial.number})"
@@ -96,7 +97,7 @@ def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None)
         return f"On the real program it is rejected: {subject.reason}."
     if not subject.claims:
         return None
-    return f"On the real program: {_join([_real_words(claim) for claim in subject.claims])}."
+    return f"On the real program: {series([_real_words(claim) for claim in subject.claims])}."
 
 
 def deploy_sentence(
@@ -151,11 +152,6 @@ def _seen(metric: Metric, trial: Trial, baseline: Trial, whole: Whole) -> float 
 
 def _is_gain(found: float | None) -> bool:
     return found is not None and found < 1.0 - TIE
-
-
-def _join(words: Iterator[str] | Sequence[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def pick_cards(
@@ -295,7 +291,7 @@ def _repeatability(run: Run) -> str:
         if differences:
             worst.append(f"{metric.label} {max(differences):.2%}")
     n = sum(map(len, again.values()))
-    return f"{n} re-measurements of {len(again)} configurations; greatest difference: " + _join(
+    return f"{n} re-measurements of {len(again)} configurations; greatest difference: " + series(
         worst or ["unknown"]
     )
 
@@ -304,7 +300,7 @@ def _search_facts(run: Run) -> Facts:
     campaign = run.campaign
     failures = count_failures(run.trials)
     facts = [
-        ("objectives", _join([column.label for column in find_metrics(campaign.objectives)])),
+        ("objectives", series([column.label for column in find_metrics(campaign.objectives)])),
         ("constraints", ", ".join(campaign.constraints) or "none"),
         ("strategy", f"{campaign.strategy}, population {campaign.population}, {campaign.search}"),
         ("seed", str(campaign.seed)),

@@ -78,7 +78,7 @@ def test_a_lucky_run_makes_no_front(folder: Path) -> None:
 
     assert [one.label for one in found.front] == ["exgen b=1"]
     text = measured_text(found, everything=True)
-    words = "the place that all runs together give it"
+    words = "placed by what all runs together say of it"
     proven = replace(other, changes=gains, is_candidate=True)
     write_answer(folder, replace(DEPLOY, rows=(rows[0], proven)))
     assert words not in measured_text(measured_front(folder)), "no row has few runs"
@@ -99,7 +99,7 @@ def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFr
 
 
 def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path) -> None:
-    words = "by the place that all runs together give it"
+    words = "placed by what all runs together say of it"
     plain = render_measured(folder, measured_front(folder))
     seen = row("exgen a=1", -0.2, -0.1)
     changes = {**seen.changes, CPU: replace(seen.changes[CPU], smoothed=0.02)}
