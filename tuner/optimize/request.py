@@ -15,6 +15,7 @@ REQUEST_FILE = "optimize.json"
 """In a run folder."""
 
 PATIENCE_S: Final = 10.0
+"""Least `Request.patience_s`."""
 
 
 @dataclass(frozen=True)
