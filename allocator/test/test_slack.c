@@ -1,5 +1,5 @@
 /* test_slack.c - slabs of a heap that had more in use before are filled again early, so that others
- * become empty; those of one that has not wait for merge_percent.
+ * become empty; those of one that has not wait for merge_percent, but those of larger blocks.
  */
 #include "base/options.h"
 #include "child.h"
@@ -12,6 +12,7 @@ enum {
     BYTES = 512, /* 128 to a slab */
     N_OTHERS = 600,
     OTHER_BYTES = 256, /* the same */
+    LARGER_BYTES = 512,
     QUARTER = 32
 };
 
@@ -35,9 +36,9 @@ static const struct slab *last_full_slab(void) {
 }
 
 /* Blocks of a full slab to be freed until it is among those that are used next. */
-static uint64_t frees_until_used(void) {
+static uint64_t frees_until_used(size_t bytes) {
     for (size_t i = 0; i < N_OTHERS; i++)
-        EXPECT((others[i] = exgen_malloc(OTHER_BYTES)) != NULL);
+        EXPECT((others[i] = exgen_malloc(bytes)) != NULL);
     const struct slab *slab = last_full_slab();
     uint64_t n = 0;
     EXPECT(slab != NULL);
@@ -52,7 +53,7 @@ static uint64_t frees_until_used(void) {
 
 static uint64_t in_a_heap_that_grew(void) {
     take_all();
-    return frees_until_used();
+    return frees_until_used(OTHER_BYTES);
 }
 
 /* Two of three blocks are freed: no slab is empty. */
@@ -61,7 +62,7 @@ static uint64_t in_a_heap_that_shrank(void) {
     for (size_t i = 0; i < N_BLOCKS; i++)
         if (i % 3 != 0)
             exgen_free(blocks[i]);
-    return frees_until_used();
+    return frees_until_used(OTHER_BYTES);
 }
 
 /* ... and are in use again. */
@@ -70,7 +71,12 @@ static uint64_t in_a_heap_that_grew_again(void) {
     take_all();
     for (size_t i = 0; i < N_OTHERS; i++)
         EXPECT((others[i] = exgen_malloc(OTHER_BYTES)) != NULL);
-    return frees_until_used();
+    return frees_until_used(OTHER_BYTES);
+}
+
+static uint64_t of_larger_blocks(void) {
+    take_all();
+    return frees_until_used(LARGER_BYTES);
 }
 
 static void expect_frees(scenario part, uint64_t n) {
@@ -83,5 +89,6 @@ int main(void) {
     expect_frees(in_a_heap_that_grew, QUARTER);
     expect_frees(in_a_heap_that_shrank, QUARTER / 4);
     expect_frees(in_a_heap_that_grew_again, QUARTER);
+    expect_frees(of_larger_blocks, 1);
     return test_passed();
 }

@@ -5,8 +5,9 @@
  *   new -> ACTIVE -> ASLEEP -> PARTIAL -> ACTIVE ...      and empty -> units free
  *
  * A slab that has handed out everything falls asleep: frees then only push and
- * count down, until merge_percent of its blocks came back and it wakes into
- * the list of partial slabs.  At most one slab per bin has untouched memory.
+ * count down, until merge_percent of its blocks came back (of larger blocks
+ * one), and it wakes into the list of partial slabs.  At most one slab per bin
+ * has untouched memory.
  *
  * Every path is O(1) but for carving (commit_step bytes).
  */
@@ -22,8 +23,9 @@
 #include "system/os.h"
 
 enum {
-    SLACK_SHARE = 4,       /* of a heap's units, in slabs that wait to be used: it is slack */
-    EARLIER_WHEN_SLACK = 4 /* a slab wakes up after so much smaller a share of it was freed */
+    SLACK_SHARE = 4,         /* of a heap's units, in slabs that wait to be used: it is slack */
+    EARLIER_WHEN_SLACK = 4,  /* a slab wakes up after so much smaller a share of it was freed */
+    WAKE_AT_ONCE_BYTES = 512 /* a slab of blocks of this size and more wakes up with the first */
 };
 
 _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
@@ -77,8 +79,11 @@ ALWAYS_INLINE void note_slack(struct heap *heap) {
 }
 
 /* Blocks of a slab to be freed before it wakes up.  In a slack heap it wakes early and is filled
- * again, so that slabs with fewer blocks become empty. */
+ * again, so that slabs with fewer blocks become empty.  Waiting saves work in proportion to the
+ * number of blocks, and costs memory in proportion to their size. */
 ALWAYS_INLINE uint32_t blocks_to_wake(const struct heap *heap, const struct slab *slab) {
+    if (slab->block_bytes >= WAKE_AT_ONCE_BYTES)
+        return 1;
     uint32_t n = slab->capacity * (uint32_t)options.merge_percent / 100;
     if (unlikely(heap->is_slack))
         n /= EARLIER_WHEN_SLACK;
