@@ -78,6 +78,7 @@ def register(app: typer.Typer) -> None:
         from tuner.drawing.figure import files_text, save_figure
         from tuner.explain.figure import importance_figure
         from tuner.explain.wording import explanation_json, sentences
+        from tuner.optimize.answer import on_the_program
 
         if not measure:
             refuse_options(context, {"--workers"}, "without --measure")
@@ -90,6 +91,8 @@ def register(app: typer.Typer) -> None:
         else:
             for line in sentences(explanation):
                 print(folded(line, len(line) - len(line.lstrip()) + 4))
+            if proven := on_the_program(found.folder):
+                print(folded(proven, 2))
         if figures:
             folder = (output or found.folder) / "figures"
             figure = importance_figure(explanation)

@@ -93,19 +93,17 @@ def register(app: typer.Typer) -> None:
             text = table_csv(table)
         else:
             color = output is None and sys.stdout.isatty()
-            text = table_text(table, color=color, everything=everything) + _proven(run)
+            text = table_text(table, color=color, everything=everything) + _on_the_program(run)
         print_or_write(text, output)
 
 
-def _proven(run: Path) -> str:
+def _on_the_program(run: Path) -> str:
     """Return what runs of the program showed, where `optimize` made them; the table is emulated."""
-    from tuner.optimize.answer import recommended
+    from tuner.optimize.answer import on_the_program
     from tuner.store import store_path
 
-    answer = recommended(store_path(run).parent)
-    if answer is None:
-        return ""
-    return folded(f"On the program itself, in {answer.n_runs} runs: {answer.sentence}", 2) + "\n"
+    line = on_the_program(store_path(run).parent)
+    return folded(line, 2) + "\n" if line else ""
 
 
 def _measured(run: Path, form: TableFormat, *, everything: bool) -> str:

@@ -29,7 +29,7 @@ def label(target: str) -> str:
 def sentences(explanation: Explanation) -> Iterator[str]:
     """Yield the lines that explain a run."""
     decides = ", ".join(_share_of(t, s) for t, s in explanation.by_allocator.items())
-    yield f"The choice of the allocator decides {decides} (variance over all trials)."
+    yield f"In emulation, the allocator decides {decides} (variance over all trials)."
     if explanation.n_uncounted:
         yield (
             f"Of these trials {explanation.n_uncounted} were dominated before their instructions "

@@ -370,6 +370,18 @@ def _gain(name: str, record: Mapping[str, Any]) -> Gain:
     return Gain(middle, low, high, record["exact"], is_more, smoothed)
 
 
+def on_the_program(run: Path) -> str:
+    """Return the answer of a run folder as one line; nothing where there is none.
+
+    Raises:
+        StoreError: the file is damaged.
+    """
+    answer = recommended(run)
+    if answer is None:
+        return ""
+    return f"On the program itself, in {answer.n_runs} runs: {answer.sentence}"
+
+
 def label_of(configuration: Configuration) -> str:
     """Return the label of a configuration: ``mimalloc``, ``jemalloc narenas=2``.
 

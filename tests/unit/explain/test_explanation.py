@@ -177,10 +177,17 @@ def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
 @pytest.mark.usefixtures("few_trees")
 def test_the_command_explains_and_draws(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(run)
+    answer = {
+        "decision": "keep", "sentence": "Keep glibc as it is.", "configuration": None,
+        "trial": None, "changes": None, "command": ["./app"], "date": "2026-01-31", "runs": 43,
+        "least_effect": 0.01, "text": [], "as_is": {"allocator": "glibc"}, "subjects": [],
+    }  # fmt: skip
+    (run.folder / "answer.json").write_text(json.dumps(answer))
 
     assert main.run(["explain", str(run.folder)]) == 0
 
     out, err = capsys.readouterr()
-    assert "The choice of the allocator decides" in out
+    assert out.endswith("On the program itself, in 43 runs: Keep glibc as it is.\n")
+    assert "In emulation, the allocator decides" in out
     assert "figures/importance.png, .svg" in err
     assert (Path(run.folder) / "figures" / "importance.png").stat().st_size > 0
