@@ -19,7 +19,8 @@
 enum {
     DELAY = 1000, /* as CONF has it */
     STEP = 100,
-    LAST = 5 * DELAY
+    LAST = 5 * DELAY,
+    PART = 4000 /* blocks of a row */
 };
 
 #define CONF      "abort_conf:true,purge_delay:1000,merge_percent:0"
@@ -52,6 +53,24 @@ static void allocate_runs(void) {
 }
 
 static void (*work)(void) = tick;
+
+static struct {
+    char *blocks[(LAST / STEP + 1) * PART];
+    size_t n_freed;
+} row;
+
+static void allocate_row(void) {
+    for (size_t i = 0; i < sizeof row.blocks / sizeof row.blocks[0]; i++) {
+        row.blocks[i] = exgen_malloc(100);
+        *row.blocks[i] = 1;
+    }
+}
+
+/* ... by a thread that does nothing else. */
+static void free_part_of_row(void) {
+    for (size_t i = 0; i < PART; i++)
+        exgen_free(row.blocks[row.n_freed++]);
+}
 
 /* After how many ms the number leaves its value; LAST if it does not. */
 static uint64_t delay_until_change(size_t (*number)(void)) {
@@ -88,6 +107,12 @@ static uint64_t delay_of_units(void) {
 static uint64_t delay_for_a_thread_that_allocates_runs(void) {
     work = allocate_runs;
     return delay_of_units();
+}
+
+static uint64_t delay_for_a_thread_that_only_frees(void) {
+    allocate_row();
+    work = free_part_of_row;
+    return delay_until_change(n_purges);
 }
 
 /* The second time what is due is planned at a look, not when memory becomes free. */
@@ -168,6 +193,8 @@ static const struct {
 } cases[] = {
     {"units of a superblock", delay_of_units, 2 * DELAY, CONF_CALM},
     {"units, of a thread that allocates runs", delay_for_a_thread_that_allocates_runs, 2 * DELAY,
+     CONF_CALM},
+    {"units, of a thread that only frees", delay_for_a_thread_that_only_frees, 3 * DELAY,
      CONF_CALM},
     {"units that became free later", delay_of_later_units, 2 * DELAY, CONF_CALM},
     {"a large block", delay_of_a_large_block, 2 * DELAY, CONF_CALM},

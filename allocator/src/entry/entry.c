@@ -289,6 +289,8 @@ static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
     heap_free_event(heap, slab, block);
     if (unlikely(heap_has_fallen(heap)))
         housekeeping_fall(heap);
+    else
+        housekeeping_tick(heap);
     heap_leave(heap);
 }
 

@@ -37,14 +37,16 @@ static void visit_others(struct heap *heap, uint64_t now) {
     idle_give_back(heap, now);
 }
 
-/* Waits for no lock: this runs inside any malloc, and its caller may hold what the owner of the
- * lock waits for. */
+/* Waits for no lock: this runs inside any malloc or free, and its caller may hold what the owner of
+ * the lock waits for. */
 void housekeeping_step(struct heap *heap) {
     enum {
-        N_COLLECTED = 64 /* heaps without a thread */
+        STEPS_AT_ONCE = 4, /* of a look; few slow paths are all that a thread has that only frees */
+        N_COLLECTED = 64   /* heaps without a thread */
     };
     if (heap->looks) {
-        purge_step(heap);
+        for (size_t i = 0; i < STEPS_AT_ONCE && heap->looks; i++)
+            purge_step(heap);
         return;
     }
     if (heap->purge_ms == 0 && !has_others())

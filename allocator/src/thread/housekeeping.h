@@ -1,7 +1,7 @@
 /* housekeeping.h - memory given back while the program works.
  *
  * What lies below only notes that there is something to look for, and when (supply_schedule_purge);
- * the looks are made from here, on slow paths of malloc.
+ * the looks are made from here, on slow paths of malloc and free.
  */
 #ifndef EXGEN_HOUSEKEEPING_H
 #define EXGEN_HOUSEKEEPING_H
