@@ -30,6 +30,10 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     """Yield the lines that explain a run."""
     decides = ", ".join(_share_of(t, s) for t, s in explanation.by_allocator.items())
     yield f"In emulation, the allocator decides {decides} (variance over all trials)."
+    yield (
+        "What a value gives is against the setting left alone, on average over the trials of its "
+        "allocator; `front` compares whole settings with the baseline."
+    )
     if explanation.n_uncounted:
         yield (
             f"Of these trials {explanation.n_uncounted} were dominated before their instructions "

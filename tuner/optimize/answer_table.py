@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +78,16 @@ def rows_table(
             yield from textwrap.wrap(
                 below, TABLE_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
             )
+    if has_bounds and _lack_bounds(names, rows):
+        yield "without a range: one run or few, a hint and no proof"
+
+
+def _lack_bounds(names: Iterable[str], rows: Iterable[AnswerRow]) -> bool:
+    """Return whether some changes of times have bounds and some have none."""
+    times = [name for name in names if not TABLE[name].is_memory]
+    gains = [row.changes[name] for row in rows for name in times if name in row.changes]
+    inexact = [gain.bounds for gain in gains if not gain.is_exact]
+    return None in inexact and any(inexact)
 
 
 def as_is_words(allocator: str) -> str:

@@ -220,6 +220,15 @@ def test_settings_that_ran_once_are_shown_only_where_nothing_came_nearer() -> No
     assert "merge_percent" in "\n".join(replace(KEEP, standing=None, rows=(once,)).lines())
 
 
+def test_a_change_of_few_runs_is_a_hint() -> None:
+    hint = "without a range: one run or few, a hint and no proof"
+    few = {name: replace(gain, low=-math.inf, high=math.inf) for name, gain in GAINS.items()}
+    rows = (*DEPLOY.rows, AnswerRow("exgen", few))
+
+    assert hint not in "\n".join(DEPLOY.lines())
+    assert hint in "\n".join(replace(DEPLOY, rows=rows).lines())
+
+
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
     assert recommended(tmp_path) is None
     write_answer(tmp_path, DEPLOY)
