@@ -15,13 +15,14 @@ COPIED: Final = (
 """What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template
 with and without it."""
 
+_HOLD_LITTLE: Final = {"kept_percent": 0, "merge_percent": 0, "timer": 200}
+
 KNOWN: Final = (
     COPIED[0],
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
-    Configuration.of(
-        "exgen", {"kept_percent": 0, "merge_percent": 0, "purge_delay": 200, "timer": 200}
-    ),
+    Configuration.of("exgen", {"class_steps": 8, "coarse_steps": 8, **_HOLD_LITTLE}),
+    Configuration.of("exgen", {"purge_delay": 200, **_HOLD_LITTLE}),
     Configuration.of("glibc", {"arena_max": 1}),
     Configuration.of("exgen", {"timer": 1000}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 1}),
