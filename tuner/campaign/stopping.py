@@ -15,6 +15,7 @@ from typing import Final
 
 from tuner.front.dominance import front, hypervolume, points_of
 from tuner.objectives import Constraint, violation
+from tuner.page import series
 from tuner.records import Measurement, Trial
 from tuner.units import format_duration
 
@@ -68,7 +69,7 @@ class Stopping:
         if rules.target:
             for trial in trials:
                 if trial.is_feasible and self._reaches(trial, defaults, baseline):
-                    limits = " and ".join(constraint.text for constraint in rules.target)
+                    limits = series(constraint.text for constraint in rules.target)
                     return f"the target is reached: trial {trial.number} has {limits}"
         if rules.plateau is not None and reference is not None and self._is_flat(trials, reference):
             return (

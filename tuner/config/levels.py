@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from tuner.config.reading import show
+from tuner.page import series
 from tuner.records import Value
 from tuner.units import NS_PER_UNIT, parse_duration, parse_size
 
@@ -58,7 +59,8 @@ def check_scale(
     pairs = {"low": low, "high": high, "step": step, "values": values}
     given = {key for key, value in pairs.items() if value is not None}
     if given != _NEEDS[scale]:
-        needed = " and ".join(sorted(_NEEDS[scale])) or "no low, high, step or values"
+        keys = sorted(_NEEDS[scale])
+        needed = series(keys) if keys else "no low, high, step or values"
         message = f"scale {scale!r} needs {needed}; got {', '.join(sorted(given)) or 'none'}"
         raise ValueError(message)
     if values is not None and (not values or len({type(v) for v in values}) > 1):

@@ -39,6 +39,7 @@ from tuner.front.dominance import project
 from tuner.front.whole import Whole
 from tuner.metrics import METRICS
 from tuner.objectives import trial_values
+from tuner.page import series
 from tuner.records import Trial
 from tuner.stats import TIE
 
@@ -230,7 +231,7 @@ def balanced_rule(names: Sequence[str], baseline: str) -> str:
         >>> balanced_rule(("mean_heap", "cost"), "glibc")
         'least sum of the changes in mean heap and cost against the default of glibc'
     """
-    labels = " and ".join(METRICS[name].label for name in names)
+    labels = series(METRICS[name].label for name in names)
     return f"least sum of the changes in {labels} against the default of {baseline}"
 
 
