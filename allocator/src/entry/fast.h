@@ -30,8 +30,9 @@ NOINLINE void free_event(void *block, struct slab *slab, size_t from_first);
 /* What cannot be the address of a block, which ends the program. */
 COLD __attribute__((noreturn)) void free_unsound(const void *block);
 
-/* The thread's own block that bears the mark of a free one, which ends the program if it is one. */
-COLD void free_marked(void *block);
+/* The thread's own block that bears the mark of a free one, which ends the program if it is one.
+ * Not cold: memory that the program never wrote may bear the mark of a block that lay there. */
+NOINLINE void free_marked(void *block);
 
 /* The first block of a list; NULL if it is empty or damaged: heap_take_active finds out which. */
 ALWAYS_INLINE void *pop(void **list) {
