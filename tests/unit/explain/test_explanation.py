@@ -11,6 +11,7 @@ import pytest
 
 from tests.doubles.runs import synthetic_run, write_run
 from tests.doubles.small_runs import run_of
+from tests.unit.optimize.test_answer import KEEP
 from tuner import library
 from tuner.cli import main
 from tuner.drawing.figure import described
@@ -21,6 +22,7 @@ from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
+from tuner.optimize.answer import write_answer
 from tuner.records import Measurement, Outcome, Status, Trial
 from tuner.runs import Run
 from tuner.space import Parameter
@@ -177,12 +179,7 @@ def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
 @pytest.mark.usefixtures("few_trees")
 def test_the_command_explains_and_draws(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(run)
-    answer = {
-        "decision": "keep", "sentence": "Keep glibc as it is.", "configuration": None,
-        "trial": None, "changes": None, "command": ["./app"], "date": "2026-01-31", "runs": 43,
-        "least_effect": 0.01, "text": [], "as_is": {"allocator": "glibc"}, "subjects": [],
-    }  # fmt: skip
-    (run.folder / "answer.json").write_text(json.dumps(answer))
+    write_answer(run.folder, KEEP)
 
     assert main.run(["explain", str(run.folder)]) == 0
 
