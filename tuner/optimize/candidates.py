@@ -59,13 +59,14 @@ _ROUNDS_TO_DECIDE = 14
 def affordable(work: Work, reference: Reference) -> Places:
     """Return how many candidates the time left can decide on.
 
-    At least one at once; then one by one, once the first are given up.
+    At least one at once; then one by one, once the first are given up or wait.  Of these at least
+    one, if there is time for any round of it: a later call goes on with it.
     """
     n_runs = work.watch.left_s / work.run_seconds(reference)
     at_once = max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
     n_left = n_runs - (at_once + 1) * ROUNDS_TO_GIVE_UP
-    more = min(_CANDIDATES - at_once, int(n_left / (2 * _ROUNDS_TO_DECIDE)))
-    return Places(at_once, max(0, more))
+    more = max(1 if n_left > 0 else 0, int(n_left / (2 * _ROUNDS_TO_DECIDE)))
+    return Places(at_once, min(_CANDIDATES - at_once, more))
 
 
 def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Configuration]:

@@ -211,6 +211,8 @@ class Standing:
     guard is likely to be worse."""
     likely_worse: tuple[str, ...] = ()
     """Guards that are most likely worse, proven or not."""
+    stuck: tuple[str, ...] = ()
+    """Guards that the rounds there is time for will most likely not prove to hold."""
     scaled: Mapping[str, float] = field(default_factory=dict)
     """Guards that hold only within what the program as it is varies by -> that share."""
     by_count: Mapping[str, float] = field(default_factory=dict)
@@ -274,6 +276,7 @@ def judge(
     guards = [one for one in judged if one.quantity in rules.guards]
     worse = tuple(one.quantity for one in guards if one.is_worse)
     likely_worse = tuple(one.quantity for one in guards if one.is_broken)
+    stuck = tuple(one.quantity for one in guards if one.is_stuck)
     scaled = {one.quantity: one.scaled_limit for one in guards if one.holds_scaled}
     unsure = tuple(
         one.quantity for one in guards if not one.is_not_worse and one.quantity not in scaled
@@ -293,8 +296,8 @@ def judge(
     }
     return Standing(
         label, n_rounds, state, gains, better, worse, unsure,
-        promise=_promise(judged, rules), likely_worse=likely_worse, scaled=scaled,
-        by_count=by_count,
+        promise=_promise(judged, rules), likely_worse=likely_worse, stuck=stuck,
+        scaled=scaled, by_count=by_count,
     )  # fmt: skip
 
 
@@ -444,6 +447,15 @@ class _Judged:
         )
 
     @property
+    def is_stuck(self) -> bool:
+        """Return whether all rounds there is time for will most likely not prove that it holds."""
+        if self.is_not_worse or self.holds_scaled or len(self._logs) < _FEW_LIKELY:
+            return False
+        middle = statistics.fmean(self._logs)
+        reach = self._showable(statistics.stdev(self._logs), self._error)
+        return middle < -self._margin or middle < reach - max(self._margin, self._scaled)
+
+    @property
     def least_likely(self) -> float:
         """Return the least gain that is likely; ``-inf`` where the rounds are too few."""
         if self._is_exact:
@@ -480,7 +492,8 @@ class _Judged:
     def is_out_of_reach(self) -> bool:
         if len(self._logs) < ROUNDS_TO_GIVE_UP:
             return self.is_hopeless
-        return self._is_below(self._showable(statistics.stdev(self._logs)))
+        error = self._error / len(self._rules.goals)
+        return self._is_below(self._showable(statistics.stdev(self._logs), error))
 
     def _is_below(self, reach: float) -> bool:
         """Return whether the gain is most likely less than the threshold and some more."""
@@ -494,11 +507,10 @@ class _Judged:
             return False
         return statistics.fmean(self._logs) + self._doubt < self._threshold + reach
 
-    def _showable(self, spread: float) -> float:
-        """Return the gain beyond the threshold that all rounds would show in half of the cases."""
+    def _showable(self, spread: float, error: float) -> float:
+        """Return the gain beyond a limit that all rounds would show in half of the cases."""
         if math.isinf(self._n_in_all):
             return 0.0
-        error = self._error / len(self._rules.goals)
         return showable_gain(spread / math.sqrt(2.0), int(self._n_in_all), error)
 
     @property

@@ -2,8 +2,9 @@
 
 In each round the program as it is and the candidates that are left run once, in random order; or,
 in a duet, all at the same time (duets.py).  Where there are more candidates than run at once, the
-next one comes in as one leaves.  Once a gain is likely, the candidate that has it runs alone beside
-the program as it is, until it is decided.
+next one comes in as one leaves, or as it gets clear that the time left will not prove that a guard
+of it holds: then it waits until those after it are no better off.  Once a gain is likely, the
+candidate that has it runs alone beside the program as it is, until it is decided.
 `tuner.compare.loop.compare` runs what this plan hands out.
 """
 
@@ -88,7 +89,7 @@ class Race:
                     course.leave(None, label, str(standing.state))
             if is_decided(list(standings.values()), self._rules):
                 return
-            left = self._in_race(course)
+            left = self._in_race(course, standings)
             left = leading(standings, left) or left
             self._view.standing(standings, left)
             if not left or not self._has_time(len(left) + 1):
@@ -109,11 +110,12 @@ class Race:
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs one more round has: how many rounds there will be is open."""
-        return 1 + len(self._in_race(course))
+        return 1 + len(self._in_race(course, {}))
 
-    def _in_race(self, course: Course[None, Sample]) -> list[str]:
-        """Return the candidates that run now: the first that have not left."""
+    def _in_race(self, course: Course[None, Sample], found: Mapping[str, Standing]) -> list[str]:
+        """Return the candidates that run now: the first that rounds may still confirm."""
         left = [label for label in self._labels if (None, label) not in course.out]
+        left.sort(key=lambda label: label in found and _waits(found[label]))
         return left[: self._at_once]
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
@@ -194,6 +196,11 @@ def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:
     return [best.label] if best is not None and best.promise > -math.inf else []
 
 
+def _waits(one: Standing) -> bool:
+    """Return whether rounds are of more use to another candidate."""
+    return bool(one.stuck) or one.state is State.CONFIRMED
+
+
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:
     """Return whether more rounds could change the recommendation."""
     confirmed = [one for one in found if one.state is State.CONFIRMED]
@@ -203,7 +210,7 @@ def is_decided(found: Sequence[Standing], rules: Rules) -> bool:
     if not confirmed:
         return False
     best = max(one.score(rules) for one in confirmed)
-    return all(one.score(rules) <= best + _MARGIN * rules.least for one in still_open)
+    return all(one.stuck or one.score(rules) <= best + _MARGIN * rules.least for one in still_open)
 
 
 def choose(

@@ -92,6 +92,32 @@ def test_one_in_reserve_comes_in_when_the_first_is_given_up() -> None:
     assert found["better"].n_rounds == 0
 
 
+def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve() -> None:
+    """A service: 43 % less memory at 2.7 % more CPU time had all rounds, and the next one none."""
+    ratios = {"costly": (0.6, 0.6, 1.012), "good": (0.8, 0.8, 0.99)}
+    plan = Race(
+        tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1, rounds_left=lambda _: 60.0
+    )
+
+    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+    found = plan.standings(course)
+
+    assert found["good"].state is State.CONFIRMED
+    assert found["costly"].state is State.OPEN
+    assert n_rounds(course, "costly") < n_rounds(course, "good")
+
+
+def test_where_no_guard_can_be_proven_the_first_one_goes_on() -> None:
+    ratios = {"first": (0.6, 0.6, 1.02), "second": (0.8, 0.8, 1.02)}
+    plan = Race(
+        tuple(ratios), RULES, lambda _: True, most_rounds=11, at_once=1, rounds_left=lambda _: 60.0
+    )
+
+    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+
+    assert 0 < n_rounds(course, "second") < n_rounds(course, "first")
+
+
 def test_a_race_with_a_reserve_goes_on_where_it_was() -> None:
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.99, 1.0, 1.0)}
 
@@ -192,8 +218,8 @@ def test_where_the_first_one_breaks_a_guard_the_others_go_on() -> None:
 
     found, course = race(ratios, noise=0.02)
 
-    assert found["greedy"].likely_worse == (CPU,)
-    assert n_rounds(course, "greedy") < n_rounds(course, "good")
+    assert found["greedy"].stuck == (CPU,)
+    assert n_rounds(course, "greedy") <= n_rounds(course, "good")
     assert found["good"].state is State.CONFIRMED
 
 
