@@ -167,6 +167,25 @@ static void block_grows_into_what_is_kept_behind_it(void) {
     exgen_free(p);
 }
 
+static void block_grows_elsewhere_into_what_is_kept(void) {
+    exgen_purge();
+    char *first = exgen_malloc(8 * LARGE_BYTES);
+    char *between = exgen_malloc(LARGE_BYTES);
+    char *p = exgen_malloc(LARGE_BYTES);
+    memset(p, 1, LARGE_BYTES);
+    exgen_free(first);
+    size_t before = stats().n_maps + stats().n_unmaps;
+    char *grown = exgen_realloc(p, 4 * LARGE_BYTES);
+    EXPECT(grown >= first && grown + 4 * LARGE_BYTES <= first + 8 * LARGE_BYTES);
+    EXPECT(grown[LARGE_BYTES - 1] == 1);
+    EXPECT(exgen_validate_heap());
+    EXPECT(exgen_malloc(LARGE_BYTES) == p);
+    EXPECT(stats().n_maps + stats().n_unmaps == before);
+    exgen_free(p);
+    exgen_free(between);
+    exgen_free(grown);
+}
+
 static void neighbours_become_one(void) {
     exgen_purge();
     exgen_free(exgen_malloc(3 * LARGE_BYTES));
@@ -284,6 +303,7 @@ int main(void) {
     shortest_that_is_long_enough_is_used();
     what_is_taken_again_counts_for_housekeeping();
     block_grows_into_what_is_kept_behind_it();
+    block_grows_elsewhere_into_what_is_kept();
     neighbours_become_one();
     oldest_is_the_first_to_go();
     alignment_is_found_among_kept_blocks();

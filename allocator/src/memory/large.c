@@ -10,6 +10,8 @@
  * the alignment it wants; what is left stays kept, if it is more than large_cache_slack percent.
  * If none fits, the largest grows by new pages behind the old ones.  A block that grows takes the
  * head of the largest, and grows on into what is kept behind it: no call to the system, no copy.
+ * Where something else is behind it, it is copied into a kept block that has room: pages that are
+ * there cost less than new ones, and what is kept would soon be too much beside them.
  * Kept blocks lie in an array by their addresses, searched by halves for neighbours; they are
  * unmapped one to two times purge_delay later.
  *
@@ -524,6 +526,31 @@ static void *remap(void *start, size_t old_bytes, size_t bytes) {
     return moved;
 }
 
+/* A kept block for one that grows, entered, with the entry of the old one, which is erased; NULL,
+ * and no change, if none has room for all of it. */
+static void *take_to_grow(struct entry *e, size_t bytes) {
+    size_t best = best_kept(bytes, 1, true);
+    if (best == large.n_kept)
+        return NULL;
+    struct kept k = cut_kept(best, bytes, 1, true);
+    erase(e);
+    large.n_promised++;
+    insert((struct entry){k.start, k.bytes, false});
+    return k.start;
+}
+
+/* Copy a block that has left the table to where it grows on, and keep what it was. */
+static void *move_to(void *grown, void *start, size_t old_bytes) {
+    struct unneeded unneeded;
+    unneeded.n = 0;
+    memcpy(grown, start, old_bytes);
+    lock_take(&large.lock);
+    keep(start, old_bytes, &unneeded);
+    lock_release(&large.lock);
+    unmap(&unneeded);
+    return grown;
+}
+
 void *large_resize(void *start, size_t bytes) {
     struct unneeded unneeded;
     unneeded.n = 0;
@@ -534,13 +561,16 @@ void *large_resize(void *start, size_t bytes) {
     struct entry *e = find(start);
     size_t old_bytes = e->bytes;
     bool stays = old_bytes == bytes || resize_in_place(e, bytes, &unneeded);
-    if (!stays) {
+    void *grown = stays ? NULL : take_to_grow(e, bytes);
+    if (!stays && grown == NULL) {
         erase(e);
         large.n_promised++;
     }
     lock_release(&large.lock);
     unmap(&unneeded);
-    return stays ? start : remap(start, old_bytes, bytes);
+    if (stays)
+        return start;
+    return grown != NULL ? move_to(grown, start, old_bytes) : remap(start, old_bytes, bytes);
 }
 
 void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
