@@ -16,12 +16,15 @@ COPIED: Final = (
 with and without it."""
 
 _HOLD_LITTLE: Final = {"kept_percent": 0, "merge_percent": 0, "timer": 200}
+_FINE: Final = {"class_steps": 8, "coarse_steps": 8}
+"""Of size classes.  Ruby counts usable bytes, so that coarser ones make it collect more often."""
 
 KNOWN: Final = (
     COPIED[0],
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
-    Configuration.of("exgen", {"class_steps": 8, "coarse_steps": 8, **_HOLD_LITTLE}),
+    Configuration.of("exgen", {**_FINE, **_HOLD_LITTLE}),
+    Configuration.of("exgen", {**_FINE, "timer": 1000}),
     Configuration.of("exgen", {"purge_delay": 200, **_HOLD_LITTLE}),
     Configuration.of("glibc", {"arena_max": 1}),
     Configuration.of("exgen", {"timer": 1000}),
