@@ -30,7 +30,7 @@ from tuner.optimize.candidates import affordable
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import SLACK, Proposal, with_reserves, worthwhile
+from tuner.optimize.proposals import SLACK, Proposal, widened, with_reserves, worthwhile
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
@@ -360,7 +360,9 @@ class DirectSearch:
         proposals = [selected.labels[label_of(one.configuration)] for one in tried]
         rules = self._work.request.rules
         places = affordable(self._work, self._reference)
-        chosen = with_reserves(proposals, rows, rules, places, doubts)
+        chosen = with_reserves(proposals, rows, rules, places, doubts) or with_reserves(
+            proposals, rows, rules, places, widened(doubts)
+        )  # the time left is for new runs: they decide, not one unlucky one
         known = self._work.known  # of few settings, which few runs cannot tell apart
         fewer = [
             one.configuration

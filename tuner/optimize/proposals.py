@@ -303,12 +303,16 @@ def with_reserves(
     first = finalists(proposals, corrected, rules, places.at_once, doubts, beyond=beyond)
     if not first or not places.in_reserve:
         return first
-    wide = {name: [_DOUBTS_OF_RESERVES * one for one in values] for name, values in doubts.items()}
     found = list(first)
-    for given in (doubts, wide):
+    for given in (doubts, widened(doubts)):
         every = finalists(proposals, corrected, rules, len(proposals), given, beyond=beyond)
         found += [one for one in every if one not in found]
     return found[: sum(places)]
+
+
+def widened(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Return doubts under which one unlucky run turns nothing down."""
+    return {name: [_DOUBTS_OF_RESERVES * one for one in values] for name, values in doubts.items()}
 
 
 def worthwhile(

@@ -189,11 +189,14 @@ def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_pat
     assert chosen == {label_of(good): good}
 
 
-@pytest.mark.parametrize(("slower", "is_chosen"), [(1.05, True), (1.3, False)])
+@pytest.mark.parametrize(("slower", "is_chosen"), [(1.05, True), (1.11, True), (1.3, False)])
 def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
     tmp_path: Path, *, slower: float, is_chosen: bool
 ) -> None:
-    """A single run that is 5 % slower is noise as often as not."""
+    """A single run that is 5 % slower is noise as often as not; 11 %, where nothing else is near.
+
+    A service was kept as it is after a third of its time.
+    """
     good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
     others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
     clock = Clock()
