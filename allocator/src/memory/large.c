@@ -526,15 +526,13 @@ static void *remap(void *start, size_t old_bytes, size_t bytes) {
     return moved;
 }
 
-/* A kept block for one that grows, entered, with the entry of the old one, which is erased; NULL,
- * and no change, if none has room for all of it. */
-static void *take_to_grow(struct entry *e, size_t bytes) {
+/* A kept block for one that grows, in the entry it is promised; NULL, and no change, if none has
+ * room for all of it. */
+static void *take_to_grow(size_t bytes) {
     size_t best = best_kept(bytes, 1, true);
     if (best == large.n_kept)
         return NULL;
     struct kept k = cut_kept(best, bytes, 1, true);
-    erase(e);
-    large.n_promised++;
     insert((struct entry){k.start, k.bytes, false});
     return k.start;
 }
@@ -561,10 +559,11 @@ void *large_resize(void *start, size_t bytes) {
     struct entry *e = find(start);
     size_t old_bytes = e->bytes;
     bool stays = old_bytes == bytes || resize_in_place(e, bytes, &unneeded);
-    void *grown = stays ? NULL : take_to_grow(e, bytes);
-    if (!stays && grown == NULL) {
+    void *grown = NULL;
+    if (!stays) {
         erase(e);
         large.n_promised++;
+        grown = take_to_grow(bytes);
     }
     lock_release(&large.lock);
     unmap(&unneeded);
