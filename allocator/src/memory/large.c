@@ -378,6 +378,13 @@ static struct entry map_block(size_t bytes, size_t alignment) {
     return (struct entry){start, bytes, is_guarded};
 }
 
+/* Enter a part of a kept block, or all of it, into the table, where an entry is promised to it. */
+static void *enter_kept(size_t i, size_t bytes, size_t alignment, bool grows) {
+    struct kept k = cut_kept(i, bytes, alignment, grows);
+    insert((struct entry){k.start, k.bytes, false});
+    return k.start;
+}
+
 /* A kept block, or a part of one, in the table; NULL if none fits, or there is no entry at hand. */
 static void *take_kept(size_t bytes, size_t alignment, bool grows) {
     void *start = NULL;
@@ -386,10 +393,8 @@ static void *take_kept(size_t bytes, size_t alignment, bool grows) {
     lock_take(&large.lock);
     size_t best = has_room() ? best_kept(bytes, alignment, grows) : large.n_kept;
     if (best < large.n_kept) {
-        struct kept k = cut_kept(best, bytes, alignment, grows);
         large.n_promised++;
-        insert((struct entry){k.start, k.bytes, false});
-        start = k.start;
+        start = enter_kept(best, bytes, alignment, grows);
         hold_limits(&unneeded); /* of one kept block, two may be left */
     }
     lock_release(&large.lock);
@@ -530,11 +535,7 @@ static void *remap(void *start, size_t old_bytes, size_t bytes) {
  * room for all of it. */
 static void *take_to_grow(size_t bytes) {
     size_t best = best_kept(bytes, 1, true);
-    if (best == large.n_kept)
-        return NULL;
-    struct kept k = cut_kept(best, bytes, 1, true);
-    insert((struct entry){k.start, k.bytes, false});
-    return k.start;
+    return best < large.n_kept ? enter_kept(best, bytes, 1, true) : NULL;
 }
 
 /* Copy a block that has left the table to where it grows on, and keep what it was. */
