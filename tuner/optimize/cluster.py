@@ -123,7 +123,7 @@ class _Lane:
 
 
 class Machines(Workers[_Lane]):
-    """Makes rounds on every machine of a cluster; use it in a ``with``."""
+    """A `RoundExecutor` over the workers of a Dask cluster; use it in a ``with``."""
 
     def __init__(
         self,
@@ -150,20 +150,16 @@ class Machines(Workers[_Lane]):
         self._reference = reference
         self._run = run
         self.known = {one.name: one for one in load_machines(run)}
-        """Every machine that took part."""
+        """See `RoundExecutor`."""
         self._lanes: list[_Lane] = []
 
     @property
     def n_at_once(self) -> int:
-        """Rounds that run at a time."""
+        """See `RoundExecutor`."""
         return max(1, self.n_workers)
 
     def wait(self) -> None:
-        """Wait until a machine can be used, and none is about to be.
-
-        Raises:
-            MissingToolError: none can.
-        """
+        """See `RoundExecutor`."""
         while not self.n_workers or self.is_preparing:
             self.keep_up()
             self.ended()
@@ -174,16 +170,7 @@ class Machines(Workers[_Lane]):
         scene: Callable[[], Scene],
         note: Callable[[Step[None], str], None],
     ) -> None:
-        """Make rounds until all have ended.
-
-        Args:
-            handout: of the rounds.
-            scene: returns what is compared in the round that was handed out last.
-            note: called with the machine of a sample before it is taken.
-
-        Raises:
-            MissingToolError: no machine can be used.
-        """
+        """See `RoundExecutor`."""
         self._lanes = []
         while not handout.is_over:
             self.keep_up()

@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import TypeAdapter
 
+from tuner.compare.apart import Handout
+from tuner.compare.plan import Step
 from tuner.errors import StoreError
 from tuner.machine import Machine
 from tuner.optimize.quantities import TABLE
@@ -40,6 +42,42 @@ class ProgramMachine:
     facts: Machine
     values: Sample
     """Of the program as it is."""
+
+
+class RoundExecutor(Protocol):
+    """Makes rounds on several machines at once."""
+
+    @property
+    def known(self) -> Mapping[str, ProgramMachine]:
+        """Every machine that took part, by its name."""
+
+    @property
+    def n_at_once(self) -> int:
+        """Rounds that run at a time."""
+
+    def wait(self) -> None:
+        """Wait until a machine can be used, and none is about to be.
+
+        Raises:
+            MissingToolError: none can.
+        """
+
+    def make(
+        self,
+        handout: Handout[None, Sample],
+        scene: Callable[[], Scene],
+        note: Callable[[Step[None], str], None],
+    ) -> None:
+        """Make rounds until all have ended.
+
+        Args:
+            handout: of the rounds.
+            scene: returns what is compared in the round that was handed out last.
+            note: called with the machine of a sample before it is taken.
+
+        Raises:
+            MissingToolError: no machine can be used.
+        """
 
 
 _MACHINES: Final = TypeAdapter(list[ProgramMachine])

@@ -7,21 +7,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.compare.apart import Handout, compare_apart
 from tuner.compare.journal import Journal, JournalKeeper, Record, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.duets import Duets, duets_of
-from tuner.optimize.machines import Relative, Scene, relative_to
+from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
-
-if TYPE_CHECKING:
-    from tuner.optimize.cluster import Machines
 
 TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
@@ -77,7 +74,7 @@ class Work:
     """Settings that take part whatever emulation says of them."""
     trials: dict[str, int] = field(default_factory=dict)
     """Label of a candidate -> trial of the campaign that it comes from."""
-    machines: Machines | None = None
+    machines: RoundExecutor | None = None
     """Make the runs; None: this machine does."""
 
     def run_seconds(self, reference: Reference) -> float:
@@ -268,7 +265,7 @@ class _Lanes:
     """Machines that make the rounds of one comparison; see `MakesRounds`."""
 
     def __init__(
-        self, machines: Machines, scene: Callable[[], Scene], keeper: SampleKeeper
+        self, machines: RoundExecutor, scene: Callable[[], Scene], keeper: SampleKeeper
     ) -> None:
         self._machines, self._scene, self._keeper = machines, scene, keeper
 
