@@ -88,7 +88,7 @@ class RepeatabilityError(TunerError):
 
 
 class SelectionError(TunerError):
-    """No trial fits the selection that was asked for."""
+    """There is no such trial, pick or validation, or none that fits what was asked for."""
 
     exit_code = 12
 

@@ -389,8 +389,8 @@ def explain(
         seed: of the forests that predict trials from settings.
 
     Raises:
-        SelectionError: there is no such pick, or too few trials.
-        StoreError: there is no such trial, or what measures would give other numbers now.
+        SelectionError: there is no such pick or trial, or too few trials.
+        StoreError: what measures would give other numbers now.
         MissingToolError: a library or an instrument is not on this machine.
         TraceError: the trace cannot be read.
     """
@@ -615,8 +615,8 @@ def export(
         on_note: called with why the point is not what the program proved.
 
     Raises:
-        SelectionError: there is no such pick, or the program proved nothing better.
-        StoreError: there is no such validation.
+        SelectionError: there is no such pick, trial or validation, or the program proved nothing
+            better.
         SettingError: the settings cannot be deployed in this form.
         MissingToolError: the allocator's library is not here.
     """

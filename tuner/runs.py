@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import StoreError
+from tuner.errors import SelectionError, StoreError
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord, Incident, Recheck, Store, ValidationRecord, store_path
 
@@ -43,13 +43,13 @@ class Run:
         """Return a trial by its number.
 
         Raises:
-            StoreError: the campaign has no trial of that number.
+            SelectionError: the campaign has no trial of that number.
         """
         for trial in self.trials:
             if trial.number == number:
                 return trial
         message = f"{self.folder}: has no trial {number}; it has {len(self.trials)}, from 0 on"
-        raise StoreError(message)
+        raise SelectionError(message)
 
     def remeasured(self) -> dict[int, tuple[Measurement, ...]]:
         """Return the successful re-measurements of every trial that has some, by its number."""

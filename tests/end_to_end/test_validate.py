@@ -258,7 +258,7 @@ def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) 
         (("--timeout", "200 ms"), ["sleep", "60"], 8, "sleep: still running after 0.2 s"),
         ((), ["date", "+%N"], 7, "--ignore-output or --output-file"),
         (("--points", "kneee"), ["true"], 12, "has no pick 'kneee'"),
-        (("--points", "99"), ["true"], 9, "has no trial 99"),
+        (("--points", "99"), ["true"], 12, "has no trial 99"),
         (("--output-file", "/x", "--ignore-output"), ["true"], 2, "--ignore-output does not apply"),
         (("--cpu", "1000"), ["true"], 3, "--cpu 1000: give one of"),
     ],

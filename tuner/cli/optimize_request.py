@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from tuner.cli.options import ALLOCATORS, split_names
 from tuner.errors import SpecError
 
@@ -43,7 +45,8 @@ def read_request(words: list[str], options: Options) -> tuple[Path, Request]:
         options: they override a file; of a run folder only the time and constraints may change.
 
     Raises:
-        SpecError: nothing is asked for, or what is contradicts itself.
+        BadParameter: nothing is asked for, or more than one thing.
+        SpecError: what is asked for contradicts itself.
     """
     from tuner.optimize.request import REQUEST_FILE
 
@@ -55,8 +58,11 @@ def read_request(words: list[str], options: Options) -> tuple[Path, Request]:
             "give a command after --, a file with [program], or the run folder of an "
             "optimisation to continue"
         )
-        raise SpecError(message)
-    if len(words) == 1 and Path(words[0]).suffix == ".toml":
+        raise typer.BadParameter(message)
+    if Path(words[0]).suffix == ".toml":
+        if len(words) > 1:
+            message = f"{words[0]} holds the command; {words[1]!r} is one word too many"
+            raise typer.BadParameter(message)
         return _of_file(Path(words[0]), options)
     command, held_out = split_held_out(words)
     return options.output or _usual_folder(command), _new((command,), held_out, options)

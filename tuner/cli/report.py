@@ -10,7 +10,7 @@ import typer
 from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
 from tuner.cli.options import RunFolder, ValidationNumber
-from tuner.errors import OutputError, StoreError
+from tuner.errors import OutputError, SelectionError, StoreError
 
 if TYPE_CHECKING:
     from tuner.runs import Run
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner report runs/app",
             "malloc-tuner report runs/app -o site --no-figures",
-            errors=(StoreError, OutputError),
+            errors=(StoreError, OutputError, SelectionError),
         ),
     )
     def report(

@@ -64,8 +64,7 @@ def point_of(run: Run, point: str) -> Pick:
     """Return the point of a run by the name of a pick or the number of a trial.
 
     Raises:
-        StoreError: there is no such trial.
-        SelectionError: there is no such pick, or the trial did not succeed.
+        SelectionError: there is no such pick or trial, or it did not succeed.
     """
     return pick_of_trial(run, int(point)) if point.isdigit() else find_pick(run, point)
 

@@ -122,8 +122,7 @@ def pick_of_trial(run: Run, number: int) -> Pick:
     """Return the pick of a trial the user names by number.
 
     Raises:
-        StoreError: there is no such trial.
-        SelectionError: it did not succeed.
+        SelectionError: there is no such trial, or it did not succeed.
     """
     trial = run.trial(number)
     if trial.measurement is None:

@@ -40,8 +40,7 @@ def choose_subjects(
         n_dominated: greatest number of dominated points, spread over the ranking.
 
     Raises:
-        SelectionError: a name is no pick, or a trial has no numbers.
-        StoreError: there is no trial of a number.
+        SelectionError: a name is no pick, a number no trial, or a trial has no numbers.
     """
     chosen: dict[Configuration, list[str]] = {}
     for allocator in _baseline_first(run):

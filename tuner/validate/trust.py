@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from tuner.errors import StoreError, TunerError
+from tuner.errors import SelectionError, TunerError
 from tuner.runs import Run
 from tuner.store import CampaignRecord, ValidationRecord
 from tuner.trace.file import Trace
@@ -79,7 +79,7 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
         number: of the one the user chose; None for that rule.
 
     Raises:
-        StoreError: there is none of that number.
+        SelectionError: there is none of that number.
     """
     programs = [record for record in run.validations if simulation_of(record) is None]
     if number is not None:
@@ -88,7 +88,7 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
                 return record
         known = ", ".join(str(record.identifier) for record in programs) or "none"
         message = f"{run.folder}: has no validation {number} of a program; there are: {known}"
-        raise StoreError(message)
+        raise SelectionError(message)
     recorded = recorded_program(run.campaign)
     return next(
         (record for record in reversed(programs) if is_recorded_program(record, recorded)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,21 @@ def test_a_program_of_the_current_folder_is_told_its_path(
     assert main.run(["optimize", "--", program.name]) == 4
 
     assert "not in PATH; give ./app-of-this-folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "give a command after --"),
+        (["app.toml", "app"], r"app\.toml holds the command; 'app' is one word too many"),
+    ],
+)
+def test_nothing_or_two_things_at_once_are_no_request(
+    capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+) -> None:
+    assert main.run(["optimize", *words]) == 2
+
+    assert re.search(expected, capsys.readouterr().err)
 
 
 def test_evaluations_without_emulation_are_refused() -> None:

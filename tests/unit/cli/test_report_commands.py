@@ -219,7 +219,7 @@ def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
         (("pick", "RUN"), 2, "one of --balanced"),
         (("pick", "RUN", "--knee", "--trial", "1"), 2, "one of --balanced"),
         (("pick", "RUN", "--trial", "1", "--max", "cost=+1%"), 2, "only narrow a choice"),
-        (("pick", "RUN", "--trial", "999"), 9, "has no trial 999"),
+        (("pick", "RUN", "--trial", "999"), 12, "has no trial 999"),
         (("pick", "RUN", "--best", "heap"), 3, "choose among"),
         (("pick", "RUN", "--knee", "--max", "cost"), 3, "METRIC=LIMIT"),
         (("pick", "RUN", "--knee", "--max", "cost=-99%"), 12, "relax that bound"),
@@ -473,7 +473,7 @@ def test_a_validation_is_chosen_by_its_number(
     capsys.readouterr()
     code, message = failure(capsys, name, run.folder, *options, "--validation", "7")
 
-    assert code == StoreError.exit_code
+    assert code == SelectionError.exit_code
     assert "has no validation 7 of a program; there are: 1" in message
 
 

@@ -110,6 +110,12 @@ def test_words_json_and_picture_agree() -> None:
     assert len(figure.spec["layer"]) == 2 + 2
 
 
+def test_one_run_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["compare", "runs/app"]) == 2
+
+    assert "give two run folders or more" in capsys.readouterr().err
+
+
 def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [write_run(replace(one, folder=tmp_path / one.folder.name)) for one in (LEAN, FAST)]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
-from tuner.errors import ComparisonError, SelectionError, StoreError
+from tuner.errors import ComparisonError, SelectionError
 from tuner.front.bounds import baseline_trial
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
@@ -113,7 +113,7 @@ def test_default_that_was_never_tried_still_runs() -> None:
 def test_unknown_names_and_numbers_are_refused(run: Run) -> None:
     with pytest.raises(SelectionError, match="has no pick 'kneee'"):
         choose_subjects(run, ["kneee"], 4, 3)
-    with pytest.raises(StoreError, match="has no trial 9999"):
+    with pytest.raises(SelectionError, match="has no trial 9999"):
         choose_subjects(run, ["9999"], 4, 3)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.doubles.runs import synthetic_run
-from tuner.errors import StoreError
+from tuner.errors import SelectionError
 from tuner.export.formats import render
 from tuner.export.sources import deployment
 from tuner.front.kept import find_pick
@@ -84,7 +84,7 @@ def test_without_the_trace_the_last_one_that_says_nothing_else_counts(run: Run) 
 
 def test_one_may_be_chosen(run: Run) -> None:
     assert number(believed_validation(run, 2)) == 2
-    with pytest.raises(StoreError, match="has no validation 4 of a program; there are: 1, 2, 3"):
+    with pytest.raises(SelectionError, match="no validation 4 of a program; there are: 1, 2, 3"):
         believed_validation(run, 4)
 
 
