@@ -16,6 +16,8 @@ COPIED: Final = (
 with and without it."""
 
 _HOLD_LITTLE: Final = {"kept_percent": 0, "merge_percent": 0, "timer": 200}
+_HOLD_FOR_SECONDS: Final = {"purge_delay": 2000, "timer": 1000}
+"""What comes back with the next requests takes no page faults, what rests goes all the same."""
 _FINE: Final = {"class_steps": 8, "coarse_steps": 8}
 """Of size classes.  Ruby counts usable bytes, so that coarser ones make it collect more often."""
 
@@ -24,7 +26,7 @@ KNOWN: Final = (
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
     Configuration.of("exgen", {**_FINE, **_HOLD_LITTLE}),
-    Configuration.of("exgen", {**_FINE, "timer": 1000}),
+    Configuration.of("exgen", {**_FINE, **_HOLD_FOR_SECONDS}),
     Configuration.of("exgen", {"purge_delay": 200, **_HOLD_LITTLE}),
     Configuration.of("glibc", {"arena_max": 1}),
     Configuration.of("exgen", {"timer": 1000}),
