@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -191,16 +191,21 @@ class DirectPlan:
         return 0
 
     def _share_of_known(self, course: Course[None, Sample]) -> float:
-        """Return until when known settings run: less where one that ran gains, or does by far."""
-        most = max((self._gain_of(one, course) for one in self._work.known), default=0.0)
-        if most > SLACK:
+        """Return until when known settings run: less where one that ran gains, or does by far.
+
+        One that gains by far and seems to break a guard may prove worse: others go on for longer.
+        """
+        if any(self._gain_of(one, course, 0.0) > SLACK for one in self._work.known):
             return SHARE_OF_TIME
+        most = max((self._gain_of(one, course) for one in self._work.known), default=0.0)
         return _SHARE_OF_KNOWN if most > self._rules.least else _SHARE_ALONE
 
-    def _gain_of(self, configuration: Configuration, course: Course[None, Sample]) -> float:
+    def _gain_of(
+        self, configuration: Configuration, course: Course[None, Sample], slack: float = SLACK
+    ) -> float:
         """Return the greatest gain in a goal, as a share; 0 without a run that keeps its guards."""
         logs = self._logs(course, configuration)
-        if logs is None or self._violation(logs) > 0.0:
+        if logs is None or self._violation(logs, slack) > 0.0:
             return 0.0
         return max(math.expm1(-logs[goal]) for goal in self._rules.goals)
 
@@ -218,14 +223,16 @@ class DirectPlan:
             left.sort(key=lambda one: one.allocator not in gaining)
             batch, left = left[:_ROUND], left[_ROUND:]
             ran += batch
-            yield from self._rounds(batch, course, share)
+            if not (yield from self._rounds(batch, course, share)):
+                return
 
     def _rounds(
         self,
         configurations: Sequence[Configuration],
         course: Course[None, Sample],
         share: Callable[[], float],
-    ) -> Iterator[Sequence[Step[None]]]:
+    ) -> Generator[Sequence[Step[None]], None, bool]:
+        """Yield the rounds of some settings; return whether there was time for all of them."""
         for at in range(0, len(configurations), _ROUND):
             self.running = {label_of(one): one for one in configurations[at : at + _ROUND]}
             is_first = not self._handed_out
@@ -236,9 +243,10 @@ class DirectPlan:
             steps = [Step(number, i, None, subjects[k]) for i, k in enumerate(shuffled)]
             wanted = sum(map(course.wants, steps))
             if wanted and not is_first and not self._has_time(wanted, share()):
-                return
+                return False
             yield steps
         yield ()  # what is proposed next depends on all of them
+        return True
 
     def _new(
         self, configurations: Sequence[Configuration], course: Course[None, Sample]
@@ -274,9 +282,9 @@ class DirectPlan:
         objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
         return Told(genome, objectives, self._violation(logs))
 
-    def _violation(self, logs: Logs) -> float:
+    def _violation(self, logs: Logs, slack: float = SLACK) -> float:
         """Return by how much guards are broken, what a single run may be off by apart."""
-        excess = (logs[name] - self._rules.margin(name) - SLACK for name in self._rules.guards)
+        excess = (logs[name] - self._rules.margin(name) - slack for name in self._rules.guards)
         return sum(max(0.0, math.expm1(one)) for one in excess)
 
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:

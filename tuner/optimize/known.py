@@ -16,6 +16,8 @@ COPIED: Final = (
 with and without it."""
 
 _HOLD_LITTLE: Final = {"kept_percent": 0, "merge_percent": 0, "timer": 200}
+_GIVE_BACK_SOON: Final = {"fall_percent": 100, "purge_delay": 5}
+"""What is freed goes early whatever remains; for services with one thread, such as Redis."""
 _HOLD_FOR_SECONDS: Final = {"purge_delay": 2000, "timer": 1000}
 """What comes back with the next requests takes no page faults, what rests goes all the same."""
 _FINE: Final = {"class_steps": 8, "coarse_steps": 8}
@@ -25,7 +27,7 @@ KNOWN: Final = (
     COPIED[0],
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
-    Configuration.of("exgen", {**_FINE, **_HOLD_LITTLE}),
+    Configuration.of("exgen", {**_FINE, **_HOLD_LITTLE, **_GIVE_BACK_SOON}),
     Configuration.of("exgen", {**_FINE, **_HOLD_FOR_SECONDS}),
     Configuration.of("exgen", {"purge_delay": 200, **_HOLD_LITTLE}),
     Configuration.of("glibc", {"arena_max": 1}),

@@ -128,24 +128,39 @@ def test_known_settings_come_before_the_defaults_if_they_lie_in_the_space(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("gains", "n_untried"),
+    ("gains", "slower", "n_untried"),
     [
-        pytest.param(False, 0, id="none-gains-so-all-of-them-run"),
-        pytest.param(True, 4, id="one-gains-so-time-goes-to-confirming-it"),
+        pytest.param(False, 1.0, 0, id="none-gains-so-all-of-them-run"),
+        pytest.param(True, 1.0, 4, id="one-gains-so-time-goes-to-confirming-it"),
+        pytest.param(True, 1.15, 0, id="one-gains-but-may-prove-slower"),
     ],
 )
 def test_known_settings_run_longer_while_none_of_them_gains(
-    tmp_path: Path, *, gains: bool, n_untried: int
+    tmp_path: Path, *, gains: bool, slower: float, n_untried: int
 ) -> None:
     clock = Clock()
     idle = [{"decay": 10}, {"decay": 100}, {"decay": 1000}, *({"slack": n} for n in (1, 2, 4, 8))]
     first: dict[str, bool | int] = {"cache": False} if gains else {"decay": 1}
     known = [Configuration.of("jemalloc", one) for one in (first, *idle)]
-    app = App(clock, known=tuple(known))
+    app = App(clock, known=tuple(known), slower=slower)
 
     selected = searched(tmp_path, app, clock, seconds=20.0).select(20)
 
     assert selected.n_untried == n_untried
+
+
+def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_before(
+    tmp_path: Path,
+) -> None:
+    """A default ran in place of the settings before it, for it was alone in its round."""
+    clock = Clock()
+    known = [Configuration.of("jemalloc", {"slack": n}) for n in (1, 2, 4, 8)]
+    known += [Configuration.of("glibc", {"cache_count": n}) for n in (0, 1, 4, 16)]
+    app = App(clock, known=tuple(known))
+
+    searched(tmp_path, app, clock, seconds=8.0).select(8)
+
+    assert set(app.ran) == {AS_IS, *map(label_of, known[:4])}
 
 
 def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(
