@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -228,7 +229,8 @@ def finalists(
             leave less, new runs would not show it.  None: any.
 
     An allocator's default stands for its settings that gain less than half of the least effect
-    over it: settings must be worth their words.  Where only one can be confirmed, one whose guards
+    over it: settings must be worth their words.  The first is the one with the greatest gain times
+    the probability that its guards hold.  Where only one can be confirmed, one whose guards
     hold in spite of the doubts comes first, then one whose guards seem to hold: few rounds would
     not prove those of the others.  Among these, what lies within its doubt is luck, and counts as
     nothing.
@@ -247,6 +249,15 @@ def finalists(
             row[name] + part * unsure[name][index] <= rules.margin(name) for name in rules.guards
         )
 
+    def chance(index: int) -> float:
+        """Return how likely all guards hold, as if their doubts were independent and normal."""
+        rests = (
+            (rules.margin(name) - rows[index][name]) / unsure[name][index]
+            for name in rules.guards
+            if unsure[name][index] > 0.0
+        )
+        return math.prod(map(NormalDist().cdf, rests))
+
     def clear(index: int) -> dict[str, float]:
         """Return what is expected in each goal, nothing where that is within its doubt."""
         row = rows[index]
@@ -263,7 +274,9 @@ def finalists(
         for index in range(len(proposals))
         if holds(index, -1.0) and any(shows(index, goal) for goal in rules.goals)
     ]
-    near.sort(key=lambda i: (score(rows[i], rules), len(proposals[i].configuration.settings)))
+    near.sort(
+        key=lambda i: (score(rows[i], rules) * chance(i), len(proposals[i].configuration.settings))
+    )
     if n == 1:
         near.sort(key=lambda i: (not holds(i, 1.0), not holds(i, 0.0), score(clear(i), rules)))
     good = [(score(rows[index], rules), proposals[index]) for index in near]
