@@ -249,12 +249,11 @@ def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "give a command"),
         (["--time", "0s", "--", "true"], "--time: '0s' is not"),
         (["--cpu", "999", "--", "true"], "--cpu 999"),
     ],
 )
-def test_a_wrong_command_line_is_one_error(
+def test_a_wrong_option_is_one_error(
     words: list[str], expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["optimize", *words]) == 3
