@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -239,6 +240,7 @@ def validate(
         )
         return
     refuse_without_service(context)
+    _refuse_program(context, run)
     if command:
         refuse_options(context, ["--validation"], "to a COMMAND, which makes a new one")
         if "--output-file" in given_options(context):
@@ -271,6 +273,16 @@ def validate(
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
+
+
+def _refuse_program(context: typer.Context, run: Path) -> None:
+    """Refuse a program in the place of the run folder."""
+    if not run.is_dir() and shutil.which(run) is not None:
+        message = (
+            f"{run} is a program: give a run folder before it, as in `validate RUN -- {run}`; "
+            "for a service, --ready and --load"
+        )
+        raise typer.BadParameter(message, ctx=context, param_hint="RUN")
 
 
 def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool) -> None:

@@ -21,14 +21,14 @@ _GIVE_BACK_SOON: Final = {"fall_percent": 100, "purge_delay": 5}
 _HOLD_FOR_SECONDS: Final = {"purge_delay": 2000, "timer": 1000}
 """What comes back with the next requests takes no page faults, what rests goes all the same."""
 _FINE: Final = {"class_steps": 8, "coarse_steps": 8}
-"""Of size classes.  Ruby counts usable bytes, so that coarser ones make it collect more often."""
+"""Size classes between which less is lost inside blocks."""
 
 KNOWN: Final = (
     COPIED[0],
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
     Configuration.of("exgen", {**_FINE, **_HOLD_LITTLE, **_GIVE_BACK_SOON}),
-    Configuration.of("exgen", {**_FINE, **_HOLD_FOR_SECONDS}),
+    Configuration.of("exgen", _HOLD_FOR_SECONDS),
     Configuration.of("exgen", {"purge_delay": 200, **_HOLD_LITTLE}),
     Configuration.of("glibc", {"arena_max": 1}),
     Configuration.of("exgen", {"timer": 1000}),

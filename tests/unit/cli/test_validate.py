@@ -1,4 +1,4 @@
-"""Exit codes of a validation, which a CI can rely on."""
+"""Exit codes of a validation, which a build can rely on, and what it refuses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.doubles.runs import synthetic_run
+from tuner.cli import main
 from tuner.cli.validate import check_outcome
 from tuner.errors import ComparisonError, UnconfirmedVerdict, WorseVerdict
 from tuner.records import Configuration
@@ -97,3 +98,9 @@ def test_unconfirmed_picks_fail_when_asked(verdict: Verdict) -> None:
     )
     with pytest.raises(UnconfirmedVerdict, match=rf"picks: knee \({verdict}\)$"):
         check_outcome(found, worse=False, unconfirmed=True)
+
+
+def test_a_program_in_place_of_the_run_folder_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["validate", "--", "true"]) == 2
+
+    assert "true is a program: give a run folder before it" in capsys.readouterr().err
