@@ -229,8 +229,8 @@ def finalists(
             leave less, new runs would not show it.  None: any.
 
     An allocator's default stands for its settings that gain less than half of the least effect
-    over it: settings must be worth their words.  The first is the one with the greatest gain times
-    the probability that its guards hold.  Where only one can be confirmed, one whose guards
+    over it: settings must be worth their words.  The greatest gain comes first, less where a guard
+    seems broken, the less likely that is luck.  Where only one can be confirmed, one whose guards
     hold in spite of the doubts comes first, then one whose guards seem to hold: few rounds would
     not prove those of the others.  Among these, what lies within its doubt is luck, and counts as
     nothing.
@@ -250,13 +250,13 @@ def finalists(
         )
 
     def chance(index: int) -> float:
-        """Return how likely all guards hold, as if their doubts were independent and normal."""
+        """Return how likely doubts make guards seem as broken as they do; 1 where all hold."""
         rests = (
             (rules.margin(name) - rows[index][name]) / unsure[name][index]
             for name in rules.guards
             if unsure[name][index] > 0.0
         )
-        return math.prod(map(NormalDist().cdf, rests))
+        return math.prod(2.0 * NormalDist().cdf(min(rest, 0.0)) for rest in rests)
 
     def clear(index: int) -> dict[str, float]:
         """Return what is expected in each goal, nothing where that is within its doubt."""
@@ -278,7 +278,13 @@ def finalists(
         key=lambda i: (score(rows[i], rules) * chance(i), len(proposals[i].configuration.settings))
     )
     if n == 1:
-        near.sort(key=lambda i: (not holds(i, 1.0), not holds(i, 0.0), score(clear(i), rules)))
+        near.sort(
+            key=lambda i: (
+                not holds(i, 1.0),
+                not holds(i, 0.0),
+                score(clear(i), rules) * chance(i),
+            )
+        )
     good = [(score(rows[index], rules), proposals[index]) for index in near]
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
     worth = math.log1p(rules.least) / 2.0
