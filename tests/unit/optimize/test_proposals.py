@@ -132,9 +132,11 @@ def test_what_is_expected_to_be_as_its_default_does_not_run() -> None:
     assert spread_of([*alike, *idle, other, default], RULES, 8) == [default, other]
 
 
-def finals(*proposals: Proposal, n: int = 3) -> list[Proposal]:
+def finals(*proposals: Proposal, n: int = 3, cpu_doubt: float = 0.0) -> list[Proposal]:
     rows = {q: [p.expected[q] for p in proposals] for q in (MEAN, PEAK, CPU)}
-    return finalists(proposals, rows, RULES, n)
+    none = [0.0] * len(proposals)
+    doubts = {MEAN: none, PEAK: none, CPU: [cpu_doubt] * len(proposals)}
+    return finalists(proposals, rows, RULES, n, doubts)
 
 
 def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
@@ -147,54 +149,39 @@ def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
 
 def test_one_that_is_sure_of_its_guards_comes_first_where_only_one_can_be_confirmed() -> None:
     doubtful, sure = proposal(-0.40, 0.005, a=1), proposal(-0.30, -0.02, a=2)
-    both = [doubtful, sure]
-    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.02, 0.02]}
 
-    assert finalists(both, rows, RULES, 1, doubts) == [sure]
-    assert finalists(both, rows, RULES, 2, doubts) == [doubtful, sure]
+    assert finals(doubtful, sure, n=1, cpu_doubt=0.02) == [sure]
+    assert finals(doubtful, sure, n=2, cpu_doubt=0.02) == [doubtful, sure]
 
 
 def test_where_none_is_sure_one_whose_guards_seem_to_hold_comes_first() -> None:
     """Half of the memory for 8 % more CPU time, or a quarter for nothing."""
     costly, free = proposal(-0.40, 0.08, a=1), proposal(-0.25, 0.0, a=2)
-    both = [costly, free]
-    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.1, 0.1]}
 
-    assert finalists(both, rows, RULES, 1, doubts) == [free]
-    assert finalists(both, rows, RULES, 2, doubts) == [free, costly]
+    assert finals(costly, free, n=1, cpu_doubt=0.1) == [free]
+    assert finals(costly, free, n=2, cpu_doubt=0.1) == [free, costly]
 
 
 def test_where_all_seem_to_break_a_guard_the_costliest_does_not_come_first() -> None:
     """Of a service: 56 % of the idle memory at 4.8 % more CPU time, or 54 % at 2.6 %."""
     costlier, cheaper = proposal(-0.56, 0.048, a=1), proposal(-0.54, 0.026, a=2)
-    both = [costlier, cheaper]
-    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.05, 0.05]}
 
-    assert finalists(both, rows, RULES, 1, doubts) == [cheaper]
-    assert finalists(both, rows, RULES, 2, doubts) == [cheaper, costlier]
+    assert finals(costlier, cheaper, n=1, cpu_doubt=0.05) == [cheaper]
+    assert finals(costlier, cheaper, n=2, cpu_doubt=0.05) == [cheaper, costlier]
 
 
 def test_a_far_greater_gain_comes_before_one_that_is_surer_of_its_guards() -> None:
     """A seventh of the memory at 0.5 % more CPU time, or 2 % at 1 % less, give or take 3 %."""
     greater, surer = proposal(-0.14, 0.005, a=1), proposal(-0.02, -0.01, a=2)
-    both = [surer, greater]
-    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.03, 0.03]}
 
-    assert finalists(both, rows, RULES, 3, doubts) == [greater, surer]
+    assert finals(surer, greater, n=3, cpu_doubt=0.03) == [greater, surer]
 
 
 def test_what_lies_within_its_doubt_does_not_say_which_one_is_confirmed() -> None:
     """A fifth of the memory at equal CPU time, or a seventh at -9 %, give or take 10 %."""
     more, lucky = proposal(-0.20, 0.0, a=1), proposal(-0.15, -0.09, a=2)
-    both = [more, lucky]
-    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.1, 0.1]}
 
-    assert finalists(both, rows, RULES, 1, doubts) == [more]
+    assert finals(more, lucky, n=1, cpu_doubt=0.1) == [more]
 
 
 def test_in_reserve_is_what_one_unlucky_run_may_have_turned_down() -> None:
