@@ -30,8 +30,9 @@ _BIAS = 0.1
 _OWN_BIAS = 0.03
 """The same of one setting of it."""
 
-_SIZES = {1.0: 0.5, 0.3: 0.25, 0.1: 0.25}
-"""What it may be times, and how likely beforehand: little where allocation hardly matters."""
+_SIZES = {3.0: 0.2, 1.0: 0.4, 0.3: 0.2, 0.1: 0.2}
+"""What it may be times, and how likely beforehand: little where allocation hardly matters, much
+where processes fork or rest, which emulation does not see."""
 
 
 def corrected(

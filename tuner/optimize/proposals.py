@@ -229,11 +229,9 @@ def finalists(
             leave less, new runs would not show it.  None: any.
 
     An allocator's default stands for its settings that gain less than half of the least effect
-    over it: settings must be worth their words.  The greatest gain comes first, less where a guard
-    seems broken, the less likely that is luck.  Where only one can be confirmed, one whose guards
-    hold in spite of the doubts comes first, then one whose guards seem to hold: few rounds would
-    not prove those of the others.  Among these, what lies within its doubt is luck, and counts as
-    nothing.
+    over it: settings must be worth their words.  The greatest gain times the probability that its
+    guards hold comes first.  Where only one can be confirmed, a gain within its doubt is luck, and
+    counts as nothing.
     """
     rows = [
         {name: float(values[index]) for name, values in corrected.items()}
@@ -242,21 +240,19 @@ def finalists(
     none = [0.0] * len(proposals)
     unsure = doubts or dict.fromkeys((*rules.guards, *rules.goals), none)
 
-    def holds(index: int, part: float) -> bool:
-        """Return whether all guards hold with so much of their doubts on top."""
+    def may_hold(index: int) -> bool:
+        """Return whether all guards hold if all goes as well as it may."""
         row = rows[index]
-        return all(
-            row[name] + part * unsure[name][index] <= rules.margin(name) for name in rules.guards
-        )
+        return all(row[name] - unsure[name][index] <= rules.margin(name) for name in rules.guards)
 
     def chance(index: int) -> float:
-        """Return how likely doubts make guards seem as broken as they do; 1 where all hold."""
+        """Return how likely all guards hold, as if each varied by itself."""
         rests = (
             (rules.margin(name) - rows[index][name]) / unsure[name][index]
             for name in rules.guards
             if unsure[name][index] > 0.0
         )
-        return math.prod(2.0 * NormalDist().cdf(min(rest, 0.0)) for rest in rests)
+        return math.prod(NormalDist().cdf(rest) for rest in rests)
 
     def clear(index: int) -> dict[str, float]:
         """Return what is expected in each goal, nothing where that is within its doubt."""
@@ -272,19 +268,13 @@ def finalists(
     near = [
         index
         for index in range(len(proposals))
-        if holds(index, -1.0) and any(shows(index, goal) for goal in rules.goals)
+        if may_hold(index) and any(shows(index, goal) for goal in rules.goals)
     ]
     near.sort(
         key=lambda i: (score(rows[i], rules) * chance(i), len(proposals[i].configuration.settings))
     )
     if n == 1:
-        near.sort(
-            key=lambda i: (
-                not holds(i, 1.0),
-                not holds(i, 0.0),
-                score(clear(i), rules) * chance(i),
-            )
-        )
+        near.sort(key=lambda i: score(clear(i), rules) * chance(i))
     good = [(score(rows[index], rules), proposals[index]) for index in near]
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
     worth = math.log1p(rules.least) / 2.0

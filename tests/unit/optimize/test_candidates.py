@@ -455,7 +455,7 @@ def test_what_is_left_of_a_candidate_is_near_by_the_runs(
 
 def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_first(tmp_path: Path) -> None:
     costly, free = Configuration.of("exgen", {"a": 1}), Configuration.of("glibc", {"b": 2})
-    shares = {label_of(costly): (0.6, 1.1), label_of(free): (0.75, 1.0)}
+    shares = {label_of(costly): (0.6, 1.4), label_of(free): (0.75, 1.0)}
     course: Course[None, Sample] = Course()
     for number, noise in enumerate((0.8, 1.2, 0.8, 1.2)):
         values = {MEAN: 1e9, PEAK: 1e9, CPU: noise * 1e9}

@@ -84,6 +84,16 @@ def test_an_allocator_that_stands_out_is_believed() -> None:
     assert values[4:].min() > -0.05
 
 
+def test_settings_that_differ_far_more_than_emulation_errs_are_believed_one_by_one() -> None:
+    """Of a service that forks: emulation sees no difference, and one saves half of the memory."""
+    runs = {0: [0.0], 1: [-0.4], 2: [-0.5], 3: [-0.7], 4: [0.0]}
+
+    values, doubts = estimated(["a"] * 4 + ["b"], [0.0] * 5, runs, 0.025)
+
+    assert values == pytest.approx([one for (one,) in runs.values()], abs=0.05)
+    assert doubts.max() > 0.02
+
+
 def test_without_repeats_to_compare_with_the_usual_doubt_stays() -> None:
     """One run does not show how much emulation gets wrong."""
     _, doubts = estimated(["a", "b"], [0.0, 0.0], {0: [0.0]}, 0.03)
