@@ -5,7 +5,7 @@
                           ├────▶ compare     its points on the real program
                           └────▶ export      one of them for deployment
 
-The names of arguments are those of the options; `malloc-tuner COMMAND --help` explains them.
+Arguments of `tune` are keys of campaign files (docs/campaigns.md).
 Every function raises errors of `tuner.errors`, whose messages are for people.
 """
 

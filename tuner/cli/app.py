@@ -62,9 +62,9 @@ The same in steps, with every choice left to you:
 
 \b
   malloc-tuner record -o app.trace -- ./app --its arguments
-  malloc-tuner tune app.trace --evaluations 300 -o runs/app
-  malloc-tuner validate runs/app -- ./app --its arguments
-  malloc-tuner report runs/app
+  malloc-tuner tune app.trace --evaluations 300 -o runs/steps
+  malloc-tuner validate runs/steps -- ./app --its arguments
+  malloc-tuner report runs/steps
 
 `malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
 `malloc-tuner doctor` checks this machine.

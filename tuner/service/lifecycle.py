@@ -318,7 +318,7 @@ def _folder(user: str | None) -> Iterator[Path]:
     """Make the folder of a run, and remove those of tools that were killed.
 
     Raises:
-        SpecError: there is no such user.
+        SpecError: there is no such user, or only root can become it.
     """
     _remove_stale()
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
@@ -331,6 +331,9 @@ def _folder(user: str | None) -> Iterator[Path]:
                 shutil.chown(state, user)
             except LookupError as error:
                 message = f"--user {user}: there is no such user"
+                raise SpecError(message) from error
+            except PermissionError as error:
+                message = f"--user {user}: only root can start a service as another user"
                 raise SpecError(message) from error
         yield folder
     finally:
