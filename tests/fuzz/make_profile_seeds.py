@@ -34,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.trace"
         burst = TraceMaker()
-        for slot in [burst.allocate(32) for _ in range(300)]:
+        for slot in [burst.allocate(32) for _ in range(60)]:
             burst.free(slot)
         seeds = {
             "burst": text_of(burst.write(path)),
