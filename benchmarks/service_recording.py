@@ -53,9 +53,8 @@ def measure(call: Call) -> None:
 
 def _runner(plan: ServicePlan) -> Callable[[str, str], Figures]:
     def run_once(_service: str, subject: str) -> Figures:
-        with begun_run(plan, {}, Surroundings()) as run:
-            run.environment = clean_environment(os.environ)
-            spool = preload_recorder(run, os.environ) if subject == RECORDED else None
+        with begun_run(plan, clean_environment(os.environ), Surroundings()) as run:
+            spool = preload_recorder(run) if subject == RECORDED else None
             done = run.once(is_recording=True)
             if done.good is None:
                 return failed(str(done.reason))

@@ -28,7 +28,8 @@ def record_service(
 
     Args:
         plan: what is asked for; its load runs once.
-        environment: of the service, whole; its settings of allocators are left out.
+        environment: of the service and of all commands around it, whole; its settings of
+            allocators are left out.
         folder: for the traces; what an earlier recording left there is removed.
 
     Returns:
@@ -41,8 +42,8 @@ def record_service(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     begun_s = time.monotonic()
-    with begun_run(plan, {}, Surroundings()) as run:
-        spool = preload_recorder(run, environment)
+    with begun_run(plan, environment, Surroundings()) as run:
+        spool = preload_recorder(run)
         done = run.once(is_recording=True)
         if done.good is None:
             message = f"{plan.command[0]}: under the recorder: {done.reason}"
@@ -53,12 +54,11 @@ def record_service(
         return build_traces(spool, folder / "service.trace", ending, plan.command, window)
 
 
-def preload_recorder(run: RunUnderWay, environment: Mapping[str, str]) -> Path:
+def preload_recorder(run: RunUnderWay) -> Path:
     """Let a run be recorded; its load has to be run with ``is_recording``.
 
     Args:
-        run: set up, and not started.
-        environment: of the service, whole; its settings of allocators are left out.
+        run: set up, and not started; settings of allocators leave its environment.
 
     Returns:
         The folder of spools, which ends with the run.
@@ -69,5 +69,5 @@ def preload_recorder(run: RunUnderWay, environment: Mapping[str, str]) -> Path:
     run.folder.chmod(0o755)
     setting = recorder_setting(spool, follow=True)
     recorder = str(native_file("librecorder.so"))
-    run.environment = {**clean_environment(environment), PRELOAD: recorder, SETTING: setting}
+    run.environment = {**clean_environment(run.environment), PRELOAD: recorder, SETTING: setting}
     return spool

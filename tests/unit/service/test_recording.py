@@ -86,3 +86,26 @@ def test_what_a_service_frees_when_it_stops_is_in_no_trace(
 def test_a_service_that_fails_under_the_recorder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match="under the recorder: the load ended with exit status 4"):
         record_service(replace(PLAN, load="exit 4"), ENVIRONMENT, tmp_path / "traces")
+
+
+def test_all_commands_have_the_environment_without_settings_of_allocators(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    server = " ".join(PLAN.command)
+
+    def say(what: str) -> str:
+        return f"echo {what} $WORD ${{MALLOC_ARENA_MAX-}} >> {said}"
+
+    plan = replace(
+        PLAN,
+        command=("sh", "-c", f"{say('service')}; echo $$ > {{state}}/pid; exec {server}"),
+        setup=say("setup"),
+        ready=f"command:test -s {{state}}/pid && {say('ready')}",
+        load=f"{say('load')}; echo 10 requests",
+        stop=f"{say('stop')}; kill $(cat {{state}}/pid)",
+        teardown=say("teardown"),
+    )
+
+    record_service(plan, {**ENVIRONMENT, "WORD": "given", "MALLOC_ARENA_MAX": "1"}, tmp_path / "t")
+
+    phases = ("setup", "service", "ready", "load", "stop", "teardown")
+    assert said.read_text().splitlines() == [f"{phase} given" for phase in phases]
