@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.errors import ProgramError, SpecError
+from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.program import PRELOAD, Surroundings, clean_environment
 from tuner.records import Outcome, Status, signal_name
 from tuner.service.figures import Phases, figures
@@ -88,8 +88,8 @@ def run_service(
         surroundings: core and kernel settings of the service.
 
     Raises:
-        ProgramError: setup or teardown fails, the port is taken before the service starts, or the
-            output of the load is not understood.
+        ProgramError: setup fails, or teardown after a good run, the port is taken before the
+            service starts, or the output of the load is not understood.
         MissingToolError: the command of the service is not there.
     """
     begun_s = time.monotonic()
@@ -104,13 +104,19 @@ def run_service(
 def begun_run(
     plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
 ) -> Iterator[RunUnderWay]:
-    """Set a run up, and tear it down at the end of the context; as `run_service`."""
+    """Set a run up, and tear it down at the end of the context; as `run_service`.
+
+    Of several errors the first one is raised.
+    """
     with _folder(plan.user) as folder:
         placed = plan.placed(str(folder / "state"))
         run = RunUnderWay(placed, environment, surroundings, folder)
         try:
             run.set_up()
             yield run
+        except BaseException:
+            run.has_failed = True
+            raise
         finally:
             run.tear_down()
 
@@ -135,6 +141,8 @@ class RunUnderWay:
         """
         self.folder = folder
         self.environment = dict(environment)
+        self.has_failed = False
+        """Whether something went wrong: a teardown that fails then is most likely due to that."""
         self._plan = plan
         self._plain = clean_environment(environment)
         self._surroundings = Surroundings(
@@ -156,8 +164,16 @@ class RunUnderWay:
             raise ProgramError(message)
 
     def tear_down(self) -> None:
-        """Run the teardown."""
-        self._shell("teardown", self._plan.teardown)
+        """Run the teardown.
+
+        Raises:
+            ProgramError: it fails, and nothing failed before it.
+        """
+        try:
+            self._shell("teardown", self._plan.teardown)
+        except (TunerError, OSError):
+            if not self.has_failed:
+                raise
 
     def once(self, *, is_recording: bool = False) -> Outcome[ServiceRun]:
         """Start, load and stop the service.
@@ -178,6 +194,7 @@ class RunUnderWay:
             try:
                 return Outcome.succeeded(self._measure(service, log, is_recording=is_recording))
             except _FailedError as failure:
+                self.has_failed = True
                 return Outcome.did_not_succeed(failure.status, failure.reason)
 
     def _measure(self, service: Guard, log: Path, *, is_recording: bool) -> ServiceRun:
@@ -257,11 +274,7 @@ class RunUnderWay:
     def _stop(self, service: Guard, log: Path) -> None:
         limit_s = self._plan.stop_s
         is_daemon = service.ended is not None
-        number = stop_signal(self._plan.stop)
-        if number is not None:
-            service.signal(number)
-        else:
-            self._shell("stop", self._plan.stop)
+        self._begin_stop(service)
         ends_first = service.wait(lambda: not is_daemon and service.ended is not None, limit_s)
         if ends_first:  # the others may take a moment, and are killed then
             service.wait(lambda: False, _GRACE_S)
@@ -271,15 +284,29 @@ class RunUnderWay:
         if service.ended and service.ended.signal in _CRASHES:
             raise _FailedError(Status.FAILED, f"{_ending(service)} at the stop{_quoted(log)}")
 
-    def _shell(self, what: str, command: str | None) -> None:
-        if command is None:
+    def _begin_stop(self, service: Guard) -> None:
+        number = stop_signal(self._plan.stop)
+        if number is not None:
+            service.signal(number)
             return
+        failure = self._failure("stop", self._plan.stop)
+        if failure is not None:
+            raise failure
+
+    def _shell(self, what: str, command: str | None) -> None:
+        failure = None if command is None else self._failure(what, command)
+        if failure is not None:
+            raise ProgramError(failure.reason)
+
+    def _failure(self, what: str, command: str) -> _FailedError | None:
+        """Run a command of the user's, and return how it failed; None where it did not."""
         output = self.folder / f"{what}.out"
         done = run_shell(command, self._plain, output, self._plan.load_s, user=self._plan.user)
-        if done.exit_status != 0:
-            ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
-            message = f"--{what} {command}: {ending}: {done.last_line}"
-            raise ProgramError(message)
+        if done.exit_status == 0:
+            return None
+        status = Status.TIMED_OUT if done.timed_out else Status.FAILED
+        ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
+        return _FailedError(status, f"--{what} {command}: {ending}: {done.last_line}")
 
 
 def _sample(service: Guard) -> Use:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from tests.doubles.processes import is_soon_gone
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.records import Status
+from tuner.service.guard import ShellRun, run_shell
 from tuner.service.lifecycle import ServiceRun, run_service
 from tuner.service.plan import ServicePlan, free_ports
 from tuner.service.readiness import is_open
@@ -100,6 +103,16 @@ def test_every_readiness_is_waited_for(ready: str) -> None:
         (replace(PLAN, load="sleep 60", load_s=0.2), Status.TIMED_OUT, "--timeout"),
         (replace(PLAN, ready="line:never", ready_s=0.3), Status.TIMED_OUT, "not ready"),
         (
+            replace(PLAN, stop="echo no server; exit 3"),
+            Status.FAILED,
+            "^--stop echo no server; exit 3: exit status 3: no server$",
+        ),
+        (
+            replace(PLAN, load="exit 4", teardown="exit 6"),
+            Status.FAILED,
+            "load ended with exit status 4",
+        ),
+        (
             replace(PLAN, load="echo 9 5", read=r"(?P<requests>\d+) (?P<failed>\d+)"),
             Status.FAILED,
             "5 requests failed",
@@ -112,6 +125,19 @@ def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words:
     assert run.status is status
     assert re.search(words, run.reason or "")
     assert run.good is None
+
+
+def test_a_stop_command_that_does_not_end_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: str, *arguments: Any, **options: Any) -> ShellRun:
+        if command == "stop it":
+            return ShellRun(None, "waiting\n", timed_out=True)
+        return run_shell(command, *arguments, **options)
+
+    monkeypatch.setattr("tuner.service.lifecycle.run_shell", run)
+
+    done = run_service(replace(PLAN, stop="stop it"), ENVIRONMENT)
+
+    assert (done.status, done.reason) == (Status.TIMED_OUT, "--stop stop it: timed out: waiting")
 
 
 def test_a_service_that_crashes_after_its_load_failed_is_what_failed(
@@ -162,11 +188,51 @@ def test_a_setup_that_fails_is_an_error_with_its_last_line() -> None:
         run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)
 
 
+def test_a_teardown_that_fails_after_a_good_run_is_an_error() -> None:
+    with pytest.raises(ProgramError, match="--teardown echo busy; exit 6: exit status 6: busy"):
+        run_service(replace(PLAN, teardown="echo busy; exit 6"), ENVIRONMENT)
+
+
+def test_the_first_error_is_told_and_teardown_runs_all_the_same(tmp_path: Path) -> None:
+    torn = tmp_path / "torn"
+    plan = replace(PLAN, setup="exit 5", teardown=f"touch {torn}; exit 6")
+
+    with pytest.raises(ProgramError, match="--setup exit 5: exit status 5"):
+        run_service(plan, ENVIRONMENT)
+
+    assert torn.exists()
+
+
+def test_an_interrupt_stays_one_where_teardown_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tuner.service.lifecycle.is_open", interrupt)
+    torn = tmp_path / "torn"
+
+    with pytest.raises(KeyboardInterrupt):
+        run_service(replace(PLAN, teardown=f"touch {torn}; exit 6"), ENVIRONMENT)
+
+    assert torn.exists()
+
+
 def test_a_missing_service_and_a_missing_user_are_errors() -> None:
     with pytest.raises(MissingToolError, match="nonexistent"):
         run_service(replace(PLAN, command=("/nonexistent/server",)), ENVIRONMENT)
     with pytest.raises(SpecError, match="no such user"):
         run_service(replace(PLAN, user="nobody-of-this-name"), ENVIRONMENT)
+
+
+def test_another_user_is_for_root_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(shutil, "chown", refuse)
+
+    with pytest.raises(SpecError, match="--user nobody: only root can start a service as another"):
+        run_service(replace(PLAN, user="nobody"), ENVIRONMENT)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
