@@ -32,6 +32,9 @@ AUTO: Final = "auto"
 _PGBENCH_COLUMNS = 6
 """Client, transaction, latency in us, script, seconds, microseconds; pgbench(1)."""
 
+_OHA_AT_THE_END = "aborted due to deadline"
+"""What oha calls the requests under way when its ``-z`` is over, one of each connection."""
+
 
 @dataclass(frozen=True)
 class LoadReport:
@@ -61,7 +64,8 @@ def read_load(text: str, reader: str = AUTO) -> LoadReport:
 
     Raises:
         SpecError: the reader is no name and no such expression.
-        ProgramError: nothing was understood; says what to give.
+        ProgramError: nothing was understood, or what a group matches is no number; says what to
+            give.
 
     Example:
         >>> read_load("did 900 requests, 3 ms at most 99 %", r"(?P<p99_ms>[\d.]+) ms").latencies
@@ -135,10 +139,12 @@ def _hey(text: str) -> LoadReport:
         int(n) for status, n in re.findall(r"\[(\d+)\]\s+(\d+) responses", text) if status < "4"
     ]
     every = [int(n) for n in re.findall(r"\[\d+\]\s+(\d+) responses", text)]
-    errors = text.partition("Error distribution:")[2]
-    failed = (
-        sum(every) - sum(good) + sum(map(int, re.findall(r"^\s*\[(\d+)\]", errors, re.MULTILINE)))
+    errors = re.findall(
+        rf"^\s*\[(\d+)\](?!\s+{_OHA_AT_THE_END})",
+        text.partition("Error distribution:")[2],
+        re.MULTILINE,
     )
+    failed = sum(every) - sum(good) + sum(map(int, errors))
     rows = re.findall(r"^ +([\d.]+)%%? in ([\d.]+) (secs|ms|s)", text, re.MULTILINE)
     return LoadReport(
         _number(r"Requests/sec:\s+([\d.]+)", text),
@@ -226,7 +232,9 @@ def _oha(text: str) -> LoadReport:
     summary = found["summary"]
     statuses = found.get("statusCodeDistribution", {})
     good = sum(n for status, n in statuses.items() if status < "4")
-    failed = sum(statuses.values()) - good + sum(found.get("errorDistribution", {}).values())
+    errors = found.get("errorDistribution", {})
+    failed = sum(statuses.values()) - good
+    failed += sum(n for error, n in errors.items() if error != _OHA_AT_THE_END)
     rows = ((name[1:], str(s), "s") for name, s in found["latencyPercentiles"].items() if s)
     return LoadReport(summary["requestsPerSec"], float(good), float(failed), _percentiles(rows))
 
@@ -279,7 +287,7 @@ def _by_pattern(pattern: str, text: str) -> LoadReport:
     for match in re.finditer(pattern, text):
         for name, value in match.groupdict().items():
             if value is not None and _is_group(name):
-                values[name] = float(value)
+                values[name] = _value_of(name, value)
     rows = (
         (name.partition("_")[0], value, name.partition("_")[2])
         for name, value in values.items()
@@ -290,6 +298,17 @@ def _by_pattern(pattern: str, text: str) -> LoadReport:
     if rate is None and values.get("requests") and values.get("seconds"):
         rate = values["requests"] / values["seconds"]
     return LoadReport(rate, values.get("requests"), values.get("failed", 0.0), latencies)
+
+
+def _value_of(group: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        message = (
+            f"--read: the group {group} matches {text!r}, which is no number: let the load print "
+            "it with digits and a point alone, or change the expression"
+        )
+        raise ProgramError(message) from error
 
 
 def _is_group(name: str) -> bool:
@@ -337,13 +356,13 @@ def _not_understood(text: str) -> str:
 
 
 def pgbench_latencies(logs: Iterable[Path]) -> dict[str, float]:
-    """Return percentiles of the transactions in files that ``pgbench -l`` wrote; none without."""
-    ns = [
-        float(row.split()[2]) * 1e3
-        for log in logs
-        for row in log.read_text().splitlines()
-        if len(row.split()) >= _PGBENCH_COLUMNS
-    ]
+    """Return percentiles of the transactions in files that ``pgbench -l`` wrote; none without.
+
+    In place of a latency, those that were skipped or failed have a word.
+    """
+    rows = (row.split() for log in logs for row in log.read_text().splitlines())
+    latencies_us = (row[2] for row in rows if len(row) >= _PGBENCH_COLUMNS)
+    ns = [float(latency) * 1e3 for latency in latencies_us if not latency.isalpha()]
     if not ns:
         return {}
     return {name: float(np.percentile(ns, float(p))) for p, name in PERCENTILES.items()}

@@ -58,6 +58,25 @@ Error distribution:
 OHA = """{"summary": {"successRate": 0.9, "requestsPerSec": 5000.5},
 "latencyPercentiles": {"p50": 0.001, "p99": 0.0125, "p99.9": null},
 "statusCodeDistribution": {"200": 90, "503": 10}, "errorDistribution": {"aborted": 2}}"""
+OHA_AT_DEADLINE = """{"summary": {"successRate": 1.0, "requestsPerSec": 5000.5},
+"latencyPercentiles": {"p50": 0.001, "p99": 0.0125},
+"statusCodeDistribution": {"200": 90},
+"errorDistribution": {"aborted due to deadline": 50, "connection refused": 2}}"""
+OHA_TEXT = """Summary:
+  Success rate:	100.00%
+  Requests/sec:	5000.5000
+
+Response time distribution:
+  50.00% in 0.0010 secs
+  99.00% in 0.0125 secs
+
+Status code distribution:
+  [200] 90 responses
+
+Error distribution:
+  [50] aborted due to deadline
+  [2] connection refused
+"""
 AUTOCANNON = """{"errors": 1, "timeouts": 0, "non2xx": 2,
 "requests": {"average": 1250.5, "total": 12505}, "latency": {"p50": 0, "p90": 3, "p99": 12}}"""
 K6 = """
@@ -98,6 +117,8 @@ SYSBENCH = """    transactions:                        2579   (642.13 per sec.)
         ("ab", AB, LoadReport(724.41, 200, 3, {"p50": 0.5e6, "p95": 6e6, "p99": 8e6})),
         ("hey", HEY, LoadReport(1086.8106, 98, 7, {"p50": 1.4e6, "p95": 4.3e6, "p99": 7.1e6})),
         ("oha", OHA, LoadReport(5000.5, 90, 12, {"p50": 1e6, "p99": 12.5e6})),
+        ("oha", OHA_AT_DEADLINE, LoadReport(5000.5, 90, 2, {"p50": 1e6, "p99": 12.5e6})),
+        ("oha", OHA_TEXT, LoadReport(5000.5, 90, 2, {"p50": 1e6, "p99": 12.5e6})),
         (
             "autocannon",
             AUTOCANNON,
@@ -138,6 +159,11 @@ def test_an_expression_names_what_it_finds() -> None:
     assert found == LoadReport(50.0, 100.0, 1.0, {"p99": 750e3})
 
 
+def test_what_a_group_matches_has_to_be_a_number() -> None:
+    with pytest.raises(ProgramError, match=r"the group rate matches '1,234\.5', which is no"):
+        read_load("1,234.5 req/s", r"(?P<rate>[\d,.]+) req/s")
+
+
 @pytest.mark.parametrize("reader", ["wkr", "(unclosed", r"(?P<speed>\d+)"])
 def test_a_reader_that_says_nothing_is_refused(reader: str) -> None:
     with pytest.raises(SpecError, match=r"wkr|unclosed|speed"):
@@ -161,4 +187,17 @@ def test_percentiles_of_pgbench_are_those_of_its_log(tmp_path: Path) -> None:
     found = pgbench_latencies([log])
 
     assert found["p50"] == pytest.approx(50.5e3)
+
+
+@pytest.mark.parametrize("word", ["skipped", "failed", "serialization"])
+def test_transactions_without_a_latency_have_no_part_in_percentiles(
+    tmp_path: Path, word: str
+) -> None:
+    log = tmp_path / "pgbench_log.1"
+    log.write_text(f"0 1 750 0 1 2 30\n0 2 {word} 0 1 2 99000\n")
+
+    assert pgbench_latencies([log])["p999"] == 750e3
+
+
+def test_there_are_no_percentiles_without_a_log() -> None:
     assert pgbench_latencies([]) == {}
