@@ -8,6 +8,7 @@ threads, which end at a fork, are looked for among the threads of the process it
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import json
 import os
@@ -247,7 +248,13 @@ def _check_libc(process: Process) -> None:
 
 
 def _without_background_thread(pid: int) -> str:
-    names = (task / "comm" for task in Path(f"/proc/{pid}/task").iterdir())
-    if any(name.read_text().strip() == _BACKGROUND for name in names):
+    if _BACKGROUND in _thread_names(pid):
         return ""
     return "the process has no such thread: it ends at a fork, and begins with the first purge"
+
+
+def _thread_names(pid: int) -> Iterator[str]:
+    """Yield the names of the threads of a process, without those that end meanwhile."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            yield (task / "comm").read_text().strip()

@@ -5,9 +5,9 @@ A port that accepts says little of workers that still start: a URL or a command 
 
 from __future__ import annotations
 
+import http.client
 import re
 import socket
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
@@ -95,5 +95,5 @@ def _answers(url: str) -> bool:
     try:
         with opener.open(url, timeout=_TIMEOUT_S) as answer:
             return int(answer.status) < _BAD_STATUS
-    except (OSError, urllib.error.URLError, ValueError):
+    except (OSError, http.client.HTTPException, ValueError):
         return False

@@ -120,6 +120,23 @@ def test_a_background_thread_that_ended_at_a_fork_is_missed() -> None:
         assert verdicts(int(children[0]), asked)["background_thread"] is False
 
 
+def test_a_thread_that_ends_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = jemalloc()
+    variables = {"MALLOC_CONF": "background_thread:true"}
+    settings = {"background_thread": True}
+    asked = ExportedSetting(Configuration.of("jemalloc", settings), library, variables)
+
+    def with_one_that_ended(folder: Path) -> Iterator[Path]:
+        if folder.name == "task":
+            yield folder / "0"
+        yield from real_iterdir(folder)
+
+    real_iterdir = Path.iterdir
+    with process({**variables, "LD_PRELOAD": library}) as pid:
+        monkeypatch.setattr(Path, "iterdir", with_one_that_ended)
+        assert verdicts(pid, asked)["background_thread"] is True
+
+
 def in_container(*mounts: tuple[Path, Path]) -> list[str]:
     """Return a starter in a mount namespace of its own, where files stand over others."""
     unshare = ["unshare", "--map-root-user", "--mount"]
