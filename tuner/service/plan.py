@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tuner.errors import SpecError
@@ -45,7 +45,7 @@ class ServicePlan:
     ready_s: float = 60.0
     """Limit from the start until it is ready."""
     load_s: float = 600.0
-    """Limit of one run of the load, of setup and of teardown."""
+    """Limit of one run of the load, of setup, of a stop command and of teardown."""
     stop_s: float = 30.0
     """Limit from the stop until no process is left."""
     sample_ms: int = 50
@@ -85,14 +85,9 @@ class ServicePlan:
         }
         return replace(self, command=tuple(map(fill, self.command)), **changes)
 
-    def as_record(self) -> dict[str, Any]:
-        """Return it for a file."""
-        record = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {**record, "command": list(self.command)}
-
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> ServicePlan:
-        """Rebuild it from `as_record`."""
+        """Rebuild it from its fields, as a file has them."""
         return cls(**{**record, "command": tuple(record["command"])})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -61,7 +61,7 @@ def test_every_kind_of_readiness_is_accepted(ready: str) -> None:
 
 
 def test_a_plan_survives_its_file() -> None:
-    assert ServicePlan.from_record(json.loads(json.dumps(PLAN.as_record()))) == PLAN
+    assert ServicePlan.from_record(json.loads(json.dumps(asdict(PLAN)))) == PLAN
 
 
 def test_a_stop_is_a_signal_or_a_command() -> None:
