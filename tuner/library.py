@@ -547,6 +547,7 @@ def compare_service(
     rounds: int | None = None,
     cpu: int | None = None,
     seed: int = 1,
+    least: float = LEAST_EFFECT,
     view: View | None = None,
 ) -> Compared:
     """Compare allocators and settings on a service under load.
@@ -563,6 +564,7 @@ def compare_service(
         rounds: at most so many; None for the usual number.
         cpu: core of the service; None leaves it free.
         seed: of the order.
+        least: effect that counts, a share above 0.
         view: shows progress.
 
     Raises:
@@ -577,7 +579,7 @@ def compare_service(
     from tuner.validate.subjects import choose_subjects
 
     files = locate_all([get_allocator(text) for text in allocators])
-    rules = service_rules(LEAST_EFFECT, limits or {})
+    rules = service_rules(least, limits or {})
     service = Service(plan, os.environ, files, Surroundings(cpu=cpu), limited=tuple(limits or {}))
     subjects = choose_subjects(load_run(Path(run)), points, most_front, 0) if run else ()
     chosen = [s.configuration for s in subjects if s.configuration.allocator in files]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import number
+from tuner.cli.bounds import number, usable_core
 from tuner.cli.epilog import epilog
 from tuner.cli.options import (
     ALLOCATORS,
@@ -17,6 +20,7 @@ from tuner.cli.options import (
     given_options,
     refuse_input,
     refuse_options,
+    split_names,
 )
 from tuner.cli.services import (
     AUTO,
@@ -40,10 +44,10 @@ from tuner.cli.services import (
     WarmUps,
     is_run_folder,
     limits_of,
+    print_compared,
     refuse_without_service,
     service_of_file,
     service_plan,
-    validate_service,
 )
 from tuner.cli.validating import (
     POINTS,
@@ -77,7 +81,10 @@ from tuner.errors import (
 from tuner.limits import MOST_NUMBER, MOST_ROUNDS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from tuner.measure.program import Surroundings
+    from tuner.optimize.comparison import Compared
     from tuner.runs import Run
+    from tuner.service.plan import ServicePlan
     from tuner.store import ValidationRecord
     from tuner.validate.summary import ValidationSummary
 
@@ -183,39 +190,21 @@ def validate(
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_tables import print_details, print_summary
-    from tuner.config.program_file import load_program_file
     from tuner.library import compare
-    from tuner.runs import load_run
     from tuner.validate.session import IGNORED, STDOUT
-    from tuner.validate.summary import summarize
 
     words = check_points(context, points)
+    options = _OfService(
+        allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
+    )
     if run.suffix == ".toml":
-        allow_options(context, OF_FILES, "with a file that describes a service")
-        file = load_program_file(run)
-        validate_service(
-            service_of_file(file),
-            None,
-            (),
-            limits=limits_of(file.service.constraints if file.service else ()),
-            allocators=",".join(file.allocators or ()) or allocators,
-            settings=setting or [],
-            rounds=rounds,
-            most_front=front,
-            output=output or Path("runs") / f"{file.name or run.stem}-service",
-            cpu=file.program.cpu if cpu is None else cpu,
-            seed=seed,
-        )
+        print_compared(_of_file(context, run, options))
         return
     if ready or load:
-        allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
-        is_campaign = is_run_folder(run)
-        name = run if is_campaign else None
-        service = (*(command or ()),) if is_campaign else (str(run), *(command or ()))
-        plan = service_plan(
-            service,
-            ready,
-            load,
+        plan = partial(
+            service_plan,
+            ready=ready,
+            load=load,
             warm_ups=warm_ups,
             idle=idle,
             stop=stop,
@@ -225,54 +214,170 @@ def validate(
             read=read,
             timeout=timeout,
         )
-        validate_service(
-            plan,
-            name,
-            words,
-            limits=limits_of(constraint),
-            allocators=allocators,
-            settings=setting or [],
-            rounds=rounds,
-            most_front=front,
-            output=output,
-            cpu=cpu,
-            seed=seed,
-        )
+        print_compared(_of_service(context, run, command or (), words, plan=plan, options=options))
         return
     refuse_without_service(context)
     _refuse_program(context, run)
     if command:
-        refuse_options(context, ["--validation"], "to a COMMAND, which makes a new one")
-        if "--output-file" in given_options(context):
-            refuse_options(context, ["--ignore-output"], "with --output-file")
+        measure = partial(
+            compare,
+            points=words,
+            most_front=front,
+            most_dominated=dominated,
+            rounds=rounds,
+            output=IGNORED if ignore_output else str(output_file or STDOUT),
+            expect_status=expect_status,
+            instrument=instrument.value,
+            seed=seed,
+        )
+        surroundings = partial(
+            made_surroundings, timeout=timeout, cpu=cpu, thp=thp, sample_ms=sample_ms
+        )
+        summary = _of_program(context, run, command, measure, surroundings)
     else:
-        allow_options(context, _OF_SHOWING, "without a COMMAND to measure")
-    if command:
-        refuse_input()
-    found = load_run(run)
-    if command:
-        with comparison_progress() as (observer, on_note):
-            summary = compare(
-                found,
-                command,
-                points=words,
-                most_front=front,
-                most_dominated=dominated,
-                rounds=rounds,
-                output=IGNORED if ignore_output else str(output_file or STDOUT),
-                expect_status=expect_status,
-                surroundings=made_surroundings(found, timeout, cpu, thp, sample_ms),
-                instrument=instrument.value,
-                seed=seed,
-                observer=observer,
-                on_note=on_note,
-            )
-    else:
-        summary = summarize(found, _record(context, found, validation))
+        summary = _kept(context, run, validation)
     print_summary(summary, run)
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
+
+
+@dataclass(frozen=True)
+class _OfService:
+    """Options of a comparison on a service, beside its plan."""
+
+    allocators: str
+    """Names with commas."""
+    settings: Sequence[str]
+    rounds: int | None
+    most_front: int
+    output: Path | None
+    cpu: int | None
+    seed: int
+    constraints: tuple[str, ...] = ()
+    least: str | None = None
+    """Least effect that counts, such as ``1%``; None: the usual one."""
+
+
+def _of_file(context: typer.Context, path: Path, options: _OfService) -> Compared:
+    """Compare settings on the service of a file, whose values yield to what is typed."""
+    from tuner.config.program_file import load_program_file
+
+    allow_options(context, OF_FILES, "with a file that describes a service")
+    file = load_program_file(path)
+    plan = service_of_file(file)
+    of_file: dict[str, Any] = {
+        "allocators": ",".join(file.allocators or ()) or None,
+        "cpu": file.program.cpu,
+        "seed": file.seed,
+    }
+    typed = given_options(context)
+    changes = {n: v for n, v in of_file.items() if v is not None and f"--{n}" not in typed}
+    both = replace(
+        options,
+        output=options.output or Path("runs") / f"{file.name or path.stem}-service",
+        constraints=file.service.constraints if file.service else (),
+        least=file.program.least,
+        **changes,
+    )
+    return _compared(plan, None, (), both)
+
+
+def _of_service(
+    context: typer.Context,
+    run: Path,
+    command: Sequence[str],
+    points: Sequence[str],
+    *,
+    plan: Callable[[Sequence[str]], ServicePlan],
+    options: _OfService,
+) -> Compared:
+    """Compare settings on a service that options describe.
+
+    Args:
+        context: of the command.
+        run: folder of a campaign, or else the first word of the service.
+        command: the service, or its further words.
+        points: of the campaign.
+        plan: makes one of the words of the service.
+        options: beside these.
+    """
+    allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
+    campaign = run if is_run_folder(run) else None
+    words = (*command,) if campaign else (str(run), *command)
+    return _compared(plan(words), campaign, points, options)
+
+
+def _compared(
+    plan: ServicePlan, run: Path | None, points: Sequence[str], options: _OfService
+) -> Compared:
+    from tuner.cli.optimize_view import ProgressView
+    from tuner.library import LEAST_EFFECT, compare_service
+    from tuner.units import parse_percent
+
+    limits = limits_of(options.constraints)
+    usable_core(options.cpu)
+    usual = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
+    folder = options.output or usual
+    with ProgressView(str(folder), 0.0) as view:
+        return compare_service(
+            folder,
+            plan,
+            run,
+            points=points,
+            most_front=options.most_front,
+            limits=limits,
+            allocators=split_names(options.allocators),
+            settings=options.settings,
+            rounds=options.rounds,
+            cpu=options.cpu,
+            seed=options.seed,
+            least=parse_percent(options.least) if options.least else LEAST_EFFECT,
+            view=view,
+        )
+
+
+def _of_program(
+    context: typer.Context,
+    run: Path,
+    command: Sequence[str],
+    measure: Callable[..., ValidationSummary],
+    surroundings: Callable[[Run], Surroundings],
+) -> ValidationSummary:
+    """Measure points of a campaign on its program.
+
+    Args:
+        context: of the command.
+        run: folder of the campaign.
+        command: the program and its arguments.
+        measure: `tuner.library.compare` with all options but these.
+        surroundings: of every run, where the campaign is known.
+    """
+    from tuner.runs import load_run
+
+    refuse_options(context, ["--validation"], "to a COMMAND, which makes a new one")
+    if "--output-file" in given_options(context):
+        refuse_options(context, ["--ignore-output"], "with --output-file")
+    refuse_input()
+    found = load_run(run)
+    with comparison_progress() as (observer, on_note):
+        return measure(
+            found,
+            command,
+            surroundings=surroundings(found),
+            observer=observer,
+            on_note=on_note,
+        )
+
+
+def _kept(context: typer.Context, run: Path, number: int | None) -> ValidationSummary:
+    """Return what an earlier validation showed."""
+    from tuner.runs import load_run
+    from tuner.validate.summary import summarize
+
+    allow_options(context, _OF_SHOWING, "without a COMMAND to measure")
+    found = load_run(run)
+    return summarize(found, _record(context, found, number))
 
 
 def _refuse_program(context: typer.Context, run: Path) -> None:

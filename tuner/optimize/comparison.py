@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tuner.compare.journal import read_journal
 from tuner.errors import SpecError
 from tuner.measure.warm import warm_memory
 from tuner.optimize.answer import Answer, label_of
@@ -23,7 +24,7 @@ from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import Service
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
-from tuner.optimize.work import REFERENCE_FILE, Watch, Work
+from tuner.optimize.work import REFERENCE_FILE, Watch, Work, run_seconds
 from tuner.output import write_text
 from tuner.records import Configuration
 
@@ -31,6 +32,9 @@ COMPARISON_FILE = "comparison.jsonl"
 """Journal of the runs, in a run folder."""
 
 MOST_ROUNDS = 30
+
+_FIRST_RUNS = 2
+"""Of the service as it is, see `Service.examine`."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,18 @@ def compare_settings(
         rounds: at most so many; fewer when the answer is known.
         view: shows progress; None for none.
 
+    Returns:
+        The answer; its time has that of earlier calls, by what a run of the service takes.
+
     Raises:
         SpecError: the folder holds another comparison.
         ProgramError: it fails as it is.
         InterruptedCampaign: Ctrl-C; everything measured is kept.
+        StoreError: its journal is damaged, or another process writes it.
         OutputError: the folder cannot be written.
     """
     work = Work(run, request, tuned, Watch(request.seconds), view or View())
+    n_before = _n_kept(run)
     reference = _examined(work)
     work.request = replace(request, rules=request.rules.of(reference.values))
     rules = work.request.rules
@@ -82,9 +91,18 @@ def compare_settings(
     found = standings(course, list(candidates), rules)
     sizes = {label: len(one.settings) for label, one in candidates.items()}
     confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
-    conclusion = Conclusion(work, reference, reference.brings or "glibc")
+    conclusion = Conclusion(work, reference, reference.brings or "glibc", most_rounds=rounds)
+    answer = conclusion.conclude(None, confirmed)
+    before_s = n_before * run_seconds(reference)
     n_rounds = max((number + 1 for number, _, _ in course.samples), default=0)
-    return Compared(conclusion.conclude(None, confirmed), confirmed, n_rounds)
+    return Compared(replace(answer, seconds=before_s + answer.seconds), confirmed, n_rounds)
+
+
+def _n_kept(run: Path) -> int:
+    """Return how many runs of earlier calls a folder holds."""
+    journal = read_journal(run / COMPARISON_FILE)
+    n_first = _FIRST_RUNS if (run / REQUEST_FILE).exists() else 0
+    return n_first + (len(journal.records) if journal else 0)
 
 
 def _examined(work: Work) -> Reference:
@@ -92,7 +110,7 @@ def _examined(work: Work) -> Reference:
     asked = json.dumps(work.request.as_record(), indent=1, sort_keys=True) + "\n"
     path = work.run / REQUEST_FILE
     reference = work.run / REFERENCE_FILE
-    work.n_runs += 2
+    work.n_runs += _FIRST_RUNS
     if path.exists():
         if json.loads(path.read_bytes()) != json.loads(asked):
             message = f"{work.run}: holds another comparison; choose another -o"

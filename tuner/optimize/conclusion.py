@@ -44,18 +44,22 @@ _MOST_TO_ALLOW = 5.0
 class Conclusion:
     """Answers."""
 
-    def __init__(self, work: Work, reference: Reference, as_is: str) -> None:
+    def __init__(
+        self, work: Work, reference: Reference, as_is: str, *, most_rounds: int | None = None
+    ) -> None:
         """Prepare.
 
         Args:
             work: the optimisation.
             reference: the program as it is.
             as_is: its allocator.
+            most_rounds: that are made, whatever time they take; None: time is what is given.
         """
         self._work = work
         self._rules = work.request.rules
         self._reference = reference
         self._as_is = as_is
+        self._most_rounds = most_rounds
 
     def nothing_near(self, selected: Selected) -> Answer:
         """Return that nothing came near enough to be confirmed, as far as there was time to see."""
@@ -204,8 +208,11 @@ class Conclusion:
         self, noise: Mapping[str, float], n_in_round: int, n_candidates: int
     ) -> dict[str, float]:
         """Return what shows in rounds of so many runs, of candidates that share the error."""
-        n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
-        return showable_gains(self._rules, noise, int(n_runs / n_in_round), n_candidates)
+        n_rounds = self._most_rounds
+        if n_rounds is None:
+            n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
+            n_rounds = int(n_runs / n_in_round)
+        return showable_gains(self._rules, noise, n_rounds, n_candidates)
 
     def _unseen(self, beyond: Mapping[str, float], remedy: str = "more --time") -> tuple[str, ...]:
         """Say which gains would not have shown, if there are such that count.
@@ -217,12 +224,16 @@ class Conclusion:
         rules = self._rules
         least = {name: math.expm1(rules.threshold(name)) + gain for name, gain in beyond.items()}
         hidden = {n: gain for n, gain in least.items() if gain >= _MUCH_UNSEEN * rules.least}
+        lack, given = "The time was too short", "the time given"
+        if self._most_rounds is not None:
+            lack, given = "There were too few --rounds", f"{self._most_rounds} rounds"
+            remedy = "a higher --rounds"
         if math.inf in hidden.values():
-            return (f"The time was too short to show any gain of {' or '.join(hidden)}.",)
+            return (f"{lack} to show any gain of {' or '.join(hidden)}.",)
         if not hidden:
             return ()
         gains = " or ".join(f"{n} below {show_percent(gain)}" for n, gain in hidden.items())
-        shown = f"A gain of {gains} does not show in the time given"
+        shown = f"A gain of {gains} does not show in {given}"
         return (f"{shown}; {remedy} shows smaller ones.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:

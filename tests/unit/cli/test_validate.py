@@ -1,9 +1,13 @@
-"""Exit codes of a validation, which a build can rely on, and what it refuses."""
+"""Exit codes of a validation, which a build can rely on, what it refuses, and services."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +15,14 @@ from tests.doubles.runs import synthetic_run
 from tuner.cli import main
 from tuner.cli.validate import check_outcome
 from tuner.errors import ComparisonError, UnconfirmedVerdict, WorseVerdict
-from tuner.records import Configuration
+from tuner.library import LEAST_EFFECT
+from tuner.measure.program import Surroundings
+from tuner.optimize.service import Service
+from tuner.records import Configuration, Outcome
+from tuner.registry import DEFAULT_ALLOCATORS
+from tuner.service.lifecycle import ServiceRun
+from tuner.service.plan import ServicePlan
+from tuner.store import STORE_NAME
 from tuner.store.subject import Subject
 from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.verdicts import Claim, MetricSummary, SubjectSummary, Verdict
@@ -104,3 +115,171 @@ def test_a_program_in_place_of_the_run_folder_is_named(capsys: pytest.CaptureFix
     assert main.run(["validate", "--", "true"]) == 2
 
     assert "true is a program: give a run folder before it" in capsys.readouterr().err
+
+
+# Services
+
+_SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return what a service is compared with; nothing runs."""
+    found: dict[str, Any] = {}
+
+    def compare_service(folder: Path, plan: ServicePlan, run: Path | None, **options: Any) -> None:
+        found.update(options, folder=folder, plan=plan, run=run)
+
+    monkeypatch.setattr("tuner.library.compare_service", compare_service)
+    monkeypatch.setattr("tuner.cli.validate.print_compared", lambda _: None)
+    return found
+
+
+def service_file(
+    folder: Path, *, top: str = "", program: str = "", constraint: str = "p99 <= default * 1.1"
+) -> str:
+    path = folder / "app.toml"
+    path.write_text(
+        f'{top}\n[program]\ncommand = ["server", "{{port}}"]\n{program}\n'
+        '[service]\nready = "tcp:{port}"\nload = "load {port}"\n'
+        f'constraints = ["{constraint}"]\n'
+    )
+    return str(path)
+
+
+@pytest.fixture
+def full_file(tmp_path: Path) -> str:
+    cpu = min(os.sched_getaffinity(0))
+    top = 'name = "shop"\nallocators = ["glibc", "jemalloc"]\nseed = 7'
+    return service_file(tmp_path, top=top, program=f'least = "3%"\ncpu = {cpu}')
+
+
+def test_what_a_file_says_of_its_service_counts(compared: dict[str, Any], full_file: str) -> None:
+    assert main.run(["validate", full_file]) == 0
+
+    assert compared["plan"] == ServicePlan(("server", "{port}"), "tcp:{port}", "load {port}")
+    assert compared["run"] is None
+    assert compared["folder"] == Path("runs/shop-service")
+    assert compared["allocators"] == ("glibc", "jemalloc")
+    assert compared["seed"] == 7
+    assert compared["least"] == 0.03
+    assert compared["cpu"] == min(os.sched_getaffinity(0))
+    assert compared["limits"] == {"p99": pytest.approx(0.1)}
+
+
+def test_what_is_typed_counts_before_the_file(compared: dict[str, Any], full_file: str) -> None:
+    """Also where it is what the option is by default."""
+    typed = ["--allocators", "mimalloc", "--seed", "1", "--rounds", "5", "-o", "here"]
+
+    assert main.run(["validate", full_file, *typed]) == 0
+
+    assert compared["allocators"] == ("mimalloc",)
+    assert (compared["seed"], compared["rounds"], compared["folder"]) == (1, 5, Path("here"))
+
+
+def test_a_file_that_says_little_has_the_usual_values(
+    compared: dict[str, Any], tmp_path: Path
+) -> None:
+    assert main.run(["validate", service_file(tmp_path)]) == 0
+
+    assert compared["folder"] == Path("runs/app-service")
+    assert compared["allocators"] == DEFAULT_ALLOCATORS
+    assert (compared["seed"], compared["least"], compared["cpu"]) == (1, LEAST_EFFECT, None)
+
+
+def test_options_describe_a_service_too(compared: dict[str, Any]) -> None:
+    options = ["--seed", "3", "--constraint", "p99 <= default * 1.1", "--setting", "glibc x=1"]
+
+    assert main.run(["validate", *_SERVICE, *options, "--", "bin/server", "word"]) == 0
+
+    assert compared["plan"].command == ("bin/server", "word")
+    assert compared["run"] is None
+    assert compared["folder"] == Path("runs/server-service")
+    assert compared["limits"] == {"p99": pytest.approx(0.1)}
+    assert (compared["seed"], compared["settings"]) == (3, ["glibc x=1"])
+
+
+def test_points_of_a_campaign_take_part_in_a_service(
+    compared: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / STORE_NAME).touch()
+    words = ["validate", str(tmp_path), "--points", "best", *_SERVICE, "--", "server", "word"]
+
+    assert main.run(words) == 0
+
+    assert compared["plan"].command == ("server", "word")
+    assert (compared["run"], compared["points"]) == (tmp_path, ("best",))
+    assert compared["folder"] == tmp_path / "service"
+
+
+class Server:
+    """Needs half as much again under every setting but the one that it has; runs take a minute."""
+
+    def __init__(self) -> None:
+        self.n_runs = 0
+
+    def __call__(
+        self, plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> Outcome[ServiceRun]:
+        self.n_runs += 1
+        # Noise that repeats itself.
+        noise = 1.0 + 0.02 * ((self.n_runs * 7) % 5)
+        use = 100e6 * noise * (1.0 if "MALLOC_ARENA_MAX" in environment else 1.5)
+        values = dict.fromkeys(("mean", "peak", "floor", "cpu"), use)
+        return Outcome.succeeded(ServiceRun({**values, "rate": 1000.0}, wall_s=60.0))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Run this in place of a service."""
+    double = Server()
+    monkeypatch.setattr("tuner.optimize.service.Service", partial(Service, run=double))
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    return double
+
+
+def answer(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> str:
+    words = ["validate", "-o", str(folder), "--allocators", "glibc", *options, *_SERVICE]
+    assert main.run([*words, "--", "server"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ("9", "There were too few --rounds to show any gain of mean memory or idle memory"),
+        ("30", "% does not show in 30 rounds; a higher --rounds shows smaller ones."),
+    ],
+)
+def test_gains_that_the_rounds_cannot_show_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server, rounds: str, said: str
+) -> None:
+    """There is no --time that could be raised."""
+    shown = answer(capsys, tmp_path / "v", "--rounds", rounds)
+
+    assert "Keep glibc as it is." in shown
+    assert said in shown
+    assert "--time" not in shown
+
+
+def test_an_answer_names_the_time_of_earlier_calls_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
+) -> None:
+    answer(capsys, tmp_path / "v")
+    n_runs = server.n_runs
+
+    shown = answer(capsys, tmp_path / "v")
+
+    assert server.n_runs == n_runs
+    assert f"{n_runs} runs in {n_runs} min." in shown
+
+
+def test_the_least_effect_of_a_file_is_what_counts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
+) -> None:
+    file = service_file(tmp_path, program='least = "30%"', constraint="rate >= default - 5 %")
+    words = ["validate", file, "-o", str(tmp_path / "v"), "--allocators", "glibc"]
+
+    assert main.run(words) == 0
+
+    assert "No setting tried is proven to save 30 % of memory" in capsys.readouterr().out
