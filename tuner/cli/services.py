@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -281,57 +281,58 @@ def is_run_folder(path: Path) -> bool:
     return (path / STORE_NAME).is_file()
 
 
-def validate_service(
-    plan: ServicePlan,
-    run: Path | None,
-    points: Sequence[str],
-    *,
-    limits: dict[str, float],
-    allocators: str,
-    settings: Sequence[str],
-    rounds: int | None,
-    most_front: int,
-    output: Path | None,
-    cpu: int | None,
-    seed: int,
-) -> None:
-    """Compare settings on a service, and print what that shows.
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Options of a comparison on a service, beside its plan."""
+
+    allocators: str
+    """Names with commas."""
+    settings: Sequence[str]
+    rounds: int | None
+    most_front: int
+    output: Path | None
+    cpu: int | None
+    seed: int
+    constraints: tuple[str, ...] = ()
+    least: str | None = None
+    """Least effect that counts, such as ``1%``; None: the usual one."""
+
+
+def compare_on_service(
+    plan: ServicePlan, run: Path | None, points: Sequence[str], options: ServiceOptions
+) -> Compared:
+    """Compare settings on a service, and show how far it is.
 
     Args:
         plan: what is done to the service in a run.
         run: campaign whose points take part; None for none.
         points: words of --points.
-        limits: metric -> share by which it may become worse.
-        allocators: whose defaults and well-known settings take part.
-        settings: more of them.
-        rounds: at most so many; None for the usual number.
-        most_front: points for the word front.
-        output: folder of the runs; None for the usual one.
-        cpu: core of the service.
-        seed: of the order.
+        options: beside these.
     """
     from tuner.cli.optimize_view import ProgressView
-    from tuner.library import compare_service
+    from tuner.library import LEAST_EFFECT, compare_service
+    from tuner.units import parse_percent
 
-    usable_core(cpu)
-    default = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
-    folder = output or default
+    limits = limits_of(options.constraints)
+    usable_core(options.cpu)
+    usual = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
+    folder = options.output or usual
     with ProgressView(str(folder), 0.0) as view:
-        compared = compare_service(
+        return compare_service(
             folder,
             plan,
             run,
             points=points,
-            most_front=most_front,
+            most_front=options.most_front,
             limits=limits,
-            allocators=split_names(allocators),
-            settings=settings,
-            rounds=rounds,
-            cpu=cpu,
-            seed=seed,
+            allocators=split_names(options.allocators),
+            settings=options.settings,
+            rounds=options.rounds,
+            cpu=options.cpu,
+            seed=options.seed,
+            least=parse_percent(options.least) if options.least else LEAST_EFFECT,
             view=view,
         )
-    print_compared(compared)
 
 
 def print_compared(compared: Compared) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import number, usable_core
+from tuner.cli.bounds import number
 from tuner.cli.epilog import epilog
 from tuner.cli.options import (
     ALLOCATORS,
@@ -20,7 +20,6 @@ from tuner.cli.options import (
     given_options,
     refuse_input,
     refuse_options,
-    split_names,
 )
 from tuner.cli.services import (
     AUTO,
@@ -36,14 +35,15 @@ from tuner.cli.services import (
     Output,
     Read,
     Ready,
+    ServiceOptions,
     Settings,
     Setup,
     Stop,
     Teardown,
     User,
     WarmUps,
+    compare_on_service,
     is_run_folder,
-    limits_of,
     print_compared,
     refuse_without_service,
     service_of_file,
@@ -194,7 +194,7 @@ def validate(
     from tuner.validate.session import IGNORED, STDOUT
 
     words = check_points(context, points)
-    options = _OfService(
+    options = ServiceOptions(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
     )
     if run.suffix == ".toml":
@@ -242,24 +242,7 @@ def validate(
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
 
 
-@dataclass(frozen=True)
-class _OfService:
-    """Options of a comparison on a service, beside its plan."""
-
-    allocators: str
-    """Names with commas."""
-    settings: Sequence[str]
-    rounds: int | None
-    most_front: int
-    output: Path | None
-    cpu: int | None
-    seed: int
-    constraints: tuple[str, ...] = ()
-    least: str | None = None
-    """Least effect that counts, such as ``1%``; None: the usual one."""
-
-
-def _of_file(context: typer.Context, path: Path, options: _OfService) -> Compared:
+def _of_file(context: typer.Context, path: Path, options: ServiceOptions) -> Compared:
     """Compare settings on the service of a file, whose values yield to what is typed."""
     from tuner.config.program_file import load_program_file
 
@@ -280,7 +263,7 @@ def _of_file(context: typer.Context, path: Path, options: _OfService) -> Compare
         least=file.program.least,
         **changes,
     )
-    return _compared(plan, None, (), both)
+    return compare_on_service(plan, None, (), both)
 
 
 def _of_service(
@@ -290,7 +273,7 @@ def _of_service(
     points: Sequence[str],
     *,
     plan: Callable[[Sequence[str]], ServicePlan],
-    options: _OfService,
+    options: ServiceOptions,
 ) -> Compared:
     """Compare settings on a service that options describe.
 
@@ -305,36 +288,7 @@ def _of_service(
     allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
     campaign = run if is_run_folder(run) else None
     words = (*command,) if campaign else (str(run), *command)
-    return _compared(plan(words), campaign, points, options)
-
-
-def _compared(
-    plan: ServicePlan, run: Path | None, points: Sequence[str], options: _OfService
-) -> Compared:
-    from tuner.cli.optimize_view import ProgressView
-    from tuner.library import LEAST_EFFECT, compare_service
-    from tuner.units import parse_percent
-
-    limits = limits_of(options.constraints)
-    usable_core(options.cpu)
-    usual = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
-    folder = options.output or usual
-    with ProgressView(str(folder), 0.0) as view:
-        return compare_service(
-            folder,
-            plan,
-            run,
-            points=points,
-            most_front=options.most_front,
-            limits=limits,
-            allocators=split_names(options.allocators),
-            settings=options.settings,
-            rounds=options.rounds,
-            cpu=options.cpu,
-            seed=options.seed,
-            least=parse_percent(options.least) if options.least else LEAST_EFFECT,
-            view=view,
-        )
+    return compare_on_service(plan(words), campaign, points, options)
 
 
 def _of_program(
