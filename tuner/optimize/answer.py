@@ -22,6 +22,7 @@ from tuner.optimize.answer_table import (
 )
 from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
 from tuner.optimize.quantities import TABLE
+from tuner.optimize.quantities import key_of as key_of  # noqa: PLC0414 - readers of answers use it
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
@@ -65,7 +66,7 @@ class Answer:
     as_is: str
     """Allocator of the program as it is: ``glibc``, or its own."""
     baseline: Mapping[str, float]
-    """Quantity -> value of the program as it is: bytes, bytes, ns."""
+    """Quantity -> value of the program as it is, in its unit; see `quantities.TABLE`."""
     rules: Rules
     standing: Standing | None
     """What confirms `configuration`."""
@@ -95,7 +96,7 @@ class Answer:
     n_duets: int = 0
     """Rounds of the confirmation whose runs were made at once."""
     given_s: float = 0.0
-    """Time that was given, to all calls."""
+    """Time that earlier calls used, and what this one was given."""
     n_untried: int = 0
     """Promising settings that there was no time to run."""
     held_out: Mapping[str, Gain] | None = None
@@ -473,11 +474,6 @@ def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
         }
         for name, gain in gains.items()
     }
-
-
-def key_of(name: str) -> str:
-    """Return a quantity as files name it: ``mean_memory``."""
-    return name.lower().replace(" ", "_")
 
 
 def open_words(standing: Standing) -> str:

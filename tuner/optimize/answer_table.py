@@ -37,7 +37,7 @@ class AnswerRow:
     is_candidate: bool = False
     """Rounds of new runs compared it with the program as it is; else it ran once or three times."""
     note: str = ""
-    """Why it left: ``lost: CPU time``, or how it failed."""
+    """Why it left: ``worse: CPU time``, or how it failed."""
 
 
 def rows_table(

@@ -1,4 +1,4 @@
-"""From proposals to at most three candidates: a run of each, what emulation got wrong, the best.
+"""From proposals to a few candidates: a run of each, what emulation got wrong, the best.
 
 These runs choose; they are no evidence for what they choose.
 """

@@ -1,4 +1,4 @@
-"""The confirmation of at most three candidates, and the winner on an input not tuned on."""
+"""The confirmation of a few candidates, and the winner on an input not tuned on."""
 
 from __future__ import annotations
 

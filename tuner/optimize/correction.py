@@ -35,13 +35,13 @@ _SIZES = {3.0: 0.2, 1.0: 0.4, 0.3: 0.2, 0.1: 0.2}
 where processes fork or rest, which emulation does not see."""
 
 
-def corrected(
+def estimated(
     groups: Sequence[str],
     expected: Sequence[float],
     measured: Mapping[int, Sequence[float]],
     noise: float,
-) -> Floats:
-    """Return what is to be expected after the runs made so far.
+) -> tuple[Floats, Floats]:
+    """Return what is to be expected after the runs made so far, and how doubtful it is.
 
     Args:
         groups: allocator of every setting.
@@ -50,21 +50,8 @@ def corrected(
         noise: standard deviation of the logarithm of one run, 0 where runs repeat themselves.
 
     Returns:
-        Log ratios, shape (n,); `expected` itself without runs.
-    """
-    return estimated(groups, expected, measured, noise)[0]
-
-
-def estimated(
-    groups: Sequence[str],
-    expected: Sequence[float],
-    measured: Mapping[int, Sequence[float]],
-    noise: float,
-) -> tuple[Floats, Floats]:
-    """Return the same, and how much is doubtful: the standard deviations of what is expected.
-
-    Returns:
-        Two of shape (n,); without runs what emulation gets wrong as a rule is the doubt.
+        Log ratios and their standard deviations, both of shape (n,).  Without runs `expected`
+        itself; the doubt is what emulation gets wrong as a rule.
     """
     before = np.asarray(expected, dtype=np.float64)
     if not measured:

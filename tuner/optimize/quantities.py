@@ -56,6 +56,11 @@ TABLE: Final = {
 """All quantities by name."""
 
 
+def key_of(name: str) -> str:
+    """Return a quantity as files and options name it: ``mean_memory``."""
+    return name.lower().replace(" ", "_")
+
+
 def emulated_values(values: Mapping[str, float]) -> dict[str, float]:
     """Return values of the program by the metric of emulation that is a part of them.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.optimize.judgement import Gain, Rules
-from tuner.optimize.quantities import QUANTITIES, SERVICE_NAMES, TABLE
+from tuner.optimize.quantities import QUANTITIES, SERVICE_NAMES, TABLE, key_of
 from tuner.page import series
 from tuner.service.constraints import parse_limit
 from tuner.units import show_percent
@@ -35,9 +35,8 @@ _WORTH_RUNS: Final = 3.0
 _ROOM: Final = 0.1
 """Of what was lost, that a constraint leaves beyond it: a guard must be proven to hold."""
 
-_KEYS: Final = {name: name.lower().replace(" ", "_") for name in QUANTITIES}
 _SERVICE_KEYS: Final = {quantity: metric for metric, quantity in SERVICE_NAMES.items()}
-"""Quantity -> its name in a constraint."""
+"""Quantity -> its name in a constraint on a service."""
 
 
 def parse_program_constraint(text: str) -> tuple[str, float]:
@@ -51,9 +50,10 @@ def parse_program_constraint(text: str) -> tuple[str, float]:
         >>> name, round(share, 9)
         ('peak memory', 0.1)
     """
-    judged = {key: TABLE[name].is_more_better for name, key in _KEYS.items()}
+    names = {key_of(name): name for name in QUANTITIES}
+    judged = {key: TABLE[name].is_more_better for key, name in names.items()}
     wanted, share = parse_limit(text, judged, "'peak_memory <= default * 1.1'")
-    return next(name for name, key in _KEYS.items() if key == wanted), share
+    return names[wanted], share
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _agrees(gains: Mapping[str, Gain], expected: Mapping[str, float], names: Seq
 
 def constraint(name: str, change: float, *, is_service: bool = False) -> str:
     """Return the constraint that allows a change for the worse and some room: whole percents."""
-    key = (_SERVICE_KEYS if is_service else _KEYS)[name]
+    key = _SERVICE_KEYS[name] if is_service else key_of(name)
     allowed = math.ceil(100.0 * (abs(change) * (1.0 + _ROOM) + 0.01))
     if TABLE[name].is_more_better:
         return f"{key} >= default - {allowed} %"

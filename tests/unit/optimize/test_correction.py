@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.optimize.correction import corrected, estimated
+from tuner.optimize.correction import estimated
 
 GROUPS = ["a", "a", "a", "b", "b"]
 EXPECTED = [-0.10, -0.05, 0.0, -0.08, 0.02]
 
 
 def test_without_runs_emulation_stands() -> None:
-    assert corrected(GROUPS, EXPECTED, {}, 0.0) == pytest.approx(EXPECTED)
+    values, _ = estimated(GROUPS, EXPECTED, {}, 0.0)
+
+    assert values == pytest.approx(EXPECTED)
 
 
 def test_an_exact_run_wins_over_emulation() -> None:
-    found = corrected(GROUPS, EXPECTED, {0: [0.07]}, 0.0)
+    found, _ = estimated(GROUPS, EXPECTED, {0: [0.07]}, 0.0)
 
     assert found[0] == pytest.approx(0.07, abs=1e-3)
 
@@ -25,7 +27,7 @@ def test_an_allocators_bias_is_carried_to_its_other_settings() -> None:
     """Emulation is 10 % too good for a, right for b."""
     runs = {0: [0.0], 1: [0.05], 3: [-0.08], 4: [0.02]}
 
-    found = corrected(GROUPS, EXPECTED, runs, 0.001)
+    found, _ = estimated(GROUPS, EXPECTED, runs, 0.001)
 
     assert found[2] == pytest.approx(0.10, abs=0.03)
 
@@ -35,7 +37,7 @@ def test_a_lucky_noisy_run_is_smoothed() -> None:
     rng = np.random.default_rng(2)
     runs = {index: [float(x)] for index, x in enumerate(rng.normal(0.0, 0.05, 14))}
 
-    found = corrected(["a"] * 14, [0.0] * 14, runs, 0.05)
+    found, _ = estimated(["a"] * 14, [0.0] * 14, runs, 0.05)
 
     luckiest = min(runs.values())[0]
     assert luckiest < -0.04
@@ -43,8 +45,8 @@ def test_a_lucky_noisy_run_is_smoothed() -> None:
 
 
 def test_more_runs_are_believed_more() -> None:
-    once = corrected(["a", "b"], [0.0, 0.0], {0: [0.10], 1: [0.0]}, 0.05)
-    often = corrected(["a", "b"], [0.0, 0.0], {0: [0.10] * 20, 1: [0.0] * 20}, 0.05)
+    once, _ = estimated(["a", "b"], [0.0, 0.0], {0: [0.10], 1: [0.0]}, 0.05)
+    often, _ = estimated(["a", "b"], [0.0, 0.0], {0: [0.10] * 20, 1: [0.0] * 20}, 0.05)
 
     assert once[0] < often[0] <= 0.10
 
