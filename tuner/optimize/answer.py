@@ -425,14 +425,21 @@ def _shown(answer: Answer) -> list[AnswerRow]:
 
 
 def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
+    """Yield a line for every guard that was measured."""
     for name in rules.guards:
-        gain = gains[name]
-        bounds = gain.bounds
-        line = f"  {name:<12} {signed_percent(gain.change):>8}"
-        if bounds is not None and not gain.is_exact:
-            word = "at least" if bounds[1] < 0.0 else "at most"
-            line += f"   {word} {signed_percent(bounds[1]):>7}"
-        yield line
+        if name in gains:
+            gain = gains[name]
+            yield f"  {name:<12} {signed_percent(gain.change):>8}{_bound_words(gain)}"
+
+
+def _bound_words(gain: Gain) -> str:
+    """Return the end of the interval that counts: the one that is worse."""
+    if gain.bounds is None or gain.is_exact:
+        return ""
+    low, high = gain.bounds
+    if gain.is_more_better:
+        return f"   at least {signed_percent(low):>7}"
+    return f"   {'at least' if high < 0.0 else 'at most'} {signed_percent(high):>7}"
 
 
 def _is_seen(gain: Gain, rules: Rules) -> bool:

@@ -286,3 +286,22 @@ def test_of_a_setting_only_what_its_runs_show_is_said() -> None:
 
     assert "  tcache=false: mean memory -2.0 % (-3.0 .. -1.5)" in lines
     assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines
+
+
+def test_where_more_is_better_the_worse_end_is_the_lower_one() -> None:
+    rate = SERVICE_NAMES["rate"]
+    gains = {rate: Gain(0.003, -0.013, 0.019, is_more_better=True)}
+    answer = replace(
+        DEPLOY, rules=Rules(goals=(), guards=(rate,)), standing=replace(STANDING, gains=gains)
+    )
+
+    assert " ".join(list(answer.lines())[1].split()) == "requests/s +0.3 % at least -1.3 %"
+
+
+def test_of_another_input_only_what_it_shows_is_printed() -> None:
+    """Another load may print no latency: nothing measured is not +0.0 %."""
+    lines = list(replace(DEPLOY, held_out={MEAN: GAINS[MEAN]}).lines())
+
+    at = lines.index("On the input that was not tuned on:")
+    assert lines[at + 1].split() == ["mean", "memory", "-10.0", "%"]
+    assert not any(line.split()[:2] == ["peak", "memory"] for line in lines[at:])
