@@ -57,7 +57,7 @@ from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_SEED, MOST_WORKE
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
-    from tuner.optimize.conditions import Condition
+    from tuner.optimize.conditions import AnswerCondition
     from tuner.optimize.view import View
 
 
@@ -233,6 +233,8 @@ def optimize(
         request = service_request(request, plan, constraint, held_out_load)
     else:
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
+    for condition in conditions.values():
+        condition.check({*request.rules.goals, *request.rules.guards})
     for command in (request.command, *request.further):
         _check_program(command[0])
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
@@ -248,11 +250,12 @@ def optimize(
     _check(conditions, answer)
 
 
-def _check(conditions: Mapping[str, Condition], answer: Answer) -> None:
+def _check(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
     """Refuse an answer that a condition of --fail-if describes.
 
     Raises:
         ConditionVerdict: names the first one.
+        SpecError: one is about what was not measured.
     """
     for text, is_so in conditions.items():
         if is_so(answer):

@@ -4,19 +4,21 @@
     mean_memory > -5%                               what the answer changes in one quantity
     peak_memory, cpu_time  with  > >= < <=          the others
 
-An answer that deploys nothing changes nothing, so its changes are 0.
+An answer that deploys nothing changes nothing, so its changes are 0.  What no run measures is an
+error.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 from tuner.errors import SpecError
-from tuner.optimize.answer import Answer, Decision, key_of
-from tuner.optimize.quantities import TABLE
+from tuner.optimize.answer import Answer, Decision
+from tuner.optimize.quantities import TABLE, key_of
 from tuner.units import parse_percent
 
 _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -26,21 +28,55 @@ _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
 }
 _COMPARISON: Final = re.compile(
-    r"\s*(?P<name>\w+)\s*(?P<sign>[<>]=?)\s*(?P<share>[-+]?[\d.]+\s*%)\s*"
+    r"\s*(?P<name>[\w/.]+)\s*(?P<sign>[<>]=?)\s*(?P<share>[-+]?[\d.]+\s*%)\s*"
 )
 
-Condition = Callable[[Answer], bool]
+
+@dataclass(frozen=True)
+class AnswerCondition:
+    """What an answer may be like."""
+
+    text: str
+    """As it was given."""
+    is_met: Callable[[Answer], bool]
+    quantity: str | None = None
+    """Whose change it is about; None: it is about the decision."""
+
+    def check(self, measured: Collection[str]) -> None:
+        """Refuse a condition on what is not measured.
+
+        Args:
+            measured: names of quantities.
+
+        Raises:
+            SpecError: the condition names none of them; says which there are.
+        """
+        if self.quantity is None or self.quantity in measured:
+            return
+        name = key_of(self.quantity)
+        known = ", ".join(key_of(one) for one in TABLE if one in measured)
+        message = f"--fail-if {self.text!r}: no run measures {name}; what they measure: {known}"
+        raise SpecError(message)
+
+    def __call__(self, answer: Answer) -> bool:
+        """Return whether an answer is so.
+
+        Raises:
+            SpecError: it is about what was not measured.
+        """
+        self.check(answer.baseline)
+        return self.is_met(answer)
 
 
-def parse_condition(text: str) -> Condition:
-    """Return whether an answer is as a text says.
+def parse_condition(text: str) -> AnswerCondition:
+    """Read a condition.
 
     Raises:
         SpecError: the text is no condition; says what is.
     """
     if text.strip() in list(Decision):
         wanted = Decision(text.strip())
-        return lambda answer: answer.decision is wanted
+        return AnswerCondition(text, lambda answer: answer.decision is wanted)
     known = {key_of(name): name for name in TABLE}
     found = _COMPARISON.fullmatch(text)
     if found is None or found["name"] not in known:
@@ -51,7 +87,7 @@ def parse_condition(text: str) -> Condition:
         raise SpecError(message)
     limit = parse_percent(found["share"])
     name, is_so = known[found["name"]], _COMPARISONS[found["sign"]]
-    return lambda answer: is_so(change_of(answer, name), limit)
+    return AnswerCondition(text, lambda answer: is_so(change_of(answer, name), limit), name)
 
 
 def change_of(answer: Answer, name: str) -> float:

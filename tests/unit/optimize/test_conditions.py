@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.optimize.test_answer import DEPLOY, KEEP, OPEN
 from tuner.errors import SpecError
+from tuner.optimize.answer import Answer
 from tuner.optimize.conditions import parse_condition
+from tuner.optimize.quantities import CPU
 
 
 def test_a_decision_is_a_condition() -> None:
@@ -39,3 +41,26 @@ def test_an_answer_that_deploys_nothing_changes_nothing() -> None:
 def test_anything_else_is_one_error(text: str) -> None:
     with pytest.raises(SpecError, match=r"give deploy, keep, undecided, or a change such as"):
         parse_condition(text)
+
+
+@pytest.mark.parametrize("answer", [DEPLOY, KEEP, OPEN])
+def test_a_condition_on_what_is_not_measured_is_an_error_and_never_met(answer: Answer) -> None:
+    """A program has no latency, and a load may not print one: a build passed whatever it was."""
+    condition = parse_condition("p99_latency > 5%")
+
+    with pytest.raises(SpecError, match=r"no run measures p99_latency; .*: mean_memory, peak_mem"):
+        condition(answer)
+
+
+def test_what_is_measured_may_be_known_before_anything_runs() -> None:
+    parse_condition("keep").check(())
+    parse_condition("cpu_time > 5%").check([CPU])
+    with pytest.raises(SpecError, match="no run measures p99_latency"):
+        parse_condition("p99_latency > 5%").check([CPU])
+
+
+def test_quantities_of_services_are_named_as_files_name_them() -> None:
+    """Their names have a stroke or a dot in them."""
+    for name in ("cpu/request", "requests/s", "p99.9_latency"):
+        with pytest.raises(SpecError, match=f"no run measures {name}"):
+            parse_condition(f"{name} > 1%")(DEPLOY)
