@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -169,15 +169,12 @@ def gains_of_work(
         CPU time counts for nothing, where children work, and without an instrument or time.
     """
     rules = work.request.rules
-    labels = list(candidates)[: n_countable(work, reference)]
-    if CPU not in (*rules.goals, *rules.guards) or not labels:
+    if CPU not in (*rules.goals, *rules.guards):
         return {}
     found = {}
     counting = _Counting(work, reference, candidates)
-    one_s = count_seconds(reference) / 2.0
-    if counting.n_missing((AS_IS, _AGAIN, *labels)) * one_s > max(work.watch.left_s, 0.0):
-        return {}
-    if not counting.repeats(_REPEATS * rules.least):
+    labels = counting.countable()
+    if not labels or not counting.repeats(_REPEATS * rules.least):
         return {}
     for label in labels:
         gain = counting.gain(label)
@@ -195,9 +192,21 @@ class _Counting:
         self._work, self._reference, self._candidates = work, reference, candidates
         self._kept = _Kept(work.run / COUNTED_FILE)
 
-    def n_missing(self, names: Sequence[str]) -> int:
-        """Return of how many labels the instructions have not been counted."""
-        return sum(not self._kept.has(name, (INSTRUCTIONS,)) for name in names)
+    def countable(self) -> list[str]:
+        """Return the candidates that were counted, and the first others that there is time for.
+
+        None of them where the program as it is was not counted twice, and cannot be.
+        """
+        names = (AS_IS, _AGAIN, *self._candidates)
+        kept = [name for name in names if self._kept.has(name, (INSTRUCTIONS,))]
+        n_more = n_countable(self._work, self._reference)
+        first = names[: n_more + len((AS_IS, _AGAIN))] if n_more else ()
+        missing = [name for name in first if name not in kept]
+        one_s = count_seconds(self._reference) / 2.0
+        if len(missing) * one_s > max(self._work.watch.left_s, 0.0):
+            missing = []
+        wanted = {*kept, *missing}
+        return [name for name in self._candidates if name in wanted] if _AGAIN in wanted else []
 
     def repeats(self, most: float) -> bool:
         """Return whether two counts of the program as it is differ by no more than a share."""

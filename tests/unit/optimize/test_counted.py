@@ -161,6 +161,34 @@ def test_nothing_more_is_counted_when_the_time_is_up(tmp_path: Path) -> None:
     assert tuned.n_counts == 3
 
 
+BOTH = {"mimalloc": Configuration("mimalloc"), "exgen": Configuration("exgen")}
+COUNTS = {AS_IS: 1_000_000, "mimalloc": 960_000, "exgen": 950_000}
+
+
+def test_what_was_counted_still_proves_it_in_a_call_with_less_time(tmp_path: Path) -> None:
+    """An answer that rested on counted work was "not decided" when it was asked for again."""
+    tuned = Counting(COUNTS)
+    before = gains_of_work(work(tmp_path, tuned), REFERENCE, BOTH)
+    n_counts = tuned.n_counts
+
+    for seconds in (20.0, 1.0):
+        assert gains_of_work(work(tmp_path, tuned, seconds), REFERENCE, BOTH) == before
+    assert before.keys() == BOTH.keys()
+    assert tuned.n_counts == n_counts
+
+
+def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(
+    tmp_path: Path,
+) -> None:
+    tuned = Counting(COUNTS)
+    before = gains_of_work(work(tmp_path, tuned, 100.0), REFERENCE, BOTH)
+
+    after = gains_of_work(work(tmp_path, tuned, used_s=599.0), REFERENCE, BOTH)
+
+    assert before.keys() == {"mimalloc"}
+    assert after == before
+
+
 def test_a_program_that_cannot_be_counted_is_counted_no_second_time(tmp_path: Path) -> None:
     tuned = Counting({AS_IS: None, "mimalloc": 960})
 
