@@ -12,11 +12,13 @@ import pytest
 
 from tests.doubles.programs import compile_, needs_cc
 from tuner.cli.main import run
+from tuner.compare.plan import Step
+from tuner.errors import ProgramError
 from tuner.measure.program import ProgramRunner
 from tuner.optimize import emulation, request
 from tuner.optimize.answer import recommended
 from tuner.optimize.program import Program
-from tuner.optimize.tuned import AS_IS
+from tuner.optimize.tuned import AS_IS, Reference
 
 pytestmark = pytest.mark.end_to_end
 
@@ -281,3 +283,16 @@ def test_what_the_kernel_does_for_a_program_is_counted() -> None:
 
     assert few["page faults"] > 100
     assert 950 <= many["system calls"] - few["system calls"] <= 1100
+
+
+def test_a_program_that_is_stopped_ends_on_any_core() -> None:
+    """As on Ctrl-C, while others run beside it."""
+    command = ("sleep", "5")
+    program = Program(command, ProgramRunner(), os.environ, {})
+    reference = Reference(command, {}, 0, None, None, wall_s=5.0, timeout_s=60.0)
+    core = min(os.sched_getaffinity(0))
+
+    program.stop()
+
+    with pytest.raises(ProgramError):
+        program.on_core(core).runner({}, reference)(Step(0, 0, None, AS_IS))

@@ -63,6 +63,14 @@ class RunsOnCores(Protocol):
         """Return the same with every run bound to a core."""
         ...
 
+    def stop(self) -> None:
+        """End the runs that are under way, on any core, and every later one."""
+        ...
+
+
+def _ignore() -> None:
+    """Do nothing."""
+
 
 class Duets:
     """Makes runs alone or at once, and remembers what may run at once."""
@@ -73,6 +81,7 @@ class Duets:
         on_cores: Sequence[Runs],
         seed: int = 1,
         clock: Callable[[], float] = time.monotonic,
+        stop: Callable[[], None] = _ignore,
     ) -> None:
         """Prepare.
 
@@ -81,7 +90,9 @@ class Duets:
             on_cores: the same on each core that may be used.
             seed: of the coins that say which core it is, and which run starts first.
             clock: in seconds; only differences count.
+            stop: ends the runs that are under way; called when one raises, and on Ctrl-C.
         """
+        self._stop = stop
         self._alone = alone
         self._on_cores = tuple(on_cores)
         self._seed = seed
@@ -114,8 +125,14 @@ class Duets:
         runs, shuffled = coins.choice(self._on_cores), list(steps)
         coins.shuffle(shuffled)
         with ThreadPoolExecutor(len(steps)) as pool:
-            started = {one.key: pool.submit(self._timed, one, runs, len(steps)) for one in shuffled}
-            beside = {key: future.result() for key, future in started.items()}
+            try:
+                started = {
+                    one.key: pool.submit(self._timed, one, runs, len(steps)) for one in shuffled
+                }
+                beside = {key: future.result() for key, future in started.items()}
+            except BaseException:
+                self._stop()  # the pool waits for all that it began
+                raise
         if all(one.good is not None for one in beside.values()):
             return beside
         alone = {step.key: self._timed(step, self._alone) for step in steps}
@@ -182,7 +199,7 @@ def duets_of(
         return None
     beside = reference.patient(MOST_AT_ONCE)  # each gets that part of the core
     on_cores = [tuned.on_core(core).runner(candidates, beside) for core in cores]
-    return Duets(tuned.runner(candidates, reference), on_cores, seed)
+    return Duets(tuned.runner(candidates, reference), on_cores, seed, stop=tuned.stop)
 
 
 def keeps_one_core(reference: Reference) -> bool:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
@@ -66,6 +66,13 @@ _BUSY_SHARE = 0.5
 
 
 TOO_SHORT: Final = "give it the --time of a dozen runs at least"
+
+
+@runtime_checkable
+class _Stoppable(Protocol):
+    """What runs programs, where it can end them."""
+
+    def stop(self) -> None: ...
 
 
 class Program:
@@ -167,6 +174,11 @@ class Program:
         """Return the same with every run bound to a core."""
         bound = replace(self._surroundings, cpu=core)
         return Program(self.command, self._runner, self._environment, self._files, bound)
+
+    def stop(self) -> None:
+        """End the runs that are under way, on any core, and every later one."""
+        if isinstance(self._runner, _Stoppable):
+            self._runner.stop()
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting; None when it does."""

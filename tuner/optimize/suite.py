@@ -86,6 +86,11 @@ class ProgramSuite:
         """Return the same with every run bound to a core."""
         return ProgramSuite([one.on_core(core) for one in self._programs])
 
+    def stop(self) -> None:
+        """End the runs that are under way, on any core, and every later one."""
+        for one in self._programs:
+            one.stop()
+
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting; None when it does."""
         return self._programs[0].refusal(configuration)

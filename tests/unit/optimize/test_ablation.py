@@ -79,6 +79,9 @@ def test_a_round_runs_at_once_where_it_may(tmp_path: Path) -> None:
             del core
             return self
 
+        def stop(self) -> None:
+            """Nothing to end."""
+
     values = {MEAN: 1e6, PEAK: 2e6, CPU: 1e8}
     busy = replace(REFERENCE, values=values, is_busy=True, n_threads=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import cast
@@ -114,6 +115,43 @@ def test_a_program_that_fails_beside_itself_runs_alone_from_then_on() -> None:
     assert n_duets(course) == 0
 
 
+def test_ctrl_c_ends_the_runs_that_are_under_way() -> None:
+    """They lead sessions of their own, and the terminal does not reach them."""
+    ended = threading.Event()
+    main = threading.get_ident()
+
+    def run(step: Step[None]) -> Outcome[Sample]:
+        if step.subject == AS_IS:
+            signal.pthread_kill(main, signal.SIGINT)
+        assert ended.wait(60.0), "nobody ended it"
+        return Outcome.did_not_succeed(Status.FAILED, "killed by SIGKILL")
+
+    duets = Duets(runs(0.01, "alone"), [run], clock=Seconds(), stop=ended.set)
+    steps = [Step(0, at, None, name) for at, name in enumerate((AS_IS, "a"))]
+    duets.join(steps)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            duets.runs(steps[0])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.is_set()
+
+
+def test_what_ends_a_duet_is_what_runs_in_it() -> None:
+    program = Bound()
+    found = duets_of(cast("Tuned", program), {"a": Configuration("glibc")}, REFERENCE, 0, 1)
+    steps = [Step(0, 0, None, AS_IS)]
+    assert found is not None
+    found.join(steps)
+    program.fails = True
+
+    with pytest.raises(KeyboardInterrupt):
+        found.runs(steps[0])
+    assert program.is_stopped
+
+
 def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once() -> None:
     def crashing(other: Runs) -> Runs:
         def run(step: Step[None]) -> Outcome[Sample]:
@@ -167,11 +205,21 @@ def test_noise_is_that_of_one_mode() -> None:
 class Bound:
     """Something whose runs can be bound to a core."""
 
+    fails = is_stopped = False
+
     def on_core(self, core: int) -> Bound:
         return self
 
+    def stop(self) -> None:
+        self.is_stopped = True
+
     def runner(self, candidates: object, reference: object) -> Callable[..., object]:
-        return lambda step: step
+        def run(step: object) -> object:
+            if self.fails:
+                raise KeyboardInterrupt
+            return step
+
+        return run
 
 
 REFERENCE = Reference(

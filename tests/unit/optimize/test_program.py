@@ -101,3 +101,23 @@ def test_a_suite_tries_what_its_programs_do() -> None:
     threaded = replace(program(ALONE, ALONE).examine(), n_threads=2)
 
     assert ProgramSuite([one, one]).known(threaded) == one.known(threaded) != ()
+
+
+def test_to_stop_a_program_is_to_stop_what_runs_it_on_any_core() -> None:
+    stopped = []
+
+    class Stoppable:
+        def run(self, *_: object, **_named: object) -> ProgramRun:
+            return GOOD
+
+        def stop(self) -> None:
+            stopped.append(self)
+
+    runner = Stoppable()
+    one = Program(("app",), cast("RunsPrograms", runner), {}, {})
+
+    one.on_core(0).stop()
+    ProgramSuite([one, one]).stop()
+    program().stop()  # what runs it cannot
+
+    assert stopped == [runner] * 3
