@@ -75,14 +75,7 @@ class Race:
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other until the answer is known, or there is no time."""
-        last_kept = max((number for number, _, _ in course.samples), default=-1)
-        for number in range(self._most_rounds):
-            is_kept = all(
-                (number, None, label) in course.samples or (None, label) in course.out
-                for label in (AS_IS, *self._labels)
-            )
-            if is_kept or is_duet(course, number) or number < last_kept:
-                continue
+        for number in range(_first_round(course), self._most_rounds):
             standings = self._standings_so_far(course)
             for label, standing in standings.items():
                 if standing.state in (State.WORSE, *_GIVEN_UP):
@@ -126,6 +119,18 @@ class Race:
         subjects = (AS_IS, *labels)
         shuffled = order(len(subjects), number, self._seed)
         return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
+
+
+def _first_round(course: Course[None, Sample]) -> int:
+    """Return the round to go on with: the last one of which something is kept, or the next.
+
+    Past the first round, one that has a pair stays as it is: who leads now would run beside the
+    program as it was then.  So does half a duet.
+    """
+    last = max((number for number, _, _ in course.samples), default=0)
+    subjects = {subject for number, _, subject in course.samples if number == last}
+    has_pair = AS_IS in subjects and len(subjects) > 1
+    return last + 1 if is_duet(course, last) or (has_pair and last > 0) else last
 
 
 def standings(

@@ -242,22 +242,52 @@ def test_a_race_of_one_leader_goes_on_with_it() -> None:
     assert {step.round for step in ran} == {8, 9}
 
 
-def test_a_round_that_had_another_leader_stays_as_it_was() -> None:
+def samples_of(
+    run: Callable[[Step[None]], Outcome[Sample]], *rounds: tuple[str, ...]
+) -> dict[tuple[int, None, str], Outcome[Sample]]:
+    """Return the samples of an earlier call, of these subjects in each round."""
+    steps = (
+        Step(number, at, None, subject)
+        for number, subjects in enumerate(rounds)
+        for at, subject in enumerate(subjects)
+    )
+    return {step.key: run(step) for step in steps}
+
+
+@pytest.mark.parametrize("later", [(), ((AS_IS, "good"),)], ids=["the last", "an earlier one"])
+def test_a_round_that_had_another_leader_stays_as_it_was(
+    later: tuple[tuple[str, ...], ...],
+) -> None:
     """A run of now beside one of then would be no pair."""
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     run = program(ratios, noise=0.06)
-    rounds = [(n, (AS_IS, *ratios)) for n in range(8)] + [
-        (8, (AS_IS, "less")),
-        (9, (AS_IS, "good")),
-    ]
-    steps = [Step(n, at, None, one) for n, names in rounds for at, one in enumerate(names)]
-    kept = {step.key: run(step) for step in steps}
+    rounds = [(AS_IS, *ratios)] * 8 + [(AS_IS, "less"), *later]
 
     plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=12)
-    course = compare(plan, run, Kept(kept), baseline=AS_IS)
+    course = compare(plan, run, Kept(samples_of(run, *rounds)), baseline=AS_IS)
 
     assert (8, None, "good") not in course.samples
-    assert (10, None, "good") in course.samples
+    assert (len(rounds), None, "good") in course.samples
+
+
+@pytest.mark.parametrize(
+    ("rounds", "missing"),
+    [
+        ([(AS_IS, "good")], (0, None, "less")),
+        ([(AS_IS, "good", "less"), ("good",)], (1, None, AS_IS)),
+    ],
+    ids=["the first", "one without the program as it is"],
+)
+def test_a_round_that_was_cut_short_is_finished(
+    rounds: list[tuple[str, ...]], missing: tuple[int, None, str]
+) -> None:
+    """With `--rounds 1` there is no other one; a run without the baseline's is of no use."""
+    run = program({"good": (0.99, 1.0, 1.0), "less": (0.99, 1.0, 1.0)})
+    plan = Race(("good", "less"), RULES, lambda _: True, most_rounds=len(rounds))
+
+    course = compare(plan, run, Kept(samples_of(run, *rounds)), baseline=AS_IS)
+
+    assert missing in course.samples
 
 
 def test_the_greatest_sure_gain_is_chosen() -> None:
