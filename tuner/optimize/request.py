@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.errors import StoreError
+from tuner.errors import SpecError, StoreError
 from tuner.optimize.judgement import Rules
+from tuner.page import series
 from tuner.service.plan import ServicePlan
 
 REQUEST_FILE = "optimize.json"
@@ -16,6 +17,19 @@ REQUEST_FILE = "optimize.json"
 
 PATIENCE_S: Final = 10.0
 """Least `Request.patience_s`."""
+
+_OPTIONS: Final = {
+    "command": "command",
+    "further": "command",
+    "held_out": "held-out input",
+    "timeout_s": "--timeout",
+    "load_s": "--timeout",
+    "warm_ups": "--warm-ups",
+    "idle_s": "--idle",
+    "is_direct": "--direct",
+}
+"""Field of a request or of the plan of a service -> how messages name it; others are options of
+the same name."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +103,46 @@ class Request:
         except (KeyError, TypeError, ValueError) as error:
             message = f"{path}: damaged ({error!r})"
             raise StoreError(message) from error
+
+
+def check_goes_on(run: Path, begun: Request, asked: Request) -> None:
+    """Refuse a request that is another optimisation than the one in a run folder.
+
+    What was measured holds with another time, with other constraints on a program, and where an
+    input to judge on is added.  Whatever else differs would mix measurements.
+
+    Args:
+        run: the folder.
+        begun: what it was begun with.
+        asked: what is asked for now.
+
+    Raises:
+        SpecError: names the options that differ.
+    """
+    others = _differences(begun, asked)
+    if others:
+        what = f"with other {series(others)}"
+        message = f"{run}: holds another optimisation, {what}; choose another -o"
+        raise SpecError(message)
+
+
+def _differences(begun: Request, asked: Request) -> tuple[str, ...]:
+    if (begun.service is None) is not (asked.service is None):
+        return ("--ready", "--load")
+    before, now = _fixed(begun), _fixed(asked)
+    if begun.held_out is None:
+        before["held_out"] = asked.held_out
+    found = (name for name in before if before[name] != now[name])
+    return tuple(dict.fromkeys(_OPTIONS.get(name, f"--{name}") for name in found))
+
+
+def _fixed(request: Request) -> dict[str, Any]:
+    """Return name -> value of all that stays as it was begun."""
+    found = {one.name: getattr(request, one.name) for one in fields(request)}
+    rules, plan = found.pop("rules"), found.pop("service")
+    del found["seconds"]
+    if plan is None:
+        rules = replace(rules, limits=(), strict=())
+    else:
+        found |= {one.name: getattr(plan, one.name) for one in fields(plan)}
+    return {**found, "least": rules.least, "constraint": replace(rules, least=0.0)}

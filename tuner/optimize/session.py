@@ -59,7 +59,7 @@ from tuner.optimize.program import TOO_SHORT
 from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.reduced import reduced
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import REQUEST_FILE, Request, check_goes_on
 from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
@@ -148,9 +148,9 @@ class Session:
             where: which machines run the program; None for this one.
 
         Raises:
-            SpecError: the folder holds an optimisation of another command; or a service is to run
-                on other machines.
-            OutputError: it cannot be written.
+            SpecError: the folder holds an optimisation of another command, or with other options;
+                or a service is to run on other machines.
+            StoreError: what it was begun with is damaged.
         """
         self.run = run
         self.request = request
@@ -163,9 +163,8 @@ class Session:
             message = f"--executor {self._where.executor}: a service runs on this machine only"
             raise SpecError(message)
         self._begun_with = Request.load(run) if (run / REQUEST_FILE).exists() else None
-        if self._begun_with and _identity(self._begun_with) != _identity(request):
-            message = f"{run}: holds another optimisation; choose another -o"
-            raise SpecError(message)
+        if self._begun_with:
+            check_goes_on(run, self._begun_with, request)
 
     def answer(self) -> Answer:
         """Do what is left to do, and return the answer, which is in the folder too.
@@ -384,14 +383,6 @@ def fewest_runs(*, is_blind: bool) -> int:
         is_blind: neither emulation nor settings that are known to suit say where to search.
     """
     return _FEWEST_DIRECT_RUNS if is_blind else FEWEST_RUNS
-
-
-def _identity(request: Request) -> tuple[object, ...]:
-    """Return what an optimisation that goes on must have in common with how it was begun."""
-    rules = request.rules
-    if request.service is None:
-        rules = replace(rules, limits=(), strict=())
-    return request.command, request.further, rules, request.is_direct
 
 
 def _duet_words(confirmed: Confirmed) -> str:
