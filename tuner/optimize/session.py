@@ -61,6 +61,7 @@ from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import REQUEST_FILE, Request, check_goes_on
 from tuner.optimize.selected import Selected
+from tuner.optimize.suite import further_traces
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import (
@@ -235,6 +236,8 @@ class Session:
             raise ProgramTimeoutError(message)
         self._view.begin("recording", None)
         remove_left(trace)
+        for left in further_traces(trace):  # of other commands, none of which could be recorded
+            left.unlink()
         try:
             words = tuned.record(trace, reference)
         except ProgramError as error:
@@ -306,7 +309,7 @@ class Session:
         """Search in emulation, and return what chooses among what it found."""
         emulated = self._search(reference, work.request.rules)
         as_is = reference.brings or "glibc"
-        base = as_is if as_is in files else self.request.allocators[0]
+        base = as_is if as_is in files else next(iter(files))
         baseline = Baseline(
             reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
         )

@@ -18,6 +18,7 @@ from tuner.compare.plan import Step
 from tuner.errors import ProgramError
 from tuner.optimize.program import Program
 from tuner.optimize.tuned import Reference, Runs, Sample
+from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Outcome
 
 BETWEEN = ";"
@@ -78,7 +79,7 @@ class ProgramSuite:
         # The first trace says that all are there, so its program is recorded last.
         for number in reversed(range(len(self._programs))):
             path = further_trace(trace, number + 1) if number else trace
-            path.unlink(missing_ok=True)
+            remove_left(path)
             words.append(self._programs[number].record(path, reference.parts[number]))
         return "\n           ".join(reversed(words))
 

@@ -87,6 +87,19 @@ def test_traces_stand_beside_each_other_the_first_one_written_last(tmp_path: Pat
     assert [path.read_text() for path in further_traces(trace)] == ["b", "c"]
 
 
+def test_what_a_killed_recording_left_does_not_refuse_the_next_one(tmp_path: Path) -> None:
+    """Of any of the commands: each has a spool of its own."""
+    trace = tmp_path / "program.trace"
+    left = [tmp_path / f"program{number}.trace.spool" for number in ("", "-2")]
+    for spool in left:
+        spool.mkdir()
+    whole = suite(*BOTH)
+
+    whole.record(trace, whole.examine())
+
+    assert not any(spool.exists() for spool in left)
+
+
 def test_commands_with_allocators_of_their_own_must_agree() -> None:
     other = FakeProgram("b", 1e6, "jemalloc")
 
