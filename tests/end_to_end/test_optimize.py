@@ -200,7 +200,7 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 3)
     assert run([*words, "--time", "1s", "--", sys.executable, "-S", "-c", slow]) == 0
     assert not (folder / "selection.jsonl").exists()
-    first_s = json.loads((folder / "answer.json").read_text())["seconds"]
+    first_s = json.loads((folder / "time.json").read_text())["seconds"]
     monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 9)
 
     assert run(["optimize", str(folder), "--time", "1s"]) == 0

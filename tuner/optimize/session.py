@@ -31,8 +31,9 @@ from typing import Protocol
 from tuner.campaign.executors import Where, check_executor
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
+from tuner.compare.loop import interruptible
 from tuner.config import CampaignSpec
-from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
 from tuner.optimize.answer import (
@@ -40,7 +41,6 @@ from tuner.optimize.answer import (
     Answer,
     Decision,
     minutes_words,
-    recommended,
     write_answer,
 )
 from tuner.optimize.candidates import Choosing, trade
@@ -52,7 +52,6 @@ from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
 from tuner.optimize.expecting import Expecting
-from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
 from tuner.optimize.program import TOO_SHORT
@@ -63,6 +62,7 @@ from tuner.optimize.request import REQUEST_FILE, Request, check_goes_on
 from tuner.optimize.selected import Selected
 from tuner.optimize.suite import further_traces
 from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import (
     ABLATION_FILE,
@@ -79,7 +79,8 @@ from tuner.optimize.work import (
 )
 from tuner.output import make_folder, write_text
 from tuner.recording.spool import remove_left
-from tuner.records import Configuration
+from tuner.records import Configuration, Trial
+from tuner.store import CampaignRecord
 
 _DOZEN = 12.0
 """Runs that `TOO_SHORT` speaks of."""
@@ -178,12 +179,22 @@ class Session:
             OutputError: the folder cannot be written.
         """
         make_folder(self.run)
+        with interruptible(), UsedTime(self.run, self._watch) as used:
+            found = self._answer_of_call(used)
+            before_s = used.before_s
+            found = replace(
+                found, seconds=before_s + found.seconds, given_s=before_s + found.given_s
+            )
+            write_answer(self.run, found)
+        return found
+
+    def _answer_of_call(self, used: UsedTime) -> Answer:
+        """Return the answer with the time of this call alone."""
         if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
             _set_aside(self.run)
-        before_s = _seconds_before(self.run)
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
-        work = Work(self.run, self.request, tuned, self._watch, self._view)
+        work = Work(self.run, self.request, tuned, self._watch, self._view, on_kept=used.keep)
         reference = self._examine(work)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
@@ -191,10 +202,7 @@ class Session:
         kit = kit_of(self.request, files, self._environment)
         with machines_for(self._where, kit, reference, self.run, self._view.tell) as machines:
             work.machines = machines
-            found = self._answered(work, reference, files)
-        found = replace(found, seconds=before_s + found.seconds, given_s=before_s + found.given_s)
-        write_answer(self.run, found)
-        return found
+            return self._answered(work, reference, files)
 
     def _answered(self, work: Work, reference: Reference, files: Files) -> Answer:
         is_direct = are_runs_all(self.request, self.run, run_seconds(reference))
@@ -269,7 +277,7 @@ class Session:
             self.request.command[0],
         )
 
-    def _search(self, reference: Reference, rules: Rules) -> emulation.EmulatedTrials:
+    def _search(self, work: Work, reference: Reference) -> emulation.EmulatedTrials:
         if (self.run / SELECTION_FILE).exists() and emulation.begun_with(self.run):
             return emulation.load(self.run)
         begun_s = self._watch.used_s
@@ -277,19 +285,23 @@ class Session:
         wanted = self.request.evaluations or max(
             emulation.begun_with(self.run), emulation.evaluations_within(self._spec(100), seconds)
         )
-        expecting = Expecting(self._view, reference, rules)
+        expecting = Expecting(self._view, reference, work.request.rules)
 
         def goes_on() -> bool:
             if self.request.evaluations:
                 return True
             return not expecting.is_flat and self._watch.used_s < begun_s + _OVERTIME * seconds
 
+        def trial_ended(record: CampaignRecord, trial: Trial) -> None:
+            expecting.trial_ended(record, trial)
+            work.on_kept()
+
         self._view.begin("emulation", wanted)
         found = emulation.search(
             self._spec(wanted),
             self.run,
             goes_on,
-            expecting.trial_ended,
+            trial_ended,
             self._program_values(reference),
         )
         self._view.tell(
@@ -307,7 +319,7 @@ class Session:
 
     def _emulated(self, work: Work, reference: Reference, files: Files) -> Choosing:
         """Search in emulation, and return what chooses among what it found."""
-        emulated = self._search(reference, work.request.rules)
+        emulated = self._search(work, reference)
         as_is = reference.brings or "glibc"
         base = as_is if as_is in files else next(iter(files))
         baseline = Baseline(
@@ -346,15 +358,6 @@ class Session:
         answer = conclusion.conclude(selected, confirmed)
         said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
-
-
-def _seconds_before(run: Path) -> float:
-    """Return the time that earlier calls took; one whose answer cannot be read took none."""
-    try:
-        before = recommended(run)
-    except StoreError:
-        return 0.0
-    return before.seconds if before else 0.0
 
 
 def are_runs_all(request: Request, run: Path, run_s: float) -> bool:

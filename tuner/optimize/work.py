@@ -34,6 +34,10 @@ _START_S = 0.02
 """Of a run, what it takes beside the program."""
 
 
+def _ignore() -> None:
+    """Do nothing."""
+
+
 class Watch:
     """The time that was given and how much of it is used."""
 
@@ -76,6 +80,8 @@ class Work:
     """Label of a candidate -> trial of the campaign that it comes from."""
     machines: RoundExecutor | None = None
     """Make the runs; None: this machine does."""
+    on_kept: Callable[[], None] = _ignore
+    """Is called when something that was measured is kept."""
 
     def run_seconds(self, reference: Reference) -> float:
         """Return how long one of many runs takes, where several machines make them at once."""
@@ -187,6 +193,7 @@ class Work:
         def on_sample(step: Step[None], sample: Outcome[Sample]) -> None:
             n_left[0] -= 1
             self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
+            self.on_kept()
 
         return Observer(on_sample, on_left)
 
