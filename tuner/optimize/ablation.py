@@ -64,8 +64,7 @@ def effects_of(
     candidates = {label: winner, **variants}
     left_s = _SHARE_OF_TIME * work.watch.left_s
     n_rounds = int(left_s / (len(subjects) * work.run_seconds(reference)))
-    n_kept = 0 if n_rounds >= _FEWEST_ROUNDS else len(work.kept(ABLATION_FILE))
-    if n_rounds < _FEWEST_ROUNDS and not n_kept:
+    if n_rounds < _FEWEST_ROUNDS and work.kept(ABLATION_FILE) != candidates:
         return ()
     n_rounds = min(_MOST_ROUNDS, max(n_rounds, 0))
     duets = duets_for(work, candidates, reference) if len(subjects) <= MOST_AT_ONCE else None

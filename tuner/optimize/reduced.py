@@ -86,11 +86,12 @@ def reduced(
 
 def _begun(work: Work, winner: Configuration) -> list[Configuration]:
     """Return what an earlier call began to confirm of this winner; nothing where there is none."""
-    return [
-        one
-        for one in work.kept(REDUCED_FILE).values()
-        if set(one.settings) < set(winner.settings) and one.allocator == winner.allocator
-    ]
+    kept = list(work.kept(REDUCED_FILE).values())
+    is_of_winner = all(
+        one.allocator == winner.allocator and set(one.settings) < set(winner.settings)
+        for one in kept
+    )
+    return kept if is_of_winner else []
 
 
 def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Configuration]:

@@ -18,7 +18,6 @@ Source of the shares of time and of the numbers of candidates: docs/decisions/op
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import time
@@ -43,6 +42,7 @@ from tuner.optimize.answer import (
     minutes_words,
     write_answer,
 )
+from tuner.optimize.aside import move_to_before
 from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
@@ -191,7 +191,7 @@ class Session:
     def _answer_of_call(self, used: UsedTime) -> Answer:
         """Return the answer with the time of this call alone."""
         if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
-            _set_aside(self.run)
+            move_to_before(self.run, _OF_RULES)
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view, on_kept=used.keep)
@@ -402,15 +402,3 @@ def _machine_words(work: Work) -> str:
 
 def _is_limited_alike(one: Request, other: Request) -> bool:
     return dict(one.rules.limits) == dict(other.rules.limits)
-
-
-def _set_aside(run: Path) -> None:
-    """Move what was chosen and proven under other constraints to ``before-1``, or a later one."""
-    left = [run / name for name in _OF_RULES if (run / name).exists()]
-    if not left:
-        return
-    number = next(n for n in itertools.count(1) if not (run / f"before-{n}").exists())
-    folder = run / f"before-{number}"
-    folder.mkdir()
-    for path in left:
-        path.rename(folder / path.name)

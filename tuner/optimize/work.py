@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.compare.apart import Handout, compare_apart
-from tuner.compare.journal import Journal, JournalKeeper, Record, read_journal
+from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Plan, Step
+from tuner.optimize.aside import move_aside
 from tuner.optimize.duets import Duets, duets_of
 from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
@@ -29,6 +30,9 @@ REDUCED_FILE = "reduced.jsonl"
 HELD_OUT_REDUCED_FILE = "held-out-reduced.jsonl"
 REFERENCE_FILE = "reference.json"
 """What a run folder holds beside its campaign."""
+
+_OF_ONE_WINNER = (HELD_OUT_FILE, ABLATION_FILE, REDUCED_FILE, HELD_OUT_REDUCED_FILE)
+"""Of these, what is begun anew where another candidate wins."""
 
 _START_S = 0.02
 """Of a run, what it takes beside the program."""
@@ -93,8 +97,7 @@ class Work:
         if content is None:
             return {}
         self.trials |= content.header.get("trials", {})
-        kept = content.header.get("candidates", {})
-        return {label: Configuration.from_key(key) for label, key in kept.items()}
+        return _candidates_of(content)
 
     def compare(
         self,
@@ -108,6 +111,8 @@ class Work:
         n_first: int | None = None,
     ) -> Course[None, Sample]:
         """Make the runs of a comparison that are missing.
+
+        What follows on a winner, and was made of another one, is moved aside.
 
         Args:
             file: of the journal in the run folder, its stem names the comparison.
@@ -132,8 +137,14 @@ class Work:
             "command": list(what.command),
             **({} if n_first is None else {"n_first": n_first}),
         }
+        if file in _OF_ONE_WINNER and self._is_of_others(file, candidates):
+            move_aside(self.run / file)
         runs = duets.runs if duets else what.runner(candidates, reference)
         return self._made(file, header, plan, runs, lambda: scene)
+
+    def _is_of_others(self, file: str, candidates: Mapping[str, Configuration]) -> bool:
+        content = read_journal(self.run / file)
+        return content is not None and _candidates_of(content) != candidates
 
     def explore(
         self, file: str, plan: Plan[None, Sample], scene: Callable[[], Scene]
@@ -196,6 +207,12 @@ class Work:
             self.on_kept()
 
         return Observer(on_sample, on_left)
+
+
+def _candidates_of(content: Content) -> dict[str, Configuration]:
+    """Return the candidates that a journal was begun with."""
+    kept = content.header.get("candidates", {})
+    return {label: Configuration.from_key(key) for label, key in kept.items()}
 
 
 def duets_for(

@@ -107,3 +107,15 @@ def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
 
     assert after == before
     assert (first.n_runs > 0, second.n_runs) == (True, 0)
+
+
+def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path) -> None:
+    """Without time for runs of its own it stays as it is."""
+    effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, WINNER)
+    before = (tmp_path / ABLATION_FILE).read_bytes()
+    other = Configuration.of("jemalloc", {"narenas": 4, "tcache": False})
+
+    assert effects_of(work(tmp_path, 0.1, Tunable()), REFERENCE, other) == ()
+    assert (tmp_path / ABLATION_FILE).read_bytes() == before
+    assert len(effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, other)) == 2
+    assert (tmp_path / "ablation-1.jsonl").read_bytes() == before
