@@ -58,6 +58,7 @@ from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_SEED, MOST_WORKE
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
     from tuner.optimize.conditions import AnswerCondition
+    from tuner.optimize.request import Request
     from tuner.optimize.view import View
 
 
@@ -235,7 +236,7 @@ def optimize(
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
     for condition in conditions.values():
         condition.check({*request.rules.goals, *request.rules.guards})
-    for command in (request.command, *request.further):
+    for command in _commands(request):
         _check_program(command[0])
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
         where = Where(executor, workers, scheduler)
@@ -261,6 +262,13 @@ def _check(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
         if is_so(answer):
             message = f"--fail-if {text!r} holds: {answer.sentence}"
             raise ConditionVerdict(message)
+
+
+def _commands(request: Request) -> Iterator[tuple[str, ...]]:
+    """Yield every command that is to be run; the held-out load of a service is one of a shell."""
+    yield from (request.command, *request.further)
+    if request.held_out and request.service is None:
+        yield request.held_out
 
 
 def _check_program(program: str) -> None:

@@ -1,7 +1,7 @@
 """The answer: the setting that the program itself proved better, or "keep what you have".
 
     session.py        record, search in emulation, select on the program, confirm, answer
-    request.py        what is asked for, and the file that keeps it
+    request.py        what is asked for, the file that keeps it, and what of it may change later
     tuned.py          what is tuned, as the rest sees it: how it runs once, what a run yields
     kinds.py          which kind a request asks for
     program.py        a program that ends: environments, runs, samples
@@ -10,6 +10,9 @@
     known.py          settings that run whatever emulation says
     quantities.py     what is measured, the one table
     work.py           what the stages share: folder, time, runs and their journals
+    examination.py    the first runs, also of the held-out input
+    used_time.py      the time of all calls, however they ended
+    aside.py          what no longer holds is renamed, not lost
     machines.py       what other machines are that ran it, and what makes samples comparable
     cluster.py        rounds on the workers of a Dask cluster
     outlook.py        what the time that is given can show

@@ -38,6 +38,16 @@ _HELD_OUT_ERROR = 0.2
 
 
 @dataclass(frozen=True)
+class HeldOutInput:
+    """The input that was not tuned on."""
+
+    tuned: Tuned
+    """What runs it."""
+    reference: Reference
+    """What the program as it is does with it."""
+
+
+@dataclass(frozen=True)
 class Confirmed:
     """What new runs prove."""
 
@@ -65,7 +75,7 @@ class Confirmed:
 class Confirming:
     """Races candidates against the program as it is."""
 
-    def __init__(self, work: Work, reference: Reference, held_out: Tuned | None) -> None:
+    def __init__(self, work: Work, reference: Reference, held_out: HeldOutInput | None) -> None:
         """Prepare.
 
         Args:
@@ -131,24 +141,29 @@ class Confirming:
         return race.standings(course), course
 
     def _tell_what_time_buys(self, at_once: int, n_candidates: int, *, is_counted: bool) -> None:
-        """Say beforehand what gain of CPU time is likely to show."""
-        noise = self._noise()
+        """Say beforehand how many rounds there are, and what gain of CPU time they may show."""
         n_rounds = int(self._rounds_left(at_once + 1))
-        gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_candidates)[CPU]
         candidates = f"{at_once} candidate{'s'[: at_once != 1]}"
         if n_candidates > at_once:
             candidates += f" and {n_candidates - at_once} in reserve"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
+        words = ""
+        if CPU in self._reference.values:
+            words = self._showable_words(n_rounds, n_candidates, is_counted=is_counted)
+        self._work.view.tell(f"confirming {rounds}{words}")
+
+    def _showable_words(self, n_rounds: int, n_candidates: int, *, is_counted: bool) -> str:
+        """Return what gain of CPU time so many rounds are likely to show."""
+        noise = self._noise()
+        gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_candidates)[CPU]
         if math.isinf(gain):
             counts = " and counted work" if is_counted else ""
-            words = f"too few to show anything but memory that repeats itself{counts}"
-        else:
-            counts = "; counted work shows smaller ones" if is_counted else ""
-            words = (
-                f"enough to show a gain of {show_percent(gain)} in CPU time, which varies by "
-                f"{show_percent(noise)}{counts}"
-            )
-        self._work.view.tell(f"confirming {rounds}, {words}")
+            return f", too few to show anything but memory that repeats itself{counts}"
+        counts = "; counted work shows smaller ones" if is_counted else ""
+        return (
+            f", enough to show a gain of {show_percent(gain)} in CPU time, which varies by "
+            f"{show_percent(noise)}{counts}"
+        )
 
     def _noise(self) -> float:
         """Return how much the CPU time varies, by the runs that selected."""
@@ -183,16 +198,14 @@ class Confirming:
         """
         if self._held_out is None:
             return None
+        reference = self._held_out.reference
         self._work.view.begin("held-out input", 2 * _HELD_OUT_ROUNDS)
-        reference = self._held_out.examine()
-        for note in reference.notes:
-            self._work.view.tell(f"held out   {note}")
         course = self._work.compare(
             file,
             Rounds(sequence_of([label]), (None,), _HELD_OUT_ROUNDS),
             {label: configuration},
             reference,
-            self._held_out,
+            self._held_out.tuned,
         )
-        cautious = replace(self._rules, error=_HELD_OUT_ERROR)
+        cautious = replace(self._rules.of(reference.values), error=_HELD_OUT_ERROR)
         return standings(course, [label], cautious)[label]

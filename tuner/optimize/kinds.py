@@ -37,10 +37,7 @@ def tuned_of(
     if request.service is not None:
         return _service(request, request.service, files, environment)
     commands = (request.command, *request.further)
-    programs = [
-        _program(request, one, files, environment, cwd=cwd, patience_s=request.patience_s)
-        for one in commands
-    ]
+    programs = [_program(request, one, files, environment, cwd=cwd) for one in commands]
     return ProgramSuite(programs) if request.further else programs[0]
 
 
@@ -72,10 +69,14 @@ def _program(
     environment: Mapping[str, str],
     *,
     cwd: Path | None,
-    patience_s: float | None = None,
 ) -> Program:
     # No randomised addresses, huge pages as the machine has them.
     surroundings = Surroundings(cpu=request.cpu, timeout_s=request.timeout_s)
     return Program(
-        command, ProgramRunner(cwd=cwd), environment, files, surroundings, patience_s=patience_s
+        command,
+        ProgramRunner(cwd=cwd),
+        environment,
+        files,
+        surroundings,
+        patience_s=request.patience_s,
     )

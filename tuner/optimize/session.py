@@ -1,6 +1,6 @@
 """One optimisation from its command to its answer; interrupted, the same command goes on.
 
-    examine    the program as it is, twice: what it does, what it uses
+    examine    the program as it is, twice: what it does, what it uses; with the held-out input too
     record     its allocations, once
     search     settings in emulation, at most a quarter of the time
     select     promising settings on the program, once each: they choose, they prove nothing
@@ -33,24 +33,18 @@ from tuner.campaign.setup import locate
 from tuner.compare.loop import interruptible
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
-from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
-from tuner.optimize.answer import (
-    ANSWER_FILE,
-    Answer,
-    Decision,
-    minutes_words,
-    write_answer,
-)
+from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, minutes_words, write_answer
 from tuner.optimize.aside import move_to_before
 from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
-from tuner.optimize.confirmation import Confirmed, Confirming
+from tuner.optimize.confirmation import Confirmed, Confirming, HeldOutInput
 from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
 from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
+from tuner.optimize.examination import examine, examine_held_out
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
@@ -70,7 +64,6 @@ from tuner.optimize.work import (
     HELD_OUT_FILE,
     HELD_OUT_REDUCED_FILE,
     REDUCED_FILE,
-    REFERENCE_FILE,
     SELECTION_FILE,
     TRACE_FILE,
     Watch,
@@ -172,9 +165,11 @@ class Session:
         """Do what is left to do, and return the answer, which is in the folder too.
 
         Raises:
-            ProgramError: the program fails as it is, or cannot be recorded.
+            ProgramError: the program fails as it is, with the held-out input too, or cannot be
+                recorded.
             ProgramTimeoutError: its first runs take longer than the time that was given.
             MissingToolError: a library, an instrument or the program is not here.
+            StoreError: what the folder holds is damaged.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
         """
@@ -190,21 +185,25 @@ class Session:
 
     def _answer_of_call(self, used: UsedTime) -> Answer:
         """Return the answer with the time of this call alone."""
-        if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
-            move_to_before(self.run, _OF_RULES)
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view, on_kept=used.keep)
-        reference = self._examine(work)
+        reference = examine(self.run, tuned, self._view, is_begun=bool(self._begun_with))
+        work.n_runs += 2
+        held_out = self._held_out(files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
+        if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
+            move_to_before(self.run, _OF_RULES)
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
         kit = kit_of(self.request, files, self._environment)
         with machines_for(self._where, kit, reference, self.run, self._view.tell) as machines:
             work.machines = machines
-            return self._answered(work, reference, files)
+            return self._answered(work, reference, files, held_out)
 
-    def _answered(self, work: Work, reference: Reference, files: Files) -> Answer:
+    def _answered(
+        self, work: Work, reference: Reference, files: Files, held_out: HeldOutInput | None
+    ) -> Answer:
         is_direct = are_runs_all(self.request, self.run, run_seconds(reference))
         work.request = replace(work.request, is_direct=is_direct)
         self._tell_outlook(work, reference)
@@ -213,7 +212,6 @@ class Session:
         else:
             self._record(work.tuned, reference)
             choosing = self._emulated(work, reference, files)
-        held_out = held_out_of(self.request, files, self._environment)
         answer = self._decide(work, reference, choosing, held_out)
         if held_out is None or (self.run / HELD_OUT_FILE).exists():
             return answer
@@ -254,19 +252,14 @@ class Session:
             raise ProgramError(message) from error
         self._view.tell(f"recorded   {words}")
 
-    def _examine(self, work: Work) -> Reference:
-        """Return what the program does as it is, from the folder if that is known."""
-        path = self.run / REFERENCE_FILE
-        work.n_runs += 2
-        if path.exists() and (self.run / REQUEST_FILE).exists():
-            return Reference.load(path)
-        self._view.begin("examining", None)
-        warm_memory()
-        found = work.tuned.examine()
-        write_text(path, json.dumps(found.as_record(), indent=1) + "\n")
-        for note in found.notes:
-            self._view.tell(f"note       {note}")
-        return found
+    def _held_out(self, files: Files) -> HeldOutInput | None:
+        """Return the held-out input, and what the program as it is does with it."""
+        tuned = held_out_of(self.request, files, self._environment)
+        if tuned is None:
+            return None
+        begun = self._begun_with
+        is_begun = begun is not None and begun.held_out == self.request.held_out
+        return HeldOutInput(tuned, examine_held_out(self.run, tuned, self._view, is_begun=is_begun))
 
     def _spec(self, evaluations: int) -> CampaignSpec:
         return emulation.campaign_spec(
@@ -329,7 +322,7 @@ class Session:
         return Choosing(work, reference, proposals, emulated, baseline)
 
     def _decide(
-        self, work: Work, reference: Reference, choosing: Chooses, held_out: Tuned | None
+        self, work: Work, reference: Reference, choosing: Chooses, held_out: HeldOutInput | None
     ) -> Answer:
         conclusion = Conclusion(work, reference, reference.brings or "glibc")
         if work.machines is not None:

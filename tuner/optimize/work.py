@@ -29,6 +29,7 @@ ABLATION_FILE = "ablation.jsonl"
 REDUCED_FILE = "reduced.jsonl"
 HELD_OUT_REDUCED_FILE = "held-out-reduced.jsonl"
 REFERENCE_FILE = "reference.json"
+HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
 
 _OF_ONE_WINNER = (HELD_OUT_FILE, ABLATION_FILE, REDUCED_FILE, HELD_OUT_REDUCED_FILE)

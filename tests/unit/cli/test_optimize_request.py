@@ -189,3 +189,20 @@ def test_nothing_or_two_things_at_once_are_no_request(
 def test_evaluations_without_emulation_are_refused() -> None:
     with pytest.raises(SpecError, match="--evaluations: there are none with --direct"):
         read_request(["./app"], Options(direct=True, evaluations=50))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--", "/bin/true", "--held-out", "--", "/no/such/app"], 4, "/no/such/app: no such prog"),
+        (["--fail-if", "p99_latency > 5%", "--", "/bin/true"], 3, "no run measures p99_latency"),
+    ],
+)
+def test_what_shows_at_once_is_not_found_after_the_time_is_spent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    folder = tmp_path / "run"
+
+    assert main.run(["optimize", "-o", str(folder), *words]) == code
+    assert said in capsys.readouterr().err
+    assert not folder.exists()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.doubles.program_runs import GOOD
+from tuner.errors import ProgramTimeoutError
 from tuner.measure.program import Surroundings
 from tuner.optimize import kinds
 from tuner.optimize.request import Request
@@ -40,3 +43,28 @@ def test_a_service_has_no_more_time_to_get_ready_than_there_is(
         tuned.examine()
 
     assert waited_s == [expected_s]
+
+
+def test_first_runs_end_with_the_time_also_those_of_the_held_out_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a limit, one that never ends is waited for for ever."""
+    limits_s = []
+
+    class Runner:
+        def __init__(self, **_: Any) -> None:
+            """Start nothing."""
+
+        def run(self, command: object, environment: object, surroundings: Surroundings) -> object:
+            limits_s.append(surroundings.timeout_s)
+            return replace(GOOD, timed_out=True)
+
+    monkeypatch.setattr(kinds, "ProgramRunner", Runner)
+    request = Request(("app",), 20.0, ("glibc",), held_out=("app", "other"))
+    tuned, held_out = kinds.tuned_of(request, {}, {}), kinds.held_out_of(request, {}, {})
+    assert held_out is not None
+
+    for one in (tuned, held_out):
+        with pytest.raises(ProgramTimeoutError, match="app: still running after 20 s"):
+            one.examine()
+    assert limits_s == [20.0, 20.0]

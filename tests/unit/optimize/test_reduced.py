@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
 from tuner.optimize.answer import label_of
-from tuner.optimize.confirmation import Confirmed, Confirming
+from tuner.optimize.confirmation import Confirmed, Confirming, HeldOutInput
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference, Runs, Sample, Tuned
-from tuner.optimize.work import REDUCED_FILE, Watch, Work
+from tuner.optimize.work import (
+    ABLATION_FILE,
+    CONFIRMATION_FILE,
+    HELD_OUT_FILE,
+    HELD_OUT_REDUCED_FILE,
+    REDUCED_FILE,
+    Watch,
+    Work,
+)
 from tuner.records import Configuration, Outcome
 
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False, "dirty_decay_ms": 0})
 REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)
+OTHER_INPUT = replace(REFERENCE, values={MEAN: 1e6, PEAK: 2e6, CPU: 1e9})
 
 Share = Callable[[Mapping[str, Any]], float]
 """From settings to the memory that the program uses with them, as a share of that as it is."""
@@ -51,9 +62,6 @@ class App:
         self._share = share
         self._cpu = cpu
         self.n_runs = 0
-
-    def examine(self) -> Reference:
-        return REFERENCE
 
     def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
         del reference
@@ -95,7 +103,7 @@ def confirmed(
     request = Request(("app",), seconds, ("jemalloc",))
     work = Work(folder, request, cast("Tuned", app), Watch(seconds, Clock()))
     work.trials[label_of(winner)] = 7
-    other = cast("Tuned", App(held_out, "other")) if held_out else None
+    other = HeldOutInput(cast("Tuned", App(held_out, "other")), OTHER_INPUT) if held_out else None
     confirming = Confirming(work, REFERENCE, other)
     first = confirming.confirm({label_of(winner): winner})
     found = reduced(work, REFERENCE, confirming, first)
@@ -204,3 +212,44 @@ def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
     assert (after.best, after.standings) == (before.best, before.standings)
     assert (after.effects, after.left_out) == (list(before.effects), list(before.left_out))
     assert app.n_runs == 0
+
+
+def candidates_in(path: Path) -> list[str]:
+    content = read_journal(path)
+    assert content is not None
+    return list(content.header["candidates"])
+
+
+def test_another_winner_is_reduced_anew(tmp_path: Path) -> None:
+    """More time proved it better: what was made of the one before is kept, and in nobody's way."""
+    shared = ("narenas", "tcache", "dirty_decay_ms")
+    other = Configuration.of("jemalloc", {"narenas": 2, "retain": False, "abort": True})
+    confirmed(tmp_path, only_narenas, only_narenas)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
+    (tmp_path / CONFIRMATION_FILE).unlink()  # both were candidates of it
+
+    found, _ = confirmed(tmp_path, only_narenas, only_narenas, winner=other)
+
+    assert found.best is not None
+    assert found.best.label == "jemalloc narenas=2"
+    assert set(found.left_out) == {"abort=true", "retain=false"}
+    for name in (HELD_OUT_FILE, ABLATION_FILE, REDUCED_FILE):
+        assert (tmp_path / name.replace(".jsonl", "-1.jsonl")).read_bytes() == before[name]
+    assert len(candidates_in(tmp_path / REDUCED_FILE)) > 1, "those that the one before left it, too"
+    assert not any(name in " ".join(candidates_in(tmp_path / REDUCED_FILE)) for name in shared[1:])
+
+
+def test_another_reduced_one_is_held_out_anew(tmp_path: Path) -> None:
+    """More rounds confirmed a smaller one than those before."""
+    request = Request(("app",), 9.0, ("jemalloc",))
+    work = Work(tmp_path, request, cast("Tuned", App(needs_all)), Watch(9.0, Clock()))
+    held_out = HeldOutInput(cast("Tuned", App(only_narenas, "other")), OTHER_INPUT)
+    confirming = Confirming(work, REFERENCE, held_out)
+    for name in ("tcache", "dirty_decay_ms"):
+        less = WINNER.without(name)
+
+        found = confirming.hold_out(label_of(less), less, HELD_OUT_REDUCED_FILE)
+
+        assert found is not None
+        assert found.n_rounds > 0
+        assert candidates_in(tmp_path / HELD_OUT_REDUCED_FILE) == [label_of(less)]

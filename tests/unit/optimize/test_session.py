@@ -1,23 +1,327 @@
-"""What an optimisation needs before it makes runs."""
+"""An optimisation from its first runs to its answer, over several calls."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tuner.optimize.answer import Answer, Decision
+from tests.doubles.runs import synthetic_run, trial
+from tests.doubles.synthetic import PARTS
+from tuner.compare.plan import Step
+from tuner.errors import InterruptedCampaign, OutputError, ProgramError, SpecError, TunerError
+from tuner.optimize import session
+from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended
 from tuner.optimize.judgement import Rules
+from tuner.optimize.kinds import Files
 from tuner.optimize.outlook import FEWEST_RUNS
-from tuner.optimize.request import Request
-from tuner.optimize.session import are_runs_all, fewest_runs, not_held_out
-from tuner.optimize.work import SELECTION_FILE, TRACE_FILE
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
+from tuner.optimize.suite import further_trace, further_traces
+from tuner.optimize.tuned import Reference, Runs, Sample
+from tuner.optimize.used_time import TIME_FILE
+from tuner.optimize.work import HELD_OUT_FILE, SELECTION_FILE, TRACE_FILE
+from tuner.records import Configuration, Outcome
 from tuner.service.plan import ServicePlan
+from tuner.space import Space, joint_space
 
 SERVICE = Request(
     ("server",), 600.0, ("glibc",), service=ServicePlan(("server",), "tcp:80", "load")
 )
+REQUEST = Request(("app",), 100.0, ("glibc", "jemalloc"), is_direct=True)
+USES = {MEAN: 100e6, PEAK: 120e6, CPU: 1e9}
+REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
+
+
+class App:
+    """A program whose every run takes a second; jemalloc's cache costs it a tenth of its memory."""
+
+    command: tuple[str, ...] = ("app",)
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.ran: list[str] = []
+        self.n_examined = 0
+        self.ends_after = -1
+        """Runs before something raises `error`; -1: nothing does."""
+        self.error: BaseException = KeyboardInterrupt()
+        self.does: Callable[[], object] = lambda: None
+        """Is called at every run."""
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+    def known(self, reference: Reference) -> tuple[Configuration, ...]:
+        return ()
+
+    def refusal(self, configuration: Configuration) -> str | None:
+        return None
+
+    def examine(self) -> Reference:
+        self._end_or_go_on()
+        self.n_examined += 1
+        self.now_s += 2.0
+        return REFERENCE
+
+    def record(self, trace: Path, reference: Reference) -> str:
+        trace.write_text("")
+        return "events"
+
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self._end_or_go_on()
+            self.does()
+            self.ran.append(step.subject)
+            self.now_s += 1.0
+            one = candidates.get(step.subject, Configuration("glibc"))
+            share = 0.9 if one.as_dict.get("cache") is False else 1.0
+            noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)
+            return Outcome.succeeded({n: v * noise * share for n, v in USES.items()})
+
+        return run
+
+    def _end_or_go_on(self) -> None:
+        if len(self.ran) == self.ends_after:
+            raise self.error
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> App:
+    """Return a program that sessions tune in the place of a real one."""
+    found = App()
+
+    def space_of(files: Files, reference: Reference, names: Sequence[str]) -> Space:
+        return joint_space({name: PARTS[name] for name in names})
+
+    monkeypatch.setattr(session, "locate", lambda spec: dict.fromkeys(c.name for c in spec.choices))
+    monkeypatch.setattr(session, "tuned_of", lambda *_: found)
+    monkeypatch.setattr(session, "space_of", space_of)
+    return found
+
+
+@pytest.fixture
+def held_out(monkeypatch: pytest.MonkeyPatch) -> App:
+    """Return the same with another input, where a request has one."""
+    found = App()
+    found.command = ("app", "other")
+    monkeypatch.setattr(
+        session, "held_out_of", lambda request, *_: found if request.held_out else None
+    )
+    return found
+
+
+def answer(folder: Path, app: App, request: Request = REQUEST) -> Answer:
+    return Session(folder, request, environment={}, clock=app).answer()
+
+
+def seconds_in(folder: Path) -> float:
+    return float(json.loads((folder / TIME_FILE).read_text())["seconds"])
+
+
+WITH_HELD_OUT = replace(REQUEST, held_out=("app", "other"))
+INTERRUPT = KeyboardInterrupt(), InterruptedCampaign
+FULL = OutputError("no room"), OutputError
+
+
+@pytest.mark.parametrize(("error", "seen"), [INTERRUPT, FULL], ids=["ctrl-c", "full disk"])
+def test_the_time_of_a_call_without_an_answer_counts(
+    tmp_path: Path, app: App, error: BaseException, seen: type[TunerError]
+) -> None:
+    """An answer said "214 runs in 12 s" where all calls but the last were stopped."""
+    app.ends_after, app.error = 5, error
+    with pytest.raises(seen):
+        answer(tmp_path, app)
+    assert seconds_in(tmp_path) == app.now_s == 7.0
+    app.ends_after = -1
+
+    found = answer(tmp_path, app, replace(REQUEST, seconds=3.0))
+
+    assert found.seconds == app.now_s
+    assert found.given_s == 7.0 + 3.0
+    assert seconds_in(tmp_path) == app.now_s
+
+
+def test_the_time_is_kept_while_it_runs(tmp_path: Path, app: App) -> None:
+    """A kill cannot be answered."""
+    lost_s = []
+
+    def look() -> None:
+        kept_s = seconds_in(tmp_path) if (tmp_path / TIME_FILE).exists() else 0.0
+        lost_s.append(app.now_s - kept_s)
+
+    app.does, app.ends_after = look, 15
+    with pytest.raises(InterruptedCampaign):
+        answer(tmp_path, app)
+
+    assert max(lost_s) < 8.0
+
+
+def test_other_constraints_go_on_with_the_time_that_was_used(tmp_path: Path, app: App) -> None:
+    """The answer before them moves aside, with the time that it says."""
+    answer(tmp_path, app, replace(REQUEST, seconds=10.0))
+    rules = Rules(limits=((PEAK, 0.1),), strict=(PEAK,))
+
+    found = answer(tmp_path, app, replace(REQUEST, seconds=10.0, rules=rules))
+
+    assert (tmp_path / "before-1" / ANSWER_FILE).exists()
+    assert found.seconds == app.now_s
+
+
+def test_a_folder_of_an_earlier_version_goes_on_with_the_time_of_its_answer(
+    tmp_path: Path, app: App
+) -> None:
+    answer(tmp_path, app, replace(REQUEST, seconds=10.0))
+    (tmp_path / TIME_FILE).unlink()
+    before = recommended(tmp_path)
+    assert before is not None
+
+    found = answer(tmp_path, app, replace(REQUEST, seconds=10.0))
+
+    assert found.seconds == pytest.approx(app.now_s, abs=0.1)
+    assert found.seconds >= before.seconds > 0.0
+
+
+def test_ctrl_c_in_the_first_runs_says_what_goes_on(tmp_path: Path, app: App) -> None:
+    """And leaves a folder that any command may take."""
+    app.ends_after = 0
+    with pytest.raises(InterruptedCampaign, match="the same command goes on from there"):
+        answer(tmp_path, app)
+
+    app.ends_after = -1
+    answer(tmp_path, app, replace(REQUEST, seconds=3.0, command=("another",)))
+
+
+def test_other_options_do_not_go_on_in_the_folder(tmp_path: Path, app: App) -> None:
+    answer(tmp_path, app, replace(REQUEST, seconds=3.0))
+    n_runs = len(app.ran)
+
+    with pytest.raises(SpecError, match="holds another optimisation, with other --allocators;"):
+        answer(tmp_path, app, replace(REQUEST, allocators=("glibc",)))
+    assert len(app.ran) == n_runs
+
+
+def test_a_held_out_input_that_cannot_be_run_shows_before_the_time_is_spent(
+    tmp_path: Path, app: App, held_out: App
+) -> None:
+    held_out.ends_after, held_out.error = 0, ProgramError("app: killed by SIGSEGV")
+
+    with pytest.raises(ProgramError, match="the held-out input: app: killed by SIGSEGV"):
+        answer(tmp_path, app, WITH_HELD_OUT)
+
+    assert app.ran == []
+    assert not (tmp_path / REQUEST_FILE).exists(), "another input may be given"
+
+
+def test_a_held_out_input_is_examined_once(tmp_path: Path, app: App, held_out: App) -> None:
+    """What it does is kept: a session that goes on, or has ended, runs it no more for that."""
+    first = answer(tmp_path, app, WITH_HELD_OUT)
+    again = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=1.0))
+
+    assert (first.decision, again.decision) == (Decision.DEPLOY, Decision.DEPLOY)
+    assert first.label == again.label == "jemalloc cache=false"
+    assert again.held_out is not None
+    assert held_out.n_examined == 1
+
+
+def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: App) -> None:
+    first = answer(tmp_path, app)
+    n_runs = len(app.ran)
+
+    found = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=1.0))
+
+    assert (first.held_out, len(app.ran)) == (None, n_runs)
+    assert found.held_out is not None
+    assert held_out.n_examined == 1
+    assert (tmp_path / HELD_OUT_FILE).exists()
+
+
+def test_an_input_that_another_attempt_left_is_examined_anew(
+    tmp_path: Path, app: App, held_out: App
+) -> None:
+    """Nothing in a folder that was not begun is of this optimisation."""
+    answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=3.0))
+    (tmp_path / REQUEST_FILE).unlink()
+
+    answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=3.0, held_out=("app", "third")))
+
+    assert held_out.n_examined == 2
+
+
+class Emulated:
+    """A search in emulation that tried nothing, and remembers whose default it was asked for."""
+
+    trials = ()
+    ns_per_instruction = 1.0
+
+    def __init__(self) -> None:
+        self.defaults: list[str] = []
+
+    def default_of(self, allocator: str) -> object:
+        self.defaults.append(allocator)
+        return SimpleNamespace(measurement=None, configuration=Configuration(allocator))
+
+
+EMULATED = replace(REQUEST, is_direct=False, evaluations=5, seconds=4.0)
+
+
+def test_the_library_of_an_allocator_is_no_name_of_one(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--allocators jemalloc:PATH` without the program's own ended after the emulation."""
+    emulated = Emulated()
+    monkeypatch.setattr("tuner.optimize.emulation.search", lambda *_: emulated)
+
+    found = answer(tmp_path, app, replace(EMULATED, allocators=("jemalloc:/opt/lib/libj.so",)))
+
+    assert emulated.defaults == ["jemalloc"]
+    assert found.decision is Decision.UNDECIDED
+
+
+def test_the_time_is_kept_while_it_emulates(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(spec: object, run: object, goes_on: object, on_trial: Any, program: object) -> Any:
+        app.now_s += 60.0
+        on_trial(synthetic_run().campaign, trial(0, Configuration("glibc")))
+        assert seconds_in(tmp_path) == app.now_s
+        return Emulated()
+
+    monkeypatch.setattr("tuner.optimize.emulation.search", search)
+
+    answer(tmp_path, app, EMULATED)
+
+
+def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three commands the last one was recorded, and the second one could not be."""
+    monkeypatch.setattr("tuner.optimize.emulation.search", lambda *_: Emulated())
+
+    def fails(trace: Path, reference: Reference) -> str:
+        further_trace(trace, 3).write_text("of the third command")
+        message = "second: statically linked"
+        raise ProgramError(message)
+
+    def records(trace: Path, reference: Reference) -> str:
+        assert further_traces(trace) == []
+        further_trace(trace, 2).write_text("of the second command")
+        trace.write_text("of the first command")
+        return "events"
+
+    monkeypatch.setattr(app, "record", fails)
+    with pytest.raises(ProgramError, match="--direct"):
+        answer(tmp_path, app, replace(EMULATED, further=(("second",), ("third",))))
+    monkeypatch.setattr(app, "record", records)
+    answer(tmp_path, app, replace(EMULATED, further=(("third",),)))
+
+    assert [path.name for path in further_traces(tmp_path / TRACE_FILE)] == ["program-2.trace"]
 
 
 def test_a_search_that_nothing_guides_needs_more_runs() -> None:
@@ -32,12 +336,12 @@ def test_a_search_that_nothing_guides_needs_more_runs() -> None:
 def test_an_input_that_was_held_out_and_not_run_is_spoken_of(
     decision: Decision, *, is_said: bool
 ) -> None:
-    answer = not_held_out(
+    found = not_held_out(
         Answer(decision, None, "", "glibc", {}, Rules(), None, (), 43, 60.0, reasons=("One.",))
     )
 
-    assert ("The held-out input was not run" in " ".join(answer.reasons)) is is_said
-    assert answer.reasons[0] == "One."
+    assert ("The held-out input was not run" in " ".join(found.reasons)) is is_said
+    assert found.reasons[0] == "One."
 
 
 def test_a_service_with_time_for_few_runs_is_not_recorded(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""The first runs, of the program and of its held-out input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tuner.errors import ProgramError, ProgramTimeoutError, TunerError
+from tuner.optimize.examination import examine, examine_held_out
+from tuner.optimize.quantities import CPU
+from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.view import View
+
+FAILING = Reference(
+    ("app",), {CPU: 1e9}, 1, None, None, 1.0, 30.0, notes=("As it is, the program ends with 1.",)
+)
+
+
+class App(View):
+    """Remembers what is said, and how often it was examined."""
+
+    def __init__(self, error: TunerError | None = None) -> None:
+        self.error = error
+        self.said: list[str] = []
+        self.n_examined = 0
+
+    def tell(self, line: str) -> None:
+        self.said.append(line)
+
+    def examine(self) -> Reference:
+        self.n_examined += 1
+        if self.error is not None:
+            raise self.error
+        return FAILING
+
+
+Examines = Callable[..., Reference]
+
+
+@pytest.mark.parametrize("first_runs", [examine, examine_held_out])
+def test_what_is_known_is_not_run_again_unless_it_is_of_another(
+    tmp_path: Path, first_runs: Examines
+) -> None:
+    app = App()
+    for is_begun, n_examined in ((False, 1), (True, 1), (False, 2)):
+        found = first_runs(tmp_path, cast("Tuned", app), app, is_begun=is_begun)
+
+        assert found == FAILING
+        assert app.n_examined == n_examined
+
+
+def test_the_two_are_kept_apart(tmp_path: Path) -> None:
+    app = App()
+    examine(tmp_path, cast("Tuned", app), app, is_begun=False)
+    other = replace(FAILING, exit_status=0, notes=())
+    app.examine = lambda: other  # type: ignore[method-assign]
+
+    assert examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=True) == other
+    assert examine(tmp_path, cast("Tuned", app), app, is_begun=True) == FAILING
+
+
+def test_a_held_out_input_on_which_the_program_fails_is_said_to_do_so_in_every_call(
+    tmp_path: Path,
+) -> None:
+    """What holds there says little of what does not fail."""
+    for is_begun in (False, True):
+        app = App()
+        examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=is_begun)
+
+        assert app.said == ["held out   As it is, the program ends with 1."]
+
+
+@pytest.mark.parametrize("error", [ProgramError("killed"), ProgramTimeoutError("still running")])
+def test_an_error_says_that_it_is_of_the_held_out_input(tmp_path: Path, error: TunerError) -> None:
+    app = App(error)
+
+    with pytest.raises(type(error), match=f"the held-out input: {error}"):
+        examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=False)
