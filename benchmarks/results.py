@@ -38,7 +38,7 @@ Identities = Mapping[str, Mapping[str, Any]]
 VERSION: Final = 3
 _LEVEL: Final = 19
 """Of zstd: written once, read often."""
-_DIGITS: Final = 6
+_DIGITS: Final = 5
 """Significant digits that are kept of a float; no figure repeats to more."""
 _FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
 

@@ -34,12 +34,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.trace"
         burst = TraceMaker()
-        for slot in [burst.allocate(32) for _ in range(60)]:
+        for slot in [burst.allocate(32) for _ in range(20)]:
             burst.free(slot)
         seeds = {
             "burst": text_of(burst.write(path)),
             "one-thread": text_of(write_mixed_trace(path, 1, 60)),
-            "threads": text_of(write_mixed_trace(path, 3, 300)),
+            "threads": text_of(write_mixed_trace(path, 3, 90)),
             "life": text_of(burst.write(path, (1000, 10**7))),
         }
     for name, content in seeds.items():
