@@ -178,7 +178,7 @@ def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_pat
 
     found = read_results(path)
 
-    assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, "s": 0.123457}
+    assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, "s": 0.12346}
     assert found["provenance"] == [stamp()]
     assert path.stat().st_size < 1000
 
