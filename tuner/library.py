@@ -568,6 +568,7 @@ def compare_service(
         view: shows progress.
 
     Raises:
+        SpecError: no setting is left to compare.
         ProgramError: the service fails as it is.
         MissingToolError: an allocator or the service is not here.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
@@ -584,6 +585,10 @@ def compare_service(
     subjects = choose_subjects(load_run(Path(run)), points, most_front, 0) if run else ()
     chosen = [s.configuration for s in subjects if s.configuration.allocator in files]
     candidates = service_candidates(service, files, chosen, settings)
+    if not candidates.runnable:
+        why = "; ".join(candidates.refused) or "name --allocators, or a --setting of theirs"
+        message = f"nothing to compare with {plan.command[0]} as it is: {why}"
+        raise SpecError(message)
     request = Request(
         plan.command, 0.0, tuple(allocators), rules, cpu=cpu, seed=seed, service=plan,
     )  # fmt: skip

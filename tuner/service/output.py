@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -75,10 +76,10 @@ def read_load(text: str, reader: str = AUTO) -> LoadReport:
         known = [one for mark, one in _MARKS if re.search(mark, text, re.MULTILINE)]
         if not known:
             raise ProgramError(_not_understood(text))
-        return known[0](text)
+        return _checked(known[0], text)
     if reader in READERS:
-        return _checked(READERS[reader](text), text)
-    return _checked(_by_pattern(check_reader(reader), text), text)
+        return _checked(READERS[reader], text)
+    return _checked(partial(_by_pattern, check_reader(reader)), text)
 
 
 def check_reader(reader: str) -> str:
@@ -340,7 +341,16 @@ def _json(text: str) -> Any:  # noqa: ANN401 - JSON
         raise ProgramError(_not_understood(text)) from error
 
 
-def _checked(report: LoadReport, text: str) -> LoadReport:
+def _checked(reader: Reader, text: str) -> LoadReport:
+    """Return what a reader understands.
+
+    Raises:
+        ProgramError: that is nothing, or JSON without what it should have.
+    """
+    try:
+        report = reader(text)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ProgramError(_not_understood(text)) from error
     if report.rate is None and report.requests is None and not report.latencies:
         raise ProgramError(_not_understood(text))
     return report

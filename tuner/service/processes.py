@@ -36,11 +36,20 @@ def processes_below(pid: int) -> list[Process]:
 
 
 def _children(pid: int) -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for task in (_PROC / str(pid) / "task").iterdir():
-            for word in (task / "children").read_text().split():
-                yield int(word)
-                yield from _children(int(word))
+    for task in _listed(_PROC / str(pid) / "task"):
+        words: list[str] = []
+        with contextlib.suppress(OSError):  # a thread may end meanwhile, the others have not
+            words = (task / "children").read_text().split()
+        for word in words:
+            yield int(word)
+            yield from _children(int(word))
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def process_of(pid: int) -> Process | None:

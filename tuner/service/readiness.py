@@ -31,12 +31,22 @@ def check_ready(ready: str) -> None:
     plain = re.sub(r"\{port\d*\}", "1", rest)
     is_known = (
         (kind == "tcp" and _TCP.fullmatch(plain) is not None)
-        or (kind in ("http", "https") and rest.startswith("//"))
+        or (kind in ("http", "https") and _is_url(f"{kind}:{plain}"))
         or (kind in ("line", "command") and rest.strip())
     )
     if not is_known:
         message = f"--ready {ready}: not understood; give {_FORMS}"
         raise SpecError(message)
+
+
+def _is_url(text: str) -> bool:
+    """Return whether a URL has a host, and a port that is a number where it has one."""
+    try:
+        url = urllib.parse.urlsplit(text)
+        has_port = url.port != 0
+    except ValueError:
+        return False
+    return has_port and url.hostname is not None
 
 
 def probe_of(ready: str, output: Path, succeeds: Callable[[str], bool]) -> Callable[[], bool]:

@@ -14,7 +14,7 @@ import pytest
 from tests.doubles.runs import synthetic_run
 from tuner.cli import main
 from tuner.cli.validate import check_outcome
-from tuner.errors import ComparisonError, UnconfirmedVerdict, WorseVerdict
+from tuner.errors import ComparisonError, SpecError, UnconfirmedVerdict, WorseVerdict
 from tuner.library import LEAST_EFFECT
 from tuner.measure.program import Surroundings
 from tuner.optimize.service import Service
@@ -133,6 +133,15 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr("tuner.library.compare_service", compare_service)
     monkeypatch.setattr("tuner.cli.validate.print_compared", lambda _: None)
     return found
+
+
+def test_a_service_without_anything_to_compare_it_with_is_a_wrong_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*_SERVICE, "--allocators", "", "-o", str(tmp_path / "x"))
+
+    assert main.run(["validate", *options, "--", "sleep", "9"]) == SpecError.exit_code
+    assert "nothing to compare with sleep" in capsys.readouterr().err
 
 
 def service_file(

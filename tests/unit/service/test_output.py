@@ -180,6 +180,13 @@ def test_a_named_tool_that_printed_nothing_is_not_understood() -> None:
         read_load("", "wrk")
 
 
+@pytest.mark.parametrize("reader", ["auto", "oha", "autocannon"])
+def test_json_without_what_a_tool_prints_is_not_understood(reader: str) -> None:
+    text = '{"latencyPercentiles": {}, "non2xx": 0, "summary": {"total": 1}}'
+    with pytest.raises(ProgramError, match="--read"):
+        read_load(text, reader)
+
+
 def test_percentiles_of_pgbench_are_those_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "pgbench_log.1"
     log.write_text("".join(f"0 {n} {n} 0 1 2\n" for n in range(1, 101)))

@@ -41,6 +41,8 @@ def test_free_ports_differ_and_can_be_bound() -> None:
         ({"ready": "udp:1"}, "udp:1"),
         ({"ready": "tcp:http"}, "tcp:http"),
         ({"ready": "line:"}, "not understood"),
+        ({"ready": "http://localhost:abc/"}, "not understood"),
+        ({"ready": "http:///path"}, "not understood"),
         ({"stop": "SIGNONE"}, "no such signal"),
         ({"read": "wkr"}, "wkr"),
         ({"load": " "}, "--load"),
