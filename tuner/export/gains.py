@@ -10,9 +10,9 @@ from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
 from tuner.front.whole import Whole, campaign_whole, expected_ratio
 from tuner.metrics import REAL, find_objective
-from tuner.optimize.answer import Recommendation, key_of, label_of, recommended
+from tuner.optimize.answer import Recommendation, label_of, recommended
 from tuner.optimize.answer_table import AnswerRow
-from tuner.optimize.quantities import QUANTITIES, TABLE
+from tuner.optimize.quantities import QUANTITIES, TABLE, key_of
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.validate.summary import ValidationSummary, summarize

@@ -21,8 +21,7 @@ from tuner.optimize.answer_table import (
     rows_table,
 )
 from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
-from tuner.optimize.quantities import TABLE
-from tuner.optimize.quantities import key_of as key_of  # noqa: PLC0414 - readers of answers use it
+from tuner.optimize.quantities import TABLE, key_of
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text

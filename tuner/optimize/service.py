@@ -17,7 +17,7 @@ from tuner.optimize.judgement import Rules
 from tuner.optimize.known import KNOWN
 from tuner.optimize.program import Program, own_allocator
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
-from tuner.optimize.suite import further_trace, further_traces
+from tuner.optimize.suite import further_trace
 from tuner.optimize.tuned import Reference, Runs, Sample
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.constraints import DEFAULTS
@@ -158,8 +158,6 @@ class Service:
         begun_s = time.monotonic()
         found = record_service(self._plan, self._environment, trace.parent / PROCESSES)
         roles = roles_that_matter(found)
-        for old in further_traces(trace):
-            old.unlink()
         # The first trace says that all are there, so it comes last.
         for number in reversed(range(len(roles))):
             path = further_trace(trace, number + 1) if number else trace

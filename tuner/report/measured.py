@@ -25,9 +25,10 @@ from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, 
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore
-from tuner.optimize.answer import Recommendation, key_of, recommended
+from tuner.optimize.answer import Recommendation, recommended
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
 from tuner.optimize.judgement import Gain
+from tuner.optimize.quantities import key_of
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
 from tuner.page import series, wrapped
