@@ -35,6 +35,20 @@ def scratch_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Write below a path of a run folder in this context.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{path}: cannot be written ({error.strerror}); make room, or choose another -o"
+        raise OutputError(message) from error
+
+
 def fresh_folder(path: Path) -> Path:
     """Make a folder empty, or make it, with those above it, and return it.
 

@@ -8,12 +8,11 @@ is an error that names the line.  One process writes; others may read meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -22,7 +21,8 @@ from pydantic import ValidationError
 
 from tuner.compare.plan import Step, TaskT, ValuesT
 from tuner.config.reading import first_problem
-from tuner.errors import OutputError, StoreError
+from tuner.errors import StoreError
+from tuner.output import writing
 from tuner.records import Outcome
 
 Record = Mapping[str, Any]
@@ -102,7 +102,7 @@ class Journal:
                 _check_same(path, found.header, header, ("schema", "version", *same))
             self.content = found or Content(path, json.loads(_line(header)), (), None, 0)
             self._end = self.content.n_bytes
-            with _writing(path):
+            with writing(path):
                 os.ftruncate(self._descriptor, self._end)
             if found is None:
                 self.append(header)
@@ -117,7 +117,7 @@ class Journal:
             OutputError: there is no room; the file is as it was.
         """
         line = _line(record)
-        with _writing(self.path):
+        with writing(self.path):
             try:
                 _write_whole(self._descriptor, line, self._end)
             except BaseException:
@@ -185,7 +185,7 @@ def _write_whole(descriptor: int, line: bytes, offset: int) -> None:
 
 
 def _open(path: Path) -> int:
-    with _writing(path):
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -195,15 +195,6 @@ def _open(path: Path) -> int:
         message = f"{path}: another process is writing to it; wait until it has ended, or stop it"
         raise StoreError(message) from error
     return descriptor
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        message = f"{path}: cannot be written ({error.strerror}); make room, or choose another -o"
-        raise OutputError(message) from error
 
 
 def _parse(path: Path, number: int, line: bytes) -> Record:

@@ -6,12 +6,11 @@ constraints chose and proved goes to ``before-1``.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tuner.errors import OutputError
+from tuner.output import writing
 
 
 def move_aside(path: Path) -> None:
@@ -20,9 +19,8 @@ def move_aside(path: Path) -> None:
     Raises:
         OutputError: its folder cannot be written.
     """
-    names = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(1))
-    with _writing(path.parent):
-        path.rename(next(name for name in names if not name.exists()))
+    with writing(path.parent):
+        path.rename(_first_free(lambda n: path.with_name(f"{path.stem}-{n}{path.suffix}")))
 
 
 def move_to_before(run: Path, names: Iterable[str]) -> None:
@@ -34,18 +32,12 @@ def move_to_before(run: Path, names: Iterable[str]) -> None:
     left = [run / name for name in names if (run / name).exists()]
     if not left:
         return
-    folders = (run / f"before-{number}" for number in itertools.count(1))
-    folder = next(one for one in folders if not one.exists())
-    with _writing(run):
+    folder = _first_free(lambda n: run / f"before-{n}")
+    with writing(run):
         folder.mkdir()
         for path in left:
             path.rename(folder / path.name)
 
 
-@contextlib.contextmanager
-def _writing(run: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        message = f"{run}: cannot be written ({error.strerror}); choose another -o"
-        raise OutputError(message) from error
+def _first_free(names: Callable[[int], Path]) -> Path:
+    return next(path for path in map(names, itertools.count(1)) if not path.exists())

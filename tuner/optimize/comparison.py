@@ -24,7 +24,7 @@ from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import Service
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
-from tuner.optimize.work import REFERENCE_FILE, Watch, Work, run_seconds
+from tuner.optimize.work import FIRST_RUNS, REFERENCE_FILE, Watch, Work, run_seconds
 from tuner.output import write_text
 from tuner.records import Configuration
 
@@ -32,9 +32,6 @@ COMPARISON_FILE = "comparison.jsonl"
 """Journal of the runs, in a run folder."""
 
 MOST_ROUNDS = 30
-
-_FIRST_RUNS = 2
-"""Of the service as it is, see `Service.examine`."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def compare_settings(
 def _n_kept(run: Path) -> int:
     """Return how many runs of earlier calls a folder holds."""
     journal = read_journal(run / COMPARISON_FILE)
-    n_first = _FIRST_RUNS if (run / REQUEST_FILE).exists() else 0
+    n_first = FIRST_RUNS if (run / REQUEST_FILE).exists() else 0
     return n_first + (len(journal.records) if journal else 0)
 
 
@@ -110,7 +107,7 @@ def _examined(work: Work) -> Reference:
     asked = json.dumps(work.request.as_record(), indent=1, sort_keys=True) + "\n"
     path = work.run / REQUEST_FILE
     reference = work.run / REFERENCE_FILE
-    work.n_runs += _FIRST_RUNS
+    work.n_runs += FIRST_RUNS
     if path.exists():
         if json.loads(path.read_bytes()) != json.loads(asked):
             message = f"{work.run}: holds another comparison; choose another -o"

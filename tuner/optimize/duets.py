@@ -68,7 +68,7 @@ class RunsOnCores(Protocol):
         ...
 
 
-def _ignore() -> None:
+def ignore() -> None:
     """Do nothing."""
 
 
@@ -81,7 +81,7 @@ class Duets:
         on_cores: Sequence[Runs],
         seed: int = 1,
         clock: Callable[[], float] = time.monotonic,
-        stop: Callable[[], None] = _ignore,
+        stop: Callable[[], None] = ignore,
     ) -> None:
         """Prepare.
 

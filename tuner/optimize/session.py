@@ -61,6 +61,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import (
     ABLATION_FILE,
     CONFIRMATION_FILE,
+    FIRST_RUNS,
     HELD_OUT_FILE,
     HELD_OUT_REDUCED_FILE,
     REDUCED_FILE,
@@ -189,7 +190,7 @@ class Session:
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view, on_kept=used.keep)
         reference = examine(self.run, tuned, self._view, is_begun=bool(self._begun_with))
-        work.n_runs += 2
+        work.n_runs += FIRST_RUNS
         held_out = self._held_out(files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))

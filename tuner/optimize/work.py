@@ -14,7 +14,7 @@ from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.aside import move_aside
-from tuner.optimize.duets import Duets, duets_of
+from tuner.optimize.duets import Duets, duets_of, ignore
 from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
@@ -35,12 +35,11 @@ HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 _OF_ONE_WINNER = (HELD_OUT_FILE, ABLATION_FILE, REDUCED_FILE, HELD_OUT_REDUCED_FILE)
 """Of these, what is begun anew where another candidate wins."""
 
+FIRST_RUNS = 2
+"""Of the program as it is, see `Tuned.examine`."""
+
 _START_S = 0.02
 """Of a run, what it takes beside the program."""
-
-
-def _ignore() -> None:
-    """Do nothing."""
 
 
 class Watch:
@@ -85,7 +84,7 @@ class Work:
     """Label of a candidate -> trial of the campaign that it comes from."""
     machines: RoundExecutor | None = None
     """Make the runs; None: this machine does."""
-    on_kept: Callable[[], None] = _ignore
+    on_kept: Callable[[], None] = ignore
     """Is called when something that was measured is kept."""
 
     def run_seconds(self, reference: Reference) -> float:
