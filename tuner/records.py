@@ -80,6 +80,11 @@ class Configuration:
         """
         return Configuration(self.allocator, tuple(s for s in self.settings if s[0] != name))
 
+    def is_part_of(self, other: Configuration) -> bool:
+        """Return whether the other one has all of these settings, and more."""
+        mine, theirs = self.as_dict.items(), other.as_dict.items()
+        return self.allocator == other.allocator and mine < theirs
+
     @property
     def as_dict(self) -> dict[str, Value]:
         """The settings as a dictionary."""

@@ -371,6 +371,7 @@ class DirectSearch:
         chosen = with_reserves(proposals, rows, rules, places, doubts) or with_reserves(
             proposals, rows, rules, places, widened(doubts)
         )  # the time left is for new runs: they decide, not one unlucky one
+        chosen = _parts_first(chosen, proposals, rows, doubts, rules.goals)
         known = self._work.known  # of few settings, which few runs cannot tell apart
         fewer = [
             one.configuration
@@ -409,6 +410,32 @@ def _with_noise(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]
     """
     least = {name: 0.0 if TABLE[name].is_memory else SLACK for name in doubts}
     return {name: [max(one, least[name]) for one in values] for name, values in doubts.items()}
+
+
+def _parts_first(
+    chosen: Sequence[Proposal],
+    proposals: Sequence[Proposal],
+    rows: Mapping[str, Sequence[float]],
+    doubts: Mapping[str, Sequence[float]],
+    goals: Sequence[str],
+) -> list[Proposal]:
+    """Return candidates, those last of whose settings another one has some and is as good.
+
+    Rounds that are shared between two who do the same prove nothing of either.
+    """
+
+    def is_as_good(part: Proposal, whole: Proposal) -> bool:
+        one, other = proposals.index(part), proposals.index(whole)
+        return all(
+            rows[goal][one] - rows[goal][other] <= doubts[goal][one] + doubts[goal][other]
+            for goal in goals
+        )
+
+    def is_too_much(whole: Proposal) -> bool:
+        parts = (one for one in chosen if one.configuration.is_part_of(whole.configuration))
+        return any(is_as_good(part, whole) for part in parts)
+
+    return sorted(chosen, key=is_too_much)
 
 
 def _proposal(tried: Tried) -> Proposal:

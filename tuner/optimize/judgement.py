@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from tuner.optimize.evidence import (
+    fewest_rounds,
     greatest_evidence,
     lower_bound,
     showable_gain,
@@ -349,6 +350,8 @@ class _Judged:
         self._rules = rules
         n_agree = 2
         self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
+        may_be_exact = self._is_exact or (is_exact and len(logs) < n_agree)
+        self._needs_signs = not may_be_exact and counted is None
         self._error = rules.error / n_candidates
         exact = frozenset({quantity} if self._is_exact else ())
         self._margin = rules.of_exact(exact).margin(quantity)
@@ -449,7 +452,11 @@ class _Judged:
     @property
     def is_stuck(self) -> bool:
         """Return whether all rounds there is time for will most likely not prove that it holds."""
-        if self.is_not_worse or self.holds_scaled or len(self._logs) < _FEW_LIKELY:
+        if self.is_not_worse or self.holds_scaled:
+            return False
+        if self._needs_signs and self._n_in_all < fewest_rounds(self._error):
+            return True
+        if len(self._logs) < _FEW_LIKELY:
             return False
         middle = statistics.fmean(self._logs)
         reach = self._showable(statistics.stdev(self._logs), self._error)

@@ -108,7 +108,7 @@ class Race:
     def _in_race(self, course: Course[None, Sample], found: Mapping[str, Standing]) -> list[str]:
         """Return the candidates that run now: the first that rounds may still confirm."""
         left = [label for label in self._labels if (None, label) not in course.out]
-        left.sort(key=lambda label: label in found and _waits(found[label]))
+        left.sort(key=lambda label: _turn(found[label]) if label in found else (False, 0))
         return left[: self._at_once]
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
@@ -201,9 +201,13 @@ def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:
     return [best.label] if best is not None and best.promise > -math.inf else []
 
 
-def _waits(one: Standing) -> bool:
-    """Return whether rounds are of more use to another candidate."""
-    return bool(one.stuck) or one.state is State.CONFIRMED
+def _turn(one: Standing) -> tuple[bool, int]:
+    """Return what sorts candidates: those last to whom rounds are of little use.
+
+    Of these the one that had most comes first.
+    """
+    waits = bool(one.stuck) or one.state is State.CONFIRMED
+    return waits, -one.n_rounds if waits else 0
 
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:

@@ -50,9 +50,11 @@ class App:
         known: tuple[Configuration, ...] = (),
         slower: float = 1.0,
         lucky: str = "",
+        luck: float = 0.95,
     ) -> None:
         self.known = known
         self._lucky = lucky
+        self._luck = luck
         self._slower = slower
         self._clock = clock
         self._missing = missing
@@ -73,7 +75,7 @@ class App:
             is_cached = configuration.as_dict.get("cache") is not False
             share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
             share[CPU] *= 1.0 if is_cached else self._slower
-            share[MEAN] *= 0.95 if step.subject == self._lucky else 1.0
+            share[MEAN] *= self._luck if step.subject == self._lucky else 1.0
             return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 
         return run
@@ -202,6 +204,20 @@ def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_pat
     chosen = search.finalists(search.select(20))
 
     assert chosen == {label_of(good): good}
+
+
+def test_of_known_settings_that_do_the_same_the_fewest_come_first(tmp_path: Path) -> None:
+    """Rounds went in turn to a setting and to the same with one more that does nothing."""
+    good = Configuration.of("jemalloc", {"cache": False})
+    more = Configuration.of("jemalloc", {"cache": False, "decay": 10})
+    others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
+    clock = Clock()
+    app = App(clock, known=(more, *others, good), lucky=label_of(more), luck=0.993)
+    search = searched(tmp_path, app, clock, seconds=40.0)
+
+    chosen = [*search.finalists(search.select(40))]
+
+    assert chosen.index(label_of(good)) < chosen.index(label_of(more))
 
 
 @pytest.mark.parametrize(("slower", "is_chosen"), [(1.05, True), (1.11, True), (1.3, False)])

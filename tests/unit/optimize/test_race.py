@@ -118,6 +118,21 @@ def test_where_no_guard_can_be_proven_the_first_one_goes_on() -> None:
     assert 0 < n_rounds(course, "second") < n_rounds(course, "first")
 
 
+def test_one_for_which_the_time_left_is_too_short_does_not_come_in() -> None:
+    """A service: two settings that do the same had half of the rounds each: nothing was proven."""
+    ratios = {"first": (0.6, 0.6, 1.02), "second": (0.6, 0.6, 1.02)}
+    left = iter(range(9, -1, -1))
+    plan = Race(
+        tuple(ratios), RULES, lambda _: True, most_rounds=9, at_once=1,
+        rounds_left=lambda _: next(left),
+    )  # fmt: skip
+
+    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+
+    assert n_rounds(course, "first") == 9
+    assert n_rounds(course, "second") == 0
+
+
 def test_a_race_with_a_reserve_goes_on_where_it_was() -> None:
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.99, 1.0, 1.0)}
 
