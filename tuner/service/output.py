@@ -33,6 +33,9 @@ AUTO: Final = "auto"
 _PGBENCH_COLUMNS = 6
 """Client, transaction, latency in us, script, seconds, microseconds; pgbench(1)."""
 
+_MOST_CLIENTS = 10**6
+"""A first number beyond that is a time, in seconds since 1970."""
+
 _OHA_AT_THE_END = "aborted due to deadline"
 """What oha calls the requests under way when its ``-z`` is over, one of each connection."""
 
@@ -368,10 +371,13 @@ def _not_understood(text: str) -> str:
 def pgbench_latencies(logs: Iterable[Path]) -> dict[str, float]:
     """Return percentiles of the transactions in files that ``pgbench -l`` wrote; none without.
 
-    In place of a latency, those that were skipped or failed have a word.
+    In place of a latency, those that were skipped or failed have a word.  Sums over an interval
+    (``--aggregate-interval``), which begin with its time, have no percentiles.
     """
     rows = (row.split() for log in logs for row in log.read_text().splitlines())
-    latencies_us = (row[2] for row in rows if len(row) >= _PGBENCH_COLUMNS)
+    latencies_us = (
+        row[2] for row in rows if len(row) >= _PGBENCH_COLUMNS and int(row[0]) < _MOST_CLIENTS
+    )
     ns = [float(latency) * 1e3 for latency in latencies_us if not latency.isalpha()]
     if not ns:
         return {}

@@ -206,5 +206,12 @@ def test_transactions_without_a_latency_have_no_part_in_percentiles(
     assert pgbench_latencies([log])["p999"] == 750e3
 
 
+def test_sums_over_an_interval_have_no_percentiles(tmp_path: Path) -> None:
+    log = tmp_path / "pgbench_log.1"
+    log.write_text("1764150000 1988 140608 9991404 60 194 0 0 0\n")
+
+    assert pgbench_latencies([log]) == {}
+
+
 def test_there_are_no_percentiles_without_a_log() -> None:
     assert pgbench_latencies([]) == {}
