@@ -11,20 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.compare.journal import read_journal
 from tuner.errors import SpecError
-from tuner.measure.warm import warm_memory
 from tuner.optimize.answer import Answer, label_of
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
+from tuner.optimize.examination import examine
 from tuner.optimize.kinds import Files
 from tuner.optimize.known import COPIED
 from tuner.optimize.race import Race, choose, standings
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import Service
 from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
-from tuner.optimize.work import FIRST_RUNS, REFERENCE_FILE, Watch, Work, run_seconds
+from tuner.optimize.work import FIRST_RUNS, Watch, Work
 from tuner.output import write_text
 from tuner.records import Configuration
 
@@ -66,7 +66,7 @@ def compare_settings(
         view: shows progress; None for none.
 
     Returns:
-        The answer; its time has that of earlier calls, by what a run of the service takes.
+        The answer; its time has that of earlier calls.
 
     Raises:
         SpecError: the folder holds another comparison.
@@ -75,50 +75,44 @@ def compare_settings(
         StoreError: its journal is damaged, or another process writes it.
         OutputError: the folder cannot be written.
     """
-    work = Work(run, request, tuned, Watch(request.seconds), view or View())
-    n_before = _n_kept(run)
+    watch = Watch(request.seconds)
+    with UsedTime(run, watch) as used:
+        work = Work(run, request, tuned, watch, view or View(), on_kept=used.keep)
+        found = _compared(work, candidates, rounds)
+        seconds = used.before_s + found.answer.seconds
+        return replace(found, answer=replace(found.answer, seconds=seconds))
+
+
+def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) -> Compared:
     reference = _examined(work)
-    work.request = replace(request, rules=request.rules.of(reference.values))
+    work.request = replace(work.request, rules=work.request.rules.of(reference.values))
     rules = work.request.rules
     work.view.begin("comparison", None)
     race = Race(
-        list(candidates), rules, lambda _: True, request.seed, most_rounds=rounds, view=work.view
-    )
+        list(candidates), rules, lambda _: True, work.request.seed,
+        most_rounds=rounds, view=work.view,
+    )  # fmt: skip
     course = work.compare(COMPARISON_FILE, race, candidates, reference)
     found = standings(course, list(candidates), rules)
     sizes = {label: len(one.settings) for label, one in candidates.items()}
     confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
     conclusion = Conclusion(work, reference, reference.brings or "glibc", most_rounds=rounds)
-    answer = conclusion.conclude(None, confirmed)
-    before_s = n_before * run_seconds(reference)
     n_rounds = max((number + 1 for number, _, _ in course.samples), default=0)
-    return Compared(replace(answer, seconds=before_s + answer.seconds), confirmed, n_rounds)
-
-
-def _n_kept(run: Path) -> int:
-    """Return how many runs of earlier calls a folder holds."""
-    journal = read_journal(run / COMPARISON_FILE)
-    n_first = FIRST_RUNS if (run / REQUEST_FILE).exists() else 0
-    return n_first + (len(journal.records) if journal else 0)
+    return Compared(conclusion.conclude(None, confirmed), confirmed, n_rounds)
 
 
 def _examined(work: Work) -> Reference:
     """Return how it runs as it is, from the folder where that is known."""
     asked = json.dumps(work.request.as_record(), indent=1, sort_keys=True) + "\n"
     path = work.run / REQUEST_FILE
-    reference = work.run / REFERENCE_FILE
     work.n_runs += FIRST_RUNS
-    if path.exists():
-        if json.loads(path.read_bytes()) != json.loads(asked):
-            message = f"{work.run}: holds another comparison; choose another -o"
-            raise SpecError(message)
-        if reference.exists():
-            return Reference.load(reference)
-    work.view.begin("examining", None)
-    warm_memory()
-    found = work.tuned.examine()
-    write_text(reference, json.dumps(found.as_record(), indent=1) + "\n")
-    write_text(path, asked)
+    is_begun = path.exists()
+    if is_begun and json.loads(path.read_bytes()) != json.loads(asked):
+        message = f"{work.run}: holds another comparison; choose another -o"
+        raise SpecError(message)
+    found = examine(work.run, work.tuned, work.view, is_begun=is_begun)
+    if not is_begun:
+        write_text(path, asked)
     return found
 
 
