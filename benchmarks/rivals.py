@@ -3,7 +3,7 @@
 Each proposes one setting after the other, the program runs once under it, and what it measured
 goes back: mean memory and CPU time.  Both begin with every allocator's default, and what they
 would report is what they saw undominated.  SMAC3 is no dependency of malloc-tuner; without
-``pip install 'malloc-tuner[rivals]'`` it is left out.
+``pip install '.[rivals]'`` it is left out.
 
 Sources: Watanabe, "Tree-Structured Parzen Estimator", arXiv 2304.11127, 2023.  Lindauer and
 others, "SMAC3: A versatile Bayesian optimization package for hyperparameter optimization", JMLR

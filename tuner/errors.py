@@ -143,3 +143,8 @@ class InterruptedCampaign(TunerError):  # noqa: N818 - an event, not a defect
     """The user stopped a campaign; all that was measured is kept."""
 
     exit_code = 130
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs what malloc-tuner uses where it is there."""
+    return f"pip install '.[{extra}]' where malloc-tuner's source is"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.errors import MissingToolError, SpecError
+from tuner.errors import MissingToolError, SpecError, installing
 from tuner.measure.emulator import Emulation
 from tuner.measure.evaluation import Evaluator
 from tuner.measure.executor import Executor, LocalExecutor, measuring_cpus
@@ -115,7 +115,7 @@ def scheduler_of(where: Where) -> Iterator[str | None]:
     try:
         import dask_jobqueue  # noqa: PLC0415 - an extra
     except ImportError as error:
-        message = "dask-jobqueue is not installed: pip install 'malloc-tuner[cluster]'"
+        message = f"dask-jobqueue is not installed: {installing('cluster')}"
         raise MissingToolError(message) from error
     try:
         cluster: Any = dask_jobqueue.SLURMCluster()

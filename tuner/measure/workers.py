@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Self, TypeVar
 
-from tuner.errors import MissingToolError, ProgramError, TunerError
+from tuner.errors import MissingToolError, ProgramError, TunerError, installing
 from tuner.measure.remote import Proof, SharedKit, prove, receive
 
 _LOOK_S: Final = 1.0
@@ -437,7 +437,7 @@ def _connected(address: str) -> Any:  # noqa: ANN401 - a client of Dask's
     try:
         from distributed import Client  # noqa: PLC0415 - an extra
     except ImportError as error:
-        message = "Dask is not installed: pip install 'malloc-tuner[cluster]'"
+        message = f"Dask is not installed: {installing('cluster')}"
         raise MissingToolError(message) from error
     try:
         made: Any = Client

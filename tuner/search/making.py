@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.errors import MissingToolError, SpecError
+from tuner.errors import MissingToolError, SpecError, installing
 from tuner.moocore import load_moocore
 from tuner.registry import STRATEGIES, Entry
 from tuner.search.base import Strategy
@@ -40,7 +40,7 @@ def make_strategy(
     try:
         make = entry.load()
     except ModuleNotFoundError as error:
-        message = f"strategy {name}: {error}; pip install 'malloc-tuner[{entry.distribution}]'"
+        message = f"strategy {name}: {error}; {installing(entry.distribution or name)}"
         raise MissingToolError(message) from error
     strategy: Strategy = make(space, n_objectives, population, seed, initial)
     return strategy
