@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tuner.errors import SpecError
 from tuner.metrics import Kind, Metric, find_objective
@@ -74,6 +75,9 @@ def at_resolution(value: float, resolution: float) -> float:
 
 
 # Constraints
+
+FAILED_VIOLATION: Final = 1.0
+"""In place of `violation` for what did not succeed."""
 
 
 @dataclass(frozen=True)

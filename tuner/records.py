@@ -320,3 +320,14 @@ class Trial(Evaluated):
 def unique_configurations(configurations: Iterable[Configuration]) -> list[Configuration]:
     """Return the configurations without repeats, first come first kept."""
     return list(dict.fromkeys(configurations))
+
+
+def baseline_of(allocators: Iterable[str]) -> str:
+    """Return the allocator whose default everything is compared with: glibc, else the first.
+
+    Example:
+        >>> baseline_of(["jemalloc", "glibc"]), baseline_of(["jemalloc", "mimalloc"])
+        ('glibc', 'jemalloc')
+    """
+    first, *others = allocators
+    return "glibc" if "glibc" in others else first

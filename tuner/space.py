@@ -16,7 +16,7 @@ set rests too (a mode without a setting of that mode is no mode).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -260,6 +260,18 @@ class Space:
         """
         types = tuple([type(value) for _, value in configuration.settings])
         return self._remembered_genome(configuration, types)
+
+    def genome_of(self, configuration: Configuration) -> Genome | None:
+        """Return `encode` of a configuration; None of one that lies outside."""
+        try:
+            return self.encode(configuration)
+        except ValueError:
+            return None
+
+    def genomes_of(self, configurations: Iterable[Configuration]) -> list[Genome]:
+        """Return the genomes of the configurations that lie in the space."""
+        genomes = map(self.genome_of, configurations)
+        return [genome for genome in genomes if genome is not None]
 
     @cached_property
     def _remembered_genome(self) -> Callable[[Configuration, tuple[type, ...]], Genome]:

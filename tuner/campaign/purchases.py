@@ -94,7 +94,8 @@ def gate_for(
     counted: list[tuple[Genome, float]] = []
     for trial in known:
         instructions = trial.measurement and trial.measurement[_COUNTED]
-        if instructions and (genome := _genome(space, trial.configuration)) is not None:
+        genome = space.genome_of(trial.configuration)
+        if instructions and genome is not None:
             counted.append((genome, instructions))
     if len(counted) < _FEWEST or not proposed:
         return None
@@ -110,13 +111,6 @@ def told_of(record: CampaignRecord, genome: Genome, trial: Trial) -> Told:
     bounded = (METRICS[name].is_counted for name in record.objectives)
     places = tuple(place for place, is_bound in enumerate(bounded) if is_bound)
     return Told(genome, trial.bound, trial.violation, places)
-
-
-def _genome(space: Space, configuration: Configuration) -> Genome | None:
-    try:
-        return space.encode(configuration)
-    except ValueError:  # a campaign may have narrowed the space around its defaults
-        return None
 
 
 def _least_instructions(

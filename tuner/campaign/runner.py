@@ -43,7 +43,7 @@ from tuner.errors import (
 from tuner.front.dominance import reference_point
 from tuner.measure.evaluation import MAY_NOT_REPEAT, GateOf
 from tuner.measure.executor import Attempts, Executor
-from tuner.objectives import parse_constraint, trial_values, violation
+from tuner.objectives import FAILED_VIOLATION, parse_constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.space import Space
 from tuner.store import (
@@ -56,9 +56,6 @@ from tuner.store import (
     ScreeningRecord,
     Store,
 )
-
-FAILED_VIOLATION = 1.0
-"""Violation of a trial that did not succeed."""
 
 _MIN_TRIALS_TO_JUDGE = 20
 """Trials before a share of failures is one."""

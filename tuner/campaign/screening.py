@@ -14,21 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
 from tuner.front.dominance import points_of
 from tuner.metrics import METRICS, Metric
 from tuner.moocore import load_moocore
-from tuner.objectives import Constraint, trial_values, violation
+from tuner.objectives import FAILED_VIOLATION, Constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Outcome, Trial
 from tuner.search import Told
 from tuner.space import Genome
 from tuner.store import CampaignRecord
-
-FAILED_VIOLATION: Final = 1.0
-"""Violation of what failed on the shrunk workload; as of a trial that failed."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ trials does not depend on the budget and a finished campaign can be extended.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +46,7 @@ def make_studies(
                 len(record.objectives),
                 population=record.population,
                 seed=_study_seed(record.seed, index),
-                initial=_inside(space, initial),
+                initial=space.genomes_of(initial),
             ),
         )
         for index, space in enumerate(spaces)
@@ -67,15 +66,6 @@ def batches(studies: Sequence[Study]) -> Iterator[tuple[Study, list[Genome]]]:
                 yield study, genomes
             else:
                 waiting.remove(study)
-
-
-def _inside(space: Space, configurations: Sequence[Configuration]) -> list[Genome]:
-    """Return the genomes of the configurations that lie in the space."""
-    genomes = []
-    for configuration in configurations:
-        with contextlib.suppress(ValueError):
-            genomes.append(space.encode(configuration))
-    return genomes
 
 
 def _study_seed(seed: int, index: int) -> int:

@@ -172,11 +172,7 @@ def _adapted(space: Space, configuration: Configuration) -> Configuration | None
     if owner not in space.allocators or not kept:
         return None
     adapted = Configuration.of(owner, kept)
-    try:
-        space.encode(adapted)
-    except ValueError:
-        return None
-    return adapted
+    return adapted if space.genome_of(adapted) is not None else None
 
 
 def _spread(configurations: Sequence[Configuration]) -> list[Configuration]:

@@ -25,7 +25,7 @@ from typing import Final
 from tuner.measure.emulator import Emulation, EmulatorEvaluator, MemoryRun
 from tuner.measure.evaluation import Evaluation, Gate, uncounted
 from tuner.metrics import METRICS, Metric
-from tuner.records import Configuration, Measurement, Outcome
+from tuner.records import Configuration, Measurement, Outcome, baseline_of
 
 _ELAPSED: Final = "wall"
 """What is summed: an evaluation takes as long as all its replays."""
@@ -134,8 +134,7 @@ def several_workloads(
     """
     if len(evaluators) == 1:
         return evaluators[0]
-    names = [*emulation.allocators]
-    baseline = Configuration("glibc" if "glibc" in names else names[0])
+    baseline = Configuration(baseline_of(emulation.allocators))
     is_worst = emulation.options.combine == "worst"
     return SeveralWorkloads(evaluators, baseline if is_worst else None)
 

@@ -12,7 +12,6 @@ runs choose; they are no evidence for what they choose.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -141,7 +140,7 @@ class DirectPlan:
         """Yield rounds until time or settings are used up."""
         names = [text.partition(":")[0] for text in self._work.request.allocators]
         space = self._make_space(names)
-        known = [space.decode(genome) for genome in _encoded(space, self._work.known)]
+        known = [space.decode(genome) for genome in space.genomes_of(self._work.known)]
         defaults = [Configuration(name) for name in names]
         share = partial(self._share_of_known, course) if known else lambda: 1.0
         yield from self._gaining_first(self._new([*known, *defaults], course), course, share)
@@ -150,7 +149,7 @@ class DirectPlan:
         if not usable:
             return
         self.space = space = self._make_space(usable)
-        first = [*space.defaults(), *_encoded(space, known)]
+        first = [*space.defaults(), *space.genomes_of(known)]
         self._genomes = {space.decode(genome): genome for genome in first}
         strategy = make_strategy(
             "auto",
@@ -396,13 +395,6 @@ class DirectSearch:
         return Scene(self._reference, self._plan.running)
 
 
-def _encoded(space: Space, known: Sequence[Configuration]) -> Iterator[Genome]:
-    """Yield the genomes of settings that lie in a space."""
-    for one in known:
-        with contextlib.suppress(ValueError):
-            yield space.encode(one)
-
-
 def _with_noise(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
     """Return doubts of which none is below what a single run may be off by, memory's apart.
 
@@ -491,8 +483,7 @@ class _Smoothed:
         return worthwhile(configuration, loss, math.inf, _HARMLESS * math.log1p(rules.least))
 
     def _row(self, configuration: Configuration) -> dict[str, float] | None:
-        try:
-            genome = self._space.encode(configuration)
-        except ValueError:
+        genome = self._space.genome_of(configuration)
+        if genome is None:
             return None
         return {name: values[0] for name, values in self.of([genome]).items()}

@@ -15,7 +15,14 @@ from typing import Any
 from tuner.emulation import Calibration, EmulationOptions
 from tuner.machine import Machine
 from tuner.metrics import REAL
-from tuner.records import Configuration, CurvePoint, Evaluated, Measurement, Outcome
+from tuner.records import (
+    Configuration,
+    CurvePoint,
+    Evaluated,
+    Measurement,
+    Outcome,
+    baseline_of,
+)
 from tuner.space import Parameter
 from tuner.store.subject import Subject
 
@@ -158,8 +165,8 @@ class CampaignRecord:
 
     @property
     def baseline(self) -> str:
-        """The allocator whose default everything is compared with: glibc if present."""
-        return "glibc" if "glibc" in self.allocators else next(iter(self.allocators))
+        """The allocator whose default everything is compared with."""
+        return baseline_of(self.allocators)
 
     @property
     def prices(self) -> Calibration:

@@ -21,7 +21,7 @@ from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener
 from tuner.campaign.recheck import n_missing
-from tuner.campaign.runner import FAILED_VIOLATION, Runner
+from tuner.campaign.runner import Runner
 from tuner.campaign.screening import Expected, carried_over, most_promising
 from tuner.campaign.setup import make_spaces
 from tuner.emulation import EmulationOptions
@@ -36,6 +36,7 @@ from tuner.errors import (
 from tuner.front.dominance import front, hypervolume, points_of
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
+from tuner.objectives import FAILED_VIOLATION
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.store import (
     FINISHED,
