@@ -9,6 +9,7 @@ Layer: above `store`, below `validate`, `report` and `export`.
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,8 +73,8 @@ def load_run(folder: Path) -> Run:
     path = store_path(folder)
     if not path.exists() and (path.parent / _OF_OPTIMIZE).is_file():
         message = (
-            f"{path.parent}: nothing was emulated here; `malloc-tuner front {path.parent}` and "
-            "`report` show what the program itself measured"
+            f"{path.parent}: nothing was emulated here; `malloc-tuner front "
+            f"{shlex.quote(str(path.parent))}` and `report` show what the program itself measured"
         )
         raise StoreError(message)
     with Store.open(path) as store:

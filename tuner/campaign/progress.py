@@ -8,6 +8,7 @@ the time from a clock that is passed in.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
 from collections.abc import Callable
 from typing import TextIO
@@ -97,7 +98,7 @@ class Scoreboard:
         self._is_advised = True
         return (
             f"about {clock_text(eta_s)} left; a shorter workload takes less: cut the trace with "
-            f"`malloc-tuner trace thin {self._trace} -o thin.trace`, or fit a profile "
+            f"`malloc-tuner trace thin {shlex.quote(self._trace)} -o thin.trace`, or fit a profile "
             "(`malloc-tuner fit`) and set fidelity under [screening]"
         )
 

@@ -7,6 +7,7 @@ relative to it, or to the default of each trial's own allocator.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,11 +155,12 @@ def check_feasible(trials: Sequence[Trial], constraints: Sequence[Constraint], r
         for constraint in constraints
         if (reason := _broken(constraint, nearest, trials[0].measured, own)) is not None
     ]
+    folder = shlex.quote(str(run))
     message = (
         f"no trial holds every constraint; the nearest is trial {nearest.number} "
         f"({nearest.configuration}): {'; '.join(reasons)}; relax the constraint in a new run "
-        f"(-o NEW-RUN), or search longer (--evaluations); `malloc-tuner front {run} --all` shows "
-        "every trial"
+        f"(-o NEW-RUN), or search longer (--evaluations); `malloc-tuner front {folder} --all` "
+        "shows every trial"
     )
     raise SelectionError(message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -333,7 +334,8 @@ def recommended(run: Path) -> Recommendation | None:
             record.get("seconds", 0.0),
         )
     except (KeyError, TypeError, ValueError) as error:
-        message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"
+        message = f"{path}: damaged ({error!r}); repeat "
+        message += f"`malloc-tuner optimize {shlex.quote(str(run))}`"
         raise StoreError(message) from error
 
 

@@ -87,7 +87,8 @@ def measured_front(folder: Path) -> MeasuredFront:
     """
     answer = recommended(folder)
     if answer is None:
-        words = f"has no answer yet; `malloc-tuner optimize {folder}` goes on to one"
+        command = f"malloc-tuner optimize {shlex.quote(str(folder))}"
+        words = f"has no answer yet; `{command}` goes on to one"
         if not (folder / REQUEST_FILE).is_file():
             words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
         message = f"{folder}: {words}"

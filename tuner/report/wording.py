@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -366,13 +367,13 @@ def _text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 def commands(run: Run) -> list[tuple[str, str]]:
     """Return what each command does and the command, to do it again or to go on."""
-    folder = run.folder
+    folder = shlex.quote(str(run.folder))
+    campaign = shlex.quote(str(run.folder / "campaign.toml"))
+    best, *others = run.campaign.objectives
+    bound = f" --max {others[0]}=+1%" if others else ""
     return [
-        ("search again, same seed", f"malloc-tuner tune {folder / 'campaign.toml'} -o NEW-RUN"),
-        ("choose a point", f"malloc-tuner pick {folder} --best mean_heap --max cost=+1%"),
+        ("search again, same seed", f"malloc-tuner tune {campaign} -o NEW-RUN"),
+        ("choose a point", f"malloc-tuner pick {folder} --best {best}{bound}"),
         ("prove it on the program", f"malloc-tuner validate {folder} -- PROGRAM ARGUMENTS"),
-        (
-            "deploy it",
-            f"malloc-tuner export {folder} --pick balanced --format env -o malloc.env",
-        ),
+        ("deploy it", f"malloc-tuner export {folder} --format env -o malloc.env"),
     ]

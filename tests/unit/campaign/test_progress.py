@@ -60,13 +60,13 @@ def test_a_slow_campaign_gets_advice_once(pause_s: float, is_slow: bool) -> None
     """6 of 10 evaluations are to come: 5 minutes are no reason for advice, 11 are."""
     clock, out = Clock(), io.StringIO()
     progress = LineProgress(out, clock)
-    progress.started(RECORD, 0, 1)
+    progress.started(replace(RECORD, trace_path="/my traces/app.trace"), 0, 1)
     for trial in (DEFAULT, OTHER, BETTER, FAILED, BETTER):
         clock.now_s += pause_s
         progress.trial_ended(trial, is_new=True)
 
     assert out.getvalue().count("left; a shorter workload") == is_slow
-    assert out.getvalue().count("trace thin /nowhere/synthetic.trace") == is_slow
+    assert out.getvalue().count("trace thin '/my traces/app.trace' -o") == is_slow
 
 
 def test_trials_from_the_store_do_not_count_for_the_rate() -> None:

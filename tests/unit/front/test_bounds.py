@@ -132,10 +132,10 @@ def test_a_campaign_without_a_feasible_trial_names_the_nearest(
     ]
 
     with pytest.raises(SelectionError) as caught:
-        check_feasible(broken, constraints, Path("runs/app"))
+        check_feasible(broken, constraints, Path("my runs/app"))
 
     assert words in str(caught.value)
-    assert "malloc-tuner front runs/app --all" in str(caught.value)
+    assert "malloc-tuner front 'my runs/app' --all" in str(caught.value)
     check_feasible(TRIALS, constraints, Path("runs/app"))
 
 

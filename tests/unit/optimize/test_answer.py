@@ -244,10 +244,12 @@ def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / ANSWER_FILE).write_text('{"decision": "deploy"}')
+    folder = tmp_path / "my run"
+    folder.mkdir()
+    (folder / ANSWER_FILE).write_text('{"decision": "deploy"}')
 
-    with pytest.raises(StoreError, match=r"answer\.json: damaged"):
-        recommended(tmp_path)
+    with pytest.raises(StoreError, match=r"answer\.json: damaged .*optimize '.*my run'`"):
+        recommended(folder)
 
 
 def test_what_was_left_out_is_said() -> None:

@@ -31,6 +31,7 @@ from tuner.report.measured import (
     measured_text,
 )
 from tuner.report.page import render_measured
+from tuner.runs import load_run
 
 
 def row(label: str, mean: float, cpu: float, *, is_candidate: bool = False) -> AnswerRow:
@@ -192,8 +193,12 @@ def test_a_long_command_is_folded(found: MeasuredFront) -> None:
 
 
 def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
+    folder = tmp_path / "my run"
+    folder.mkdir()
     with pytest.raises(StoreError, match="holds no optimisation"):
-        measured_front(tmp_path)
-    (tmp_path / REQUEST_FILE).write_text("{}")
-    with pytest.raises(StoreError, match="goes on to one"):
-        measured_front(tmp_path)
+        measured_front(folder)
+    (folder / REQUEST_FILE).write_text("{}")
+    with pytest.raises(StoreError, match=r"optimize '.*my run'` goes on to one"):
+        measured_front(folder)
+    with pytest.raises(StoreError, match=r"malloc-tuner front '.*my run'`"):
+        load_run(folder)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
-from tests.doubles.runs import MIB, measurement, synthetic_run
+import pytest
+
+from tests.doubles.runs import MIB, measurement, synthetic_run, write_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
+from tuner.cli import main
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
 from tuner.records import Outcome
-from tuner.report.wording import deploy_sentence, headline, measured_facts, pick_cards
+from tuner.report.wording import commands, deploy_sentence, headline, measured_facts, pick_cards
 from tuner.store import Recheck, WorkloadRecord
 from tuner.validate.summary import summarize
 
@@ -83,3 +88,27 @@ def test_what_to_deploy_is_what_the_validation_recommends() -> None:
     assert deploy_sentence(run, picks, summary) == summary.decision.sentence
     assert deploy_sentence(run, picks, None) == "Validate it on the program before you deploy it."
     assert deploy_sentence(RUN, [Pick("no-regret", BASELINE, "")], None) is None
+
+
+@pytest.mark.parametrize("names", [("faults",), ("mean_heap", "faults")])
+def test_every_command_is_for_this_run(
+    names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one objective, without instructions, in a folder whose name has a blank."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "my run"
+    run = synthetic_run(folder, names=names, n_trials=40, failures=False)
+    trials = [
+        replace(one, outcome=Outcome.succeeded(one.measured.with_values(cost=None)))
+        for one in run.trials
+    ]
+    write_run(replace(run, trials=tuple(trials), rechecks=()))
+
+    words = {word: shlex.split(text) for word, text in commands(run)}
+
+    assert words["search again, same seed"][2] == str(folder / "campaign.toml")
+    assert words["prove it on the program"][2] == str(folder)
+    for what in ("choose a point", "deploy it"):
+        program, *arguments = words[what]
+        assert (program, main.run(arguments)) == ("malloc-tuner", 0)
+    assert (tmp_path / "malloc.env").is_file()
