@@ -29,7 +29,8 @@ def scratch_folder() -> Iterator[Path]:
     try:
         folder = tempfile.TemporaryDirectory(prefix="malloc-tuner-")
     except OSError as error:
-        message = f"{tempfile.gettempdir()}: cannot be written ({error.strerror}); set TMPDIR"
+        place = tempfile.tempdir or os.environ.get("TMPDIR", "the temporary folder")
+        message = f"{place}: cannot be written ({error.strerror}); set TMPDIR"
         raise OutputError(message) from error
     with folder as name:
         yield Path(name)

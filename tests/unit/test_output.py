@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tuner.errors import OutputError
-from tuner.output import make_folder, write_bytes, write_text
+from tuner.output import make_folder, scratch_folder, write_bytes, write_text
 
 
 def test_text_replaces_a_file_and_makes_folders(tmp_path: Path) -> None:
@@ -70,3 +71,15 @@ def test_a_device_is_written_in_place(tmp_path: Path) -> None:
     write_text(Path(os.devnull), "text")
 
     assert not Path(os.devnull).is_file()
+
+
+def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", nowhere)
+    monkeypatch.setenv("TMPDIR", "/full")
+
+    with pytest.raises(OutputError, match=r"^/full: .*No usable .*; set TMPDIR"), scratch_folder():
+        pass

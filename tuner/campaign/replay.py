@@ -90,7 +90,8 @@ def recorded_points(run: Run) -> Points:
         )
         raise SelectionError(message)
     space = _space(record.space, tuple(record.allocators))
-    rows = [(space.encode(t.configuration), t) for t in run.trials if _is_known(t)]
+    known = [(space.genome_of(t.configuration), t) for t in run.trials if _is_known(t)]
+    rows = [(genome, trial) for genome, trial in known if genome is not None]
     return Points(
         record.name,
         record.objectives,

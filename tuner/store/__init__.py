@@ -337,6 +337,12 @@ class Store:
     def withdraw_trial(self, trial: Trial) -> None:
         """Commit that a trial without numbers was an incident; one with numbers stays."""
         with self._transaction():
+            if self.knows_machines:
+                self._connection.execute(
+                    "DELETE FROM made_on WHERE repeat = 0 AND trial IN "
+                    "(SELECT number FROM trial WHERE number = ? AND status <> 'ok')",
+                    (trial.number,),
+                )
             self._connection.execute(
                 "DELETE FROM trial WHERE number = ? AND status <> 'ok'", (trial.number,)
             )

@@ -109,6 +109,24 @@ def test_a_damaged_file_is_one_error(tmp_path: Path) -> None:
         read_points(file)
 
 
+def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path) -> None:
+    off = Configuration.of("glibc", {"arenas": 3})
+    record = synthetic.record(
+        strategy="random", budget=20, space=synthetic.space().parameters, seed_configurations=(off,)
+    )
+    with (
+        Store.create(tmp_path, record) as store,
+        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
+    ):
+        spaces = make_spaces(synthetic.PARTS, record.search)
+        trials = Runner(store, spaces, executor, Listener()).run()
+
+    found = read_points(tmp_path)
+
+    assert trials[2].configuration == off
+    assert len(found.genomes) == len(found.values) == 19
+
+
 def test_a_run_without_its_space_is_refused(tmp_path: Path) -> None:
     from tests.doubles.runs import synthetic_run, write_run
 

@@ -31,6 +31,7 @@ from tuner.store import (
     FINISHED,
     RUNNING,
     STORE_NAME,
+    ClusterMachine,
     Incident,
     RealMeasurement,
     Recheck,
@@ -348,6 +349,7 @@ def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None
     raw = sqlite3.connect(run / STORE_NAME)
     raw.execute("ALTER TABLE campaign DROP COLUMN workload")
     raw.execute("DROP TABLE screening")
+    raw.execute("DROP TABLE made_on")
     raw.execute("PRAGMA user_version = 1")
     raw.commit()
     raw.close()
@@ -356,7 +358,22 @@ def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None
         assert old.campaign().workload == WorkloadRecord()
         assert old.screenings() == {}
         old.add_trial(trial(1, {"a": 2}))
+        old.add_trial(failed(2))
+        old.withdraw_trial(failed(2))
         assert len(old.trials()) == 2
+
+
+def test_only_a_trial_without_numbers_is_withdrawn_and_where_it_was_made(store: Store) -> None:
+    store.add_machine(ClusterMachine("far", MACHINE, synthetic.measure(Configuration("glibc"))))
+    store.add_trial(failed(0), "far")
+    store.add_trial(trial(1), "far")
+
+    store.withdraw_trial(failed(0))
+    store.withdraw_trial(trial(1))
+
+    assert [one.number for one in store.trials()] == [1]
+    assert store.places() == {(1, 0): "far"}
+    assert store.incidents()[0].reason == "killed by SIGSEGV"
 
 
 def test_what_is_known_of_the_workload_comes_back(tmp_path: Path) -> None:
