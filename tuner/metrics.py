@@ -62,6 +62,8 @@ class Metric:
     """True when the same configuration must give the same number again."""
     is_counted: bool = False
     """True when it needs a count of instructions, which replays in baton mode alone give."""
+    is_of_baton: bool = False
+    """True when it takes no such count, and replays in baton mode alone give it."""
     missing: str = ""
     """What to do when it was not measured; empty when every measurement has it."""
     real: tuple[str, ...] = ()
@@ -135,7 +137,8 @@ METRICS: Final[dict[str, Metric]] = {
         ),
         Metric(
             "syscalls", "syscalls", Kind.COUNT, "memory system calls", "syscalls.total",
-            is_objective=True, missing='system calls are counted only with threads = "baton"',
+            is_objective=True, is_of_baton=True,
+            missing='system calls are counted only with threads = "baton"',
         ),
         Metric(
             "p99_latency", "p99_latency_ns", Kind.NANOSECONDS, "99th percentile latency",

@@ -43,7 +43,7 @@ from tuner.resources import workload_file
 from tuner.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _CONSTRAINT = re.compile(r"\s*(?P<objective>\w+)\s*<=\s*\S")
 """Head of a constraint: the objective it bounds."""
@@ -77,6 +77,12 @@ def _constraint(text: str) -> str:
         raise ValueError(message)
     _objective(match["objective"])
     return text
+
+
+def _bounded(constraints: Iterable[str]) -> frozenset[str]:
+    """Return the objectives that constraints of the right form bound."""
+    heads = filter(None, map(_CONSTRAINT.match, constraints))
+    return frozenset(head["objective"] for head in heads)
 
 
 def _duration(value: object) -> object:
@@ -239,10 +245,26 @@ class CampaignSpec(StrictModel):
 
     @model_validator(mode="after")
     def _objectives_fit_the_mode(self) -> CampaignSpec:
-        counted = sorted(name for name in self.metrics if METRICS[name].is_counted)
-        if self.emulation.threads == "free" and counted:
-            words = ", ".join(counted)
+        wanted = sorted(self.metrics | _bounded(self.stop.target))
+        lacking = [n for n in wanted if METRICS[n].is_counted or METRICS[n].is_of_baton]
+        if self.emulation.threads == "free" and lacking:
+            words = ", ".join(lacking)
             message = f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _target_is_measured(self) -> CampaignSpec:
+        metrics = (METRICS[name] for name in sorted(_bounded(self.stop.target)))
+        lacking = [
+            metric.name
+            for metric in metrics
+            if (metric.is_counted and not self.is_counted)
+            or (not metric.is_repeatable and not self.measures_time)
+        ]
+        if lacking:
+            words = ", ".join(lacking)
+            message = f"stop.target: {words} is not measured; name it among objectives too"
             raise ValueError(message)
         return self
 
@@ -264,8 +286,7 @@ class CampaignSpec(StrictModel):
     @property
     def metrics(self) -> frozenset[str]:
         """The objectives and what constraints bound: all that must be measured."""
-        heads = filter(None, map(_CONSTRAINT.match, self.constraints))
-        return frozenset((*self.objectives, *(head["objective"] for head in heads)))
+        return frozenset(self.objectives) | _bounded(self.constraints)
 
     @property
     def measures_time(self) -> bool:
@@ -387,8 +408,16 @@ def _anchor(data: dict[str, Any], folder: Path) -> None:
     for key in ("further_traces", "held_out_traces", "space_files"):
         if isinstance(data.get(key), list | tuple):
             data[key] = [str(workload_file(base / str(file))) for file in data[key]]
+    if isinstance(data.get("allocators"), list | tuple):
+        data["allocators"] = [_anchored_library(one, base) for one in data["allocators"]]
     if isinstance(data.get("warm_start"), list | tuple):
         data["warm_start"] = [str(base / str(folder)) for folder in data["warm_start"]]
+
+
+def _anchored_library(allocator: object, base: Path) -> object:
+    """Return ``NAME:PATH`` with an absolute path, and all else as it is."""
+    name, _, path = allocator.partition(":") if isinstance(allocator, str) else ("", "", "")
+    return f"{name}:{base / path}" if path else allocator
 
 
 def _checked(data: Mapping[str, Any], source: str) -> CampaignSpec:

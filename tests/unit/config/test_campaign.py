@@ -194,6 +194,15 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
             'seed_configurations[0].settings.mxfast = "64K": ',
         ),
         ("[emulation]\nthreads = 'free'\n", "cost cannot be measured"),
+        (
+            "objectives = ['peak_heap', 'syscalls']\n[emulation]\nthreads = 'free'\n",
+            "syscalls cannot be measured",
+        ),
+        (
+            "objectives = ['mean_heap', 'peak_heap']\n[stop]\ntarget = ['cost <= 9']\n",
+            "stop.target: cost is not measured; name it among objectives too",
+        ),
+        ("[stop]\ntarget = ['p99_latency <= 5 us']\n", "stop.target: p99_latency is not measured"),
     ],
 )
 def test_a_mistake_is_named_with_what_is_allowed(
@@ -220,6 +229,14 @@ def test_latency_may_be_an_objective_beside_cost(tmp_path: Path) -> None:
     assert {"cost", "p99_latency"} == spec.metrics
 
 
+def test_a_target_may_bound_what_is_measured_besides(tmp_path: Path) -> None:
+    limits = ["faults <= default", "syscalls <= default", "instructions <= default - 1 %"]
+
+    spec = load_campaign(campaign_file(tmp_path, f"{MINIMAL}[stop]\ntarget = {limits}\n"))
+
+    assert spec.stop.target == tuple(limits)
+
+
 def test_all_mistakes_are_in_one_message(tmp_path: Path) -> None:
     message = message_of(tmp_path, MINIMAL + 'sed = 1\nevaluations = 0\nsearch = "x"\n')
     assert "3 problems" in message
@@ -237,6 +254,20 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_an_unknown_allocator_is_refused_with_those_that_exist(tmp_path: Path) -> None:
     text = MINIMAL.replace('"glibc"', '"gilbc"')
     assert "did you mean 'glibc'?" in message_of(tmp_path, text)
+
+
+def test_a_library_is_relative_to_the_campaign_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    text = MINIMAL.replace("jemalloc", "jemalloc:lib/x.so")
+
+    spec = load_campaign(campaign_file(tmp_path, text))
+    options = campaign_from_options(trace="x", allocators=["glibc", "jemalloc:lib/x.so"])
+
+    assert spec.choices[1].library == tmp_path / "lib/x.so"
+    assert options.choices[1].library == tmp_path / "here/lib/x.so"
 
 
 def test_two_libraries_of_one_kind_cannot_share_a_campaign(tmp_path: Path) -> None:
