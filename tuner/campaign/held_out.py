@@ -6,14 +6,19 @@ Nothing of it reaches the strategies, the store or the picks; it stands in a fil
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tuner.campaign.summary import summarise
+from tuner.errors import InterruptedCampaign, TunerError
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.metrics import METRICS
 from tuner.output import write_text
 from tuner.profile.file import workload_sha256
@@ -31,7 +36,8 @@ Row = Mapping[str, Any]
 def measure_held_out(run: Run, workloads: Sequence[Path], emulations: Sequence[Emulation]) -> None:
     """Measure the picks of a run on held-out workloads, and write it into the run folder.
 
-    What the file has of the same workload and configuration already is kept.
+    The file is written after each measurement.  Numbers that it has already stay, also of other
+    workloads; what has none is measured again.
 
     Args:
         run: finished.
@@ -39,31 +45,59 @@ def measure_held_out(run: Run, workloads: Sequence[Path], emulations: Sequence[E
         emulations: of each, in their order.
 
     Raises:
-        TunerError: as `EmulatorEvaluator.evaluate`.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+        TunerError: the machine failed several times at one configuration.
         OutputError: the file cannot be written.
     """
     record = run.campaign
     picked = [one.trial.configuration for one in summarise(record, run.trials).picked]
     wanted = list(dict.fromkeys([Configuration(record.baseline), *picked]))
-    known = {(row["sha256"], row["configuration"]): row for row in read_held_out(run.folder)}
-    rows: list[Row] = []
-    for workload, emulation in zip(workloads, emulations, strict=True):
-        sha256, evaluator = workload_sha256(workload), EmulatorEvaluator(emulation)
-        for configuration in wanted:
-            row = known.get((sha256, configuration.key))
-            if row is None:
-                found = evaluator.evaluate(configuration)
-                values = {n: found.good[n] if found.good else None for n in record.objectives}
-                row = {
-                    "workload": workload.name,
-                    "sha256": sha256,
-                    "configuration": configuration.key,
-                    "reason": found.reason,
-                    "values": values,
-                }
-            rows.append(row)
+    rows = {(row["sha256"], row["configuration"]): row for row in read_held_out(run.folder)}
+    try:
+        for workload, emulation in zip(workloads, emulations, strict=True):
+            sha256 = workload_sha256(workload)
+            missing = [one for one in wanted if not _has_numbers(rows.get((sha256, one.key)))]
+            with contextlib.closing(_evaluated(emulation, missing)) as found:
+                for configuration, outcome in found:
+                    rows[sha256, configuration.key] = {
+                        "workload": workload.name,
+                        "sha256": sha256,
+                        "configuration": configuration.key,
+                        "reason": outcome.reason,
+                        "values": {n: outcome.good and outcome.good[n] for n in record.objectives},
+                    }
+                    _write(run.folder, list(rows.values()))
+    except KeyboardInterrupt:
+        message = (
+            "interrupted while held-out workloads were measured; the search is over "
+            f"(`malloc-tuner front {shlex.quote(str(run.folder))}`), and the same command goes on"
+        )
+        raise InterruptedCampaign(message) from None
+
+
+def _has_numbers(row: Row | None) -> bool:
+    return row is not None and row["reason"] is None
+
+
+def _evaluated(
+    emulation: Emulation, configurations: Sequence[Configuration]
+) -> Generator[tuple[Configuration, Evaluation]]:
+    """Yield how configurations fared, one at a time; what keeps one from it is raised last."""
+    broken: TunerError | None = None
+    with LocalExecutor(EmulatorEvaluator(emulation), measuring_cpus(1)) as executor:
+        for ended in executor.run(configurations):
+            if ended.outcome is not None:
+                yield ended.configuration, ended.outcome
+            else:
+                broken = ended.error
+                executor.stop()
+    if broken is not None:
+        raise broken
+
+
+def _write(folder: Path, rows: Sequence[Row]) -> None:
     document = {"schema": SCHEMA, "version": VERSION, "rows": rows}
-    write_text(run.folder / HELD_OUT_FILE, json.dumps(document, indent=1) + "\n")
+    write_text(folder / HELD_OUT_FILE, json.dumps(document, indent=1) + "\n")
 
 
 def read_held_out(folder: Path) -> list[Row]:
@@ -101,7 +135,9 @@ def held_out_rows(run: Run) -> Iterator[HeldOut]:
     default = Configuration(run.campaign.baseline).key
     for sha256 in dict.fromkeys(row["sha256"] for row in rows):
         own = {row["configuration"]: row for row in rows if row["sha256"] == sha256}
-        base = own[default]
+        base = own.get(default)
+        if base is None:
+            continue  # interrupted before anything was measured
         yield HeldOut(base["workload"], (), base["values"], {}, base["reason"])
         for pick in picked:
             row = own.get(pick.trial.configuration.key)

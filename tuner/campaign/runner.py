@@ -140,8 +140,7 @@ class Runner:
         self._store.set_status(FINISHED)
         if found:
             self._report_disagreements(found)
-        known = {**self._stored, **self._trials}  # a rule may have ended the search earlier
-        return [known[number] for number in sorted(known)]
+        return self._known()
 
     def _stop(self) -> None:
         self._executor.stop()
@@ -329,7 +328,7 @@ class Runner:
 
     def _recheck(self) -> list[str]:
         """Measure the front again and return in what it disagrees."""
-        trials = self._ended()
+        trials = self._known()
         self._withdraw_failures(trials)
         done = {(r.trial, r.repeat): r for r in self._store.rechecks()}
         failed: dict[tuple[int, int], Recheck] = {}
@@ -539,6 +538,11 @@ class Runner:
     def _ended(self) -> list[Trial]:
         """Return the trials of this run of the program so far, by number."""
         return [self._trials[number] for number in sorted(self._trials)]
+
+    def _known(self) -> list[Trial]:
+        """Return all trials, those of the store too that a rule cuts off this time."""
+        known = {**self._stored, **self._trials}
+        return [known[number] for number in sorted(known)]
 
     # Reasons to stop
 

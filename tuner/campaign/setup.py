@@ -100,7 +100,7 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     Raises:
         MissingToolError: a library, the emulator or an instrument is not here.
         TraceError: the trace cannot be read.
-        SpecError: a constraint is wrong.
+        SpecError: a constraint is wrong, or what to start from is not there.
         StoreError: the store is locked, damaged or of another campaign.
         OutputError: the run folder cannot be written.
     """
@@ -135,10 +135,7 @@ def _begin(
     wanted = make_record(spec, located, spaces, options, workload, prices=prices)
     store = Store.open(run, writable=True) if is_begun else Store.create(run, wanted)
     try:
-        if is_begun:
-            _continue(store, wanted, run)
-        else:
-            write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
+        _keep(store, wanted, spec, run, is_begun=is_begun)
         emulation = replace(emulation, calibration=store.campaign().prices)
         emulations = _emulations(emulation, traces.keep(run))
         screener = None
@@ -403,10 +400,20 @@ def _version_of(library: str) -> str:
     return found[1] if found else metadata.version(library)
 
 
-def _continue(store: Store, wanted: CampaignRecord, run: Path) -> None:
+def _keep(
+    store: Store, wanted: CampaignRecord, spec: CampaignSpec, run: Path, *, is_begun: bool
+) -> None:
+    """Make store and file of a run folder those of a campaign, which may be longer than before.
+
+    The file comes first, so that what is killed between the two can still be continued with it.
+    """
     stored = store.campaign()
-    check_same(stored, wanted, str(run))
-    if wanted.budget > stored.budget:
+    if is_begun:
+        check_same(stored, wanted, str(run))
+    is_longer = wanted.budget > stored.budget
+    if is_longer or not is_begun or not (run / CAMPAIGN_FILE).exists():
+        write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
+    if is_longer:
         store.set_budget(wanted.budget)
 
 

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tuner.errors import StoreError, TraceError
+from tuner.errors import SpecError, StoreError, TraceError
 from tuner.front.dominance import front
 from tuner.profile.file import workload_sha256
 from tuner.records import Configuration, Trial
@@ -123,6 +123,7 @@ def warm_start(
         objectives: the new campaign's; a campaign with others is passed over.
 
     Raises:
+        SpecError: a folder is not there, or cannot be read.
         TraceError: `trace` cannot be read.
     """
     own = shape_of(trace)
@@ -143,13 +144,22 @@ def warm_start(
 
 
 def _runs_in(folders: Iterable[Path]) -> list[Path]:
-    """Return the run folders among and directly below some folders."""
+    """Return the run folders among and directly below some folders.
+
+    Raises:
+        SpecError: one of them is not there, or cannot be read.
+    """
     found: dict[Path, None] = {}
     for folder in folders:
-        below = sorted(folder.iterdir()) if folder.is_dir() and not Store.exists(folder) else []
+        try:
+            below = [] if Store.exists(folder) else sorted(folder.iterdir())
+        except OSError as error:
+            message = f"warm_start: {folder}: {error.strerror}; name runs, or a folder of them"
+            raise SpecError(message) from error
         for one in (folder, *below):
-            if Store.exists(one):
-                found[one] = None
+            with contextlib.suppress(OSError):
+                if Store.exists(one):
+                    found[one] = None
     return list(found)
 
 

@@ -10,7 +10,9 @@ import pytest
 from tests.doubles.runs import synthetic_run, write_run
 from tuner.campaign import held_out
 from tuner.campaign.held_out import held_out_lines, measure_held_out, read_held_out
+from tuner.errors import InterruptedCampaign, MissingToolError
 from tuner.measure.evaluation import Evaluation
+from tuner.output import write_text
 from tuner.records import Configuration, Measurement, Outcome, Status
 from tuner.runs import Run, load_run
 
@@ -19,16 +21,27 @@ class Emulated:
     """In place of the emulator: the default takes 100, every setting 90 of all; one fails."""
 
     asked: tuple[Configuration, ...] = ()
+    error: Exception | None = None
+    """Raised instead of the second answer."""
+    timed_out: str | None = None
+    """The allocator that never ends."""
 
     def __init__(self, _emulation: object) -> None:
         pass
 
-    def evaluate(self, configuration: Configuration) -> Evaluation:
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        if self.asked and self.error is not None:
+            raise self.error
         type(self).asked += (configuration,)
+        if configuration.allocator == self.timed_out:
+            return Outcome.did_not_succeed(Status.TIMED_OUT, "still running")
         if configuration.allocator == "mimalloc":
             return Outcome.did_not_succeed(Status.FAILED, "killed by SIGABRT")
         value = 100.0 if configuration.is_default else 90.0
         return Outcome.succeeded(Measurement({"mean_heap": value, "cost": 2 * value}))
+
+    def stop(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -43,11 +56,7 @@ def measure(run: Run, *workloads: Path) -> None:
 
 
 def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_path: Path) -> None:
-    one, other = tmp_path / "one.trace", tmp_path / "other.trace"
-    one.write_bytes(b"1")
-    other.write_bytes(b"2")
-
-    measure(run, one, other)
+    measure(run, workload(tmp_path, "one"), workload(tmp_path, "other"))
     lines = list(held_out_lines(run))
 
     assert {row["workload"] for row in read_held_out(run.folder)} == {"one.trace", "other.trace"}
@@ -57,15 +66,70 @@ def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_pa
 
 
 def test_what_was_measured_is_not_measured_again(run: Run, tmp_path: Path) -> None:
-    workload = tmp_path / "one.trace"
-    workload.write_bytes(b"1")
-    measure(run, workload)
+    one = workload(tmp_path, "one")
+    measure(run, one)
     asked = Emulated.asked
 
-    measure(run, workload)
+    measure(run, one)
 
-    assert asked == Emulated.asked
+    assert {again.allocator for again in Emulated.asked[len(asked) :]} <= {"mimalloc"}  # it failed
     assert asked[0] == Configuration("glibc")
+
+
+def workload(folder: Path, name: str) -> Path:
+    path = folder / f"{name}.trace"
+    path.write_bytes(name.encode())
+    return path
+
+
+def test_another_workload_leaves_the_rows_of_the_first(run: Run, tmp_path: Path) -> None:
+    measure(run, workload(tmp_path, "one"))
+
+    measure(run, workload(tmp_path, "other"))
+
+    assert {row["workload"] for row in read_held_out(run.folder)} == {"one.trace", "other.trace"}
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(MissingToolError("gone"), MissingToolError), (KeyboardInterrupt(), InterruptedCampaign)],
+)
+def test_what_was_measured_before_an_error_is_kept(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    expected: type[Exception],
+) -> None:
+    def written(path: Path, text: str) -> None:
+        write_text(path, text)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+
+    monkeypatch.setattr(held_out, "write_text", written)
+    monkeypatch.setattr(Emulated, "error", error if isinstance(error, Exception) else None)
+
+    with pytest.raises(expected):
+        measure(run, workload(tmp_path, "one"))
+
+    (row,) = read_held_out(run.folder)
+    assert (row["configuration"], row["reason"]) == (Configuration("glibc").key, None)
+
+
+def test_what_has_no_numbers_is_measured_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time-out, which is tried twice, may have been the machine's."""
+    one = workload(tmp_path, "one")
+    monkeypatch.setattr(Emulated, "timed_out", "glibc")
+    measure(run, one)
+    assert {row["reason"] for row in read_held_out(run.folder)} >= {"still running"}
+    assert Emulated.asked[:2] == (Configuration("glibc"),) * 2
+
+    monkeypatch.setattr(Emulated, "timed_out", None)
+    measure(run, one)
+
+    assert "still running" not in {row["reason"] for row in read_held_out(run.folder)}
 
 
 def test_nothing_is_shown_where_nothing_was_held_out(run: Run) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.doubles.traces import TraceMaker
+from tuner import library
 from tuner.campaign import setup
-from tuner.campaign.setup import emulation_options, open_campaign, with_workload
-from tuner.config import CampaignSpec, campaign_from_options
+from tuner.campaign.setup import (
+    CAMPAIGN_FILE,
+    emulation_options,
+    open_campaign,
+    with_workload,
+)
+from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import Calibration
 from tuner.profile import file, trust
 from tuner.profile.file import read_profile, workload_sha256
@@ -113,3 +121,44 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
     assert record.trace_sha256 == workload_sha256(PROFILE)
     with Trace(PROFILE) as trace:
         assert record.workload.n_events == trace.totals.n_events
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Path]:
+    """Begin or continue a campaign of so many evaluations; gives its run folder."""
+    monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
+    maker = TraceMaker()
+    maker.free(maker.allocate(64))
+    workload = maker.write(tmp_path / "app.trace")
+
+    def begin(evaluations: int) -> Path:
+        wanted = campaign_from_options(
+            trace=workload, allocators=["glibc"], objectives=["peak_heap", "mean_heap"],
+            evaluations=evaluations,
+        )  # fmt: skip
+        used, known = with_workload(wanted)
+        open_campaign(used, tmp_path / "run", known).store.close()
+        return tmp_path / "run"
+
+    return begin
+
+
+def test_a_campaign_that_was_extended_is_continued_by_its_folder(
+    begun: Callable[[int], Path],
+) -> None:
+    begun(5)
+    extended, folder = library.read_campaign(begun(9), None, {})
+
+    with open_campaign(extended, folder).store as store:
+        assert (extended.evaluations, store.campaign().budget) == (9, 9)
+
+
+def test_a_campaign_file_that_a_kill_prevented_is_there_when_it_goes_on(
+    begun: Callable[[int], Path],
+) -> None:
+    file = begun(5) / CAMPAIGN_FILE
+    file.unlink()
+
+    begun(5)
+
+    assert load_campaign(file).evaluations == 5

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.synthetic import SyntheticEvaluator, measure, record, space
+from tests.unit.campaign.test_runner import InterruptAfter
 from tuner.campaign.progress import Listener
+from tuner.campaign.recheck import n_missing
 from tuner.campaign.runner import Runner
 from tuner.campaign.stopping import Stopping, StopRules
 from tuner.config import campaign_from_options
+from tuner.errors import InterruptedCampaign
 from tuner.measure.executor import LocalExecutor
 from tuner.objectives import parse_constraint
 from tuner.records import Configuration, Origin, Outcome, Trial
@@ -62,14 +65,16 @@ def test_target_is_one_trial_with_all_limits() -> None:
     assert stopped.startswith("the target is reached: trial 3 has mean_heap <= 40 and cost <=")
 
 
-def run(folder: Path, rules: StopRules) -> tuple[list[Trial], str | None]:
+def run(
+    folder: Path, rules: StopRules, listener: Listener | None = None
+) -> tuple[list[Trial], str | None]:
     store = (
         Store.open(folder, writable=True)
         if Store.exists(folder)
         else Store.create(folder, record(budget=200))
     )
     with store, LocalExecutor(SyntheticEvaluator(), [0]) as executor:
-        runner = Runner(store, [space()], executor, Listener(), stop=rules)
+        runner = Runner(store, [space()], executor, listener or Listener(), stop=rules)
         trials = runner.run()
         assert store.campaign().status == FINISHED
         return trials, runner.stopped_because
@@ -95,6 +100,21 @@ def test_a_rule_that_stops_earlier_than_before_leaves_out_nothing_that_was_measu
     everything, why = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
     assert why is not None
     assert everything == whole
+
+
+def test_a_rule_that_stops_earlier_than_an_interrupt_has_the_whole_front_measured_again(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(InterruptedCampaign):
+        run(tmp_path / "run", StopRules(), InterruptAfter(150))
+
+    trials, why = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
+
+    with Store.open(tmp_path / "run") as store:
+        again = store.rechecks()
+    assert why is not None
+    assert len(trials) >= 150
+    assert n_missing(record(budget=200), trials, again) == 0
 
 
 def test_campaign_files_name_the_rules() -> None:

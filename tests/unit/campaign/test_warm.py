@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from tests.doubles.runs import LEVELS, synthetic_run, write_run
 from tests.doubles.traces import TraceMaker
 from tuner.campaign.setup import open_campaign, with_workload
 from tuner.campaign.warm import MOST_SEEDS, distance, shape_of, warm_start
+from tuner.cli import main
 from tuner.config import CampaignSpec, campaign_from_options
+from tuner.errors import SpecError
 from tuner.front.dominance import front
 from tuner.profile.file import workload_sha256
 from tuner.runs import Run
 from tuner.space import Parameter, Space, joint_space
+from tuner.store import Store
 
 
 def trace(path: Path, *sizes: int) -> Path:
@@ -104,7 +108,7 @@ def test_campaigns_that_cannot_be_compared_are_passed_over(tmp_path: Path) -> No
     earlier(tmp_path / "changed", gone)
     gone.unlink()
 
-    folders = [tmp_path / name for name in ("other", "changed", "missing")]
+    folders = [tmp_path / name for name in ("other", "changed")]
 
     assert warm_start(folders, workload, SPACES, WANTED) is None
 
@@ -151,7 +155,34 @@ def test_it_is_said_that_there_is_nothing_to_start_from(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["runs", 3])
 def test_warm_start_is_a_list(tmp_path: Path, wrong: object) -> None:
-    from tuner.errors import SpecError
-
     with pytest.raises(SpecError, match="warm_start"):
         spec(tmp_path / "a", warm_start=wrong)
+
+
+@pytest.mark.parametrize("name", ["ap", "locked"])
+def test_a_folder_to_start_from_that_cannot_be_read_is_an_error(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A search that starts cold after a slip of the pen is not what was asked for."""
+    listed = Path.iterdir
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        if folder.name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    (tmp_path / "locked").mkdir()
+    folder, run = tmp_path / name, tmp_path / "new"
+
+    code = main.run(
+        ["tune", str(trace(tmp_path / "a", 64)), "--allocators", "glibc", "--objectives",
+         "mean_heap,peak_heap", "--evaluations", "3", "--warm-start", str(folder), "-o", str(run)]
+    )  # fmt: skip
+
+    assert code == SpecError.exit_code
+    assert f"warm_start: {folder}: " in capsys.readouterr().err
+    assert not Store.exists(run)
