@@ -2,7 +2,8 @@
 
 A setting may be left out only when the store holds a trial without it whose
 numbers are exactly the same: equal, not merely close, and not merely untested.
-Elapsed time and latency are no evidence, they vary by themselves.
+Elapsed time and latency are no evidence, they vary by themselves; where a campaign minimises
+latency, nothing is left out.
 
 Limit: equal on this trace.  The export says what was left out, so that a user
 whose program differs can put it back.
@@ -29,15 +30,19 @@ class Reduction:
     """Number of the trial that measured the same without them; None when nothing is dropped."""
 
 
-def reduce_configuration(trial: Trial, trials: Iterable[Trial]) -> Reduction:
+def reduce_configuration(
+    trial: Trial, trials: Iterable[Trial], objectives: Iterable[str]
+) -> Reduction:
     """Return the configuration with the fewest settings that measured exactly the same.
 
     Args:
         trial: a successful trial.
         trials: of the same campaign; only subsets of the trial's settings count.
+        objectives: of the campaign; where one does not repeat, every setting stays.
     """
     wanted = set(trial.configuration.settings)
-    evidence = _evidence(trial.measurement)
+    repeats = all(METRICS[name].is_repeatable for name in objectives)
+    evidence = _evidence(trial.measurement) if repeats else None
     candidates = [
         other
         for other in trials
@@ -45,6 +50,7 @@ def reduce_configuration(trial: Trial, trials: Iterable[Trial]) -> Reduction:
         and set(other.configuration.settings) < wanted
         and evidence is not None
         and _evidence(other.measurement) == evidence
+        and other.violation <= trial.violation
     ]
     if not candidates:
         return Reduction(trial.configuration, (), None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from tuner.allocators import Installation, get_allocator
+from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.config.preset import Preset
 from tuner.errors import SelectionError
 from tuner.export.deployment import Deployment, Environment, ObjectiveGain, facts_of
@@ -22,8 +22,10 @@ from tuner.optimize.answer import Decision, Recommendation, recommended
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
+from tuner.resources import native_file
 from tuner.runs import Run, load_run
 from tuner.store import store_path
+from tuner.validate.setup import search_spaces
 from tuner.validate.summary import summarize
 from tuner.validate.trust import believed_validation
 
@@ -123,7 +125,7 @@ def direct_deployment(
         reduction=Reduction(chosen, (), None),
         variables=rendered.variables,
         library=rendered.library,
-        is_shipped=bool(adapter.file.library.part),
+        is_shipped=_is_shipped(adapter, here.library),
         version=here.version,
         date=found.date,
         baseline=brings or "glibc",
@@ -223,15 +225,17 @@ def deployment(
     Raises:
         OutputError: the library's path cannot stand in LD_PRELOAD.
         SelectionError: the pick has no numbers.
+        SpecError: the campaign file, or a search space that it names, is wrong or gone.
         StoreError: there is no such validation.
     """
     if pick.trial.measurement is None:
         message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
         raise SelectionError(message)
-    reduction = reduction or reduce_configuration(pick.trial, run.trials)
+    reduction = reduction or reduce_configuration(pick.trial, run.trials, run.campaign.objectives)
     campaign = run.campaign
     record = campaign.allocators[pick.trial.configuration.allocator]
-    adapter = get_allocator(reduction.configuration.allocator)
+    name = reduction.configuration.allocator
+    adapter = get_allocator(name, search_spaces(run.folder).get(name))
     measured = Path(record.library) if record.library else None
     here = Installation(adapter.name, measured, record.version)
     brought = _brought(run)
@@ -243,7 +247,7 @@ def deployment(
         reduction=reduction,
         variables=rendered.variables,
         library=rendered.library,
-        is_shipped=bool(adapter.file.library.part),
+        is_shipped=_is_shipped(adapter, measured),
         version=record.version,
         campaign=campaign.name,
         date=campaign.created_at[:10],
@@ -257,6 +261,12 @@ def deployment(
         brought=brought,
         notices=validated.notices if validated else (),
     )
+
+
+def _is_shipped(adapter: Allocator, library: Path | None) -> bool:
+    """Return whether a library is the one that malloc-tuner comes with."""
+    part = adapter.file.library.part
+    return bool(part) and library == native_file(part)
 
 
 def _brought(run: Run) -> tuple[str, ...]:
@@ -303,7 +313,7 @@ def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment
         reduction=Reduction(preset.configuration, (), None),
         variables=rendered.variables,
         library=rendered.library,
-        is_shipped=bool(adapter.file.library.part),
+        is_shipped=_is_shipped(adapter, here.library),
         version=here.version,
         date=preset.found_on,
         baseline=preset.baseline,

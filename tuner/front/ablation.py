@@ -32,7 +32,7 @@ class Without:
     trial: int | None
     """Number of the recorded trial; None when it was measured for this, or not at all."""
     changes: Mapping[str, float] | None
-    """Objective -> its value over that of the point; None when there are no numbers."""
+    """Objective -> its value over that of the point, by `_ratio`; None when it has no numbers."""
     reason: str | None = None
     """Why there are none."""
 
@@ -112,5 +112,10 @@ def _without(
     names = run.campaign.objectives
     mine = objective_values(point.measured, names)
     theirs = objective_values(measurement, names)
-    changes = {n: b / a for n, a, b in zip(names, mine, theirs, strict=True) if a}
+    changes = {n: _ratio(b, a) for n, a, b in zip(names, mine, theirs, strict=True)}
     return Without(configuration, trial.number if trial else None, changes)
+
+
+def _ratio(value: float, of: float) -> float:
+    """Return a value over that of the point; where that is 0, both with one added."""
+    return value / of if of else value + 1.0

@@ -19,6 +19,7 @@ from tests.doubles.export_readers import (
     shell_environment,
     systemd_environment,
 )
+from tests.doubles.fronts import NAMES
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
 from tuner.errors import OutputError, SelectionError
 from tuner.export.deployment import Deployment
@@ -64,7 +65,7 @@ def test_setting_is_dropped_when_measured_without_effect() -> None:
     trials = [tried(0), tried(1, mxfast=0), tried(2, mxfast=0, arena_max=2)]
     trials[0] = trial(0, Configuration("glibc"), 70.0 * MIB)
 
-    reduction = reduce_configuration(trials[2], trials)
+    reduction = reduce_configuration(trials[2], trials, NAMES)
 
     assert reduction.configuration == trials[1].configuration
     assert reduction.dropped == (("arena_max", 2),)
@@ -80,27 +81,45 @@ def test_setting_is_kept_when_one_number_differs_by_one(name: str) -> None:
         without, outcome=Outcome.succeeded(without.measurement.with_values(**changes))
     )
 
-    assert reduce_configuration(with_it, [without, with_it]).dropped == ()
+    assert reduce_configuration(with_it, [without, with_it], NAMES).dropped == ()
 
 
 def test_setting_is_kept_when_its_removal_was_not_measured() -> None:
     lonely = tried(1, mxfast=0, arena_max=2)
     failed = failed_trial(0, Configuration.of("glibc", {"mxfast": 0}), Status.FAILED, "crash")
 
-    assert reduce_configuration(lonely, [failed, lonely]).configuration == lonely.configuration
+    reduction = reduce_configuration(lonely, [failed, lonely], NAMES)
+    assert reduction.configuration == lonely.configuration
 
 
 def test_the_smallest_equal_configuration_wins() -> None:
     trials = [tried(0), tried(1, mxfast=0), tried(2, mxfast=0, arena_max=2)]
 
-    assert reduce_configuration(trials[2], trials).configuration == Configuration("glibc")
+    assert reduce_configuration(trials[2], trials, NAMES).configuration == Configuration("glibc")
 
 
 def test_other_allocators_and_other_values_are_no_evidence() -> None:
     chosen = tried(1, "jemalloc", tcache=False)
     trials = [tried(0, "mimalloc"), tried(2, "jemalloc", tcache=True), chosen]
 
-    assert reduce_configuration(chosen, trials).dropped == ()
+    assert reduce_configuration(chosen, trials, NAMES).dropped == ()
+
+
+def test_every_setting_is_kept_where_latency_is_minimised() -> None:
+    """It varies by itself, so that no two trials are exactly the same in it."""
+    fast, slow = tried(1, mxfast=0), tried(0)
+    fast, slow = (
+        replace(one, outcome=Outcome.succeeded(one.measured.with_values(p99_latency=latency)))
+        for one, latency in ((fast, 90.0), (slow, 400.0))
+    )
+
+    assert reduce_configuration(fast, [slow, fast], ("mean_heap", "p99_latency")).dropped == ()
+
+
+def test_what_breaks_a_limit_is_no_evidence_for_what_holds_it() -> None:
+    good, slow = tried(1, mxfast=0), replace(tried(0), violation=0.2)
+
+    assert reduce_configuration(good, [slow, good], NAMES).dropped == ()
 
 
 # What is exported

@@ -22,7 +22,9 @@ from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
 from tuner.records import Configuration
 from tuner.report.wording import headline
+from tuner.resources import configs_dir, native_file
 from tuner.runs import Run
+from tuner.store import AllocatorRecord
 
 TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 PROVEN = Configuration.of("jemalloc", {"narenas": 2})
@@ -185,6 +187,32 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path) -> None:
     assert "emulated" not in text
     assert "LD_PRELOAD" not in text
     assert json.loads(export(tmp_path, form="json"))["pick"] is None
+
+
+def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: Path) -> None:
+    shipped = (configs_dir() / "allocators" / "jemalloc.toml").read_text()
+    (tmp_path / "own.toml").write_text(shipped.replace('"MALLOC_CONF"', '"MY_MALLOC_CONF"'))
+    (tmp_path / "campaign.toml").write_text(
+        'name = "x"\ntrace = "x.trace"\nallocators = ["jemalloc"]\nspace_files = ["own.toml"]\n'
+    )
+    run = replace(run_of_two(), folder=tmp_path)
+
+    text = render(deployment(run, Pick("mine", run.trials[1], "by hand")), "env")
+
+    assert "\nMY_MALLOC_CONF=narenas:2,tcache:false\n" in text
+
+
+@pytest.mark.parametrize("is_shipped", [True, False])
+def test_only_the_library_that_malloc_tuner_brings_comes_with_it(is_shipped: bool) -> None:
+    library = native_file("libexgen.so") if is_shipped else Path("/my/libexgen.so")
+    run = run_of_two()
+    known = {**run.campaign.allocators, "exgen": AllocatorRecord(str(library), "0.1.0")}
+    run = replace(run, campaign=replace(run.campaign, allocators=known))
+    pick = Pick("mine", trial(1, Configuration("exgen")), "by hand")
+
+    text = render(deployment(run, pick), "env")
+
+    assert ("comes with malloc-tuner" in text) is is_shipped
 
 
 def test_the_c_librarys_malloc_is_put_before_one_that_the_program_brings(tmp_path: Path) -> None:

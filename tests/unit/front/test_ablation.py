@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,24 @@ def test_needless_settings_are_left_out_together() -> None:
     assert found.reduced is not None
     assert found.reduced.configuration.as_dict == {"dirty_decay_ms": 0, "narenas": 1}
     assert found.reduced.trial == 3
+
+
+def test_a_setting_that_keeps_an_objective_at_0_is_not_needless() -> None:
+    names = ("mean_heap", "syscalls")
+    none, many = (measurement(40.0 * MIB, syscalls=n) for n in (0, 5000))
+    chosen = Configuration.of("jemalloc", {"tcache": False})
+    run = run_of(
+        trial(0, Configuration("glibc"), names=names),
+        replace(trial(1, Configuration("jemalloc")), outcome=Outcome.succeeded(many)),
+        replace(trial(2, chosen), outcome=Outcome.succeeded(none)),
+        names=names,
+    )
+
+    found = ablate(run, pick_of_trial(run, 2))
+
+    ((_, _, without),) = found.settings
+    assert without.changes == {"mean_heap": 1.0, "syscalls": 5001.0}
+    assert found.reduced is None
 
 
 def test_a_point_is_a_pick_or_a_trial() -> None:
