@@ -275,6 +275,11 @@ class Evaluated:
         """What was measured; None unless `status` is OK."""
         return self.outcome.good
 
+    @property
+    def known(self) -> Measurement | None:
+        """The same, and of an uncounted evaluation all but what takes a count of instructions."""
+        return None if self.has_failed else self.outcome.values
+
 
 class Origin(enum.StrEnum):
     """Why a trial was made."""

@@ -253,6 +253,13 @@ def trial(
     return Trial(number, configuration, origin, Outcome.succeeded(numbers), values, 0.0)
 
 
+def without_counts(trial: Trial) -> Trial:
+    """Return a trial as one that was dominated before its instructions were counted."""
+    known = trial.measured.with_values(cost=None, instructions=None)
+    outcome = Outcome(Status.UNCOUNTED, "dominated", known)
+    return replace(trial, outcome=outcome, objectives=None)
+
+
 def failed_trial(number: int, configuration: Configuration, status: Status, reason: str) -> Trial:
     """Build one trial that did not succeed."""
     return Trial(

@@ -151,6 +151,8 @@ def _choose(
 
 
 def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
+    from dataclasses import replace
+
     from tuner.front.bounds import baseline_trial
     from tuner.front.picks import (
         BALANCED,
@@ -165,6 +167,7 @@ def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
     )
     from tuner.front.whole import campaign_whole
     from tuner.metrics import find_objective
+    from tuner.records import Status
 
     names, baseline = run.campaign.objectives, run.campaign.baseline
     default = baseline_trial(run.trials, baseline)
@@ -178,7 +181,10 @@ def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
             message = f"{NO_KNEE}; use --balanced or --best METRIC"
             raise SelectionError(message)
         return Pick(wanted, knee, KNEE_RULE)
-    return best_pick(fitting, find_objective(wanted).name, names, default, whole)
+    best = best_pick(fitting, find_objective(wanted).name, names, default, whole)
+    is_partial = any(trial.status is Status.UNCOUNTED for trial in run.trials)
+    rule = f"{best.rule}, of the trials whose instructions were counted"
+    return replace(best, rule=rule) if is_partial and wanted not in names else best
 
 
 def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:

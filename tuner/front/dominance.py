@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tuner.metrics import find_objective
 from tuner.moocore import load_moocore
-from tuner.objectives import trial_values
-from tuner.records import Trial
+from tuner.objectives import parse_constraint, trial_values
+from tuner.records import Outcome, Status, Trial
 
 Points = npt.NDArray[np.float64]
 """(n_points, n_objectives) float64, minimised, in objective units."""
@@ -161,4 +162,32 @@ def project(trials: Iterable[Trial], names: Sequence[str]) -> list[Trial]:
         replace(trial, objectives=trial_values(trial.measured, names, trial.resolution))
         for trial in trials
         if trial.is_feasible
+    ]
+
+
+def as_measured(
+    trials: Iterable[Trial], names: Sequence[str], constraints: Iterable[str]
+) -> list[Trial]:
+    """Return the trials, uncounted ones as succeeded where nothing that is asked takes a count.
+
+    What their memory run measured is as good as that of the others.  Where an objective or a
+    constraint takes a count, they stay as they are: whether they hold it is not known.
+
+    Args:
+        trials: of one campaign, any status.
+        names: the objectives to minimise.
+        constraints: of the campaign, as they were written.
+
+    Raises:
+        SpecError: an objective is unknown.
+    """
+    bounded = [parse_constraint(text).objective for text in constraints]
+    asked = [find_objective(name) for name in (*names, *bounded)]
+    if any(metric.is_counted for metric in asked):
+        return list(trials)
+    return [
+        replace(trial, outcome=Outcome.succeeded(trial.known))
+        if trial.status is Status.UNCOUNTED and trial.known
+        else trial
+        for trial in trials
     ]

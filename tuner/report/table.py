@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.front.bounds import Baselines, baselines
-from tuner.front.dominance import front_points
+from tuner.front.dominance import as_measured, front_points
 from tuner.front.picks import Pick
 from tuner.front.whole import (
     Whole,
@@ -23,7 +23,7 @@ from tuner.front.whole import (
     expected_ratio,
     whole_program,
 )
-from tuner.metrics import METRICS, Metric, find_objective
+from tuner.metrics import METRICS, Metric
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
 from tuner.runs import Run
@@ -45,7 +45,8 @@ class TrialRow:
 
     trial: Trial
     state: str
-    """``front``, ``dominated``, ``infeasible``, ``refused``, ``failed`` or ``timed_out``."""
+    """``front``, ``dominated`` or ``infeasible``; else why it is none of them: ``uncounted``,
+    ``refused``, ``failed`` or ``timed_out``."""
     picks: tuple[str, ...]
     """Names under which the trial was picked."""
     equals: tuple[int, ...]
@@ -111,18 +112,17 @@ def front_table(
         SpecError: an objective is unknown.
         MissingToolError: an objective was not measured.
     """
-    for name in names:
-        find_objective(name)
+    trials = as_measured(run.trials, names, run.campaign.constraints)
     compared = baselines(run.trials, relative_to or run.campaign.baseline)
     equals: dict[int, tuple[int, ...]] = {}
     order: dict[int, int] = {}
-    for point in front_points(run.trials, names):
+    for point in front_points(trials, names):
         members = (point.trial.number, *point.equals)
         for number in members:
             equals[number] = tuple(other for other in members if other != number)
         order[point.trial.number] = len(order)
     picked = {pick.trial.number for pick in picks}
-    shown = {trial.number for trial in run.trials if trial.configuration.is_default}
+    shown = {trial.number for trial in trials if trial.configuration.is_default}
     shown |= order.keys() | picked
     rows = [
         TrialRow(
@@ -133,7 +133,7 @@ def front_table(
             _ratios(trial, compared),
             _expected(run, trial, compared),
         )
-        for trial in run.trials
+        for trial in trials
         if everything or trial.number in shown
     ]
     # A pick that equals a point of the front stands beside it.
@@ -193,7 +193,7 @@ def _place(trial: Trial, order: Mapping[int, int]) -> tuple[int, int]:
 def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:
     baseline = compared.measurement(trial)
     return {
-        column.name: ratio(column.value(trial.measurement), column.value(baseline))
+        column.name: ratio(column.value(trial.known), column.value(baseline))
         for column in METRICS.values()
     }
 
@@ -203,7 +203,7 @@ def _expected(run: Run, trial: Trial, compared: Baselines) -> dict[str, float | 
     baseline = compared.measurement(trial)
     return {
         name: expected_ratio(
-            whole, name, METRICS[name].value(trial.measurement), METRICS[name].value(baseline)
+            whole, name, METRICS[name].value(trial.known), METRICS[name].value(baseline)
         )
         for name in whole
     }
@@ -257,9 +257,7 @@ def row_document(row: TrialRow) -> dict[str, Any]:
 
 def _raw(column: Metric, trial: Trial) -> int | float | None:
     """Return the number as it was measured: integers stay integers."""
-    if trial.measurement is None:
-        return None
-    return column.value(trial.measurement)
+    return column.value(trial.known)
 
 
 def table_csv(table: FrontTable) -> str:

@@ -169,7 +169,7 @@ def _rich_table(
     from rich.table import Table  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    measurements = [row.trial.measurement for row in table.rows]
+    measurements = [row.trial.known for row in table.rows]
     scales = [scale_of(metric, measurements) for metric in block.metrics]
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     drawn.add_column("trial", justify="right")
@@ -187,7 +187,7 @@ def _rich_table(
         for metric, scale in zip(block.metrics, scales, strict=True):
             ratio = row.change(metric.name)
             style = "" if ratio is None or ratio == 1.0 else "green" if ratio < 1.0 else "red"
-            shown = scale.show(metric.value(row.trial.measurement))
+            shown = scale.show(metric.value(row.trial.known))
             change = Text(show_expected(ratio), style=style)
             cells += [Text(f"{shown}\n") + change] if block.is_stacked else [shown, change]
         cells.append(row.trial.configuration.allocator)

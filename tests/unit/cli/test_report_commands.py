@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import synthetic_run, trial, write_run
+from tests.doubles.runs import synthetic_run, trial, without_counts, write_run
 from tuner.cli import main
 from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.front import repricing
@@ -20,7 +20,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.dominance import front_points
 from tuner.front.kept import all_picks, check_pick_name, find_pick, pick_path, save_pick
 from tuner.front.picks import Pick
-from tuner.records import Configuration
+from tuner.records import Configuration, Outcome
 from tuner.report.table import front_table
 from tuner.runs import Run, load_run
 from tuner.store import WorkloadRecord
@@ -277,6 +277,70 @@ def test_pick_prints_the_point_and_keeps_it(fresh: Run, capsys: pytest.CaptureFi
     assert (trial.measurement.value("cost") or 0.0) <= 1.01 * (
         default.measurement.value("cost") or 0.0
     )
+
+
+def partly_counted(folder: Path, *constraints: str) -> Run:
+    """Write a run whose last trial has the least peak and faults, and no instructions."""
+    drawn = synthetic_run(folder, n_trials=5, allocators=("glibc",), failures=False)
+    *counted, last = drawn.trials
+    lean = last.measured.with_values(peak_heap=1, faults=1)
+    left_out = without_counts(replace(last, outcome=Outcome.succeeded(lean)))
+    record = replace(drawn.campaign, constraints=constraints)
+    write_run(replace(drawn, campaign=record, trials=(*counted, left_out), rechecks=()))
+    return load_run(folder)
+
+
+OF_MEMORY = ("--objectives", "peak_heap,faults")
+
+
+def test_what_was_not_counted_is_on_fronts_of_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = partly_counted(tmp_path / "app", "mean_heap <= 1 GiB")
+
+    shown = json.loads(call(capsys, "front", run.folder, *OF_MEMORY, "--format", "json"))
+    table = call(capsys, "front", run.folder, *OF_MEMORY)
+
+    (row,) = (row for row in shown["rows"] if row["state"] == "front")
+    assert (row["trial"], row["measured"]["peak_heap_bytes"]) == (4, 1)
+    assert row["measured"]["cost"] is None
+    assert "1 point is on the front" in table
+
+
+def test_what_was_not_counted_may_break_a_limit_of_what_takes_a_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = partly_counted(tmp_path / "app", "cost <= default * 1.02")
+
+    shown = json.loads(call(capsys, "front", run.folder, *OF_MEMORY, "--format", "json"))
+
+    assert 4 not in {row["trial"] for row in shown["rows"]}
+
+
+def test_all_trials_are_shown_with_what_was_measured_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = partly_counted(tmp_path / "app")
+
+    shown = json.loads(call(capsys, "front", run.folder, "--all", "--format", "json"))
+
+    row = next(row for row in shown["rows"] if row["trial"] == 4)
+    assert (row["state"], row["reason"]) == ("uncounted", "dominated")
+    assert (row["measured"]["faults"], row["measured"]["cost"]) == (1, None)
+    assert row["ratio_to_baseline"]["peak_heap"] < 0.01
+
+
+def test_a_pick_says_that_not_all_trials_were_candidates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = partly_counted(tmp_path / "app")
+
+    call(capsys, "pick", run.folder, "--best", "peak_heap")
+    call(capsys, "pick", run.folder, "--best", "mean_heap")
+
+    words = "of the trials whose instructions were counted"
+    assert words in picked(run, "best-peak_heap")["rule"]
+    assert words not in picked(run, "best-mean_heap")["rule"]
 
 
 def test_pick_within_one_allocator(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import synthetic_run, write_run
+from tests.doubles.runs import synthetic_run, without_counts, write_run
 from tests.doubles.small_runs import run_of
 from tests.unit.optimize.test_answer import KEEP
 from tuner import library
@@ -23,7 +23,7 @@ from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
 from tuner.optimize.answer import write_answer
-from tuner.records import Measurement, Outcome, Status, Trial
+from tuner.records import Outcome, Status
 from tuner.runs import Run
 from tuner.space import Parameter
 
@@ -135,13 +135,6 @@ def test_the_picture_has_a_panel_for_the_front_and_each_objective(
 def test_too_few_trials_are_an_error() -> None:
     with pytest.raises(SelectionError, match=r"too few trials .*25 of an allocator"):
         explain_run(run_of(*synthetic_run(n_trials=6).trials[:1]), None)
-
-
-def without_counts(trial: Trial) -> Trial:
-    """A trial that was dominated before its instructions were counted."""
-    values = {**trial.measured.values, "cost": None, "instructions": None}
-    outcome = Outcome(Status.UNCOUNTED, "dominated", Measurement(values))
-    return replace(trial, outcome=outcome, objectives=None)
 
 
 @pytest.mark.usefixtures("few_trees")
