@@ -16,11 +16,13 @@ import pytest
 
 from tests.doubles.runs import campaign_record, seen, trial
 from tests.doubles.waiting import wait_until
+from tuner import recording
 from tuner.allocators import get_allocator
 from tuner.cli.main import run
 from tuner.records import Configuration, Status
 from tuner.store import FINISHED, AllocatorRecord, Store, ValidationRecord
 from tuner.trace.file import EVENT, write_trace
+from tuner.validate.trust import Recorded, recorded_program
 
 pytestmark = pytest.mark.end_to_end
 
@@ -298,6 +300,16 @@ def test_a_program_that_fails_does_not_replace_a_good_validation(
     assert "rounds of true" in capsys.readouterr().out
     assert run(["validate", str(folder), "--details"]) == 0
     assert "the recorded one" not in capsys.readouterr().out
+
+
+def test_the_recorded_program_is_the_command_as_typed(folder: Path, tmp_path: Path) -> None:
+    """The arguments of the process are those of what the shell becomes."""
+    trace, command = tmp_path / "ls.trace", ["sh", "-c", "exec ls -d /"]
+    recording.record(command, trace, is_silent=True)
+    with Store.open(folder) as store:
+        campaign = replace(store.campaign(), trace_path=str(trace))
+
+    assert recorded_program(campaign) == Recorded(tuple(command), 0)
 
 
 def test_store_in_use_and_missing_run_are_errors(

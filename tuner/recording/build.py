@@ -23,6 +23,9 @@ from tuner.trace import SPOOL_SUFFIX
 _NAME_CHARACTERS = 40
 """Of what a process calls itself, in the name of its trace."""
 
+_COMMAND_BYTES = 1 << 16
+"""Longest JSON of a command that a trace keeps; a word to `build_trace` has 128 KiB at most."""
+
 
 @dataclass(frozen=True)
 class RecordedPart:
@@ -93,7 +96,7 @@ def build_traces(
         spool: the folder.
         output: the trace of the first process; further ones stand beside it.
         ending: how the program ended, if known.
-        command: the program, for messages.
+        command: the program and its arguments, as typed; empty where that is not known.
         window: what the traces are of.
 
     Returns:
@@ -108,8 +111,8 @@ def build_traces(
     processes: list[RecordedProcess] = []
     for images in all_images:
         trace = _trace_path(output, images[-1], len(processes))
-        of_first = ending if images is all_images[0] else None
-        process = _build(images, trace, of_first, window)
+        ended, typed = (ending, command) if images is all_images[0] else (None, ())
+        process = _build(images, trace, ended, typed, window)
         if process.totals.n_events or len(all_images) == 1:
             processes.append(process)
         else:  # a process that only started others
@@ -172,14 +175,18 @@ def _trace_path(output: Path, image: _Image, n_before: int) -> Path:
 
 
 def _build(
-    images: Sequence[_Image], output: Path, ending: Ending | None, window: RecordedPart
+    images: Sequence[_Image],
+    output: Path,
+    ending: Ending | None,
+    command: Sequence[str],
+    window: RecordedPart,
 ) -> RecordedProcess:
     spool = images[-1].spool
     end_ns = ending.end_ns if ending else 0
     moments = (end_ns, window.from_ns or 0, window.until_ns or 0)
     try:
         facts = run_build_trace(
-            str(spool), str(output), json.dumps(_metadata(ending)), *map(str, moments)
+            str(spool), str(output), json.dumps(_metadata(ending, command)), *map(str, moments)
         )
     except OutputError as error:
         message = (
@@ -202,9 +209,12 @@ def _build(
     )
 
 
-def _metadata(ending: Ending | None) -> dict[str, Any]:
+def _metadata(ending: Ending | None, command: Sequence[str]) -> dict[str, Any]:
+    typed = [*map(str, command)]
+    is_kept = len(typed) > 0 and len(json.dumps(typed)) <= _COMMAND_BYTES
     return {
         "tool": f"malloc-tuner {tuner.__version__}",
+        "command": typed if is_kept else None,
         "exit_status": ending.exit_status if ending else None,
         "signal": ending.signal_name if ending else None,
         "wall_s": round(ending.wall_s, 3) if ending else None,

@@ -59,7 +59,9 @@ def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> R
     with contextlib.suppress(OSError, TunerError):
         if Path(campaign.trace_path).is_file():
             with Trace(Path(campaign.trace_path)) as trace:
-                command, status = trace.metadata.get("command"), trace.metadata.get("exit_status")
+                known = trace.metadata
+            # Older traces and those of children have the arguments alone.
+            command, status = known.get("command") or known.get("argv"), known.get("exit_status")
             found = Recorded(
                 tuple(map(str, command)) if isinstance(command, list) else (),
                 status if isinstance(status, int) else None,

@@ -8,6 +8,7 @@ import pytest
 
 from tuner.errors import OutputError
 from tuner.recording import build, record, recover
+from tuner.trace.file import Trace
 
 
 def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path) -> None:
@@ -52,3 +53,14 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(
     (process,) = recover(tmp_path / "a.trace.spool", output)
     assert process.totals.n_events > 0
     assert not (tmp_path / "a.trace.spool").exists()
+
+
+def test_a_command_that_is_too_long_to_keep_is_left_out(tmp_path: Path) -> None:
+    """It is handed to another program as one word, which the system limits."""
+    trace = tmp_path / "a.trace"
+
+    record(["ls", "-d", *["/"] * 40_000], trace, is_silent=True)
+
+    with Trace(trace) as opened:
+        assert opened.metadata["command"] is None
+        assert opened.metadata["argv"][:2] == ["ls", "-d"]

@@ -103,3 +103,14 @@ def test_an_export_shows_the_good_one_with_its_notes(run: Run) -> None:
     assert "exit 3" not in text
     assert ", expected " in text
     assert "note:" in text
+
+
+def test_a_trace_without_the_command_has_the_arguments_of_its_process(
+    tmp_path: Path, run: Run
+) -> None:
+    """Those of children have no other, and earlier recorders kept nothing else."""
+    trace = tmp_path / "child.trace"
+    write_trace(trace, np.zeros(1, EVENT), {"command": None, "argv": ["./cc1", "a.c"]})
+    campaign = replace(run.campaign, trace_path=str(trace))
+
+    assert recorded_program(campaign) == Recorded(("./cc1", "a.c"), None)
