@@ -315,6 +315,12 @@ class ValidationConditions:
     seed: int | None = None
     """Of the order within the rounds."""
     surroundings: RecordedSurroundings = RecordedSurroundings()
+    folder: str | None = None
+    """Working folder of the program; None for simulations, and where it is not known."""
+    program_sha256: str | None = None
+    """Digest of the program's file; likewise."""
+    output_sha256: str | None = None
+    """Digest of what had to equal the baseline's; likewise."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,12 @@ def counterpart(objective: str, runs: Iterable[RealMeasurement]) -> Metric | Non
     """Return the metric a claim about an objective is checked with.
 
     Returns:
-        The best one that was measured; None when a real program gives none.
+        The best one that every run measured, else the best one that any did; None when a real
+        program gives none.
     """
     measured = list(runs)
-    for name in METRICS[objective].real:
-        if any(run[name] is not None for run in measured):
-            return REAL[name]
+    for enough in (all, any):
+        for name in METRICS[objective].real:
+            if measured and enough(run[name] is not None for run in measured):
+                return REAL[name]
     return None

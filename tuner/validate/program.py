@@ -8,6 +8,8 @@ one, or fails: nothing is compared then.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from tuner.errors import ProgramError, ProgramTimeoutError
 from tuner.machine import Machine
 from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
-from tuner.store import RealMeasurement, Store
+from tuner.store import RealMeasurement, Store, ValidationConditions
 from tuner.validate.session import (
     CACHEGRIND,
     IGNORED,
@@ -63,7 +65,7 @@ class ProgramRounds:
         is_wanted = step.round == 0 and status is Status.OK
         values = measured(
             run,
-            output_sha256=None if self.options.output == IGNORED else run.output_sha256,
+            output_sha256=_compared(run, self.options.output),
             instructions=self.counting.instructions(
                 run, self.command, entry.environment, is_wanted=is_wanted
             ),
@@ -124,6 +126,7 @@ def validate(
     wanted = new_record(command, prepared, options, machine, notices=notices)
     wanted = replace(
         wanted,
+        conditions=_of_this_program(wanted.conditions, command, prepared[0], reference),
         brought_allocators=tuple(path.name for path in brought),
         is_recorded_program=None if recorded is None else recorded.is_run_by(command),
         is_shuffled=True,
@@ -163,6 +166,8 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
         tail = quoted_tail(run)
         return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{tail}"
+    if output not in (STDOUT, IGNORED) and not run.output_sha256:
+        return Status.FAILED, f"{output} was not written"
     if output != IGNORED and run.output_sha256 != reference.output_sha256:
         return Status.FAILED, f"its output ({output}) differs from the baseline's"
     return Status.OK, None
@@ -175,7 +180,7 @@ def _reference(
     options: ValidationOptions,
     recorded: Recorded | None,
 ) -> ProgramRun:
-    run = _run_compared(runner, command, baseline, options)
+    run = _run_baseline(runner, command, baseline, options)
     name = command[0]
     if run.timed_out:
         limit = options.surroundings.timeout_s
@@ -206,26 +211,66 @@ def _check_repeats(
     Raises:
         ProgramError: it did not do the same again.
     """
-    run = _run_compared(runner, command, baseline, options)
+    run = _run_baseline(runner, command, baseline, options)
     status, reason = judge_run(run, reference, options.output)
     if status is not Status.OK:
         raise ProgramError(_not_repeatable(command, reason))
 
 
+def _run_baseline(
+    runner: RunsPrograms, command: Sequence[str], baseline: Prepared, options: ValidationOptions
+) -> ProgramRun:
+    """Run the program as `_run_compared`.
+
+    Raises:
+        ProgramError: it ended without writing the file to be compared.
+    """
+    run = _run_compared(runner, command, baseline, options)
+    if run.signal is None and not run.timed_out and not run.output_sha256:
+        what = f"not written by {command[0]} ({run.ending})"
+        message = f"{options.output}: {what}; check --output-file"
+        raise ProgramError(message)
+    return run
+
+
 def _run_compared(
     runner: RunsPrograms, command: Sequence[str], subject: Prepared, options: ValidationOptions
 ) -> ProgramRun:
-    """Run the program; `output_sha256` is then that of the output to be compared."""
+    """Run the program; `output_sha256` is then that of the output to be compared.
+
+    It is empty where the program did not write the file.
+    """
     path = None if options.output in (STDOUT, IGNORED) else Path(options.output)
     before = _stamp(path)
     run = runner.run(command, subject.environment, options.surroundings)
     if path is None:
         return run
-    after = _stamp(path)
-    if run.signal is None and not run.timed_out and (after is None or after == before):
-        message = f"{path}: not written by {command[0]} ({run.ending}); check --output-file"
-        raise ProgramError(message)
-    return replace(run, output_sha256=digest(path) if after else "")
+    is_written = _stamp(path) not in (None, before)
+    return replace(run, output_sha256=digest(path) if is_written else "")
+
+
+def _compared(run: ProgramRun, output: str | None) -> str | None:
+    """Return the digest of what was compared; None where nothing was, or nothing was written."""
+    return None if output == IGNORED else run.output_sha256 or None
+
+
+def _of_this_program(
+    conditions: ValidationConditions,
+    command: Sequence[str],
+    baseline: Prepared,
+    reference: ProgramRun,
+) -> ValidationConditions:
+    """Return conditions that no other program has, nor this one in another folder."""
+    found = shutil.which(command[0], path=baseline.environment.get("PATH"))
+    program = None
+    with contextlib.suppress(OSError):
+        program = digest(Path(found)) if found else None
+    return replace(
+        conditions,
+        folder=str(Path.cwd()),
+        program_sha256=program,
+        output_sha256=_compared(reference, conditions.output),
+    )
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

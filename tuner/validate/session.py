@@ -1,8 +1,8 @@
 """What validations of a program and of gem5 share: options, samples, the store that keeps them.
 
 The samples of a campaign's validations are in its store, beside the trials they are compared with.
-A validation that was interrupted is continued by the same command as long as subjects, options and
-machine are the same.
+A validation that was interrupted is continued by the same command as long as program, folder,
+subjects, options and machine are the same.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ class CountsInstructions(Protocol):
     """Counts instructions; `tuner.measure.counting.InstructionCounter`, or a double."""
 
     def count(
-        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float | None,
+        exit_status: int | None = None,
     ) -> int | None:
-        """Return the instructions of one run."""
+        """Return the instructions of one run; None where it ends with another status."""
         ...
 
 
@@ -126,7 +130,7 @@ class Counting:
         if self.counter is None or not is_wanted:
             return None
         limit_s = max(30.0, _COUNT_FACTOR * run.wall_ns / _NS_PER_S)
-        return self.counter.count(command, environment, limit_s)
+        return self.counter.count(command, environment, limit_s, run.exit_status)
 
 
 def measured(

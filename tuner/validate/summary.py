@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
+from tuner.limits import MOST_ROUNDS
 from tuner.metrics import REAL, Metric, find_objective
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
@@ -343,7 +344,7 @@ def _more_rounds(
             )
             ratios = [value / base for value, base in zip(*pairs, strict=True) if base > 0.0]
             n_pairs = stats.pairs_to_show(ratios, claim.expected, n_claims)
-            if n_pairs is not None and n_pairs > samples.n_random:
+            if n_pairs is not None and samples.n_random < n_pairs <= MOST_ROUNDS:
                 needed.append((n_pairs, summary.subject.label, REAL[claim.metric].label))
     if not needed:
         return []

@@ -83,7 +83,11 @@ class Counter:
         self.commands: list[Sequence[str]] = []
 
     def count(
-        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float | None,
+        exit_status: int | None = None,
     ) -> int | None:
         self.commands.append(command)
         return 42

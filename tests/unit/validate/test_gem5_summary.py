@@ -76,13 +76,13 @@ def record(
     )
 
 
-def run_with(*records: ValidationRecord) -> Run:
+def run_with(*records: ValidationRecord, objective: str = "mean_heap") -> Run:
     trials = (
         trial(0, _DEFAULT, 50.0 * MIB, 5e6),
         trial(1, _PICK, 45.0 * MIB, 5e6),
         trial(2, _POOR, 60.0 * MIB, 5e6),
     )
-    campaign = campaign_record(("glibc",), ("mean_heap",), 3)
+    campaign = campaign_record(("glibc",), (objective,), 3)
     return Run(Path("runs/x"), campaign, trials, validations=records)
 
 
@@ -199,6 +199,18 @@ def test_only_comparable_validations_are_summed_up() -> None:
     newest = record("a", "held-out", [_HEAPS], 3)
     run = run_with(old, other, newest)
     assert [r.identifier for r in gem5_records(run)] == [3]
+
+
+def test_instructions_that_were_counted_once_rank() -> None:
+    """Cachegrind counts the first run of a subject alone."""
+    plain = record("a", "tune", [_HEAPS, _HEAPS])
+    samples = tuple(
+        sample(s.label, s.round, 100.0, instructions=None if s.round else 1000 + s.position)
+        for s in plain.samples
+    )
+    run = run_with(replace(plain, samples=samples), objective="instructions")
+    (found,) = summarize_gem5(run, gem5_records(run))
+    assert {ranking.metric for ranking in found.rankings} == {"instructions"}
 
 
 def test_an_interrupted_validation_does_not_hide_a_complete_one() -> None:

@@ -49,14 +49,21 @@ class Program:
 
 
 class Counter:
-    def __init__(self) -> None:
+    """Counts runs that end with one status."""
+
+    def __init__(self, exit_status: int = 0) -> None:
         self.names: list[str] = []
+        self.exit_status = exit_status
 
     def count(
-        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float | None,
+        exit_status: int | None = None,
     ) -> int | None:
         self.names.append(environment["NAME"])
-        return 42
+        return 42 if exit_status in (None, self.exit_status) else None
 
 
 @pytest.fixture
@@ -252,6 +259,49 @@ def test_other_options_begin_a_new_validation(store: Store, change: dict[str, An
     assert len(store.validations()) == 2
 
 
+def interrupted(store: Store, run: ProgramRun = GOOD) -> None:
+    """Begin a validation that is interrupted in its second round."""
+    behave = Program(lambda name, call: KeyboardInterrupt() if call > 3 else run)
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, behave)
+
+
+def test_a_program_with_other_output_begins_a_new_validation(store: Store) -> None:
+    """It was rebuilt, or reads what has changed: runs of both would be compared."""
+    interrupted(store)
+
+    assert run_all(store, Program(always(replace(GOOD, output_sha256="bb")))) == 2
+    assert {seen(s).output_sha256 for s in samples(store, 2)} == {"bb"}
+
+
+def test_a_rebuilt_program_begins_a_new_validation(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "app").write_text("one")
+    (tmp_path / "app").chmod(0o755)
+    interrupted(store)
+    (tmp_path / "app").write_text("two")
+    assert run_all(store, Program(always(GOOD))) == 2
+
+
+def test_another_working_folder_begins_a_new_validation(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(store)
+    monkeypatch.chdir(tmp_path)
+    assert run_all(store, Program(always(GOOD))) == 2
+
+
+def test_ignored_output_may_differ_between_the_parts_of_a_validation(store: Store) -> None:
+    options = ValidationOptions(rounds=3, output=IGNORED)
+    behave = Program(lambda name, call: KeyboardInterrupt() if call > 3 else GOOD)
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, behave, options=options)
+    other = Program(always(replace(GOOD, output_sha256="bb")))
+    assert run_all(store, other, options=options) == 1
+
+
 def test_time_limit_is_a_multiple_of_the_first_run(store: Store) -> None:
     runs = Program(always(replace(GOOD, wall_ns=8 * 10**9)))
     run_all(store, runs)
@@ -299,6 +349,31 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -
     assert failed == {"other"}
 
 
+def test_a_subject_that_fails_before_it_writes_its_file_is_out_alone(
+    store: Store, tmp_path: Path
+) -> None:
+    """It ended the whole validation, at every attempt."""
+    path = tmp_path / "out"
+
+    def write(name: str, call: int) -> ProgramRun:
+        if name == "other":
+            return replace(GOOD, exit_status=1, stderr_tail="no memory\n")
+        if name == "base":
+            path.unlink(missing_ok=True)
+            path.write_text("same")
+        return GOOD
+
+    identifier = run_all(store, Program(write), options=ValidationOptions(3, output=str(path)))
+
+    found = samples(store, identifier)
+    reasons = {s.label: s.outcome.reason for s in found if s.outcome.status is Status.FAILED}
+    assert reasons == {
+        "other": 'exit status 1, but exit status 0 with the baseline: "no memory"',
+        "good": f"{path} was not written",
+    }
+    assert [s.label for s in found].count("base") == 3
+
+
 def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     counter = Counter()
     options = ValidationOptions(rounds=3, instrument="cachegrind")
@@ -306,6 +381,14 @@ def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     assert sorted(counter.names) == sorted(_NAMES)
     counted = [(s.round, seen(s).instructions) for s in samples(store, identifier)]
     assert set(counted) == {(0, 42), (1, None), (2, None)}
+
+
+def test_a_run_that_dies_under_cachegrind_counts_nothing(store: Store) -> None:
+    """It has done less work than the program."""
+    options = ValidationOptions(rounds=2, instrument="cachegrind")
+    counter = Counter(exit_status=139)
+    identifier = run_all(store, Program(always(GOOD)), options=options, counter=counter)
+    assert {seen(s).instructions for s in samples(store, identifier)} == {None}
 
 
 @pytest.mark.parametrize(("instrument", "expected"), [("auto", 77), ("none", None)])

@@ -139,6 +139,38 @@ def test_cost_is_priced_in_time_and_checked_by_cpu_time() -> None:
     assert cost.expected_ratio == pytest.approx((10_000 - 1000 * 0.5) / 10_000)
 
 
+def test_instructions_of_one_round_decide_nothing_so_cpu_time_does() -> None:
+    """Cachegrind counts each subject once."""
+    record = make_record()
+    samples = tuple(
+        changed(s, instructions=900 if s.label == "less" else 1000) if s.round == 0 else s
+        for s in record.samples
+    )
+    summary = summarize(make_run(("instructions",)), replace(record, samples=samples))
+    instructions = claim(summary, "less", "instructions")
+    assert instructions.metric == "cpu"
+    assert instructions.p_value is not None
+    assert found(summary, "less").metric("instructions") is not None
+
+
+def test_instructions_of_every_round_are_compared_themselves() -> None:
+    record = make_record()
+    samples = tuple(
+        changed(s, instructions=9000 if s.label == "less" else 10_000) for s in record.samples
+    )
+    summary = summarize(make_run(("instructions",)), replace(record, samples=samples))
+    assert claim(summary, "less", "instructions").metric == "instructions"
+
+
+def test_what_one_run_lacks_is_compared_all_the_same() -> None:
+    """Memory has no other counterpart."""
+    record = make_record()
+    first, *others = record.samples
+    samples = (changed(first, mean_heap_bytes=None), *others)
+    summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
+    assert claim(summary, "less", "mean_heap").metric == "mean_heap"
+
+
 def test_without_a_price_nothing_is_expected_but_the_claim_is_judged() -> None:
     cost = claim(summarize(make_run(calibration=None), make_record()), "less", "cost")
     assert cost.expected_ratio is None
@@ -254,6 +286,22 @@ def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
     ]
     assert "rounds would show the mean heap of less" in notice
     assert int(notice.rpartition("--rounds ")[2].rstrip(")")) > 8
+
+
+def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice() -> None:
+    """Of 66 kB the claimed 400 bytes are 0.6 %: it would take more rounds than may be asked for."""
+    heaps = {label: 33.0 * heap for label, heap in _HEAPS.items()}
+    noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
+    record = make_record(heaps, drift=0.0)
+    samples = tuple(
+        changed(s, mean_heap_bytes=66_000.0 * noise[s.round]) if s.label == "less" else s
+        for s in record.samples
+    )
+    summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
+    less = claim(summary, "less", "mean_heap")
+    assert less.expected_ratio == pytest.approx(0.994, abs=1e-4)
+    assert less.verdict is Verdict.NOT_CONFIRMED
+    assert not any("--rounds" in notice for notice in summary.notices)
 
 
 def test_a_gain_that_is_shown_to_be_smaller_needs_no_more_rounds() -> None:
