@@ -86,7 +86,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         from dataclasses import replace
 
-        from tuner.front.kept import check_pick_name, pick_of_trial, save_pick
+        from tuner.front.kept import check_new_name, pick_of_trial, save_pick
         from tuner.front.picks import (
             BALANCED,
             KNEE,
@@ -108,7 +108,7 @@ def register(app: typer.Typer) -> None:
             names = split_names(allocators or "")
             chosen = _choose(found, wanted, maximum or [], names, relative_to)
         if name is not None:
-            chosen = replace(chosen, name=check_pick_name(name))
+            chosen = replace(chosen, name=check_new_name(name, chosen.trial.number))
         print(
             _as_json(found, chosen, relative_to)
             if as_json_object

@@ -30,6 +30,9 @@ VERSION = 1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
+_TAKEN = re.compile(r"picks|best|front|default|dominated|as-it-is|[0-9]+|.+-default|trial-[0-9]+")
+"""Words of ``--points``, and what tables call something else."""
+
 
 def check_pick_name(name: str) -> str:
     """Return a name that is safe as a file name.
@@ -46,6 +49,22 @@ def check_pick_name(name: str) -> str:
     return name
 
 
+def check_new_name(name: str, trial: int) -> str:
+    """Return a name under which a trial can be kept, and found again.
+
+    Args:
+        name: of the pick.
+        trial: its number.
+
+    Raises:
+        SpecError: it is not safe, see `check_pick_name`, or it means something else.
+    """
+    if _TAKEN.fullmatch(check_pick_name(name)) and name != f"trial-{trial}":
+        message = f"pick name {name!r}: it means something else in --points or in tables; "
+        raise SpecError(message + "choose another")
+    return name
+
+
 def pick_path(run: Run, name: str) -> Path:
     """Return where a named pick is kept."""
     return run.folder / "picks" / f"{name}.json"
@@ -55,9 +74,10 @@ def save_pick(run: Run, pick: Pick) -> Path:
     """Write a pick into its run and return the file.
 
     Raises:
+        SpecError: its name cannot be one, see `check_new_name`.
         OutputError: the folder cannot be written.
     """
-    path = pick_path(run, check_pick_name(pick.name))
+    path = pick_path(run, check_new_name(pick.name, pick.trial.number))
     document = {
         "schema": SCHEMA,
         "version": VERSION,

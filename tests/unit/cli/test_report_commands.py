@@ -449,6 +449,26 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
         check_pick_name(name)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "picks", "best", "front", "default", "dominated", "as-it-is", "17", "trial-5",
+        "jemalloc-default",
+    ],
+)  # fmt: skip
+def test_names_that_mean_something_else_are_refused(fresh: Run, name: str) -> None:
+    """In --points they name other points, and in a validation other subjects."""
+    with pytest.raises(SpecError, match=f"pick name '{name}': it means something else"):
+        save_pick(fresh, Pick(name, fresh.trial(3), "mine"))
+    assert not (fresh.folder / "picks").exists()
+
+
+def test_a_trial_may_be_kept_by_its_number(fresh: Run) -> None:
+    save_pick(fresh, Pick("trial-3", fresh.trial(3), "mine"))
+
+    assert find_pick(fresh, "trial-3").trial.number == 3
+
+
 # export and report
 
 
