@@ -151,7 +151,11 @@ class LocalExecutor:
         self._free_cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
         for cpu in cpus:
             self._free_cpus.put(cpu)
-        self._pool = concurrent.futures.ThreadPoolExecutor(len(cpus), "evaluate")
+        self._threads: set[int] = set()
+        """Of the workers, by the kernel's numbers."""
+        self._pool = concurrent.futures.ThreadPoolExecutor(
+            len(cpus), "evaluate", lambda: self._threads.add(threading.get_native_id())
+        )
         self._stopping = threading.Event()
 
     @property
@@ -205,9 +209,12 @@ class LocalExecutor:
         return self._stopping.is_set()
 
     def kill(self) -> None:
-        """Begin no further evaluation, and end those that run by SIGKILL."""
+        """Begin no further evaluation, and end those that run by SIGKILL.
+
+        What other threads of this process started goes on.
+        """
         self.stop()
-        kill_children()
+        _kill_children(list(self._threads))
 
     def __enter__(self) -> Self:
         """Return the executor itself."""
@@ -221,7 +228,7 @@ class LocalExecutor:
             # futures do not say, as a Ctrl-C may come while they are being submitted.
             while self._free_cpus.qsize() < self.n_workers:
                 time.sleep(_KILL_INTERVAL_S)
-                kill_children()
+                _kill_children(list(self._threads))
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _evaluate(
@@ -287,14 +294,15 @@ def _siblings(cpu: int) -> str:
         return str(cpu)
 
 
-def kill_children() -> None:
-    """Kill every child of this process with its whole process group.
+def _kill_children(threads: Iterable[int]) -> None:
+    """Kill every child that these threads of this process started, with its whole process group.
 
     Source: /proc/<pid>/task/<tid>/children of proc(5).
     """
-    for task in Path("/proc/self/task").iterdir():
+    for thread in threads:
+        path = Path(f"/proc/self/task/{thread}/children")
         try:
-            children = (task / "children").read_text(encoding="ascii").split()
+            children = path.read_text(encoding="ascii").split()
         except OSError:  # the thread has ended
             continue
         for pid in map(int, children):

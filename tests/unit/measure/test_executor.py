@@ -264,6 +264,28 @@ def test_an_interrupt_while_work_is_handed_out_kills_what_is_about_to_start() ->
     assert sleeper.exit_statuses == [-signal.SIGKILL]
 
 
+def test_an_exception_leaves_other_children_alone() -> None:
+    """They are the caller's, whose program calls the library."""
+    sleeper = Sleeper()
+
+    def run() -> None:
+        with LocalExecutor(sleeper, [0]) as executor:
+            list(executor.run(handed_out()))
+
+    def handed_out() -> Iterator[Configuration]:
+        yield configurations(1)[0]
+        assert sleeper.started.wait()
+        raise ZeroDivisionError
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        with pytest.raises(ZeroDivisionError):
+            run()
+        said, _ = other.communicate(b"alive")
+
+    assert sleeper.exit_statuses == [-signal.SIGKILL]
+    assert said == b"alive"
+
+
 @pytest.mark.parametrize("cpus", [[], [0, 0]])
 def test_cores_are_given_and_distinct(cpus: list[int]) -> None:
     with pytest.raises(ValueError, match="each once"):
