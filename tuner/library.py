@@ -23,6 +23,7 @@ from tuner.allocators import get_allocator, locate_all
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
+from tuner.limits import usable_core
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
@@ -154,10 +155,7 @@ def emulate(
     """
     from tuner.profile.trust import notes_on
 
-    if cpu is not None and cpu not in os.sched_getaffinity(0):
-        allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-        message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
-        raise SpecError(message)
+    usable_core(cpu)
     adapters = [get_allocator(name) for name in dict.fromkeys([*allocators, BASELINE])]
     located = locate_all(adapters)
     first, installation = located[adapters[0].name]
@@ -282,7 +280,7 @@ def run_campaign(
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign, with_workload
     from tuner.campaign.stopping import StopRules
-    from tuner.measure.executor import LocalExecutor, measuring_cpus
+    from tuner.measure.executor import LocalExecutor
     from tuner.objectives import parse_constraint
     from tuner.registry import EXECUTORS
 
@@ -306,7 +304,8 @@ def run_campaign(
         chosen = stack.enter_context(EXECUTORS[executor].load()(demand))
         screener = None
         if ready.screener is not None:
-            screener = stack.enter_context(LocalExecutor(ready.screener, measuring_cpus()))
+            cores = where.cores(is_alone=spec.measures_time)
+            screener = stack.enter_context(LocalExecutor(ready.screener, cores))
         rules = StopRules(
             spec.stop.time_ns,
             spec.stop.plateau,
@@ -385,12 +384,13 @@ def explain(
         point: name of a pick or number of a trial whose settings are put back one at a time;
             None: the run's first pick.
         measure: emulate what of that is not recorded.
-        workers: evaluations at a time; None: one per core.
+        workers: evaluations at a time; None: one per core, one where time is measured.
         seed: of the forests that predict trials from settings.
 
     Raises:
         SelectionError: there is no such pick or trial, or too few trials.
         StoreError: what measures would give other numbers now.
+        SpecError: several workers where time is measured, or more than there are cores.
         MissingToolError: a library or an instrument is not on this machine.
         TraceError: the trace cannot be read.
     """
@@ -409,13 +409,17 @@ def _measure(
     run: Run, workers: int | None
 ) -> Callable[[Sequence[Configuration]], Mapping[Configuration, Evaluation]]:
     """Return what evaluates configurations as the campaign of a run did."""
-    from tuner.campaign.setup import evaluator_again
-    from tuner.measure.executor import LocalExecutor, measuring_cpus
+    from tuner.campaign.executors import Where, check_executor
+    from tuner.campaign.setup import CAMPAIGN_FILE, evaluator_again
+    from tuner.measure.executor import LocalExecutor
 
+    is_alone = load_campaign(run.folder / CAMPAIGN_FILE).measures_time
+    where = Where(workers=workers)
+    check_executor(where, is_alone=is_alone)
     evaluator = evaluator_again(run.folder)
 
     def measured(configurations: Sequence[Configuration]) -> dict[Configuration, Evaluation]:
-        with LocalExecutor(evaluator, measuring_cpus(workers)) as executor:
+        with LocalExecutor(evaluator, where.cores(is_alone=is_alone)) as executor:
             attempts = list(executor.run(configurations))
         for one in attempts:
             if one.error is not None:

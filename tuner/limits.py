@@ -1,4 +1,4 @@
-"""Ranges of the numbers that users give, on the command line and in files.
+"""Ranges of the numbers that users give, on the command line, in files and in calls.
 
 Beyond them a number is a typing error, which is refused at once and not found out
 after hours.
@@ -6,8 +6,10 @@ after hours.
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
+from tuner.errors import SpecError
 from tuner.units import Range, parse_duration, parse_percent, parse_size
 
 BUDGET: Final = Range(parse_duration, "1 s", "1000 h")
@@ -39,3 +41,16 @@ MOST_SEED: Final = 2**63 - 1
 """What SQLite and the native parts hold."""
 MOST_PID: Final = 1 << 22
 """Source: Linux, PID_MAX_LIMIT in include/linux/threads.h."""
+
+
+def usable_core(cpu: int | None) -> int | None:
+    """Return a core that this process may use, or None for none.
+
+    Raises:
+        SpecError: it may not; names those that it may.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if cpu is not None and cpu not in cores:
+        message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
+        raise SpecError(message)
+    return cpu

@@ -6,17 +6,24 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
 
 import tuner
-from tests.doubles.runs import synthetic_run
+from tests.doubles.runs import measurement, synthetic_run
 from tuner import library
 from tuner.campaign.setup import CAMPAIGN_FILE
-from tuner.config import dump_campaign
+from tuner.config import CampaignSpec, campaign_from_options, dump_campaign
 from tuner.errors import SpecError
+from tuner.explain import explanation
 from tuner.library import read_campaign
+from tuner.measure.executor import Attempts
+from tuner.records import Configuration, Outcome
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "library.md"
 
@@ -151,3 +158,89 @@ def test_a_front_has_the_points_and_the_defaults() -> None:
     assert table.objectives == ("mean_heap",)
     assert any(row.is_default for row in table.rows)
     assert [row.state for row in table.rows].count("front") == 1
+
+
+def test_a_core_that_may_not_be_used_is_refused_as_the_command_does() -> None:
+    with pytest.raises(SpecError, match="--cpu 99999: give one of 0"):
+        tuner.emulate("none.trace", cpu=99999)
+
+
+# How many evaluations run side by side
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return of each executor of this machine, which has four cores, how many it uses."""
+    found: list[int] = []
+
+    class Executor:
+        def __init__(self, _: object, cpus: Sequence[int]) -> None:
+            found.append(len(cpus))
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *exception: object) -> None:
+            pass
+
+        def run(self, configurations: Sequence[Configuration]) -> Iterator[Attempts]:
+            for index, one in enumerate(configurations):
+                yield Attempts(index, one, Outcome.succeeded(measurement()))
+
+    def cores(n_workers: int | None = None) -> list[int]:
+        return list(range(n_workers or 4))
+
+    for module in ("tuner.campaign.executors", "tuner.measure.executor"):
+        monkeypatch.setattr(f"{module}.LocalExecutor", Executor)
+        monkeypatch.setattr(f"{module}.measuring_cpus", cores)
+    return found
+
+
+MEMORY = {"objectives": ["peak_heap"]}
+LATENCY = {"objectives": ["peak_heap", "p99_latency"]}
+
+
+def spec_of(**options: Any) -> CampaignSpec:
+    return campaign_from_options(trace="a.trace", allocators=["glibc"], **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted", "expected"), [(MEMORY, None, 4), (MEMORY, 1, 1), (LATENCY, None, 1)]
+)
+def test_screening_has_the_workers_of_the_search(
+    workers: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    wanted: int | None,
+    expected: int,
+) -> None:
+    """Side by side, replays would measure each other's load."""
+    ready = SimpleNamespace(
+        store=nullcontext(), evaluator=None, emulations=(), screener=object(), spaces=(),
+        warmth=None,
+    )  # fmt: skip
+    search = SimpleNamespace(run=list, stopped_because=None)
+    nothing = SimpleNamespace(notes=(), gaps=())
+    monkeypatch.setattr("tuner.campaign.setup.with_workload", lambda spec, **_: (spec, nothing))
+    monkeypatch.setattr("tuner.campaign.setup.open_campaign", lambda *_: ready)
+    monkeypatch.setattr("tuner.campaign.runner.Runner", lambda *_, **__: search)
+    monkeypatch.setattr(library, "run_with", lambda *_: None)
+
+    library.run_campaign(spec_of(**options), Path("run"), workers=wanted)
+
+    assert workers == [expected, expected]
+
+
+def test_what_explain_measures_runs_alone_where_the_campaign_did(
+    workers: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / CAMPAIGN_FILE).write_text(dump_campaign(spec_of(**LATENCY)))
+    monkeypatch.setattr("tuner.campaign.setup.evaluator_again", lambda _: None)
+    monkeypatch.setattr(explanation, "explain_run", lambda *_: None)
+    run = synthetic_run(tmp_path, n_trials=40)
+
+    with pytest.raises(SpecError, match="--workers 2 does not apply where time is measured"):
+        library.explain(run, measure=True, workers=2)
+    library.explain(run, measure=True)
+
+    assert set(workers) == {1}

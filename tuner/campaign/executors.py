@@ -31,6 +31,18 @@ class Where:
     scheduler: str | None = None
     """Address of Dask's scheduler."""
 
+    def cores(self, *, is_alone: bool) -> list[int]:
+        """Return the cores of this machine to evaluate on.
+
+        Args:
+            is_alone: True where time is measured; see `Demand.is_alone`.
+
+        Raises:
+            SpecError: there are fewer than workers.
+        """
+        n_workers = self.workers if self.executor == "local" else None
+        return measuring_cpus(n_workers or (1 if is_alone else None))
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -81,8 +93,8 @@ def check_executor(where: Where, *, is_alone: bool = False) -> None:
 @contextlib.contextmanager
 def on_this_machine(demand: Demand) -> Iterator[Executor]:
     """Use cores of this machine; see `LocalExecutor`."""
-    cpus = measuring_cpus(demand.where.workers or (1 if demand.is_alone else None))
-    with LocalExecutor(demand.evaluator, cpus) as executor:
+    cores = demand.where.cores(is_alone=demand.is_alone)
+    with LocalExecutor(demand.evaluator, cores) as executor:
         yield executor
 
 

@@ -1,12 +1,11 @@
 """Options with ends, and callbacks that refuse numbers out of their range.
 
-Click knows the ends of whole numbers; quantities with a unit, factors and cores have callbacks,
-whose messages say more.
+Click knows the ends of whole numbers; quantities with a unit and factors have callbacks, whose
+messages say more.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -70,19 +69,6 @@ def factor_within(least: float, most: float) -> Callable[[typer.CallbackParam, f
         return value
 
     return check
-
-
-def usable_core(cpu: int | None) -> int | None:
-    """Return a core that this process may use, or None for none.
-
-    Raises:
-        SpecError: it may not; names those that it may.
-    """
-    cores = sorted(os.sched_getaffinity(0))
-    if cpu is not None and cpu not in cores:
-        message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
-        raise SpecError(message)
-    return cpu
 
 
 def _name(param: typer.CallbackParam) -> str:

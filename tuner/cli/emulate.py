@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import duration, usable_core
+from tuner.cli.bounds import duration
 from tuner.cli.epilog import epilog
 from tuner.cli.options import AsJson, HugePages, Thp, Threads, refuse_options, split_names
 from tuner.errors import (
@@ -21,7 +21,7 @@ from tuner.errors import (
     SpecError,
     TraceError,
 )
-from tuner.limits import RUN_TIME
+from tuner.limits import RUN_TIME, usable_core
 from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.bounds import duration, number, usable_core, within
+from tuner.cli.bounds import duration, number, within
 from tuner.cli.epilog import epilog
 from tuner.cli.numerics import import_numpy
 from tuner.cli.optimize_request import (
@@ -53,7 +53,15 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
-from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_SEED, MOST_WORKERS, RUN_TIME
+from tuner.limits import (
+    BUDGET,
+    EFFECT,
+    MOST_EVALUATIONS,
+    MOST_SEED,
+    MOST_WORKERS,
+    RUN_TIME,
+    usable_core,
+)
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer

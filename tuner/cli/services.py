@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.bounds import usable_core, within
+from tuner.cli.bounds import within
 from tuner.cli.options import refuse_options, split_names
 from tuner.errors import SpecError
-from tuner.limits import MOST_RUNS, REST
+from tuner.limits import MOST_RUNS, REST, usable_core
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.config.program_file import ProgramFile

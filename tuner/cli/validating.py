@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import duration, number, usable_core
+from tuner.cli.bounds import duration, number
 from tuner.cli.options import HugePages, refuse_options, split_names
-from tuner.limits import MOST_RUNS, MOST_SEED, RUN_TIME
+from tuner.limits import MOST_RUNS, MOST_SEED, RUN_TIME, usable_core
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.cli.progress_bar import ProgressBar
