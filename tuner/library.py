@@ -559,7 +559,8 @@ def compare_service(
     Args:
         folder: of the runs; the same comparison goes on there.
         plan: what is done to the service in a run.
-        run: folder of a campaign whose points take part; None for none.
+        run: folder of a campaign whose points take part, with the libraries that it measured; None
+            for none.
         points: of the campaign: names of picks, numbers of trials, or words.
         most_front: points for the word ``front``.
         limits: metric of `tuner.metrics.SERVICE` -> share by which it may become worse.
@@ -574,23 +575,32 @@ def compare_service(
     Raises:
         SpecError: no setting is left to compare.
         ProgramError: the service fails as it is.
-        MissingToolError: an allocator or the service is not here.
+        MissingToolError: an allocator or the service is not here, or an allocator is of another
+            version than in the campaign.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.measure.program import Surroundings
     from tuner.optimize.comparison import MOST_ROUNDS, compare_settings, service_candidates
     from tuner.optimize.request import Request
     from tuner.optimize.service import Service, service_rules
+    from tuner.validate.setup import locate_choices, search_spaces
     from tuner.validate.subjects import choose_subjects
 
-    files = locate_all([get_allocator(text) for text in allocators])
+    found = load_run(Path(run)) if run else None
+    measured = found.campaign.allocators if found else {}
+    files = locate_choices(allocators, measured, search_spaces(found.folder) if found else {})
     rules = service_rules(least, limits or {})
     service = Service(plan, os.environ, files, Surroundings(cpu=cpu), limited=tuple(limits or {}))
-    subjects = choose_subjects(load_run(Path(run)), points, most_front, 0) if run else ()
-    chosen = [s.configuration for s in subjects if s.configuration.allocator in files]
-    candidates = service_candidates(service, files, chosen, settings)
+    subjects = choose_subjects(found, points, most_front, 0) if found else ()
+    taken = [s.configuration for s in subjects if s.configuration.allocator in files]
+    candidates = service_candidates(service, files, taken, settings)
+    left_out = [s for s in subjects if s.is_pick and s.configuration not in taken]
+    refused = (
+        *(f"{s.label}: {s.configuration.allocator} is not in --allocators" for s in left_out),
+        *candidates.refused,
+    )
     if not candidates.runnable:
-        why = "; ".join(candidates.refused) or "name --allocators, or a --setting of theirs"
+        why = "; ".join(refused) or "name --allocators, or a --setting of theirs"
         message = f"nothing to compare with {plan.command[0]} as it is: {why}"
         raise SpecError(message)
     request = Request(
@@ -600,7 +610,7 @@ def compare_service(
     compared = compare_settings(
         Path(folder), request, service, candidates.runnable, rounds=most, view=view
     )
-    return replace(compared, refused=candidates.refused)
+    return replace(compared, refused=refused)
 
 
 def export(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -198,7 +199,7 @@ def validate(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
     )
     if run.suffix == ".toml":
-        print_compared(_of_file(context, run, options))
+        print_compared(_of_file(context, run, command, options))
         return
     if ready or load:
         plan = partial(
@@ -242,11 +243,16 @@ def validate(
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
 
 
-def _of_file(context: typer.Context, path: Path, options: ServiceOptions) -> Compared:
+def _of_file(
+    context: typer.Context, path: Path, command: Sequence[str] | None, options: ServiceOptions
+) -> Compared:
     """Compare settings on the service of a file, whose values yield to what is typed."""
     from tuner.config.program_file import load_program_file
 
     allow_options(context, OF_FILES, "with a file that describes a service")
+    if command:
+        message = f"{path} names the command of the service: leave out -- {shlex.join(command)}"
+        raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
     file = load_program_file(path)
     plan = service_of_file(file)
     of_file: dict[str, Any] = {
@@ -287,6 +293,8 @@ def _of_service(
     """
     allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
     campaign = run if is_run_folder(run) else None
+    if campaign is None:
+        refuse_options(context, ["--points", "--front"], "without the run folder of a campaign")
     words = (*command,) if campaign else (str(run), *command)
     return compare_on_service(plan(words), campaign, points, options)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.allocators import Allocator, Installation, get_allocator, libc_malloc
-from tuner.config import AllocatorFile, load_campaign
+from tuner.allocators import Allocator, Installation, Located, get_allocator, libc_malloc
+from tuner.config import AllocatorChoice, AllocatorFile, load_campaign
 from tuner.config.campaign import allocator_files
 from tuner.errors import MissingToolError, SettingError
 from tuner.measure.program import PRELOAD, clean_environment, padded
@@ -126,6 +126,35 @@ def search_spaces(folder: Path) -> dict[str, AllocatorFile]:
     """
     path = folder / "campaign.toml"
     return allocator_files(load_campaign(path)) if path.is_file() else {}
+
+
+def locate_choices(
+    texts: Sequence[str],
+    measured: Mapping[str, AllocatorRecord],
+    files: Mapping[str, AllocatorFile],
+) -> Located:
+    """Return allocators as a user names them; those that a campaign measured as it did.
+
+    Args:
+        texts: ``jemalloc``, or ``jemalloc:/opt/lib/libjemalloc.so`` for another file.
+        measured: libraries and versions of the campaign.
+        files: search spaces of the campaign that replace the shipped ones, by allocator.
+
+    Raises:
+        SpecError: a name is wrong.
+        MissingToolError: a library is missing, or has another version than in the campaign.
+    """
+    found = {}
+    for text in texts:
+        adapter = get_allocator(text)
+        record = measured.get(adapter.name)
+        if record is None:
+            found[adapter.name] = (adapter, adapter.locate())
+            continue
+        library = AllocatorChoice.parse(text).library or record.library
+        record = replace(record, library=str(library) if library else None)
+        found[adapter.name] = _locate(adapter.name, record, files.get(adapter.name))
+    return found
 
 
 def _locate(

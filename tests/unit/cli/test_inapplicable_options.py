@@ -13,6 +13,7 @@ from tuner.errors import SpecError, TraceError
 WORKLOADS = Path(__file__).resolve().parents[3] / "configs" / "workloads"
 TRACE = str(WORKLOADS / "gem5-suite" / "traces" / "text-minor.trace")
 PROFILE = str(WORKLOADS / "pigz-threads" / "pigz-threads.profile.json.zst")
+OF_SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,15 @@ PROFILE = str(WORKLOADS / "pigz-threads" / "pigz-threads.profile.json.zst")
         ),
         (("link-advice", "/bin/true", "--choose", "--json"), "--json does not apply with --choose"),
         (("tune", TRACE, "--force"), "--force does not apply to a trace"),
+        (("validate", "app.toml", "--", "./server", "x"), "leave out -- ./server x"),
+        (
+            ("validate", *OF_SERVICE, "--points", "17", "--", "./server"),
+            "--points does not apply without the run folder of a campaign",
+        ),
+        (
+            ("validate", *OF_SERVICE, "--front", "2", "--", "./server"),
+            "--front does not apply without the run folder of a campaign",
+        ),
     ],
 )
 def test_an_option_that_does_not_apply_is_refused(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import synthetic_run
+from tests.doubles.runs import installed_run, synthetic_run
 from tuner.cli import main
 from tuner.cli.validate import check_outcome
-from tuner.errors import ComparisonError, SpecError, UnconfirmedVerdict, WorseVerdict
+from tuner.errors import (
+    ComparisonError,
+    MissingToolError,
+    SpecError,
+    UnconfirmedVerdict,
+    WorseVerdict,
+)
 from tuner.library import LEAST_EFFECT
 from tuner.measure.program import Surroundings
 from tuner.optimize.service import Service
@@ -251,6 +259,35 @@ def answer(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> s
     words = ["validate", "-o", str(folder), "--allocators", "glibc", *options, *_SERVICE]
     assert main.run([*words, "--", "server"]) == 0
     return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """A campaign of this machine's glibc and jemalloc, whose picks are of jemalloc."""
+    return installed_run(tmp_path / "run")
+
+
+def test_a_point_of_an_allocator_that_takes_no_part_is_named(
+    capsys: pytest.CaptureFixture[str], campaign: Path, server: Server
+) -> None:
+    words = ["validate", str(campaign), "--points", "best-cost", "--allocators", "glibc"]
+
+    assert main.run([*words, *_SERVICE, "--", "server"]) == 0
+
+    assert "left out: best-cost: jemalloc is not in --allocators\n" in capsys.readouterr().out
+
+
+def test_points_run_with_the_library_that_their_campaign_measured(
+    capsys: pytest.CaptureFixture[str], campaign: Path, server: Server
+) -> None:
+    with closing(sqlite3.connect(campaign / STORE_NAME)) as store, store:
+        store.execute("UPDATE campaign SET allocators = replace(allocators, '5.', '4.')")
+    words = ["validate", str(campaign), "--allocators", "glibc,jemalloc"]
+
+    assert main.run([*words, *_SERVICE, "--", "server"]) == MissingToolError.exit_code
+
+    assert "jemalloc: the campaign measured version 4." in capsys.readouterr().err
+    assert server.n_runs == 0
 
 
 @pytest.mark.parametrize(

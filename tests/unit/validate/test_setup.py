@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import campaign_record
+from tests.doubles.runs import LIBRARIES, campaign_record
 from tuner.allocators import Installation
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration
@@ -25,9 +25,11 @@ class Adapter:
     version = "5.3.0"
 
     def __init__(self, name: str, file: object = None) -> None:
-        self.name = name
+        self.name, _, library = name.partition(":")
+        self.library = Path(library) if library else None
 
-    def locate(self, path: Path | None) -> Installation:
+    def locate(self, path: Path | None = None) -> Installation:
+        path = path or self.library
         return Installation(self.name, path, self.version if self.name == "jemalloc" else "2.36")
 
     def environment(
@@ -142,3 +144,30 @@ def test_a_program_with_an_allocator_of_its_own_is_a_subject(brought: str) -> No
     assert user.items() <= own.environment.items()
     assert "LD_PRELOAD" not in own.environment
     assert len({sum(map(len, (*e.environment, *e.environment.values()))) for e in entries}) == 1
+
+
+def located(*texts: str) -> dict[str, Path | None]:
+    """Return the libraries of allocators beside a campaign of glibc and jemalloc."""
+    record = campaign_record(("glibc", "jemalloc"), ("mean_heap",), 4)
+    found = setup.locate_choices(texts, record.allocators, {})
+    return {name: installation.library for name, (_, installation) in found.items()}
+
+
+def test_an_allocator_of_the_campaign_is_the_library_it_measured() -> None:
+    assert located("jemalloc", "glibc") == {
+        "jemalloc": Path(str(LIBRARIES["jemalloc"])),
+        "glibc": None,
+    }
+
+
+def test_a_library_that_is_named_is_taken() -> None:
+    found = located(f"jemalloc:{_LIBRARY}", "mimalloc:/opt/libmimalloc.so")
+    assert found == {"jemalloc": _LIBRARY, "mimalloc": Path("/opt/libmimalloc.so")}
+
+
+def test_a_library_of_another_version_than_the_campaigns_is_refused_for_services_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Adapter, "version", "5.2.1")
+    with pytest.raises(MissingToolError, match=r"measured version 5\.3\.0, here is 5\.2\.1"):
+        located("jemalloc")
