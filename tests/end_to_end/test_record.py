@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
@@ -179,12 +180,49 @@ def test_a_worker_is_named_by_the_title_it_gave_itself(tmp_path: Path, subject: 
     assert child.path == tmp_path / "out.2-subject_worker_7.trace"
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may change its root")
+def test_a_worker_keeps_its_title_where_it_can_read_it_no_more(
+    tmp_path: Path, subject: str
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    recording, _ = recorded(tmp_path, subject, "title", str(root), follow=True)
+    assert recording.processes[1].title == "subject: worker 7"
+
+
 def test_a_child_of_vfork_allocates_from_the_recorded_heap(tmp_path: Path, subject: str) -> None:
     recording, events = recorded(tmp_path, subject, "vfork")
     (process,) = recording.processes
     assert process.stopped is None
     sizes = Counter(after_marker(events)["size"].tolist())
     assert (sizes[4444], sizes[5555]) == (10_000, 10_000)
+
+
+def test_a_child_made_behind_forks_back_leaves_the_trace_alone(
+    tmp_path: Path, subject: str
+) -> None:
+    _, events = recorded(tmp_path, subject, "raw-fork", follow=True)
+    sizes = Counter(after_marker(events)["size"].tolist())
+    assert (sizes[7777], sizes[8888]) == (0, 10)
+
+
+def test_an_exec_that_fails_says_why_after_all_descriptors_were_closed(
+    tmp_path: Path, subject: str
+) -> None:
+    recording, _ = recorded(tmp_path, subject, "exec-fails")
+    assert recording.ending.exit_status == errno.ENOENT
+
+
+def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject: str) -> None:
+    """Where few are allowed, the recorder's have numbers that the program takes for its own."""
+    output = tmp_path / "a.trace"
+    subprocess.run(
+        command_line("record", "--follow", "-o", str(output), "--", subject, "keep-descriptors"),
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
+    )
+    with Trace(output) as trace:
+        assert trace.metadata["exit_status"] == 0
 
 
 def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str) -> None:
@@ -354,6 +392,18 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
     assert "recording stopped early: File too large" in done.stderr
     events = after_marker(load(output))
     assert 100_000 < len(events) < 1_000_000
+
+
+def test_the_end_of_a_recording_is_not_written_into_a_file_of_the_program(
+    tmp_path: Path, subject: str
+) -> None:
+    own, limit = tmp_path / "own", 40 * 65536
+    done = run_record(
+        tmp_path / "a.trace", subject, "own-stderr", str(own),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert "recording stopped early: File too large" in done.stderr
+    assert own.read_text() == ""
 
 
 def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subject: str) -> None:

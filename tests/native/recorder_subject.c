@@ -1,12 +1,15 @@
 /* recorder_subject.c - a program whose allocations are known, for test_record.py.
  *
  * usage: recorder_subject
- *     calls|threads|churn|fork|title|forever|crash|many|exec|fail|touch|tight|plain
+ *     calls|threads|churn|fork|raw-fork|vfork|title [ROOT]|keep-descriptors|own-stderr FILE
+ *     forever|crash|many|exec|exec-fails|fail|touch|tight|plain
  * To be built with -fno-builtin: the compiler must not drop a pair of calls.
  * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +179,14 @@ static void touch_without_rest(void) {
 
 /* ---- processes ---- */
 
+static void allocate_for(long n) {
+    for (long i = 0; i < n || n < 0; i++) {
+        free(malloc(40));
+        if (i == 100000)
+            (void)!write(STDOUT_FILENO, "busy\n", 5);
+    }
+}
+
 static void fork_child(void) {
     void *inherited = malloc(2222);
     pid_t child = fork();
@@ -186,18 +199,67 @@ static void fork_child(void) {
     free(inherited);
 }
 
-/* A worker that writes its role over its arguments, as services do: "subject: worker 7". */
+/* A worker that writes its role over its arguments, as services do: "subject: worker 7".  With a
+ * root, which has nothing in it, it locks itself up there in the end. */
 static void title_worker(int argc, char **argv) {
     static const char title[] = "subject: worker 7";
     char *end = argv[argc - 1] + strlen(argv[argc - 1]);
+    char root[4096] = "";
+    if (argc > 2)
+        strncpy(root, argv[2], sizeof root - 1);
     pid_t child = fork();
     if (child == 0) {
         memset(argv[0], 0, (size_t)(end - argv[0]));
         memcpy(argv[0], title, sizeof title);
+        allocate_for(20000); /* more than a buffer of the recorder holds */
+        if (root[0] != '\0' && chroot(root) != 0)
+            abort();
         free(malloc(3333));
         _exit(0);
     }
     waitpid(child, NULL, 0);
+}
+
+/* A child that libc does not know of. */
+static void raw_fork_child(void) {
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        for (int i = 0; i < 1000; i++)
+            free(malloc(7777));
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 10; i++)
+        free(malloc(8888));
+}
+
+/* Closes all descriptors, as daemons do, and opens its own; 0 if they are in its child what they
+ * were. */
+static int keep_descriptors(void) {
+    int status;
+    struct stat found;
+    close_range(3, UINT_MAX, 0);
+    while (open("/dev/null", O_RDONLY) < 10)
+        continue;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = 3; fd <= 10; fd++)
+            if (fstat(fd, &found) != 0 || !S_ISCHR(found.st_mode))
+                _exit(1);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+
+/* What it opens after it has closed its streams has their numbers. */
+static void own_stderr(const char *path) {
+    for (int fd = 0; fd <= 2; fd++)
+        close(fd);
+    while (open(path, O_RDWR | O_CREAT | O_APPEND, 0600) < 2)
+        continue;
+    for (int i = 0; i < 500000; i++)
+        free(malloc(40));
 }
 
 /* More than a buffer of the recorder holds, in a child that is in our memory. */
@@ -211,6 +273,20 @@ static void vfork_child(void) {
     waitpid(child, NULL, 0);
     for (int i = 0; i < 10000; i++)
         free(malloc(5555));
+}
+
+/* As Python's subprocess looks for a program; returns the errno that its child got. */
+static int exec_fails(void) {
+    char *const words[] = {"/nonexistent", NULL};
+    int status;
+    pid_t child = vfork();
+    if (child == 0) {
+        close_range(3, UINT_MAX, 0);
+        execve(words[0], words, environ);
+        _exit(errno);
+    }
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
 }
 
 /* Runs before the constructors of all libraries. */
@@ -227,14 +303,6 @@ static void exec_env(void) {
     execlp("env", "env", (char *)NULL);
 }
 
-static void allocate_for(long n) {
-    for (long i = 0; i < n || n < 0; i++) {
-        free(malloc(40));
-        if (i == 100000)
-            (void)!write(STDOUT_FILENO, "busy\n", 5);
-    }
-}
-
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "plain";
     free(malloc(MARKER));
@@ -248,6 +316,14 @@ int main(int argc, char **argv) {
         fork_child();
     else if (strcmp(mode, "title") == 0)
         title_worker(argc, argv);
+    else if (strcmp(mode, "raw-fork") == 0)
+        raw_fork_child();
+    else if (strcmp(mode, "keep-descriptors") == 0)
+        _exit(keep_descriptors());
+    else if (strcmp(mode, "own-stderr") == 0)
+        own_stderr(argv[2]);
+    else if (strcmp(mode, "exec-fails") == 0)
+        _exit(exec_fails());
     else if (strcmp(mode, "vfork") == 0)
         vfork_child();
     else if (strcmp(mode, "exec") == 0)

@@ -110,9 +110,11 @@ static char *const *with_recorder(char *const envp[], char **list, char *text) {
     return list;
 }
 
-/* An exec that returns has failed: the process goes on. */
+/* An exec that returns has failed: the process goes on, with the errno that says why. */
 static int failed(int status) {
+    int saved_errno = errno;
     process_exec_failed();
+    errno = saved_errno;
     return status;
 }
 

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,7 +46,26 @@ static struct {
     char folder[FOLDER_BYTES];  /* of the spool */
     int folder_fd;              /* given by whoever executed us; as folder_inode is */
     uint64_t folder_inode;      /* 0: nothing was given */
+    bool has_stderr;            /* it was open at the start: */
+    dev_t stderr_device;
+    ino_t stderr_inode;
 } process;
+
+/* A daemon may have closed it and opened a file of its own there. */
+static bool is_still_stderr(void) {
+    struct stat status;
+    return process.has_stderr && fstat(STDERR_FILENO, &status) == 0 &&
+           status.st_dev == process.stderr_device && status.st_ino == process.stderr_inode;
+}
+
+static void remember_stderr(void) {
+    struct stat status;
+    process.has_stderr = fstat(STDERR_FILENO, &status) == 0;
+    if (process.has_stderr) {
+        process.stderr_device = status.st_dev;
+        process.stderr_inode = status.st_ino;
+    }
+}
 
 void process_stop(int error_number, const char *what) {
     char text[MESSAGE_BYTES];
@@ -59,7 +79,7 @@ void process_stop(int error_number, const char *what) {
         header->stop_errno = error_number;
         header->stop_stamp = clock_stamp();
     }
-    if (error_number == 0) /* the recording was over */
+    if (error_number == 0 || !is_still_stderr()) /* 0: the recording was over */
         return;
     int n =
         snprintf(text, sizeof text,
@@ -181,6 +201,7 @@ bool process_is_recording(void) {
     if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == NOT_STARTED) {
         process.state = OFF; /* what we call below may allocate */
         bool is_open = read_settings();
+        remember_stderr();
         process.state = RECORDING;
         if (is_open)
             file_use_folder(process.folder, process.folder_fd, process.folder_inode);
@@ -238,9 +259,10 @@ void process_exec_failed(void) {
 
 void process_note_title(void) {
     struct spool_header *header = file_header();
-    if (header != NULL)
-        header->n_title_bytes =
-            (uint32_t)read_file("/proc/self/cmdline", header->title, sizeof header->title);
+    size_t n_bytes =
+        header == NULL ? 0 : read_file("/proc/self/cmdline", header->title, sizeof header->title);
+    if (n_bytes > 0) /* where it changed its root, nothing can be read */
+        header->n_title_bytes = (uint32_t)n_bytes;
 }
 
 bool process_may_take_stride(void) {

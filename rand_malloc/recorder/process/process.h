@@ -46,7 +46,8 @@ RECORDER_HIDDEN void process_note_title(void);
 /* Counts one more stride; where the recording is over, it stops. */
 RECORDER_HIDDEN bool process_may_take_stride(void);
 
-/* Stops recording for good; with one line on stderr, unless error_number is 0. */
+/* Stops recording for good; with one line on the stderr that the program was started with, unless
+ * error_number is 0. */
 RECORDER_HIDDEN void process_stop(int error_number, const char *what);
 
 #endif

@@ -21,7 +21,6 @@ static struct {
     dev_t device;
     ino_t inode;
     pid_t pid;
-    volatile char *mark;         /* 1 in our memory, 0 in the copy that a child gets; or NULL */
     struct spool_header *header; /* mapped shared */
     const char *folder;          /* of the caller */
     int folder_fd;               /* -1: the path has to do */
@@ -30,26 +29,29 @@ static struct {
     char name[SPOOL_NAME_BYTES];
 } file = {.fd = -1, .folder_fd = -1};
 
+static volatile char no_page = 1; /* before Linux 4.14: the process's number has to do */
+volatile char *file_mark = &no_page;
+
 /* The page is cleared in every child that has memory of its own, however it was made.  A
  * child of vfork is in our memory and heap: what it allocates is part of the recording. */
 static void set_mark(void) {
     size_t n_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    if (file.mark == NULL) {
+    if (file_mark == &no_page) {
         void *page =
             mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (page == MAP_FAILED)
             return;
-        if (madvise(page, n_bytes, MADV_WIPEONFORK) != 0) { /* before Linux 4.14 */
+        if (madvise(page, n_bytes, MADV_WIPEONFORK) != 0) {
             munmap(page, n_bytes);
             return;
         }
-        file.mark = page;
+        file_mark = page;
     }
-    *file.mark = 1;
+    *file_mark = 1;
 }
 
 bool file_owns_memory(void) {
-    return file.mark != NULL ? *file.mark == 1 : getpid() == file.pid;
+    return file_mark != &no_page ? *file_mark != 0 : getpid() == file.pid;
 }
 
 /* ---- the folder ---- */
@@ -262,7 +264,8 @@ struct spool_header *file_create(const char **what) {
 }
 
 void file_leave(void) {
-    syscall(SYS_close, file.fd);
+    if (is_our_file(file.fd))
+        syscall(SYS_close, file.fd);
     munmap(file.header, SPOOL_STRIDE_BYTES);
     file.header = NULL;
 }

@@ -45,8 +45,12 @@ RECORDER_HIDDEN const char *file_name(void);
  * our memory. */
 RECORDER_HIDDEN pid_t file_process(void);
 
-/* False in a child made behind fork()'s back, whose memory is a copy. */
+/* False in a child whose memory is a copy: one made behind fork()'s back, or before our handler of
+ * fork has run. */
 RECORDER_HIDDEN bool file_owns_memory(void);
+
+/* Where it points to 0, file_owns_memory is false: what the hot path can afford to ask. */
+extern RECORDER_HIDDEN volatile char *file_mark;
 
 /* Is a stride taken besides the header's?  The first one is the main thread's lane. */
 RECORDER_HIDDEN bool file_has_lane(void);

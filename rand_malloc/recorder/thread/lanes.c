@@ -45,11 +45,12 @@ static void unlock_lanes(void) {
 
 static void restart_lane(struct lane *lane, uint64_t stamp) {
     uint64_t sequence = (lane->state >> 32) + 1;
-    lane->first_stamp = stamp;
+    /* Empty before anything else changes: a killed process never shows words with a later clock. */
+    __atomic_store_n(&lane->state, sequence << 32, __ATOMIC_RELEASE);
+    __atomic_store_n(&lane->first_stamp, stamp, __ATOMIC_RELEASE);
     lane->last_stamp = stamp;
     lane->last_address = 0;
     lane->clock_ns = clock_monotonic_ns();
-    __atomic_store_n(&lane->state, sequence << 32, __ATOMIC_RELEASE);
 }
 
 /* Copies the buffer into its own stride and empties it. */
@@ -107,6 +108,8 @@ void lanes_record_slowly(unsigned code, unsigned align_log2, uint64_t address, u
     struct lane *lane = own_lane;
     if (lane == NULL)
         lane = lanes_attach();
+    else if (!file_owns_memory())
+        lane = NULL;
     if (lane != NULL && (uint32_t)lane->state > LANE_WORDS - MOST_WORDS &&
         !archive_lane(lane, stamp))
         lane = NULL;
@@ -129,7 +132,7 @@ void lanes_record_large(unsigned code, unsigned align_log2, const void *block, s
 
 static void thread_ends(void *value) {
     struct lane *lane = value;
-    if (own_lane != lane) /* of the parent process, or recording stopped */
+    if (own_lane != lane || !file_owns_memory()) /* of the parent process, or recording stopped */
         return;
     lock_lanes();
     if (lane->exit_stamp == 0) {
@@ -174,7 +177,7 @@ static void record_thread(enum trace_op op, uint64_t stamp) {
 }
 
 struct lane *lanes_attach(void) {
-    if (!process_is_recording())
+    if (!process_is_recording() || !file_owns_memory())
         return NULL;
     if (!lanes.has_key)
         lanes.has_key = pthread_key_create(&lanes.key, thread_ends) == 0;

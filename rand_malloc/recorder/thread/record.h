@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/symbols.h"
+#include "spool/file.h" /* file_mark */
 #include "spool/spool.h"
 
 #include <stddef.h>
@@ -26,7 +27,8 @@ extern RECORDER_HIDDEN __thread struct lane *own_lane __attribute__((tls_model("
 /* Gives this thread a lane; NULL when recording is off.  Keeps errno. */
 RECORDER_HIDDEN RECORDER_COLD struct lane *lanes_attach(void);
 
-/* The rare record: no lane yet, buffer full, long pause, big size, far address. */
+/* The rare record: no lane yet, buffer full, long pause, big size, far address, a child in whose
+ * copy of our memory the lane is the parent's. */
 RECORDER_HIDDEN RECORDER_COLD void lanes_record_slowly(unsigned code, unsigned align_log2,
                                                        uint64_t address, uint64_t size,
                                                        uint64_t stamp, uint32_t touch_number);
@@ -44,7 +46,7 @@ static inline void record(enum record_short code, const void *block, size_t size
     const uint64_t reach = UINT64_C(1) << (63 - SHORT_ADDRESS_SHIFT + ADDRESS_UNIT_BITS);
     uint64_t address = (uintptr_t)block;
     struct lane *lane = own_lane;
-    if (__builtin_expect(lane != NULL, 1)) {
+    if (__builtin_expect(lane != NULL && *file_mark != 0, 1)) {
         uint64_t state = lane->state;
         uint64_t elapsed = stamp - lane->last_stamp;
         uint64_t distance = address - lane->last_address;

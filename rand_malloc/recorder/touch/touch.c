@@ -95,13 +95,18 @@ static struct {
     char lock; /* guards table, numbers and strides */
 } touch = {.pagemap = -1};
 
+/* This thread has the lock or waits for it: a signal handler must not. */
+static __thread volatile bool is_inside __attribute__((tls_model("initial-exec")));
+
 static void lock_touch(void) {
+    is_inside = true;
     while (__atomic_test_and_set(&touch.lock, __ATOMIC_ACQUIRE))
         sched_yield();
 }
 
 static void unlock_touch(void) {
     __atomic_clear(&touch.lock, __ATOMIC_RELEASE);
+    is_inside = false;
 }
 
 /* ---- time ---- */
@@ -457,7 +462,7 @@ uint32_t touch_after_realloc(const struct touch_move *move, const void *moved, s
 
 void touch_survey(void) {
     uint64_t unused;
-    if (!is_measuring() || getpid() != file_process())
+    if (!is_measuring() || is_inside || getpid() != file_process())
         return;
     int saved_errno = errno;
     lock_touch();

@@ -73,7 +73,8 @@ RECORDER_HIDDEN void touch_before_realloc(struct touch_move *move, const void *b
 RECORDER_HIDDEN uint32_t touch_after_realloc(const struct touch_move *move, const void *moved,
                                              size_t size);
 
-/* Looks at all blocks that are alive: the process is about to end. */
+/* Looks at all blocks that are alive: the process is about to end.  In a signal handler that came
+ * amid the table's own work it does nothing. */
 RECORDER_HIDDEN void touch_survey(void);
 
 #endif
