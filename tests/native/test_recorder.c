@@ -216,6 +216,18 @@ static void test_a_free_long_before_any_allocation_is_foreign(void) {
     expect("+1 m0", 2, 1, 0);
 }
 
+/* What an exited thread freed cannot be freed later, when its address is handed out. */
+static void test_a_foreign_free_of_an_exited_thread_is_no_inversion(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *second = add_stride(2, 2, 1);
+    add_malloc(first, 0x1000, 2500);
+    add_start(second, 1900);
+    add_free(second, 0x1000, 2000);
+    second->exit_stamp = 2100;
+    expect("+1 -1 m0", 2, 1, 0);
+}
+
 static void test_a_foreign_free_of_the_same_thread_is_no_inversion(void) {
     new_spool();
     struct lane *first = add_stride(1, 1, 1);
@@ -315,6 +327,14 @@ static void test_giant_sizes_and_long_pauses_survive(void) {
     CHECK(event.address == 0x7fff12345678);
     CHECK(spool_read(&spool, &event, 1) == 0);
     spool_close(&spool);
+}
+
+/* A damaged stride: the lane that it says to be of would lie far behind the file. */
+static void test_a_home_outside_of_the_file_is_no_lane(void) {
+    new_spool();
+    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    (void)add_stride(2, UINT32_C(1) << 20, 1);
+    expect("m0", 2, 0, 0);
 }
 
 static void test_what_is_no_spool_is_refused(void) {
@@ -440,6 +460,7 @@ int main(void) {
     test_a_free_before_its_allocation_is_put_right();
     test_a_free_long_before_any_allocation_is_foreign();
     test_a_foreign_free_of_the_same_thread_is_no_inversion();
+    test_a_foreign_free_of_an_exited_thread_is_no_inversion();
     test_an_address_handed_out_before_its_free_is_put_right();
     test_a_realloc_gives_its_address_up_at_its_beginning();
     test_a_failed_realloc_changes_nothing();
@@ -448,6 +469,7 @@ int main(void) {
     test_a_buffer_that_was_archived_but_not_emptied_counts_once();
     test_nothing_after_the_stop_is_taken();
     test_giant_sizes_and_long_pauses_survive();
+    test_a_home_outside_of_the_file_is_no_lane();
     test_what_is_no_spool_is_refused();
     test_a_later_trace_begins_with_the_blocks_that_live();
     test_a_later_trace_keeps_size_touch_and_alignment();

@@ -123,7 +123,8 @@ static void end_early(struct builder *builder, uint64_t address, uint32_t thread
     uint32_t slot;
     if (builder->n_early == 0 || !take_odd(builder, builder->early_frees, address, &odd))
         return;
-    if (odd.thread == thread) /* within a thread the order is certain: truly foreign */
+    /* Within a thread the order is certain, and a thread that has exited cannot wait: foreign. */
+    if (odd.thread == thread || !builder->threads[odd.thread].is_running)
         return;
     address_map_remove(&builder->map, address, &slot);
     emit_free(builder, odd.thread, odd.code, slot);

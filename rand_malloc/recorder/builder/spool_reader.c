@@ -52,7 +52,7 @@ static int compare_strides(const void *left, const void *right) {
 
 static bool is_lane(const struct spool *spool, uint32_t number) {
     size_t start = (size_t)number * SPOOL_STRIDE_BYTES;
-    if (spool->n_bytes - start < LANE_HEADER_BYTES)
+    if (start >= spool->n_bytes || spool->n_bytes - start < LANE_HEADER_BYTES)
         return false;
     const struct lane *lane = stride_at(spool, number);
     uint64_t n_words = (uint32_t)lane->state;
