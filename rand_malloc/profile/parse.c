@@ -495,7 +495,8 @@ static void check_life(struct parser *parser) {
     const struct trace_life *life = &profile->life;
     if (life->has_end && life->end_ns < profile->duration_ns)
         complain(parser, "the process ends before its last event");
-    if (life->has_start && life->has_end && life->start_ns > life->end_ns)
+    uint64_t end_ns = life->has_end ? life->end_ns : profile->duration_ns;
+    if (life->has_start && life->start_ns > end_ns)
         complain(parser, "the process ends before it starts");
 }
 

@@ -218,16 +218,18 @@ static int open_file(struct trace_reader *reader, const char *path) {
     return TRACE_OK;
 }
 
-/* The flags are of this version, and the process ends neither before its start nor its events. */
+/* The flags are of this version, and the process ends neither before its start nor its events;
+ * where the end is not known it is at the last event at the earliest. */
 static int has_legal_life(const struct format_header *header) {
     uint32_t most = header->version >= 3 ? FORMAT_ALL_FLAGS : FORMAT_IS_COMPLETE;
-    uint32_t is_whole = FORMAT_KNOWS_START | FORMAT_KNOWS_END;
+    uint64_t end_ns =
+        (header->flags & FORMAT_KNOWS_END) != 0 ? header->end_ns : header->duration_ns;
     if (header->flags > most || header->start_ns > TRACE_MAX_LIFE_NS ||
         header->end_ns > TRACE_MAX_LIFE_NS)
         return 0;
-    if ((header->flags & FORMAT_KNOWS_END) != 0 && header->end_ns < header->duration_ns)
+    if (end_ns < header->duration_ns)
         return 0;
-    return (header->flags & is_whole) != is_whole || header->start_ns <= header->end_ns;
+    return (header->flags & FORMAT_KNOWS_START) == 0 || header->start_ns <= end_ns;
 }
 
 static struct trace_life life_of(const struct format_header *header) {
@@ -379,6 +381,8 @@ static int scan_blocks(struct trace_reader *reader) {
     reader->readable_end = good_end;
     reader->info.life.has_end = 0; /* what came before it is missing */
     reader->info.life.end_ns = 0;
+    if (reader->info.life.start_ns > reader->info.duration_ns) /* nothing is left of its life */
+        reader->info.life = (struct trace_life){0};
     return rewind_reader(reader);
 }
 

@@ -339,7 +339,8 @@ static int check_life(struct trace_writer *writer) {
     const struct trace_life *life = &writer->life;
     if (life->has_end && life->end_ns < writer->ledger.time_ns)
         return fail(writer, TRACE_ERROR_FORMAT, "the process ends before its last event");
-    if (life->has_start && life->has_end && life->start_ns > life->end_ns)
+    uint64_t end_ns = life->has_end ? life->end_ns : writer->ledger.time_ns;
+    if (life->has_start && life->start_ns > end_ns)
         return fail(writer, TRACE_ERROR_FORMAT, "the process ends before it starts");
     return TRACE_OK;
 }

@@ -320,6 +320,8 @@ static void test_what_is_not_known_of_a_life_is_not_told(void) {
 static void test_an_impossible_life_is_refused(void) {
     CHECK(write_life((struct trace_life){.end_ns = 29999, .has_end = 1}) == TRACE_ERROR_FORMAT);
     CHECK(write_life((struct trace_life){50000, 40000, 1, 1, {0}}) == TRACE_ERROR_FORMAT);
+    CHECK(write_life((struct trace_life){.start_ns = 30001, .has_start = 1}) == TRACE_ERROR_FORMAT);
+    CHECK(write_life((struct trace_life){.start_ns = 30000, .has_start = 1}) == TRACE_OK);
 }
 
 /* Changes the header of a good trace, with a good checksum, and reads it. */
@@ -350,6 +352,8 @@ static void test_a_header_with_an_impossible_life_is_refused(void) {
     CHECK(read_with_life(3, 7, 0, 29999) == TRACE_ERROR_FORMAT);
     CHECK(read_with_life(3, 7, 70001, 70000) == TRACE_ERROR_FORMAT);
     CHECK(read_with_life(3, 3, UINT64_MAX, 0) == TRACE_ERROR_FORMAT);
+    CHECK(read_with_life(3, 3, 30000, 0) == TRACE_END); /* no end: not before the last event */
+    CHECK(read_with_life(3, 3, 30001, 0) == TRACE_ERROR_FORMAT);
 }
 
 /* What came before the end is missing. */
@@ -361,6 +365,16 @@ static void test_a_trace_that_was_cut_off_has_no_end(void) {
     free(bytes);
     struct trace_info info = read_info();
     CHECK(!info.is_complete && info.life.has_start && !info.life.has_end);
+}
+
+static void test_a_trace_that_was_cut_off_before_its_start_has_none(void) {
+    unsigned char *bytes;
+    CHECK(write_life((struct trace_life){1, 70000, 1, 1, {0}}) == TRACE_OK);
+    size_t n_bytes = load_file(&bytes);
+    store_file(bytes, n_bytes - 1);
+    free(bytes);
+    struct trace_info info = read_info();
+    CHECK(info.duration_ns == 0 && !info.life.has_start && info.life.start_ns == 0);
 }
 
 static void test_totals_that_do_not_match_the_events_are_noticed(void) {
@@ -515,6 +529,7 @@ int main(void) {
     test_an_impossible_life_is_refused();
     test_a_header_with_an_impossible_life_is_refused();
     test_a_trace_that_was_cut_off_has_no_end();
+    test_a_trace_that_was_cut_off_before_its_start_has_none();
     test_totals_that_do_not_match_the_events_are_noticed();
     test_a_corrupt_touch_is_no_event();
     test_illegal_events_are_refused();

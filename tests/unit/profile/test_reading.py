@@ -33,6 +33,7 @@ from tuner.trace.file import Trace
         ("schema", "other", "the schema is not malloc-tuner.profile"),
         ("version", 5, "version 5 is newer than 4"),
         ("end_ns", 0, "the process ends before its last event"),
+        ("start_ns", 1 << 60, "the process ends before it starts"),
         ("start_ns", -1, "a whole number from 0"),
         ("version", 0, "a whole number from 1"),
         ("threads", 1, "a whole number from 0 to 0 is wanted"),
