@@ -24,18 +24,22 @@ int counter_open_instructions(pid_t pid) {
     return counter_open(pid, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
 }
 
-bool counter_take(int fd, uint64_t *count) {
+bool counter_read(int fd, uint64_t *count) {
     struct {
         uint64_t value;
         uint64_t enabled_ns;
         uint64_t running_ns;
     } reading;
-    if (fd < 0)
-        return false;
-    bool is_read = read(fd, &reading, sizeof reading) == (ssize_t)sizeof reading;
-    close(fd);
-    if (!is_read || reading.enabled_ns == 0 || reading.running_ns < reading.enabled_ns)
+    if (fd < 0 || read(fd, &reading, sizeof reading) != (ssize_t)sizeof reading ||
+        reading.enabled_ns == 0 || reading.running_ns < reading.enabled_ns)
         return false;
     *count = reading.value;
     return true;
+}
+
+bool counter_take(int fd, uint64_t *count) {
+    bool is_read = counter_read(fd, count);
+    if (fd >= 0)
+        close(fd);
+    return is_read;
 }

@@ -18,8 +18,11 @@ int counter_open(pid_t pid, uint32_t type, uint64_t config);
 /* User instructions by the hardware's counter; -1 when there is none. */
 int counter_open_instructions(pid_t pid);
 
-/* Read and close, after the program has ended.  False when nothing was counted, or when the
- * counter had to share the hardware, so that its value would be an estimate. */
+/* Read it.  False when nothing was counted, or when the counter had to share the hardware, so that
+ * its value would be an estimate. */
+bool counter_read(int fd, uint64_t *count);
+
+/* Read and close, after the program has ended. */
 bool counter_take(int fd, uint64_t *count);
 
 #endif

@@ -59,6 +59,8 @@ void meter_sample(struct meter *meter) {
     if (now >= meter->next_walk_ns)
         walk_lazy_free(meter, now);
     add(meter, now, &memory);
+    if (memory.n_threads > 1) /* the exit that was seen was only that of the first thread */
+        meter->is_final = false;
     (void)proc_counts(meter->pid, &meter->end);
 }
 

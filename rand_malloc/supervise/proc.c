@@ -99,17 +99,27 @@ bool proc_counts(pid_t pid, struct proc_counts *counts) {
         return false;
     /* The second field is the name in brackets and may hold anything. */
     const char *rest = strrchr(text, ')');
+    int parent = 0;
     unsigned long minor = 0;
     unsigned long major = 0;
     unsigned long own[2] = {0};
     long children[2] = {0};
+    unsigned long long started = 0;
     if (rest == NULL ||
-        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld", &minor,
-               &major, &own[0], &own[1], &children[0], &children[1]) != 6)
+        sscanf(rest + 1,
+               " %*c %d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu",
+               &parent, &minor, &major, &own[0], &own[1], &children[0], &children[1],
+               &started) != 8)
         return false;
     uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
-    *counts = (struct proc_counts){minor, major, (uint64_t)(own[0] + own[1]) * tick_ns,
-                                   (uint64_t)(children[0] + children[1]) * tick_ns};
+    *counts = (struct proc_counts){.parent = parent,
+                                   .started = started,
+                                   .minor_faults = minor,
+                                   .major_faults = major,
+                                   .user_ns = own[0] * tick_ns,
+                                   .system_ns = own[1] * tick_ns,
+                                   .children_user_ns = (uint64_t)children[0] * tick_ns,
+                                   .children_system_ns = (uint64_t)children[1] * tick_ns};
     return true;
 }
 
@@ -128,15 +138,77 @@ bool proc_lazy_free(pid_t pid, uint64_t *bytes) {
     return read_text(path, text) && find_kb(text, "\nLazyFree:", bytes);
 }
 
+/* A mapping in smaps, in bytes. */
+struct mapping {
+    uint64_t pss;
+    uint64_t shared_clean, shared_dirty; /* of pages that others map too */
+    uint64_t own_clean, own_dirty;       /* of the others */
+    uint64_t lazy;                       /* of both */
+};
+
+/* Take the value of a line "KEY: N kB"; false if it is another. */
+static bool take_kb(const char *line, const char *key, uint64_t *bytes) {
+    size_t length = strlen(key);
+    if (strncmp(line, key, length) != 0)
+        return false;
+    *bytes = strtoull(line + length, NULL, 10) * 1024;
+    return true;
+}
+
+/* Of anonymous memory hardly anything is clean but what was lazily freed: so one knows which pages
+ * these are.  Those that others map too count as the shared pages of the mapping do on average. */
+static uint64_t share_of_lazy(const struct mapping *mapping) {
+    uint64_t own = mapping->lazy < mapping->own_clean ? mapping->lazy : mapping->own_clean;
+    uint64_t n_private = mapping->own_clean + mapping->own_dirty;
+    uint64_t n_shared = mapping->shared_clean + mapping->shared_dirty;
+    if (n_shared == 0 || mapping->pss < n_private)
+        return own;
+    double share = (double)(mapping->pss - n_private) / (double)n_shared;
+    return own + (uint64_t)((double)(mapping->lazy - own) * share);
+}
+
+/* The share of all pages that were lazily freed; untouched if it cannot be read. */
+static void read_lazy_share(pid_t pid, uint64_t *bytes) {
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    if (maps == NULL)
+        return;
+    struct mapping mapping = {0};
+    uint64_t share = 0;
+    bool any = false;
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, maps) > 0) {
+        if (take_kb(line, "LazyFree:", &mapping.lazy)) { /* behind all others of its mapping */
+            share += share_of_lazy(&mapping);
+            any = true;
+        } else if (!take_kb(line, "Pss:", &mapping.pss) &&
+                   !take_kb(line, "Shared_Clean:", &mapping.shared_clean) &&
+                   !take_kb(line, "Shared_Dirty:", &mapping.shared_dirty) &&
+                   !take_kb(line, "Private_Clean:", &mapping.own_clean)) {
+            (void)take_kb(line, "Private_Dirty:", &mapping.own_dirty);
+        }
+    }
+    free(line);
+    fclose(maps);
+    if (any)
+        *bytes = share;
+}
+
 bool proc_shares(pid_t pid, struct proc_shares *shares) {
     char path[PATH_ROOM];
     char text[TEXT_ROOM];
     struct proc_shares found;
+    uint64_t whole_anon = 0; /* pages that others map too count in full */
     (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
     if (!read_text(path, text) || !find_kb(text, "\nPss_Anon:", &found.anon) ||
         !find_kb(text, "\nPss_Shmem:", &found.shared) ||
-        !find_kb(text, "\nPss_File:", &found.file) || !find_kb(text, "\nLazyFree:", &found.lazy))
+        !find_kb(text, "\nPss_File:", &found.file) || !find_kb(text, "\nAnonymous:", &whole_anon) ||
+        !find_kb(text, "\nLazyFree:", &found.lazy))
         return false;
+    if (found.lazy > 0 && whole_anon > found.anon)
+        read_lazy_share(pid, &found.lazy);
     *shares = found;
     return true;
 }

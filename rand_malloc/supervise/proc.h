@@ -22,16 +22,21 @@ struct proc_memory {
 
 /* From stat, for all threads together. */
 struct proc_counts {
+    pid_t parent;
+    uint64_t started; /* clock ticks since boot: with its number this names a process */
     uint64_t minor_faults;
     uint64_t major_faults;
-    uint64_t cpu_ns;          /* of its own; resolution 1 clock tick */
-    uint64_t children_cpu_ns; /* of the children waited for; likewise */
+    uint64_t user_ns; /* of its own; resolution 1 clock tick, as of all below */
+    uint64_t system_ns;
+    uint64_t children_user_ns; /* of the children waited for */
+    uint64_t children_system_ns;
 };
 
-/* From smaps_rollup: shares of what is resident, a page that n processes map counts 1/n in each. */
+/* From smaps_rollup and smaps: shares of what is resident, a page that n processes map counts 1/n
+ * in each. */
 struct proc_shares {
     uint64_t anon;   /* lazily freed pages included */
-    uint64_t lazy;   /* freed with MADV_FREE, not yet taken */
+    uint64_t lazy;   /* freed with MADV_FREE, not yet taken by the kernel */
     uint64_t shared; /* shared memory */
     uint64_t file;
 };

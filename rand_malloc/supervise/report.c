@@ -34,14 +34,27 @@ static void write_memory(struct json *json, const struct meter *meter) {
     json_integer(json, "n_threads", meter->n_threads);
 }
 
+static uint64_t children_ns(const struct proc_counts *counts) {
+    return counts->children_user_ns + counts->children_system_ns;
+}
+
+/* What the program used, and those before it that ended in an exec did not. */
+static uint64_t since_exec(struct timeval whole, uint64_t before_ns) {
+    uint64_t whole_ns = to_ns(whole);
+    return whole_ns > before_ns ? whole_ns - before_ns : 0;
+}
+
 static void write_effort(struct json *json, const struct meter *meter,
                          const struct outcome *outcome, bool is_counting) {
-    json_integer(json, "faults", meter->end.minor_faults - meter->begin.minor_faults);
-    json_integer(json, "major_faults", meter->end.major_faults - meter->begin.major_faults);
-    json_integer(json, "user_ns", to_ns(outcome->usage.ru_utime));
-    json_integer(json, "system_ns", to_ns(outcome->usage.ru_stime));
-    json_integer(json, "children_cpu_ns",
-                 meter->end.children_cpu_ns - meter->begin.children_cpu_ns);
+    const struct proc_counts *begin = &meter->begin;
+    const struct proc_counts *end = &meter->end;
+    json_integer(json, "faults", end->minor_faults - begin->minor_faults);
+    json_integer(json, "major_faults", end->major_faults - begin->major_faults);
+    json_integer(json, "user_ns",
+                 since_exec(outcome->usage.ru_utime, begin->user_ns + begin->children_user_ns));
+    json_integer(json, "system_ns",
+                 since_exec(outcome->usage.ru_stime, begin->system_ns + begin->children_system_ns));
+    json_integer(json, "children_cpu_ns", children_ns(end) - children_ns(begin));
     json_integer(json, "wall_ns", outcome->wall_ns);
     if (outcome->is_counted)
         json_integer(json, "instructions", outcome->instructions);

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "json.h"
 #include "meter.h"
 #include "tree.h"
@@ -30,6 +31,7 @@ struct service {
     bool is_over;    /* the service is to end */
     uint64_t next_ns;
     struct tree tree;
+    struct cpu_account cpu;
 };
 
 /* ---- the report ---- */
@@ -79,7 +81,7 @@ static void report_use(struct service *service, const char *event) {
     json_integer(&json, "shared_bytes", use.shared);
     json_integer(&json, "file_bytes", use.file);
     json_integer(&json, "unshared_processes", use.n_unshared);
-    json_integer(&json, "cpu_ns", use.cpu_ns);
+    json_integer(&json, "cpu_ns", cpu_of_tree(&service->cpu, &service->tree));
     end_line(service, &json);
 }
 

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,18 +49,6 @@ void tree_walk(struct tree *tree) {
         add_children(tree, tree->pids[i]);
 }
 
-static uint64_t ns_of(struct timeval time) {
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * UINT64_C(1000);
-}
-
-static void add_cpu(pid_t pid, struct tree_use *use) {
-    struct proc_counts counts;
-    uint64_t own_ns = proc_cpu_ns(pid);
-    if (!proc_counts(pid, &counts))
-        return;
-    use->cpu_ns += (own_ns > 0 ? own_ns : counts.cpu_ns) + counts.children_cpu_ns;
-}
-
 static void add_memory(pid_t pid, struct tree_use *use) {
     struct proc_shares shares;
     struct proc_memory memory;
@@ -77,14 +64,9 @@ static void add_memory(pid_t pid, struct tree_use *use) {
 }
 
 void tree_measure(const struct tree *tree, struct tree_use *use) {
-    struct rusage ended;
     *use = (struct tree_use){0};
-    for (size_t i = 0; i < tree->n; i++) {
-        add_cpu(tree->pids[i], use);
+    for (size_t i = 0; i < tree->n; i++)
         add_memory(tree->pids[i], use);
-    }
-    if (getrusage(RUSAGE_CHILDREN, &ended) == 0)
-        use->cpu_ns += ns_of(ended.ru_utime) + ns_of(ended.ru_stime);
 }
 
 void tree_end(void) {

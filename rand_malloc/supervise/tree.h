@@ -20,8 +20,8 @@ struct tree {
     pid_t pids[TREE_PROCESSES]; /* parents before their children */
 };
 
-/* What all of them use together.  Memory in bytes, each shared page counted once: the sum of the
- * proportional shares of smaps_rollup. */
+/* What all of them use together, in bytes, each shared page counted once: the sum of proportional
+ * shares. */
 struct tree_use {
     uint64_t anon;       /* Pss_Anon less what was lazily freed */
     uint64_t lazy;       /* freed with MADV_FREE and not yet taken by the kernel */
@@ -29,7 +29,6 @@ struct tree_use {
     uint64_t file;       /* Pss_File */
     uint64_t n_unshared; /* processes of which only RssAnon is readable, which counts pages shared
                             between processes once for each */
-    uint64_t cpu_ns;     /* user and system time, of those that have ended too */
 };
 
 /* Processes that come and go meanwhile may be missing. */

@@ -85,6 +85,8 @@ static bool reap(const struct plan *plan, const struct launched *launched,
     pid_t pid;
     while ((pid = wait4(-1, &status, __WALL | WNOHANG, &usage)) > 0) {
         if (WIFSTOPPED(status)) {
+            if (status >> 16 == PTRACE_EVENT_EXEC)
+                (void)counter_read(launched->counter_fd, &outcome->instructions_before);
             handle_stop(plan, pid, status, preload, meter, outcome);
             continue;
         }
@@ -164,5 +166,7 @@ void watch(const struct plan *plan, const struct launched *launched, const struc
     }
     end_what_is_left(launched->pid);
     outcome->is_counted = counter_take(launched->counter_fd, &outcome->instructions);
+    if (outcome->is_counted)
+        outcome->instructions -= outcome->instructions_before;
     curve_finish(&meter->curve);
 }

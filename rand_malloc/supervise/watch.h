@@ -15,11 +15,12 @@ struct outcome {
     int wait_status;       /* as from waitpid */
     bool timed_out;        /* it was killed at the time limit */
     int interrupted;       /* signal that asked supervise itself to stop; 0: none */
-    struct rusage usage;   /* of the program and the children it waited for */
+    struct rusage usage;   /* of the program and the children it waited for, before an exec too */
     uint64_t wall_ns;      /* from the last exec to the end */
     bool is_counted;       /* instructions is known */
     uint64_t instructions; /* of user mode, of the program and its children */
-    uint64_t n_syscalls;   /* of all threads of the program; 0 unless the plan counts them */
+    uint64_t instructions_before; /* the last exec; not in `instructions` */
+    uint64_t n_syscalls;          /* of all threads of the program; 0 unless the plan counts them */
 };
 
 /* The signals that watch and tend wait for. */

@@ -109,6 +109,34 @@ static void burn_in_a_child(void) {
     wait(NULL);
 }
 
+/* Freed before the fork: the pages are those of all five; each child has some of its own. */
+static void lazy_then_fork(void) {
+    char *memory = touched((size_t)64 * MIB);
+    (void)madvise(memory, (size_t)64 * MIB, MADV_FREE);
+    for (int i = 0; i < 4; i++)
+        if (fork() == 0) {
+            (void)touched((size_t)24 * MIB);
+            rest(1000);
+            _exit(0);
+        }
+    while (wait(NULL) > 0)
+        continue;
+}
+
+/* One child after the other uses 0.2 s, and nobody inherits it. */
+static void ignore_children(void) {
+    (void)signal(SIGCHLD, SIG_IGN);
+    for (int i = 0; i < 4; i++) {
+        if (fork() == 0) {
+            while (clock() < CLOCKS_PER_SEC / 5)
+                continue;
+            _exit(0);
+        }
+        (void)wait(NULL); /* returns when it has ended */
+    }
+    rest(100);
+}
+
 static void *call_the_system(void *n) {
     for (long i = 0; i < *(const long *)n; i++)
         (void)syscall(SYS_getppid);
@@ -168,6 +196,13 @@ int main(int argc, char **argv) {
         spike_in_a_child();
     else if (strcmp(what, "burn-in-a-child") == 0)
         burn_in_a_child();
+    else if (strcmp(what, "burn-child-then-exec") == 0) {
+        burn_in_a_child();
+        execl(argv[0], argv[0], "exit", "0", (char *)NULL);
+    } else if (strcmp(what, "lazy-then-fork") == 0)
+        lazy_then_fork();
+    else if (strcmp(what, "ignore-children") == 0)
+        ignore_children();
     else
         return 99;
     return 0;

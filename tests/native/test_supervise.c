@@ -83,6 +83,27 @@ static double number(const char *key) {
     return found == NULL ? -1.0 : strtod(found + strlen(quoted), NULL);
 }
 
+/* The values of one key in a report of several lines. */
+struct series {
+    double greatest; /* -1: there is none */
+    bool rises;      /* none is less than the one before it */
+};
+
+static struct series series_of(const char *key) {
+    char quoted[64];
+    struct series series = {-1.0, true};
+    double last = 0.0;
+    (void)snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    for (const char *at = report; (at = strstr(at, quoted)) != NULL;) {
+        at += strlen(quoted);
+        double value = strtod(at, NULL);
+        series.rises = series.rises && value >= last;
+        series.greatest = value > series.greatest ? value : series.greatest;
+        last = value;
+    }
+    return series;
+}
+
 static bool says(const char *text) {
     return strstr(report, text) != NULL;
 }
@@ -136,8 +157,13 @@ static bool memory_before_an_exec_is_forgotten(void) {
     return run("-- $S spike-then-exec") == 0 && between(number("peak_rss_bytes"), 1, 8.0 * MIB);
 }
 
+static bool time_before_an_exec_is_forgotten(void) {
+    return run("-- $S burn-child-then-exec") == 0 && between(number("user_ns"), 0, 0.05e9) &&
+           between(number("children_cpu_ns"), 0, 0) && number("instructions") < 1e8;
+}
+
 static bool memory_after_the_first_thread_ended_is_seen(void) {
-    return run("--sample-ms 1 -- $S first-thread-ends") == 0 &&
+    return run("--sample-ms 1 -- $S first-thread-ends") == 0 && says("\"peak_from\":\"samples\"") &&
            between(number("peak_rss_bytes"), 39.0 * MIB, 48.0 * MIB);
 }
 
@@ -250,6 +276,17 @@ static bool the_orphans_of_a_service_end_with_its_orders(void) {
            (atoi(output) == 0 || kill(atoi(output), 0) != 0);
 }
 
+static bool memory_shared_with_children_is_lazily_freed_once(void) {
+    return run_service(false, "--service --sample-ms 20 -- $S lazy-then-fork") == 0 &&
+           between(series_of("anon_bytes").greatest, 95.0 * MIB, 112.0 * MIB) &&
+           between(series_of("lazy_free_bytes").greatest, 60.0 * MIB, 66.0 * MIB);
+}
+
+static bool time_of_children_that_nobody_waits_for_is_kept(void) {
+    return run_service(false, "--service --sample-ms 10 -- $S ignore-children") == 0 &&
+           series_of("cpu_ns").rises && between(series_of("cpu_ns").greatest, 0.4e9, 1.2e9);
+}
+
 static bool a_missing_service_has_its_own_exit_code(void) {
     return run_service(false, "--service -- /nonexistent/program") == 3 &&
            run("--user nobody-of-this-name -- $S exit 0") == 2;
@@ -268,6 +305,7 @@ static const struct {
      memory_held_while_waiting_is_not_in_the_mean_over_cpu_time},
     {"lazily freed pages are not in the mean", lazily_freed_pages_are_not_in_the_mean},
     {"memory before an exec is forgotten", memory_before_an_exec_is_forgotten},
+    {"time before an exec is forgotten", time_before_an_exec_is_forgotten},
     {"memory after the first thread ended is seen", memory_after_the_first_thread_ended_is_seen},
     {"threads are counted", threads_are_counted},
     {"system calls of all threads are counted", system_calls_of_all_threads_are_counted},
@@ -286,6 +324,10 @@ static const struct {
     {"core is the one asked for", core_is_the_one_asked_for},
     {"a service ends with its orders", a_service_ends_with_its_orders},
     {"the orphans of a service end with its orders", the_orphans_of_a_service_end_with_its_orders},
+    {"memory shared with children is lazily freed once",
+     memory_shared_with_children_is_lazily_freed_once},
+    {"time of children that nobody waits for is kept",
+     time_of_children_that_nobody_waits_for_is_kept},
     {"a missing service has its own exit code", a_missing_service_has_its_own_exit_code},
 };
 
