@@ -247,12 +247,20 @@ static bool measure_round(const struct options *options, const struct workload *
     return is_good;
 }
 
+/* All instructions, as the time that is compared with them is that of all. */
+static int count_process(const struct options *options, const struct workload *workload,
+                         struct counted *counted) {
+    struct options whole = *options;
+    whole.counts_process = true;
+    return instrument_count(&whole, workload, counted);
+}
+
 static int measure_rounds(const struct options *options, struct round *rounds) {
     struct workload workload = {0};
     struct counted counted = {.instrument = NULL};
     int code = load_typical(&workload);
     if (code == EXIT_OK)
-        code = instrument_count(options, &workload, &counted);
+        code = count_process(options, &workload, &counted);
     memory_warm(WARM_BYTES);
     for (size_t i = 0; code == EXIT_OK && i < ROUNDS; i++)
         if (!measure_round(options, &workload, counted.instructions.process, &rounds[i]))

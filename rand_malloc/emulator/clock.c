@@ -4,6 +4,7 @@
 #include "rawsys.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -93,6 +94,11 @@ EXPORTED int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     return 0;
 }
 
+EXPORTED int pthread_getaffinity_np(pthread_t thread, size_t bytes, cpu_set_t *set) {
+    (void)thread;
+    return sched_getaffinity(0, bytes, set);
+}
+
 EXPORTED int get_nprocs(void) {
     return (int)shown_cpus();
 }
@@ -120,6 +126,10 @@ EXPORTED long syscall(long number, ...) {
     va_end(list);
     if (number == SYS_getrandom)
         return getrandom((void *)a[0], (size_t)a[1], (unsigned)a[2]);
+    if (number == SYS_sched_getaffinity) { /* returns how much of the set it wrote */
+        (void)sched_getaffinity((pid_t)a[0], (size_t)a[1], (cpu_set_t *)a[2]);
+        return a[1];
+    }
     long result = raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (result < 0 && result > -4096) {
         errno = (int)-result;

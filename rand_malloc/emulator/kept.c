@@ -115,39 +115,63 @@ static bool keep(int descriptor, const struct identity *identity, const struct w
            write_all(descriptor, &tail, sizeof tail);
 }
 
-/* Opened anew, for reading only: the replayer inherits it. */
-static int open_to_read(const char *file) {
-    return open(file, O_RDONLY | O_CLOEXEC);
+/* What is kept is of anything else.  Whoever replays that goes on with it: the file stays as it is
+ * then, and nobody waits.  Of nothing it can only be looked at, or be about to be written. */
+static bool lock_to_write(int descriptor, const struct tail *found) {
+    bool is_of_another = found->identity.magic == (KEPT_MAGIC ^ PLAN_MAGIC);
+    return flock(descriptor, is_of_another ? LOCK_EX | LOCK_NB : LOCK_EX) == 0;
 }
 
-static int take(const char *file, const struct tail *tail, struct workload *workload) {
-    int descriptor = open_to_read(file);
-    if (descriptor >= 0 && adopt(descriptor, tail, workload))
-        return EXIT_OK;
-    return complain(EXIT_REPLAY, file, "%m");
+enum {
+    KEPT_BY_ANOTHER = -1
+};
+
+/* Decodes the trace and keeps it, if nobody uses what was found in the file; EXIT_OK,
+ * KEPT_BY_ANOTHER meanwhile, or another exit code. */
+static int load_and_keep(const char *file, const char *trace, const struct identity *identity,
+                         const struct tail *found, struct workload *workload) {
+    struct tail tail;
+    int descriptor = open(file, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0)
+        return complain(EXIT_REPLAY, file, "%m");
+    bool may_write = lock_to_write(descriptor, found);
+    int code = KEPT_BY_ANOTHER;
+    if (!may_write || !read_tail(descriptor, identity, &tail))
+        code = workload_load(trace, identity->seed, identity->most_events, workload);
+    if (code == EXIT_OK && may_write && !keep(descriptor, identity, workload)) {
+        code = complain(EXIT_REPLAY, file, "cannot keep the workload: %m");
+        workload_release(workload);
+    }
+    close(descriptor); /* the lock ends with it */
+    return code;
+}
+
+/* The replayers inherit the descriptor, and the lock on what it shows: until the workload is
+ * released and they are gone nobody writes there. */
+static int open_to_read(const char *file) {
+    int descriptor = open(file, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (descriptor >= 0 && flock(descriptor, LOCK_SH) == 0)
+        return descriptor;
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
 }
 
 int kept_load(const char *file, const char *trace, uint64_t seed, uint64_t most_events,
               struct workload *workload) {
     struct identity identity;
-    struct tail tail;
-    int descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor < 0 || flock(descriptor, LOCK_EX) != 0) {
-        if (descriptor >= 0)
-            close(descriptor);
-        return complain(EXIT_REPLAY, file, "%m");
+    struct tail tail = {.has_event_of_op = 0};
+    if (!identify(trace, seed, most_events, &identity))
+        return workload_load(trace, seed, most_events, workload); /* says what is wrong with it */
+    for (;;) {
+        int descriptor = open_to_read(file);
+        if (descriptor < 0)
+            return complain(EXIT_REPLAY, file, "%m");
+        if (read_tail(descriptor, &identity, &tail))
+            return adopt(descriptor, &tail, workload) ? EXIT_OK : complain(EXIT_REPLAY, file, "%m");
+        close(descriptor);
+        int code = load_and_keep(file, trace, &identity, &tail, workload);
+        if (code != KEPT_BY_ANOTHER)
+            return code;
     }
-    bool is_known = identify(trace, seed, most_events, &identity);
-    int code;
-    if (is_known && read_tail(descriptor, &identity, &tail)) {
-        code = take(file, &tail, workload);
-    } else {
-        code = workload_load(trace, seed, most_events, workload); /* says what is wrong with it */
-        if (code == EXIT_OK && is_known && !keep(descriptor, &identity, workload)) {
-            code = complain(EXIT_REPLAY, file, "cannot keep the workload: %m");
-            workload_release(workload);
-        }
-    }
-    close(descriptor); /* the lock ends with it */
-    return code;
 }

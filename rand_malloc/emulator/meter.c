@@ -14,16 +14,18 @@
 
 #define LAZY_CHECKPOINTS      32u /* smaps_rollup walks all pages: only so often */
 #define STACK_PREFAULT_BYTES  (256u * 1024)
-#define MADVISE_POPULATE_READ 22 /* MADV_POPULATE_READ, Linux 5.14 */
+#define MADVISE_POPULATE_READ 22   /* MADV_POPULATE_READ, Linux 5.14 */
+#define STATM_BYTES           256u /* seven numbers */
 
 static struct {
     int statm, rollup, status, refs; /* file descriptors */
     char text[64 * 1024];            /* of a proc file */
+    atomic_bool is_read;             /* LazyFree, by a lane */
     void *page;                      /* unused but for locking it */
     bool has_watermark;              /* it could be reset */
     uint64_t wall_begin_ns, cpu_begin_ns, ticks_begin;
     uint64_t faults_begin, sleeps_begin, preemptions_begin;
-    bool has_read; /* a sample has read statm, after so many faults and traced calls */
+    bool has_read; /* a traced sample has read statm, after so many faults and traced calls */
     uint64_t faults_then, n_traced_then, anonymous_bytes_then;
 } meter;
 
@@ -31,14 +33,14 @@ static int open_proc(const char *path, int flags) {
     return (int)raw_syscall(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0, 0, 0);
 }
 
-/* Reads a file from its start into meter.text; returns the number of characters. */
-static long read_text(int descriptor) {
-    long length = raw_syscall(SYS_pread64, descriptor, (long)meter.text,
-                              (long)sizeof meter.text - 1, 0, 0, 0);
-    if (length < 0)
-        length = 0;
-    meter.text[length] = '\0';
-    return length;
+/* Reads a file from its start; the text is cut off at n_bytes - 1. */
+static void read_into(int descriptor, char *text, size_t n_bytes) {
+    long length = raw_syscall(SYS_pread64, descriptor, (long)text, (long)n_bytes - 1, 0, 0, 0);
+    text[length > 0 ? length : 0] = '\0';
+}
+
+static void read_text(int descriptor) {
+    read_into(descriptor, meter.text, sizeof meter.text);
 }
 
 static uint64_t parse_number(const char **at) {
@@ -67,15 +69,20 @@ static uint64_t parse_kib(const char *key) {
     return parse_number(&at) * 1024;
 }
 
+struct resident {
+    uint64_t bytes;
+    uint64_t anonymous_bytes;
+};
+
 /* statm: size resident shared ..., in pages; anonymous = resident - shared. */
-static void read_statm(uint64_t *resident_bytes, uint64_t *anonymous_bytes) {
-    read_text(meter.statm);
-    const char *at = meter.text;
+static struct resident read_statm(void) {
+    char text[STATM_BYTES]; /* of its own: lanes that run freely read at once */
+    read_into(meter.statm, text, sizeof text);
+    const char *at = text;
     parse_number(&at);
     uint64_t resident = parse_number(&at);
     uint64_t shared = parse_number(&at);
-    *resident_bytes = resident * PAGE_BYTES;
-    *anonymous_bytes = (resident - shared) * PAGE_BYTES;
+    return (struct resident){resident * PAGE_BYTES, (resident - shared) * PAGE_BYTES};
 }
 
 static struct rusage usage_now(void) {
@@ -156,14 +163,13 @@ void meter_open(struct replay *replay) {
 
 void meter_begin_heap(struct replay *replay) {
     struct outcome *outcome = replay->outcome;
-    uint64_t unused;
     read_text(meter.status);
-    read_statm(&outcome->baseline_rss_bytes, &unused); /* once before: touches the code */
+    (void)read_statm(); /* once before: touches the code */
     uint64_t allocator_bytes = footprint_of_allocator(replay->harness_bytes);
-    read_statm(&outcome->baseline_rss_bytes, &outcome->baseline_anonymous_bytes);
-    outcome->begin_anonymous_bytes = outcome->baseline_anonymous_bytes;
-    outcome->baseline_rss_bytes -= allocator_bytes;
-    outcome->baseline_anonymous_bytes -= allocator_bytes;
+    struct resident begin = read_statm();
+    outcome->begin_anonymous_bytes = begin.anonymous_bytes;
+    outcome->baseline_rss_bytes = begin.bytes - allocator_bytes;
+    outcome->baseline_anonymous_bytes = begin.anonymous_bytes - allocator_bytes;
     meter.has_watermark = raw_syscall3(SYS_write, meter.refs, (long)"5", 1) == 1;
 }
 
@@ -199,15 +205,26 @@ void meter_end_time(struct outcome *outcome) {
  * holds, which takes three quarters of a sample's time. */
 static uint64_t anonymous_bytes_after(const struct outcome *outcome, uint64_t faults) {
     uint64_t n_traced = atomic_load_explicit(&outcome->n_traced, memory_order_relaxed);
-    uint64_t resident;
-    if (outcome->orders.traced != 0 && meter.has_read && faults == meter.faults_then &&
-        n_traced == meter.n_traced_then)
+    if (outcome->orders.traced == 0) /* as where lanes run freely */
+        return read_statm().anonymous_bytes;
+    if (meter.has_read && faults == meter.faults_then && n_traced == meter.n_traced_then)
         return meter.anonymous_bytes_then;
-    read_statm(&resident, &meter.anonymous_bytes_then);
+    meter.anonymous_bytes_then = read_statm().anonymous_bytes;
     meter.has_read = true;
     meter.faults_then = faults;
     meter.n_traced_then = n_traced;
     return meter.anonymous_bytes_then;
+}
+
+/* LazyFree, for one lane after the other. */
+static int64_t read_lazy_bytes(void) {
+    while (atomic_exchange_explicit(&meter.is_read, true, memory_order_acquire))
+        raw_syscall3(SYS_sched_yield, 0, 0, 0);
+    drain_lazy_batches();
+    read_text(meter.rollup);
+    int64_t bytes = (int64_t)parse_kib("LazyFree:");
+    atomic_store_explicit(&meter.is_read, false, memory_order_release);
+    return bytes;
 }
 
 void meter_sample(struct replay *replay, uint64_t index) {
@@ -220,9 +237,6 @@ void meter_sample(struct replay *replay, uint64_t index) {
     uint64_t every = replay->plan->n_samples / LAZY_CHECKPOINTS + 1;
     bool is_last = index + 1 == replay->plan->n_samples;
     sample->lazy_bytes = -1;
-    if ((index % every == 0 || is_last) && meter.rollup >= 0) {
-        drain_lazy_batches();
-        read_text(meter.rollup);
-        sample->lazy_bytes = (int64_t)parse_kib("LazyFree:");
-    }
+    if ((index % every == 0 || is_last) && meter.rollup >= 0)
+        sample->lazy_bytes = read_lazy_bytes();
 }

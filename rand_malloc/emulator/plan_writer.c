@@ -251,7 +251,8 @@ void plan_writer_end_turn(struct plan_writer *writer, uint64_t index, uint64_t l
     struct turn *turn = planned_turn(writer, index);
     turn->end = writer->n_ops;
     if ((turn->flags & TURN_EXITS) != 0) {
-        turn->exit_ns = last_ns;
+        /* Turns run one after the other, also those whose times overlap. */
+        turn->exit_ns = last_ns > writer->now_ns ? last_ns : writer->now_ns;
         sample_before(writer, last_ns);
     }
     if (index + 1 == writer->plan->n_turns && writer->n_ops > writer->sampled_ops)

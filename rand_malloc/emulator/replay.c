@@ -126,11 +126,8 @@ INLINE void do_reallocate(const struct call *call, struct block *block) {
     if (address == NULL)
         replay_fail(call->replay, FAILURE_NULL, call->index, 0);
     require_alignment(call, address, bytes);
-    if (old_address != 0) {
-        block->address = address;
-        verify(call, block, old_address, block->stamped < bytes ? block->stamped : bytes);
-    }
     block->address = address;
+    verify(call, block, old_address, block->stamped < bytes ? block->stamped : bytes);
     block->stamped = stamped_bytes(call, bytes);
     content_stamp(address, block->stamped,
                   content_word(call->replay->seed, call->op->slot, call->op->sequence),

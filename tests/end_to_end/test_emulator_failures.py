@@ -102,6 +102,34 @@ def test_all_clocks_show_the_time_of_the_trace(trace: Path, bad_allocator: Path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_processors_are_as_many_as_ordered_however_they_are_counted(
+    trace: Path, bad_allocator: Path
+) -> None:
+    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=cpus", "--runs", "memory")
+    done = run(*options, "--cpus", 7, trace)
+    assert (done.returncode, done.stderr) == (0, "")
+    expect(run(*options, "--cpus", 8, trace), REPLAY_FAILED, "killed by SIGSEGV at event ")
+
+
+def test_the_proof_does_not_depend_on_what_no_bytes_are(
+    tmp_path: Path, bad_allocator: Path
+) -> None:
+    """NULL is a legal answer for 0 bytes, and its realloc is checked as any other."""
+    maker = TraceMaker()
+    for _ in range(2000):
+        slot = maker.allocate(0)
+        maker.reallocate(slot, 50)
+        maker.free(slot)
+    path = maker.write(tmp_path / "nothing.trace")
+    proofs = []
+    for fault in ("none", "nothing"):
+        options = ("--preload", bad_allocator, "--env", f"EMULATOR_BAD={fault}")
+        result = json.loads(run(*options, "--runs", "memory", path).stdout)
+        proofs.append((result["checksum"], result["verified_blocks"]))
+    assert proofs[0] == proofs[1]
+    assert proofs[0][1] == 4000
+
+
 def test_waiting_is_no_time_out(trace: Path, bad_allocator: Path) -> None:
     """A child that has to wait for longer than its limit, as on a busy machine, goes on."""
     options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=nap", "--timeout", LIMIT_S)

@@ -1,13 +1,17 @@
 /* emulator_bad_allocator.c - libraries that misbehave, for the tests of the emulator's checks.
  *
  * EMULATOR_BAD names the fault: damage, dirty_calloc, misaligned, crash, hang, sleep, exit, null,
- * and two that are none: nap, a second without work, and clocks, which is a crash only where the
- * clocks disagree.
+ * and four that are none: nap, a second without work; nothing, NULL for 0 bytes; clocks and cpus,
+ * which are crashes only where the clocks disagree or there are not seven processors.
  * It starts with the 1000th call of malloc or calloc.  Everything else is libc's allocator.
  */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,9 +42,20 @@ static bool clocks_agree(void) {
            clock() == microseconds && time(NULL) == now.tv_sec;
 }
 
+/* By every way that an allocator may take. */
+static bool sees_seven_cpus(void) {
+    cpu_set_t by_call, by_thread, by_process;
+    memset(&by_call, 0, sizeof by_call);
+    return syscall(SYS_sched_getaffinity, 0, sizeof by_call, &by_call) > 0 &&
+           pthread_getaffinity_np(pthread_self(), sizeof by_thread, &by_thread) == 0 &&
+           sched_getaffinity(0, sizeof by_process, &by_process) == 0 && CPU_COUNT(&by_call) == 7 &&
+           CPU_COUNT(&by_thread) == 7 && CPU_COUNT(&by_process) == 7;
+}
+
 EXPORTED void *malloc(size_t bytes) {
     state.n_calls++;
-    if (is_fault("crash") || (is_fault("clocks") && !clocks_agree()))
+    if (is_fault("crash") || (is_fault("clocks") && !clocks_agree()) ||
+        (is_fault("cpus") && !sees_seven_cpus()))
         *(volatile int *)8 = 1;
     if (is_fault("exit"))
         _exit(0);
@@ -53,6 +68,8 @@ EXPORTED void *malloc(size_t bytes) {
         usleep(1000000);
     }
     if (is_fault("null") && bytes > 0)
+        return NULL;
+    if (is_fault("nothing") && bytes == 0)
         return NULL;
     char *block = __libc_malloc(bytes + 16);
     if (is_fault("misaligned"))

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 static int n_failed;
@@ -145,10 +146,32 @@ static void check_prices(void) {
     require_near(price_of(rounds, ns_of_page).middle + 1, 1, "no price without huge pages");
 }
 
+static bool counted_process;
+
+int __wrap_instrument_count(const struct options *options, const struct workload *workload,
+                            struct counted *counted);
+int __wrap_instrument_count(const struct options *options, const struct workload *workload,
+                            struct counted *counted) {
+    (void)workload;
+    (void)counted;
+    counted_process = options->counts_process;
+    return EXIT_OK;
+}
+
+/* Whatever is to be counted else. */
+static void check_count(void) {
+    static const struct options options; /* --instructions allocator */
+    static const struct workload workload;
+    struct counted counted;
+    (void)count_process(&options, &workload, &counted);
+    require_near(counted_process, 1, "the instructions of the whole process are counted");
+}
+
 int main(void) {
     check_calls();
     check_faults();
     check_round();
+    check_count();
     check_prices();
     if (n_failed == 0)
         puts("passed");

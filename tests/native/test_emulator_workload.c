@@ -111,8 +111,27 @@ static void check_exit_is_read(void) {
     workload_release(&workload);
 }
 
+/* Thread 1 exits while thread 0 runs, in a turn behind that of thread 0: the clock stands still. */
+static void check_exit_among_operations(void) {
+    static const struct trace_event threads[] = {
+        {.op = TRACE_MALLOC, .slot = 0, .size = 100},
+        {.op = TRACE_THREAD_START, .thread = 1, .time_ns = 1},
+        {.op = TRACE_THREAD_EXIT, .thread = 1, .time_ns = 10},
+        {.op = TRACE_MALLOC, .slot = 1, .size = 200, .time_ns = 1000},
+    };
+    struct trace_info info = {
+        .n_threads = 2, .n_slots = 2, .n_events = 4, .duration_ns = 1000, .is_complete = 1};
+    struct workload workload;
+    require(workload_from_events(threads, &info, &workload) == 0, "the plan can be made");
+    const struct turn *turns = plan_at(workload.plan, workload.plan->turns_offset);
+    require(workload.plan->n_turns == 2 && turns[0].end == 2, "the exit comes last");
+    require(turns[1].exit_ns == 1000, "and not before what has happened");
+    workload_release(&workload);
+}
+
 int main(void) {
     check_exit_is_read();
+    check_exit_among_operations();
     check_small();
     check_samples();
     check_exits();
