@@ -77,12 +77,12 @@ class ProgramUse:
     """Minor page faults of the main process."""
     user_ns: int
     system_ns: int
-    """CPU time, waited-for children included."""
+    """CPU time since its last exec, waited-for children included."""
     children_cpu_ns: int
     """The children's share of it, in steps of a clock tick."""
     wall_ns: int
     instructions: int | None
-    """User instructions of the program and its children; None without hardware counters."""
+    """User instructions since then, its children's too; None without hardware counters."""
     syscalls: int | None
     """System calls of all its threads; None unless they were to be counted."""
     preload_mapped: bool | None
@@ -96,7 +96,8 @@ class ProgramRun(ProgramUse):
     """What one run of a program used and how it ended."""
 
     peak_is_exact: bool
-    """False when the exit was missed, so that the peak is that of the last sample."""
+    """False when the exit was missed, or that of the first thread was not the last one, so that the
+    peak is that of the last sample."""
     curve: tuple[CurvePoint, ...]
     """Resident anonymous memory over time; `event` and `live_bytes` are 0."""
     output_sha256: str

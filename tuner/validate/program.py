@@ -303,7 +303,10 @@ def _notices(reference: ProgramRun, command: Sequence[str], recorded: Recorded |
             "alone; validate the child's own command instead"
         )
     if not reference.peak_is_exact:
-        notices.append("this machine forbids tracing: peaks are those of the samples, not exact")
+        notices.append(
+            "peaks are those of the samples, not exact: this machine forbids tracing, or the first "
+            "thread ended before the others"
+        )
     return notices
 
 
