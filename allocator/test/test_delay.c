@@ -20,7 +20,8 @@ enum {
     DELAY = 1000, /* as CONF has it */
     STEP = 100,
     LAST = 5 * DELAY,
-    PART = 4000 /* blocks of a row */
+    PART = 4000, /* blocks of a row */
+    LARGE = 300000
 };
 
 #define CONF      "abort_conf:true,purge_delay:1000,merge_percent:0"
@@ -50,6 +51,17 @@ static void tick(void) {
 static void allocate_runs(void) {
     for (size_t i = 0; i < 4096; i++)
         exgen_free(exgen_malloc(120000));
+}
+
+/* What a thread does whose blocks are all large, or on the common paths. */
+static void allocate_large(void) {
+    for (size_t i = 0; i < 4096; i++)
+        exgen_free(exgen_malloc(LARGE));
+}
+
+static void tick_and_allocate_large(void) {
+    tick();
+    exgen_free(exgen_malloc(LARGE));
 }
 
 static void (*work)(void) = tick;
@@ -137,6 +149,24 @@ static uint64_t delay_of_a_large_block(void) {
     return delay_until_change(n_unmaps);
 }
 
+static uint64_t delay_for_a_thread_with_large_blocks_only(void) {
+    work = allocate_large;
+    exgen_free(exgen_malloc(64 << 20));
+    return delay_until_change(n_unmaps);
+}
+
+/* Blocks are cut from it and join it again all the time. */
+static uint64_t delay_of_what_blocks_are_cut_from(void) {
+    work = tick_and_allocate_large;
+    return delay_of_a_large_block();
+}
+
+static uint64_t delay_of_what_realloc_leaves(void) {
+    void *block = exgen_malloc(64 << 20);
+    EXPECT(exgen_realloc(block, 1 << 20) == block);
+    return delay_until_change(n_unmaps);
+}
+
 static uint64_t delay_of_the_pool(void) {
     static char *blocks[16000];
     for (size_t i = 0; i < 16000; i++) {
@@ -198,6 +228,11 @@ static const struct {
      CONF_CALM},
     {"units that became free later", delay_of_later_units, 2 * DELAY, CONF_CALM},
     {"a large block", delay_of_a_large_block, 2 * DELAY, CONF_CALM},
+    {"a large block, of a thread that has no others", delay_for_a_thread_with_large_blocks_only,
+     2 * DELAY, CONF_CALM},
+    {"a large block that others are cut from", delay_of_what_blocks_are_cut_from, 2 * DELAY,
+     CONF_CALM},
+    {"what realloc leaves of a large block", delay_of_what_realloc_leaves, 2 * DELAY, CONF_CALM},
     {"superblocks of the pool", delay_of_the_pool, DELAY, CONF_CALM},
     {"what a thread frees again and again", falls_in_haste, DELAY, CONF},
     {"blocks that another thread freed", delay_of_freed_blocks_of_others, DELAY, CONF_CALM},

@@ -43,7 +43,7 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     if (alignment <= UNIT_BYTES && (size <= tray_layout.largest || size <= heap_largest_run())) {
         block = refill_run(local.heap, size, alignment, is_zero);
     } else {
-        block = large_allocate(size, alignment, is_zero);
+        block = refill_large(local.heap, size, alignment, is_zero);
     }
     return block != NULL ? block : out_of_memory();
 }
@@ -189,6 +189,21 @@ static NOINLINE void free_thoroughly(void *block) {
               NULL);
 }
 
+/* Count a slow path of a thread that is not at work on its heap: it may have no other. */
+static NOINLINE void count_slow_path(struct heap *heap) {
+    heap_enter(heap);
+    housekeeping_tick(heap);
+    heap_leave(heap);
+}
+
+/* What was freed of large blocks may be kept, and is looked at later. */
+static void look_at_large_later(void) {
+    if (local.heap == NULL)
+        return;
+    supply_schedule_purge(local.heap);
+    count_slow_path(local.heap);
+}
+
 /* Large blocks, what is no block, and what the small owner map hides. */
 static NOINLINE void free_unmapped(void *block) {
     if (block == NULL)
@@ -197,8 +212,7 @@ static NOINLINE void free_unmapped(void *block) {
     if (number == OWNER_NONE) {
         if (!large_free(block) && !nothing_free(block))
             fatal("invalid free, not a block of this heap", block);
-        if (local.heap != NULL)
-            supply_schedule_purge(local.heap);
+        look_at_large_later();
     } else if (number == local.number) {
         deallocate_mine(block);
     } else {
@@ -492,6 +506,14 @@ static void *resize_with_canary(void *block, size_t size) {
     return block;
 }
 
+/* Resize a large block without copying; NULL if that cannot be. */
+static void *resize_large(void *block, size_t size) {
+    void *resized = large_resize(block, size);
+    if (resized != NULL)
+        look_at_large_later();
+    return resized;
+}
+
 /* Resize without copying if the kind of block allows it; NULL if not. */
 static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
     if (has_canary(block))
@@ -500,7 +522,7 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
         return block;
     size_t roomy = with_slack(size, old_bytes);
     if (owner_of_any((uintptr_t)block) == OWNER_NONE)
-        return size > heap_largest_run() || size > old_bytes ? large_resize(block, roomy) : NULL;
+        return size > heap_largest_run() || size > old_bytes ? resize_large(block, roomy) : NULL;
     struct slab *slab = slab_of((uintptr_t)block);
     void *same = slab->class == CLASS_TRAY       ? resize_on_tray(block, slab, size)
                  : slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy)

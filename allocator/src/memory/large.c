@@ -312,6 +312,15 @@ ALWAYS_INLINE void hold_limits(struct unneeded *unneeded) {
         drop_oldest(unneeded);
 }
 
+/* A block and a kept neighbour as one, which is as old as the larger of the two: what comes and
+ * goes beside memory that nobody uses does not keep that. */
+static struct kept join(struct kept block, struct kept neighbour) {
+    struct kept whole = neighbour.bytes > block.bytes ? neighbour : block;
+    whole.start = neighbour.start < block.start ? neighbour.start : block.start;
+    whole.bytes = block.bytes + neighbour.bytes;
+    return whole;
+}
+
 /* Keep a block for later, or not.  It becomes one with its kept neighbours: their addresses follow
  * each other, and the system does not care how they were mapped. */
 static void keep(char *start, size_t bytes, struct unneeded *unneeded) {
@@ -321,22 +330,20 @@ static void keep(char *start, size_t bytes, struct unneeded *unneeded) {
         return;
     }
     large.kept_bytes += bytes;
+    struct kept block = {start, bytes, 0, ++large.last_age};
     size_t i = kept_from(start);
     struct kept *k = &large.kept[i];
     bool joins_behind = i < large.n_kept && k->start == start + bytes;
     bool joins_before = i > 0 && (char *)k[-1].start + k[-1].bytes == start;
     if (joins_behind)
-        bytes += k->bytes;
-    if (joins_before) {
-        k--;
-        start = k->start;
-        bytes += k->bytes;
-    }
+        block = join(block, *k);
+    if (joins_before)
+        block = join(block, *--k);
     if (joins_before && joins_behind)
         close_kept_gap(i);
     else if (!joins_before && !joins_behind)
         open_kept_gap(i);
-    *k = (struct kept){start, bytes, 0, ++large.last_age};
+    *k = block;
     hold_limits(unneeded);
 }
 

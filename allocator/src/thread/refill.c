@@ -16,6 +16,7 @@
 #include "heap/trays.h"
 #include "heap/validate.h"
 #include "heap/visit.h"
+#include "memory/large.h"
 #include "thread/housekeeping.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
@@ -195,6 +196,12 @@ static void *take_run(struct heap *heap, size_t bytes, size_t alignment, bool *i
 void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     heap_enter(heap);
     return leave_with(heap, take_run(heap, bytes, alignment, is_zero));
+}
+
+void *refill_large(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
+    heap_enter(heap);
+    housekeeping_tick(heap);
+    return leave_with(heap, large_allocate(bytes, alignment, is_zero));
 }
 
 bool refill_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {

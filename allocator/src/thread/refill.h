@@ -11,6 +11,9 @@ void *refill(struct heap *heap, size_t class);
  * with units of its own.  NULL if out of memory. */
 void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero);
 
+/* A block that is a mapping of its own, at a multiple of `alignment`.  NULL if out of memory. */
+void *refill_large(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero);
+
 /* Resize a block with units of its own in place; false if it cannot be. */
 bool refill_resize_run(struct heap *heap, struct slab *slab, size_t n_units);
 
