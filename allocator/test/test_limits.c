@@ -75,6 +75,9 @@ static uint64_t live_within_limit(void) {
     void *half = exgen_malloc(ROOM / 2); /* instead of what is kept */
     EXPECT(half != NULL);
     exgen_free(half);
+    n = fill(BLOCK); /* likewise */
+    EXPECT(n * CLASS > LEAST);
+    release(n);
     void *other = exgen_memalign(65536, 100000);
     EXPECT(other != NULL);
     exgen_free(other);
@@ -120,7 +123,7 @@ static struct outcome run(scenario part, const char *conf) {
 }
 
 int main(void) {
-    static const char *const confs[] = {"", "superblock_size:65536", "check:true"};
+    static const char *const confs[] = {"purge_delay:60000", "superblock_size:65536", "check:true"};
     for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
         EXPECT(run(live_within_limit, confs[i]).value == 63); /* with the small map */
     }

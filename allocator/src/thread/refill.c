@@ -56,6 +56,18 @@ static struct slab *take_pooled(struct heap *heap, size_t n, bool anywhere) {
     return may_grow(heap, n) ? supply_take_pooled(heap, n, anywhere) : NULL;
 }
 
+/* Units of a new superblock; what is kept of large blocks may be what a limit has no room beside.
+ */
+static struct slab *take_mapped(struct heap *heap, size_t n, bool anywhere) {
+    sparse_make_room(heap);
+    struct slab *units = supply_take_mapped(heap, n, anywhere);
+    if (units == NULL) {
+        large_purge_all();
+        units = supply_take_mapped(heap, n, anywhere);
+    }
+    return units;
+}
+
 /* `n` units of one superblock as a slab without class; `anywhere` if the slab
  * may start right behind the head.  NULL if out of memory. */
 static struct slab *take_units(struct heap *heap, size_t n, bool anywhere) {
@@ -66,8 +78,7 @@ static struct slab *take_units(struct heap *heap, size_t n, bool anywhere) {
         units = supply_take_own(heap, n, anywhere);
     if (units != NULL || !may_grow(heap, n))
         return units;
-    sparse_make_room(heap);
-    return supply_take_mapped(heap, n, anywhere);
+    return take_mapped(heap, n, anywhere);
 }
 
 /* `n` units in the heap's superblocks: fewer rather than none. */

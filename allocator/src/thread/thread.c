@@ -89,6 +89,16 @@ bool allocator_start(void) {
 
 /* --- a thread's time --- */
 
+/* A new heap; what is kept of large blocks may be what a limit has no room beside. */
+static struct heap *add_heap(void) {
+    struct heap *heap = registry_add();
+    if (heap == NULL) {
+        large_purge_all();
+        heap = registry_add();
+    }
+    return heap;
+}
+
 static struct heap *find_heap(struct heap *wanted) {
     if (!allocator_start())
         return NULL;
@@ -96,7 +106,7 @@ static struct heap *find_heap(struct heap *wanted) {
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
     struct heap *heap = registry_take(wanted);
-    return heap != NULL ? heap : registry_add();
+    return heap != NULL ? heap : add_heap();
 }
 
 struct heap *thread_attach_to(struct heap *wanted) {
