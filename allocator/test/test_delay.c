@@ -4,6 +4,7 @@
  * a delay of 1000 ms, has memory become free at START, and returns after how many ms, in steps of
  * STEP, a thread that is at work all the time gives it back.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -67,7 +68,7 @@ static void tick_and_allocate_large(void) {
 static void (*work)(void) = tick;
 
 static struct {
-    char *blocks[(LAST / STEP + 1) * PART];
+    char *blocks[(LAST / STEP + 2) * PART];
     size_t n_freed;
 } row;
 
@@ -101,6 +102,10 @@ static size_t n_unmaps(void) {
     return stats().n_unmaps;
 }
 
+static size_t n_given_back(void) {
+    return n_purges() + n_unmaps();
+}
+
 static size_t n_on_shelves(void) {
     return exchange_has_any();
 }
@@ -125,6 +130,36 @@ static uint64_t delay_for_a_thread_that_only_frees(void) {
     allocate_row();
     work = free_part_of_row;
     return delay_until_change(n_purges);
+}
+
+static void *allocate_row_and_end(void *unused) {
+    allocate_row();
+    return unused;
+}
+
+/* In a heap of its own, or the thread would begin with the one that is left. */
+static void let_another_allocate_row(void) {
+    pthread_t thread;
+    exgen_free(exgen_malloc(100));
+    EXPECT(pthread_create(&thread, NULL, allocate_row_and_end, NULL) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    work = free_part_of_row;
+}
+
+/* The blocks go to a heap without a thread, at which others have to look. */
+static uint64_t delay_for_a_thread_that_only_frees_what_others_left(void) {
+    let_another_allocate_row();
+    return delay_until_change(n_given_back);
+}
+
+/* ... after it used some of them, from when on it collects them in another way. */
+static uint64_t delay_for_a_thread_that_used_what_others_left(void) {
+    let_another_allocate_row();
+    free_part_of_row();
+    for (size_t i = 0; i < PART && local.mixed == NULL; i++)
+        exgen_malloc(100);
+    EXPECT(local.mixed != NULL);
+    return delay_until_change(n_given_back);
 }
 
 /* The second time what is due is planned at a look, not when memory becomes free. */
@@ -226,6 +261,10 @@ static const struct {
      CONF_CALM},
     {"units, of a thread that only frees", delay_for_a_thread_that_only_frees, 3 * DELAY,
      CONF_CALM},
+    {"units, of a thread that only frees what others left",
+     delay_for_a_thread_that_only_frees_what_others_left, 3 * DELAY, CONF_CALM},
+    {"units, of a thread that used what others left", delay_for_a_thread_that_used_what_others_left,
+     3 * DELAY, CONF_CALM},
     {"units that became free later", delay_of_later_units, 2 * DELAY, CONF_CALM},
     {"a large block", delay_of_a_large_block, 2 * DELAY, CONF_CALM},
     {"a large block, of a thread that has no others", delay_for_a_thread_with_large_blocks_only,

@@ -2,11 +2,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "child.h"
 #include "exgen.h"
+#include "heap/heap.h"
 #include "test.h"
 
 static char in_static_memory[64];
@@ -199,9 +201,9 @@ static uint64_t free_of_static_memory(void) {
 }
 
 static uint64_t free_of_stack(void) {
-    char local[64];
-    memset(local, 1, sizeof local);
-    void *volatile p = local;
+    char on_stack[64];
+    memset(on_stack, 1, sizeof on_stack);
+    void *volatile p = on_stack;
     exgen_free(exgen_malloc(1));
     expect_message("invalid free, not a block of this heap", p);
     exgen_free(p);
@@ -388,6 +390,63 @@ static uint64_t double_free_in_a_batch(void) {
     pthread_create(&thread, NULL, free_sent_and_one_again, NULL);
     pthread_join(thread, NULL);
     return 0;
+}
+
+/* --- in a thread that uses blocks of others --- */
+
+enum {
+    N_OF_OTHERS = 2000
+};
+
+static void *of_others[N_OF_OTHERS];
+
+static void *allocate_of_others(void *unused) {
+    for (size_t i = 0; i < N_OF_OTHERS; i++)
+        of_others[i] = exgen_malloc(100);
+    return unused;
+}
+
+/* From now on it puts its own blocks where it puts those of others. */
+static void use_blocks_of_others(void) {
+    pthread_t thread;
+    void *own = exgen_malloc(100);
+    EXPECT(pthread_create(&thread, NULL, allocate_of_others, NULL) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    for (size_t i = 0; i < N_OF_OTHERS; i++)
+        exgen_free(of_others[i]);
+    for (size_t i = 0; i < N_OF_OTHERS && local.mixed == NULL; i++)
+        exgen_malloc(100);
+    EXPECT(own != NULL && local.mixed != NULL);
+}
+
+static uint64_t double_free_of_a_smallest_block(void) {
+    use_blocks_of_others();
+    char *keep = exgen_malloc(16);
+    char *p = exgen_malloc(16);
+    exgen_free(p);
+    expect_message("double free", p);
+    exgen_free(p);
+    return keep != NULL;
+}
+
+/* A limit of address space with no room for the whole owner map, so that free finds no owner on its
+ * common paths. */
+static void limit_address_space(void) {
+    enum {
+        ROOM = 100000000
+    };
+    unsigned long n_pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    EXPECT(file != NULL && fscanf(file, "%lu", &n_pages) == 1);
+    fclose(file);
+    rlim_t most = n_pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM;
+    EXPECT(setrlimit(RLIMIT_AS, &(struct rlimit){most, most}) == 0);
+}
+
+static uint64_t double_free_with_the_small_map(void) {
+    limit_address_space();
+    use_blocks_of_others();
+    return double_free_at_once();
 }
 
 /* --- writes into free blocks, with junk --- */
@@ -658,6 +717,8 @@ static const struct {
     {"exchange_bytes:0", overwritten_number_of_bundle, SIGABRT},
     {"exchange_bytes:0", overwritten_address_in_bundle, SIGABRT},
     {"", double_free_in_a_batch, SIGABRT},
+    {"", double_free_of_a_smallest_block, SIGABRT},
+    {"", double_free_with_the_small_map, SIGABRT},
     {"check:true", overwritten_link_text, SIGABRT},
     {"junk:true", double_free_later, SIGABRT},
     {"quarantine:100", double_free_later, SIGABRT},

@@ -11,6 +11,7 @@
 #include "system/os.h"
 #include "test.h"
 #include "thread/remote.h"
+#include "thread/thread.h"
 
 enum {
     N_ROUNDS = 200,
@@ -304,6 +305,71 @@ static void memory_of_the_dead_is_used_again(void) {
         exgen_free(taken[i]);
 }
 
+/* --- what others do for them --- */
+
+enum {
+    N_SENT = 100000,
+    N_A_LOOK = 2000 /* more than one look takes */
+};
+
+static void *sent[N_SENT];
+
+static void *allocate_sent(void *unused) {
+    for (size_t i = 0; i < N_SENT; i++)
+        sent[i] = exgen_malloc(64);
+    return unused;
+}
+
+static void send_to_an_orphan(void) {
+    run_thread(allocate_sent, NULL);
+    for (size_t i = 0; i < N_SENT; i++)
+        remote_free_slowly(NULL, sent[i]);
+}
+
+/* A look is at few blocks, and says that there are more. */
+static void orphans_get_a_few_blocks_at_a_time(void) {
+    send_to_an_orphan();
+    size_t before = stats().all_blocks;
+    size_t n_looks = 0;
+    for (size_t last = before; thread_collect(os_clock_ms(), N_SENT); n_looks++) {
+        size_t now = stats().all_blocks;
+        EXPECT(now < last && last - now < N_A_LOOK);
+        last = now;
+    }
+    EXPECT(n_looks >= N_SENT / N_A_LOOK && stats().all_blocks <= before - N_SENT);
+}
+
+static void an_adoption_frees_a_few_blocks(void) {
+    send_to_an_orphan();
+    size_t before = stats().all_blocks;
+    EXPECT(thread_adopt(local.heap));
+    EXPECT(stats().all_blocks <= before && before - stats().all_blocks < N_A_LOOK);
+    exgen_purge();
+    EXPECT(stats().all_blocks <= before - N_SENT);
+}
+
+/* In between, so that its superblock stays. */
+static void *leave_units(void *blocks_left) {
+    char **three = blocks_left;
+    for (size_t i = 0; i < 3; i++)
+        three[i] = memset(exgen_malloc(100000), 1, 100000);
+    exgen_free(three[1]);
+    three[1] = (char *)local.heap;
+    return NULL;
+}
+
+/* Runs of less than purge_min stay, such as the first units of superblocks, behind their heads. */
+static void a_purge_takes_all_of_an_orphan(void) {
+    char *three[3];
+    run_thread(leave_units, three);
+    const struct heap *orphan = (struct heap *)three[1];
+    EXPECT(orphan->n_dirty >= 100000 / UNIT_BYTES);
+    exgen_purge();
+    EXPECT(orphan->n_dirty <= orphan->n_superblocks);
+    exgen_free(three[0]);
+    exgen_free(three[2]);
+}
+
 /* --- what a thread costs --- */
 
 static size_t resident_pages(void *start, size_t bytes) {
@@ -515,6 +581,9 @@ int main(void) {
     what_came_home_is_used_before_new_memory();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
+    orphans_get_a_few_blocks_at_a_time();
+    an_adoption_frees_a_few_blocks();
+    a_purge_takes_all_of_an_orphan();
     all_heaps_are_counted();
     late_destructors_may_allocate();
     heaps_outlive_their_threads();

@@ -147,6 +147,13 @@ static bool has_canary(const void *block) {
            slab_of((uintptr_t)block)->class < CLASS_TRAY;
 }
 
+/* Count a slow path of a thread that is not at work on its heap: it may have no other. */
+static NOINLINE void count_slow_path(void) {
+    heap_enter(local.heap);
+    housekeeping_tick(local.heap);
+    heap_leave(local.heap);
+}
+
 /* The block to be freed now, of those freed so far; NULL if none is. */
 static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
     if (slab->class >= CLASS_TRAY)
@@ -156,6 +163,18 @@ static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
     else
         link_mark(block);
     return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
+}
+
+/* A block of another heap than the calling thread's, which is NULL if it has none. */
+static void free_others(struct heap *heap, void *block) {
+    if (!THREADS)
+        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
+              NULL);
+    bool is_slow = heap == NULL    ? remote_free_slowly(heap, block)
+                   : options.check ? remote_free_listed(heap, block)
+                                   : remote_free(heap, block);
+    if (is_slow && heap != NULL)
+        count_slow_path();
 }
 
 /* A block of a superblock for which no shorter way is open: of a thread without a heap or without a
@@ -176,24 +195,12 @@ static NOINLINE void free_thoroughly(void *block) {
         slab = slab_of((uintptr_t)block);
         owner = superblock_owner(superblock_of((uintptr_t)block));
     }
-    if (owner == heap)
+    if (owner == heap && !options.check && link_is_marked(block))
+        free_marked(block);
+    else if (owner == heap)
         heap_free(heap, slab, block);
-    else if (THREADS && heap == NULL)
-        remote_free_slowly(heap, block);
-    else if (THREADS && options.check)
-        remote_free_listed(heap, block);
-    else if (THREADS)
-        remote_free(heap, block);
     else
-        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
-              NULL);
-}
-
-/* Count a slow path of a thread that is not at work on its heap: it may have no other. */
-static NOINLINE void count_slow_path(struct heap *heap) {
-    heap_enter(heap);
-    housekeeping_tick(heap);
-    heap_leave(heap);
+        free_others(heap, block);
 }
 
 /* What was freed of large blocks may be kept, and is looked at later. */
@@ -201,7 +208,7 @@ static void look_at_large_later(void) {
     if (local.heap == NULL)
         return;
     supply_schedule_purge(local.heap);
-    count_slow_path(local.heap);
+    count_slow_path();
 }
 
 /* Large blocks, what is no block, and what the small owner map hides. */
@@ -220,13 +227,24 @@ static NOINLINE void free_unmapped(void *block) {
     }
 }
 
+/* The rests of functions below, which call nothing else, so that they have nothing to save. */
+static NOINLINE void shed(size_t class) {
+    remote_shed(local.heap, class);
+    count_slow_path();
+}
+
+static NOINLINE void free_remote(void *block) {
+    if (remote_free(local.heap, block))
+        count_slow_path();
+}
+
 /* What does not go to the list of free_mixed: blocks that share a line of cache with others, and
  * those without a size class. */
 static NOINLINE void free_apart(void *block) {
     if (owner_at((uintptr_t)block) == local.own_number)
-        heap_free(local.heap, slab_of((uintptr_t)block), block);
-    else
-        remote_free(local.heap, block);
+        deallocate_mine(block);
+    else if (unlikely(!remote_collect(local.heap, block)))
+        free_remote(block);
 }
 
 /* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
@@ -237,7 +255,10 @@ static void free_mixed(void *block) {
         free_apart(block);
         return;
     }
-    remote_add(local.heap, class, block);
+    if (unlikely(link_is_marked(block)))
+        remote_add_marked(local.heap, class, block);
+    else if (unlikely(!remote_push(local.heap, class, block)))
+        shed(class);
 }
 
 /* Keep a block of the thread's own heap for the next request of its length; false if that is not
@@ -284,8 +305,8 @@ void free_slowly(void *block, uint8_t owner) {
         free_without_number(block, owner);
     else if (local.mixed != NULL)
         free_mixed(block);
-    else
-        remote_free(local.heap, block);
+    else if (unlikely(!remote_collect(local.heap, block)))
+        free_remote(block);
 }
 
 void free_sized_slowly(void *block, size_t size, uint8_t owner) {

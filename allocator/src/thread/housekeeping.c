@@ -53,14 +53,16 @@ void housekeeping_step(struct heap *heap) {
         return;
     uint64_t now = os_clock_ms();
     visit_others(heap, now);
+    if (heap->collects)
+        heap->collects = thread_collect(now, N_COLLECTED);
     if (heap->purge_ms == 0 || remote_send_idle_home(now) || !look_is_due(heap, now))
         return;
     heap->n_ticks = 0;
     heap->wants_timer = THREADS && timer_is_missing();
     heap_trim(heap);
     purge_begin(heap, now, true);
-    bool is_left = thread_collect(now, N_COLLECTED);
-    is_left = pool_purge(now) || is_left;
+    heap->collects = thread_collect(now, N_COLLECTED);
+    bool is_left = pool_purge(now) || heap->collects;
     is_left = large_purge(now) || is_left;
     if (is_left || exchange_has_any())
         supply_schedule_purge(heap);

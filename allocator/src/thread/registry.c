@@ -244,7 +244,7 @@ static size_t take_due_locked(struct list *list, uint64_t now_ms, size_t n, stru
     return n_taken;
 }
 
-bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n) {
+bool registry_visit(bool (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n) {
     struct heap *due = NULL; /* oldest first */
     if (!lock_take_or_try(&registry.lock, n == SIZE_MAX))
         return true;
@@ -254,7 +254,7 @@ bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t 
     lock_release(&registry.lock);
     for (struct heap *next; due != NULL; due = next) {
         next = due->next;
-        visit(due, now_ms);
+        is_left = visit(due, now_ms) || is_left;
         registry_leave(due);
     }
     return is_left;

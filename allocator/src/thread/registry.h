@@ -34,9 +34,9 @@ void registry_leave(struct heap *heap);
 
 /* Call `visit` for up to `n` heaps that have no thread, but blocks in their inboxes or memory whose
  * time has come; no thread takes these over meanwhile.  It looks at a bounded number and goes on
- * there the next time.  True if there may be more.  With `n` SIZE_MAX it looks at all and waits for
- * the lock, else for none. */
-bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n);
+ * there the next time.  True if there may be more, in one of those, too, where `visit` is true.
+ * With `n` SIZE_MAX it looks at all and waits for the lock, else for none. */
+bool registry_visit(bool (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n);
 
 /* Whether there are heaps without a thread that may hold memory, and how many. */
 bool registry_has_orphans(void);

@@ -52,10 +52,11 @@ void remote_send_all_home(struct heap *sender) {
         inbox_send(blocks, n);
 }
 
-void remote_free_slowly(struct heap *heap, void *block) {
+bool remote_free_slowly(struct heap *heap, void *block) {
     inbox_send(&block, 1);
     if (heap != NULL && registry_has_orphans())
         supply_schedule_purge(heap);
+    return true;
 }
 
 /* --- others --- */
@@ -95,11 +96,11 @@ static size_t free_own(struct heap *heap, void **blocks, size_t n) {
     return n_others;
 }
 
-void remote_add_marked(struct heap *heap, size_t class, void *block) {
+bool remote_add_marked(struct heap *heap, size_t class, void *block) {
     if (heap_lists(heap, &local, slab_of((uintptr_t)block), block))
         fatal("double free", block);
     link_unmark(block);
-    remote_add(heap, class, block);
+    return remote_add(heap, class, block);
 }
 
 static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
@@ -173,15 +174,15 @@ static struct batch *make_batch(struct heap *heap, size_t class) {
     return batch;
 }
 
-void remote_send_batch(struct heap *heap, size_t class, void *block) {
+bool remote_send_batch(struct heap *heap, size_t class, void *block) {
     struct batch *batch = make_batch(heap, class);
-    if (batch == NULL) {
-        remote_add(heap, class, block);
-        return;
-    }
+    if (batch == NULL)
+        return remote_add(heap, class, block);
     batch->blocks[batch->n++] = block;
-    if (batch->n == batch->n_most)
+    bool is_full = batch->n == batch->n_most;
+    if (is_full)
         let_go_batch(heap, class, batch);
+    return is_full;
 }
 
 /* How long the list may become of a thread that uses what is on it: long enough that frees which
@@ -212,7 +213,7 @@ void remote_flush_list(struct heap *heap, void *block) {
     }
 }
 
-void remote_shed(struct heap *heap, size_t class) {
+bool remote_shed(struct heap *heap, size_t class) {
     struct foreign *list = &heap->bins[class].foreign;
     size_t n = list->most + 1U;
     size_t most = list->was_used ? n_most_used(class) : n_batch(class);
@@ -224,6 +225,7 @@ void remote_shed(struct heap *heap, size_t class) {
     }
     list->most = (uint16_t)(most - 1);
     list->countdown = (int32_t)(most - n) - 1;
+    return true;
 }
 
 static void flush_batch(struct heap *heap, size_t class) {

@@ -7,53 +7,62 @@
 #include "thread/exchange.h"
 #include "thread/inbox.h"
 
+/* What frees a block is true if that was a slow path, which may be the only one of a thread that
+ * frees what others allocate: the caller counts it (housekeeping.h). */
+
 /* Free a block of another heap for which the way below is not open; `heap` is NULL or the
  * calling thread's. */
-void remote_free_slowly(struct heap *heap, void *block);
+bool remote_free_slowly(struct heap *heap, void *block);
 
 /* As many blocks of others have come to a list as it may have: let go of them. */
-void remote_shed(struct heap *heap, size_t class);
+bool remote_shed(struct heap *heap, size_t class);
 
 /* remote_add of a block that bears the mark of a free one, which ends the program if it is one. */
-COLD void remote_add_marked(struct heap *heap, size_t class, void *block);
+COLD bool remote_add_marked(struct heap *heap, size_t class, void *block);
 
-/* Add a block to the list.  Calls come last, so that there is nothing to be saved. */
-ALWAYS_INLINE void remote_add(struct heap *heap, size_t class, void *block) {
+/* Put a block without the mark of a free one onto the list; false if the list is too long now, and
+ * remote_shed is to be called. */
+ALWAYS_INLINE bool remote_push(struct heap *heap, size_t class, void *block) {
     struct foreign *list = &heap->bins[class].foreign;
-    if (unlikely(link_is_marked(block))) {
-        remote_add_marked(heap, class, block);
-        return;
-    }
     link_freed(block, list->free);
     list->free = block;
-    if (unlikely(--list->countdown < 0))
-        remote_shed(heap, class);
+    return likely(--list->countdown >= 0);
+}
+
+ALWAYS_INLINE bool remote_add(struct heap *heap, size_t class, void *block) {
+    if (unlikely(link_is_marked(block)))
+        return remote_add_marked(heap, class, block);
+    return !remote_push(heap, class, block) && remote_shed(heap, class);
 }
 
 /* The block that fills the batch of its class, or is the first of it. */
-void remote_send_batch(struct heap *heap, size_t class, void *block);
+bool remote_send_batch(struct heap *heap, size_t class, void *block);
+
+/* Put a block of another heap than the calling thread's into the batch of its class; false if that
+ * is not all there is to do.  Calls nothing, so that there is nothing to be saved. */
+ALWAYS_INLINE bool remote_collect(struct heap *heap, void *block) {
+    size_t class = class_of_block((uintptr_t)block);
+    struct batch *batch = likely(class < N_CLASSES_MAX) ? batch_of(heap, class) : NULL;
+    if (unlikely(batch == NULL || batch->n + 1 >= batch->n_most))
+        return false;
+    batch->blocks[batch->n++] = block;
+    return true;
+}
 
 /* Free a block of another heap than the calling thread's.  Never waits. */
-ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
+ALWAYS_INLINE bool remote_free(struct heap *heap, void *block) {
     size_t class = class_of_block((uintptr_t)block);
-    if (unlikely(class >= N_CLASSES_MAX)) {
-        remote_free_slowly(heap, block);
-        return;
-    }
-    struct batch *batch = batch_of(heap, class);
-    if (unlikely(batch == NULL || batch->n + 1 >= batch->n_most))
-        remote_send_batch(heap, class, block);
-    else
-        batch->blocks[batch->n++] = block;
+    if (remote_collect(heap, block))
+        return false;
+    return class < N_CLASSES_MAX ? remote_send_batch(heap, class, block)
+                                 : remote_free_slowly(heap, block);
 }
 
 /* The same, so that a list has the block at once. */
-ALWAYS_INLINE void remote_free_listed(struct heap *heap, void *block) {
+ALWAYS_INLINE bool remote_free_listed(struct heap *heap, void *block) {
     size_t class = class_of_block((uintptr_t)block);
-    if (unlikely(class >= N_CLASSES_MAX))
-        remote_free_slowly(heap, block);
-    else
-        remote_add(heap, class, block);
+    return unlikely(class >= N_CLASSES_MAX) ? remote_free_slowly(heap, block)
+                                            : remote_add(heap, class, block);
 }
 
 /* For each slow refill: a thread that has not used others' blocks for a while tries again first

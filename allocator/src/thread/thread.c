@@ -136,9 +136,10 @@ struct heap *thread_attach(void) {
     return thread_attach_to(NULL);
 }
 
-/* The heap's owner is gone or is us: leave nothing behind that could be free. */
-static void clean_up(struct heap *heap) {
-    remote_drain_slowly(heap, SIZE_MAX);
+/* The heap's owner is gone or is us: free up to `n_sent` blocks that others sent, and leave nothing
+ * behind that could be free. */
+static void clean_up(struct heap *heap, size_t n_sent) {
+    remote_drain_slowly(heap, n_sent);
     heap_trim(heap);
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
         next = sb->next;
@@ -180,7 +181,7 @@ static void detach(void *value) {
         quarantine_flush(heap);
     remote_return_lists(heap, &local);
     remote_flush(heap);
-    clean_up(heap);
+    clean_up(heap, SIZE_MAX);
     local.heap = NULL;
     local.number = local.own_number = OWNER_NOBODY;
     local.mixed = NULL;
@@ -194,13 +195,17 @@ static void detach(void *value) {
 
 /* --- heaps without a thread --- */
 
+enum {
+    N_SENT = 1024 /* blocks sent to an orphan that one call frees: no malloc is to take long */
+};
+
 bool thread_adopt(struct heap *heap) {
     if (!THREADS || options.adopt != ADOPT_ANY || !registry_has_orphans())
         return false;
     struct heap *orphan = registry_take_orphan();
     if (orphan == NULL)
         return false;
-    clean_up(orphan);
+    clean_up(orphan, N_SENT);
     struct superblock *sb = orphan->superblocks;
     if (sb != NULL)
         move(sb, orphan, heap);
@@ -208,14 +213,25 @@ bool thread_adopt(struct heap *heap) {
     return sb != NULL;
 }
 
-static void collect(struct heap *heap, uint64_t now_ms) {
-    clean_up(heap);
-    if (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms)
+static bool collect(struct heap *heap, uint64_t now_ms, size_t n_sent) {
+    clean_up(heap, n_sent);
+    if (now_ms == UINT64_MAX)
+        supply_purge_all(heap);
+    else if (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms)
         purge_whole(heap, now_ms);
+    return inbox_has_any(heap);
+}
+
+static bool collect_some(struct heap *heap, uint64_t now_ms) {
+    return collect(heap, now_ms, N_SENT);
+}
+
+static bool collect_all(struct heap *heap, uint64_t now_ms) {
+    return collect(heap, now_ms, SIZE_MAX);
 }
 
 bool thread_collect(uint64_t now_ms, size_t n) {
-    return THREADS && registry_visit(collect, now_ms, n);
+    return THREADS && registry_visit(n == SIZE_MAX ? collect_all : collect_some, now_ms, n);
 }
 
 void thread_look_at_all(void) {

@@ -19,8 +19,9 @@ bool allocator_start(void);
  * the settings forbid it. */
 bool thread_adopt(struct heap *heap);
 
-/* Free what was sent to up to `n` heaps without a thread, and purge them if it is time.  True if
- * there may be more.  Waits for no lock, unless `n` is SIZE_MAX. */
+/* Free what was sent to up to `n` heaps without a thread, of each a bounded number of blocks, and
+ * purge them if it is time.  True if there may be more.  Waits for no lock, and leaves nothing, if
+ * `n` is SIZE_MAX; with `now_ms` UINT64_MAX all that is free goes back to the system. */
 bool thread_collect(uint64_t now_ms, size_t n);
 
 /* Give back what heaps hold that nobody is at: of threads that rest, of threads that ended, of the
