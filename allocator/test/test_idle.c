@@ -4,11 +4,13 @@
  * do this: exit code 77.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/options.h"
 #include "exgen.h"
 #include "heap/heap.h"
+#include "memory/link.h"
 #include "system/os.h"
 #include "test.h"
 #include "thread/housekeeping.h"
@@ -25,6 +27,7 @@ enum {
 
 static uint64_t clock_ms = 1000000;
 static pthread_barrier_t barrier;
+static pthread_barrier_t two; /* of two threads */
 
 uint64_t __wrap_os_clock_ms(void);
 uint64_t __wrap_os_clock_ms(void) {
@@ -172,6 +175,32 @@ static void visits_leave_working_threads_alone(void) {
     EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
 }
 
+/* --- a look into what is kept after a visit --- */
+
+static bool is_purged; /* atomic, and orders nothing: the heap has to */
+
+static void *look_for_marked(void *unused) {
+    char *marked = exgen_malloc(LEAST);
+    exgen_free(exgen_malloc(LEAST));
+    link_mark(marked); /* as memory may bear it that the program never wrote */
+    pthread_barrier_wait(&two);
+    while (!__atomic_load_n(&is_purged, __ATOMIC_RELAXED))
+        sched_yield();
+    EXPECT(exgen_malloc_usable_size(marked) >= LEAST);
+    exgen_free(marked);
+    return unused;
+}
+
+static void visits_come_before_looks_into_what_is_kept(void) {
+    pthread_t thread;
+    pthread_barrier_init(&two, NULL, 2);
+    pthread_create(&thread, NULL, look_for_marked, NULL);
+    pthread_barrier_wait(&two);
+    exgen_purge();
+    __atomic_store_n(&is_purged, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     if (!os_fence_threads()) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
@@ -182,5 +211,6 @@ int main(void) {
     with_resting_threads(work_on);
     with_resting_threads(look_at_all);
     visits_leave_working_threads_alone();
+    visits_come_before_looks_into_what_is_kept();
     return test_passed();
 }

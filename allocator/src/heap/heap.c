@@ -207,10 +207,18 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
 
 /* --- free --- */
 
+/* A visitor may be about to give back what is kept. */
+static bool keeps(struct heap *heap, const struct slab *slab, const void *block) {
+    heap_enter(heap);
+    bool is_kept = kept_has(heap, slab, block);
+    heap_leave(heap);
+    return is_kept;
+}
+
 bool heap_lists(struct heap *heap, struct local *l, const struct slab *slab, const void *block) {
     size_t class = slab->class;
     if (class >= CLASS_TRAY)
-        return kept_has(heap, slab, block);
+        return keeps(heap, slab, block);
     bool is_own = superblock_owner(superblock_of((uintptr_t)slab)) == heap;
     return (is_own && link_has(slab->free, block)) ||
            link_has(*ready_list(heap, l, class), block) ||
