@@ -7,6 +7,7 @@
  * are kept, and nothing is in use after all is freed.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,10 @@
 
 #include "child.h"
 #include "exgen.h"
+#include "heap/heap.h"
+#include "system/os.h"
 #include "test.h"
+#include "thread/thread.h"
 
 enum {
     N_BLOCKS = 160
@@ -42,6 +46,27 @@ static int fails(void) {
     return 1;
 }
 
+/* Calls of one kind that all fail. */
+static int refuses_munmap;
+static int refuses_mprotect;
+
+static int fails_for(int is_refused) {
+    if (is_refused)
+        errno = ENOMEM;
+    return is_refused || fails();
+}
+
+/* Whether the heap is to be valid for other threads at each mmap. */
+static int validates_in_mmap;
+static size_t n_validated;
+
+static void validate_in_mmap(void) {
+    if (!validates_in_mmap)
+        return;
+    EXPECT(exgen_validate_heap());
+    n_validated++;
+}
+
 void *__real_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset);
 void *__wrap_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset);
 int __real_munmap(void *start, size_t bytes);
@@ -54,11 +79,12 @@ void *__real_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, 
 void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
 
 void *__wrap_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset) {
+    validate_in_mmap();
     return fails() ? MAP_FAILED : __real_mmap(start, bytes, protection, flags, file, offset);
 }
 
 int __wrap_munmap(void *start, size_t bytes) {
-    return fails() ? -1 : __real_munmap(start, bytes);
+    return fails_for(refuses_munmap) ? -1 : __real_munmap(start, bytes);
 }
 
 int __wrap_madvise(void *start, size_t bytes, int advice) {
@@ -66,7 +92,7 @@ int __wrap_madvise(void *start, size_t bytes, int advice) {
 }
 
 int __wrap_mprotect(void *start, size_t bytes, int protection) {
-    return fails() ? -1 : __real_mprotect(start, bytes, protection);
+    return fails_for(refuses_mprotect) ? -1 : __real_mprotect(start, bytes, protection);
 }
 
 void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...) {
@@ -166,7 +192,98 @@ static void run_while_some_fail(const char *conf) {
     luck = 0;
 }
 
+/* --- single calls that are refused --- */
+
+enum {
+    LARGE = 1 << 20,
+    N_SMALL = 3000
+};
+
+static size_t n_resident(const void *start, size_t bytes) {
+    static unsigned char seen[LARGE / 4096];
+    size_t n = 0;
+    size_t n_pages = bytes / os_page_bytes();
+    EXPECT(mincore((void *)(uintptr_t)start, bytes, seen) == 0);
+    for (size_t i = 0; i < n_pages; i++)
+        n += seen[i] & 1;
+    return n;
+}
+
+/* As near the limit of mappings. */
+static uint64_t memory_goes_where_addresses_have_to_stay(void) {
+    char *p = memset(exgen_malloc(LARGE), 1, LARGE);
+    EXPECT(n_resident(p, LARGE) == LARGE / os_page_bytes());
+    refuses_munmap = 1;
+    exgen_free(p);
+    EXPECT(n_resident(p, LARGE) == 0);
+    refuses_munmap = 0;
+    EXPECT(exgen_validate_heap());
+    return 0;
+}
+
+static void *small[N_SMALL];
+
+static void take_and_give_small(void) {
+    for (size_t i = 0; i < N_SMALL; i++)
+        EXPECT((small[i] = exgen_malloc(100)) != NULL);
+    for (size_t i = 0; i < N_SMALL; i++)
+        exgen_free(small[i]);
+}
+
+static void *end_while_guards_stay(void *left) {
+    take_and_give_small();
+    *(void **)left = exgen_malloc(100);
+    refuses_mprotect = 1;
+    exgen_purge();
+    refuses_mprotect = 0;
+    EXPECT(exgen_validate_heap());
+    return NULL;
+}
+
+/* Empty slabs whose guards cannot be taken away stay, and are used when another heap has them. */
+static uint64_t slabs_stay_whose_guards_have_to(void) {
+    pthread_t thread;
+    void *left;
+    exgen_free(exgen_malloc(100));
+    EXPECT(pthread_create(&thread, NULL, end_while_guards_stay, &left) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(exgen_validate_heap() && thread_adopt(local.heap) && exgen_validate_heap());
+    take_and_give_small();
+    exgen_free(left);
+    exgen_purge();
+    EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
+    return 0;
+}
+
+/* --- what others find while a call to the system is under way --- */
+
+/* With a table that is full (half of 64 entries), a block is taken out of the middle of the only
+ * one that is kept; of the two that are left one may stay, also while the table grows. */
+static uint64_t limits_hold_while_the_table_grows(void) {
+    char *kept = exgen_memalign(2 * LARGE, 5 * LARGE);
+    exgen_free(kept);
+    EXPECT(exgen_malloc(LARGE / 2) == kept);
+    for (size_t i = 1; i < 32; i++)
+        EXPECT(exgen_malloc(12 * LARGE) != NULL); /* to which what is kept is no help */
+    n_validated = 0;
+    validates_in_mmap = 1;
+    EXPECT(exgen_memalign(2 * LARGE, LARGE) == kept + 2 * LARGE);
+    validates_in_mmap = 0;
+    EXPECT(n_validated == 1);
+    return 0;
+}
+
+static void run_alone(scenario part, const char *conf) {
+    struct outcome o = run_in_child(part, conf);
+    fprintf(stderr, "%s", o.output);
+    EXPECT(o.status == 0);
+}
+
 int main(void) {
+    run_alone(memory_goes_where_addresses_have_to_stay, "large_cache_count:0");
+    run_alone(slabs_stay_whose_guards_have_to, "secure:true");
+    run_alone(limits_hold_while_the_table_grows,
+              "purge_delay:60000,large_cache_count:1,large_cache_bytes:16777216");
     run_while_some_fail("");
     run_while_some_fail("purge_delay:0,pool_superblocks:0,large_cache_count:0");
     run_until_nothing_fails(1, "");

@@ -177,8 +177,10 @@ static char *units_end(const struct slab *slab) {
 static void release(struct heap *heap, struct slab *slab) {
     ASSERT(slab_used(slab) == 0);
     bool is_guarded = options.secure && slab->class != CLASS_UNIT_RUN && slab->is_guarded;
-    if (unlikely(is_guarded) && !unguard_last_page(units_end(slab)))
-        return; /* its units stay taken */
+    if (unlikely(is_guarded) && !unguard_last_page(units_end(slab))) {
+        slab->state = SLAB_ASLEEP; /* its units stay taken */
+        return;
+    }
     if (slab->has_absent)
         slab_forget_pages(slab);
     if (slab->class != CLASS_UNIT_RUN) {

@@ -84,21 +84,25 @@ static bool batch_is_valid(const struct batch *batch, size_t class) {
     return batch->n == 0 || batch->n < batch->n_most;
 }
 
-/* Each slab, and the units of all slabs of a class against what its bin counts. */
+/* Each slab, and the units of all slabs of a class against what its bin counts, and of those that
+ * wait to be used against what the lists of bins have. */
 static bool slabs_are_valid(const struct heap *heap) {
     size_t n_units[N_CLASSES_MAX] = {0};
+    size_t n_partial = 0;
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
         for (size_t i = sb->first_unit; i < sb->n_units; i++) {
             const struct slab *slab = &sb->slab[i];
             if (slab->n_units > 0 && !slab_is_valid(slab))
                 return false;
-            if (slab->n_units > 0 && slab->class < classes.n_classes)
-                n_units[slab->class] += slab->n_units;
+            if (slab->n_units == 0 || slab->class >= classes.n_classes)
+                continue;
+            n_units[slab->class] += slab->n_units;
+            n_partial += slab->state == SLAB_PARTIAL ? slab->n_units : 0;
         }
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (n_units[class] != heap->bins[class].n_units)
             return false;
-    return true;
+    return n_partial == heap->n_partial_units;
 }
 
 /* Units of slabs that wait to be used, and of those the empty ones. */

@@ -413,6 +413,8 @@ static void *take_kept(size_t bytes, size_t alignment, bool grows) {
  * that saves more page faults than it costs to move it. */
 static struct entry reuse(size_t bytes, size_t alignment, bool grows) {
     struct kept k = {0};
+    struct unneeded unneeded;
+    unneeded.n = 0;
     lock_take(&large.lock);
     size_t best = best_kept(bytes, alignment, grows);
     if (best < large.n_kept) {
@@ -422,7 +424,9 @@ static struct entry reuse(size_t bytes, size_t alignment, bool grows) {
         if (best < large.n_kept)
             k = drop_kept(best);
     }
+    hold_limits(&unneeded); /* as in take_kept */
     lock_release(&large.lock);
+    unmap(&unneeded);
     if (k.start == NULL || k.bytes >= bytes)
         return (struct entry){k.start, k.bytes, false};
     void *grown = os_remap(k.start, k.bytes, bytes);

@@ -114,9 +114,13 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
     return aligned;
 }
 
+/* Near the limit of mappings an unmap that would cut one in two is refused: then the memory goes
+ * back, at least. */
 bool os_unmap(void *start, size_t bytes) {
     int saved = errno;
     bool done = munmap(start, bytes) == 0;
+    if (!done)
+        madvise(start, bytes, MADV_DONTNEED);
     errno = saved;
     if (done) {
         __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);

@@ -41,7 +41,7 @@ size_t os_address_space_bytes(void);
 /* Most mappings that the process may have (vm.max_map_count). */
 size_t os_most_mappings(void);
 
-/* Give address space back.  False if the system refused (then it stays). */
+/* Give address space back.  False if the system refused: then it stays, without its contents. */
 bool os_unmap(void *start, size_t bytes);
 
 /* Drop whole pages and forbid all access to their addresses, which stay taken.  False if the system
