@@ -79,6 +79,20 @@ static uint64_t of_larger_blocks(void) {
     return frees_until_used(LARGER_BYTES);
 }
 
+/* One slab of many that wait has no block in use: it is the last to be used, and found at once. */
+static uint64_t blocks_used_before_an_empty_slab(void) {
+    uint64_t n = 0;
+    take_all();
+    const struct slab *empty = slab_of((uintptr_t)blocks[N_BLOCKS / 2]);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % QUARTER == 0 || slab_of((uintptr_t)blocks[i]) == empty)
+            exgen_free(blocks[i]);
+    EXPECT(empty->is_empty && exgen_validate_heap());
+    while (slab_of((uintptr_t)exgen_malloc(BYTES)) != empty)
+        n++;
+    return n;
+}
+
 static void expect_frees(scenario part, uint64_t n) {
     struct outcome o = run_in_child(part, "purge_delay:60000");
     fprintf(stderr, "%s", o.output);
@@ -90,5 +104,8 @@ int main(void) {
     expect_frees(in_a_heap_that_shrank, QUARTER / 4);
     expect_frees(in_a_heap_that_grew_again, QUARTER);
     expect_frees(of_larger_blocks, 1);
+    struct outcome o = run_in_child(blocks_used_before_an_empty_slab, "purge_delay:60000");
+    fprintf(stderr, "%s", o.output);
+    EXPECT(o.status == 0 && o.value >= N_BLOCKS / QUARTER - 4 * QUARTER / 8);
     return test_passed();
 }

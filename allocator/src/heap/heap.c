@@ -51,11 +51,16 @@ static void list_push_first(struct slab_list *list, struct slab *slab) {
     list->first = slab;
 }
 
+/* Behind all slabs that have a block in use; the empty ones come last, few of each class, so that
+ * they are found when they are to be given back, however long the list. */
 static void list_push_last(struct slab_list *list, struct slab *slab) {
-    slab->next = NULL;
-    slab->previous = list->last;
-    *(list->last != NULL ? &list->last->next : &list->first) = slab;
-    list->last = slab;
+    struct slab *before = list->last;
+    while (!slab->is_empty && before != NULL && before->is_empty)
+        before = before->previous;
+    slab->previous = before;
+    slab->next = before != NULL ? before->next : list->first;
+    *(slab->next != NULL ? &slab->next->previous : &list->last) = slab;
+    *(before != NULL ? &before->next : &list->first) = slab;
 }
 
 static void list_remove(struct slab_list *list, struct slab *slab) {
@@ -131,6 +136,8 @@ ALWAYS_INLINE void activate(struct bin *bin, struct slab *slab) {
 /* A slab in the list of partial ones has no block in use any more, or leaves the list. */
 static void add_empty(struct heap *heap, struct bin *bin, struct slab *slab) {
     slab->is_empty = true;
+    list_remove(&bin->partial, slab);
+    list_push_last(&bin->partial, slab);
     bin->n_empty++;
     heap->n_empty_units += slab->n_units;
     kept_set_limit(heap, 0);
@@ -515,14 +522,12 @@ void *heap_return_list(struct heap *heap, struct local *from, size_t class) {
 }
 
 static void trim_partial(struct heap *heap, struct bin *bin) {
-    for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL;
-         slab = next) {
-        next = slab->next;
-        if (slab->is_empty) {
-            leave_partial(heap, bin, slab);
-            leave_empty(heap, bin, slab);
-            release(heap, slab);
-        }
+    while (bin->n_empty > 0) {
+        struct slab *slab = bin->partial.last;
+        ASSERT(slab->is_empty);
+        leave_partial(heap, bin, slab);
+        leave_empty(heap, bin, slab);
+        release(heap, slab);
     }
 }
 

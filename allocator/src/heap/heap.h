@@ -56,7 +56,7 @@ enum {
 struct bin {
     struct slab *active;      /* feeds the ready list, as other threads' blocks may; or no_slab */
     struct slab *fresh;       /* the one slab with uncarved memory, or NULL */
-    struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL */
+    struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL; empty ones last */
     uint32_t n_empty;         /* slabs in `partial` with no block in use */
     uint32_t n_units;         /* of all slabs */
     void *ready;              /* in place of local.free: for the higher classes, and with junk */

@@ -47,7 +47,7 @@ static bool partial_is_valid(const struct bin *bin, size_t class) {
         if (slab->state != SLAB_PARTIAL || slab->class != class || slab->previous != previous ||
             (slab->free == NULL && !slab->has_absent) || !slab_is_valid(slab))
             return false;
-        if (slab->is_empty != (slab_used(slab) == 0))
+        if (slab->is_empty != (slab_used(slab) == 0) || (n_empty > 0 && !slab->is_empty))
             return false;
         n_empty += slab->is_empty;
         previous = slab;
