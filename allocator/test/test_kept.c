@@ -1,6 +1,7 @@
 /* test_kept.c - freed blocks above the size classes are found again: by length in the thread's
  * heap, by address and alignment among large blocks; and a calloc of such a block is zero.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -147,6 +148,44 @@ static void shortest_that_is_long_enough_is_used(void) {
     exgen_free(longer);
     EXPECT(exgen_malloc(15 * STEP_BYTES) != longer);
     exgen_purge();
+}
+
+static bool begins_a_page(const char *block) {
+    return ((uintptr_t)block & (PAGE_BYTES - 1)) == 0;
+}
+
+/* One that does not, in steps of which four make a page. */
+static char *within_a_page(void) {
+    char *block = exgen_malloc(OTHER_TRAY_BYTES);
+    for (size_t i = 0; i < N_BLOCKS && begins_a_page(block); i++)
+        block = exgen_malloc(OTHER_TRAY_BYTES);
+    EXPECT(!begins_a_page(block));
+    return block;
+}
+
+static void aligned_block_on_a_tray_is_used_again(void) {
+    exgen_purge();
+    char *p = exgen_memalign(PAGE_BYTES, OTHER_TRAY_BYTES);
+    exgen_free(p);
+    EXPECT(exgen_memalign(PAGE_BYTES, OTHER_TRAY_BYTES) == p);
+    exgen_free(within_a_page());
+    EXPECT(begins_a_page(exgen_memalign(PAGE_BYTES, OTHER_TRAY_BYTES)));
+    EXPECT(exgen_validate_heap());
+}
+
+static void *free_it(void *block) {
+    exgen_free(block);
+    return NULL;
+}
+
+static void block_that_comes_home_is_used_at_once(void) {
+    pthread_t thread;
+    exgen_purge();
+    char *p = exgen_malloc(TRAY_BYTES);
+    EXPECT(pthread_create(&thread, NULL, free_it, p) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(exgen_malloc(TRAY_BYTES) == p);
+    exgen_free(p);
 }
 
 /* A look meanwhile, which is a matter of time, begins to count anew. */
@@ -307,6 +346,8 @@ int main(void) {
     requests_that_find_nothing_are_no_use_of_what_is_kept();
     block_of_few_more_steps_is_used_whole();
     shortest_that_is_long_enough_is_used();
+    aligned_block_on_a_tray_is_used_again();
+    block_that_comes_home_is_used_at_once();
     EXPECT(what_is_taken_again_counts_for_housekeeping() ||
            what_is_taken_again_counts_for_housekeeping());
     block_grows_into_what_is_kept_behind_it();

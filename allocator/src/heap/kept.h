@@ -53,7 +53,15 @@ ALWAYS_INLINE void *kept_take(struct heap *heap, size_t bytes) {
                                         : kept_pop_run(heap, ((bytes - 1) >> UNIT_SHIFT) + 1);
 }
 
-/* The same, or one that is little larger; a damaged list ends the program. */
+/* A kept block of a tray at a multiple of `alignment`, if the next one of its length lies at one.
+ */
+ALWAYS_INLINE void *kept_take_aligned(struct heap *heap, size_t bytes, size_t alignment) {
+    size_t n = tray_steps_for(bytes);
+    bool is_aligned = ((uintptr_t)heap->kept.blocks[n] & (alignment - 1)) == 0;
+    return is_aligned ? kept_pop_block(heap, n) : NULL;
+}
+
+/* As kept_take, or one that is little larger; a damaged list ends the program. */
 void *kept_take_near(struct heap *heap, size_t bytes);
 
 ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t bytes, void *block) {

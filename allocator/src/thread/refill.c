@@ -184,16 +184,27 @@ static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, b
     return trays_allocate(heap, bytes, alignment, is_zero);
 }
 
+static void *take_kept(struct heap *heap, size_t bytes, size_t alignment) {
+    bool is_aligned = bytes > tray_layout.largest || alignment <= tray_step_bytes();
+    return is_aligned ? kept_take_near(heap, bytes) : kept_take_aligned(heap, bytes, alignment);
+}
+
+/* What is kept, or comes home, first. */
+static void *take_freed_run(struct heap *heap, size_t bytes, size_t alignment) {
+    void *block = take_kept(heap, bytes, alignment);
+    if (block != NULL || !inbox_has_any(heap))
+        return block;
+    remote_drain(heap);
+    return take_kept(heap, bytes, alignment);
+}
+
 static void *take_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     housekeeping_tick(heap);
-    bool is_on_tray = bytes <= tray_layout.largest;
-    void *block =
-        !is_on_tray || alignment <= tray_step_bytes() ? kept_take_near(heap, bytes) : NULL;
+    void *block = take_freed_run(heap, bytes, alignment);
     *is_zero = false;
     if (block != NULL)
         return block;
-    remote_drain(heap);
-    if (is_on_tray) {
+    if (bytes <= tray_layout.largest) {
         block = take_from_tray(heap, bytes, alignment, is_zero);
     } else {
         struct slab *units = take_units(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, false);
