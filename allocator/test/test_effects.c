@@ -515,6 +515,8 @@ static const struct effect {
      "purge_delay:0,purge_how:unmap", LESS},
     {"large_cache_bytes", maps_of_2_mib_beside_9, "large_cache_percent:0,large_cache_bytes:4096",
      "large_cache_percent:0,large_cache_bytes:8000000", MORE},
+    {"large_cache_bytes", maps_of_2_mib_again, "large_cache_percent:400,large_cache_bytes:0",
+     "large_cache_percent:400,large_cache_bytes:4096", MORE},
     {"large_cache_count", maps_of_2_mib_again, "large_cache_count:0", "large_cache_count:1", MORE},
     {"large_cache_slack", usable_of_half_again, "large_cache_slack:50", "large_cache_slack:150",
      LESS},
@@ -598,7 +600,8 @@ static int is_lost_in_emulation(const char *setting) {
 static uint64_t bytes_miscounted(void) {
     size_t expected = exgen_malloc_usable_size(exgen_malloc(100));
     expected += exgen_malloc_usable_size(exgen_malloc(5000));
-    return stats().block_bytes != expected;
+    exgen_free(exgen_malloc(100));
+    return stats().n_blocks != 2 || stats().block_bytes != expected;
 }
 
 /* What a block leaves mapped that grew out of its superblock; the first tries the system out. */
@@ -612,6 +615,8 @@ static uint64_t mapped_by_a_block_that_grew(void) {
 
 static void statistics_are_exact(void) {
     struct outcome o = run_in_child(bytes_miscounted, "");
+    EXPECT(o.status == 0 && o.value == 0);
+    o = run_in_child(bytes_miscounted, "quarantine:256");
     EXPECT(o.status == 0 && o.value == 0);
     o = run_in_child(mapped_by_a_block_that_grew, "");
     EXPECT(o.status == 0 && o.value == 0);

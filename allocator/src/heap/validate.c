@@ -150,6 +150,17 @@ static size_t count_own_in(const struct heap *heap, const struct batch *batch) {
     return n;
 }
 
+/* Take out what is held back, which counts as in use as well. */
+static void take_out_quarantined(const struct heap *heap, size_t *n_blocks, size_t *n_bytes) {
+    for (size_t i = 0; heap->quarantine != NULL && i < options.quarantine; i++) {
+        const void *block = heap->quarantine[i];
+        if (block == NULL || !is_own(heap, block))
+            continue;
+        --*n_blocks;
+        *n_bytes -= slab_of((uintptr_t)block)->block_bytes;
+    }
+}
+
 void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes) {
     *n_blocks = 0;
     *n_bytes = 0;
@@ -167,6 +178,7 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }
+    take_out_quarantined(heap, n_blocks, n_bytes);
     size_t n_kept;
     size_t kept_bytes;
     kept_count(heap, &n_kept, &kept_bytes);
