@@ -76,7 +76,7 @@ static uint64_t live_within_limit(void) {
     EXPECT(half != NULL);
     exgen_free(half);
     n = fill(BLOCK); /* likewise */
-    EXPECT(n * CLASS > LEAST);
+    EXPECT(n * CLASS > ROOM / 4 * 3);
     release(n);
     void *other = exgen_memalign(65536, 100000);
     EXPECT(other != NULL);
