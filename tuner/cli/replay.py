@@ -100,15 +100,15 @@ def _as_text(points: Points, courses: Sequence[Replayed]) -> Iterator[str]:
         f"{points.name}: hypervolume in percent of that of all {len(points.genomes)} trials, "
         "median (worst) over the seeds"
     )
-    yield " ".join([" " * width, *(f"{mark:>12}" for mark in marks), "   recorded"])
+    yield " ".join([" " * width, *(f"{mark:>14}" for mark in marks), "   recorded"])
     for name in dict.fromkeys(course.strategy for course in courses):
         own = [course for course in courses if course.strategy == name]
         cells = []
         for mark in marks:
             scores = [100.0 * course.scores[mark] for course in own]
-            cells.append(f"{median(scores):6.1f} ({min(scores):3.0f})")
+            cells.append(f"{median(scores):5.1f} ({min(scores):5.1f})")
         exact = sum(course.exact for course in own) / len(own)
-        yield " ".join([f"{name:<{width}}", *(f"{cell:>12}" for cell in cells), f"{exact:10.0%}"])
+        yield " ".join([f"{name:<{width}}", *(f"{cell:>14}" for cell in cells), f"{exact:10.0%}"])
     yield (
         "recorded: proposals that had a trial of their own; the others were answered by the "
         "nearest one"

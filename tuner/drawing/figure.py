@@ -159,7 +159,7 @@ def _slim(svg: str) -> str:
     if len(fonts) == 1:
         (font,) = fonts
         svg = svg.replace(font, "").replace("<svg", f"<svg{font}", 1)
-    svg = re.sub(r"(\.\d)\d+", r"\1", svg)
+    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r'(?<!opacity="0)(\.\d)\d+', r"\1", tag[0]), svg)
     svg = re.sub(r' (?:role|aria-[a-z]+|class|pointer-events)="[^"]*"', "", svg)
     svg = re.sub(r'(<line[^>]*?) [xy]2="0"', r"\1", svg.replace(' opacity="1"', ""))
     svg = re.sub(r'(<line[^>]*?) stroke-width="1"', r"\1", svg)

@@ -19,7 +19,7 @@ from tuner.front.picks import Pick
 from tuner.machine import read_machine
 from tuner.metrics import find_objective
 from tuner.optimize.answer import Decision, Recommendation, recommended
-from tuner.optimize.request import Request
+from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
 from tuner.resources import native_file
@@ -58,6 +58,10 @@ def find_deployment(
     if answer is not None:
         return recommended_deployment(run, answer, library)
     proven = validated_pick(run, validation) if is_open else None
+    if proven is None and is_open and validation is None and (folder / REQUEST_FILE).exists():
+        words = shlex.quote(str(folder))
+        message = f"{folder}: not decided yet; `malloc-tuner optimize {words}` goes on. "
+        raise SelectionError(message + "--pick exports a point all the same")
     if isinstance(pick, int):
         chosen = pick_of_trial(run, pick)
     else:

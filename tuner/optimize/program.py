@@ -19,7 +19,13 @@ from typing import Final, Protocol, runtime_checkable
 
 from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
-from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
+from tuner.errors import (
+    InterruptedCampaign,
+    ProgramError,
+    ProgramTimeoutError,
+    SettingError,
+    TunerError,
+)
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.program import (
     PRELOAD,
@@ -36,6 +42,7 @@ from tuner.optimize.known import OF_THREADS
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.recording import FEW_EVENTS, RecordedTotals, record
+from tuner.recording.program import Ending
 from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
 from tuner.units import show_size
@@ -202,7 +209,9 @@ class Program:
     def record(self, trace: Path, reference: Reference) -> str:
         """Record its allocations; see `Tuned`."""
         begun_s = time.monotonic()
-        first = record(reference.command, trace, is_silent=True).processes[0].totals
+        made = record(reference.command, trace, is_silent=True)
+        _check_whole(made.ending, trace, reference)
+        first = made.processes[0].totals
         return recorded_words(first, reference.values, time.monotonic() - begun_s)
 
     def environments(
@@ -344,6 +353,24 @@ def own_allocator(libraries: Sequence[str]) -> str | None:
     """Return which allocator a program brings, by the files mapped into it; None: libc's."""
     names = " ".join(Path(library).name for library in libraries)
     return next((name for name in ALLOCATORS if name in names), None)
+
+
+def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
+    """Keep no trace of a run that did not end as the program does.
+
+    Raises:
+        InterruptedCampaign: Ctrl-C or SIGTERM ended it.
+        ProgramError: it ended otherwise under the recorder.
+    """
+    if ending.exit_status == reference.exit_status:
+        return
+    trace.unlink(missing_ok=True)
+    if ending.signal_name in ("SIGINT", "SIGTERM"):
+        message = "interrupted while the program was recorded; the same command goes on"
+        raise InterruptedCampaign(message)
+    name = reference.command[0]
+    message = f"{name}: {ending} while it was recorded, else with status {reference.exit_status}"
+    raise ProgramError(message)
 
 
 def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> str:

@@ -49,6 +49,17 @@ def test_text_stays_text_and_colours_are_those_of_all_names(tmp_path: Path) -> N
     assert "#7a5c00" not in svg
 
 
+def test_numbers_in_text_are_not_cut(tmp_path: Path) -> None:
+    encoding = {"x": quantity("x", "share of 5.688"), "y": quantity("y", "RSS")}
+    mark = {"type": "line", "opacity": 0.35}
+    spec = layer(ROWS, mark, **encoding, color=colours("who", ["bob"], ["al", "bob"]))
+
+    (path,) = save_figure(Figure("rss", "Peak RSS", spec), tmp_path, ("svg",))
+
+    assert ">share of 5.688</text>" in path.read_text()
+    assert 'opacity="0.35"' in path.read_text()
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [

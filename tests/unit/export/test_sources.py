@@ -169,6 +169,19 @@ def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
     assert "of few runs" in " ".join(text.replace("#", "").split())
 
 
+def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path) -> None:
+    """One that was interrupted exported the pick of its emulation, with success."""
+    (tmp_path / REQUEST_FILE).write_text("{}")
+    run = replace(run_of_two(), folder=tmp_path)
+
+    with pytest.raises(SelectionError, match=r"not decided yet; .*optimize .* goes on"):
+        export(run)
+    with pytest.raises(SelectionError, match="not decided yet"):
+        export(run, pick="recommended")
+
+    assert export(run, pick=1)
+
+
 def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program() -> None:
     run = run_of_two()
     workload = replace(run.campaign.workload, program=(("peak_heap", 200.0 * MIB),))

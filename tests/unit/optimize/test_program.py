@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from tests.doubles.program_runs import GOOD
 from tuner.allocators import get_allocator, locate_all
+from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize.counted import FAULTS, SYSCALLS
 from tuner.optimize.known import OF_THREADS
@@ -16,7 +18,8 @@ from tuner.optimize.program import Program, recorded_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import AS_IS
-from tuner.recording import RecordedTotals
+from tuner.recording import RecordedTotals, Recording
+from tuner.recording.program import Ending
 
 
 def program(*runs: ProgramRun) -> Program:
@@ -93,6 +96,36 @@ def test_what_suits_threads_takes_part_where_a_program_may_have_some(
 
     wanted = tuple(known for known in OF_THREADS if known.allocator == "glibc")
     assert found == (wanted if has_some else ())
+
+
+@pytest.mark.parametrize(
+    ("status", "by", "error", "words"),
+    [
+        (None, "SIGINT", InterruptedCampaign, "interrupted while the program was recorded"),
+        (None, "SIGTERM", InterruptedCampaign, "the same command goes on"),
+        (None, "SIGSEGV", ProgramError, "was ended by SIGSEGV while it was recorded"),
+        (3, None, ProgramError, "exited with status 3 while it was recorded, else with status 0"),
+    ],
+)
+def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    status: int | None,
+    by: str | None,
+    error: type[Exception],
+    words: str,
+) -> None:
+    """Ctrl-C while it was recorded left half a trace, which all that followed rested on."""
+    ending = Ending(status, by, wall_s=1.0, cpu_s=1.0, end_ns=1)
+    trace = tmp_path / "program.trace"
+    trace.touch()
+    monkeypatch.setattr("tuner.optimize.program.record", lambda *_, **__: Recording((), ending))
+    one = program(GOOD, GOOD)
+
+    with pytest.raises(error, match=words):
+        one.record(trace, one.examine())
+
+    assert not trace.exists()
 
 
 def test_a_suite_tries_what_its_programs_do() -> None:
