@@ -110,6 +110,7 @@ def test_what_suits_threads_takes_part_where_a_program_may_have_some(
 def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    *,
     status: int | None,
     by: str | None,
     error: type[Exception],
