@@ -13,13 +13,17 @@
 
 static char in_static_memory[64];
 
-static uint64_t double_free_at_once(void) {
-    char *keep = exgen_malloc(40);
-    char *p = exgen_malloc(40);
+static uint64_t double_free_of(size_t bytes) {
+    char *keep = exgen_malloc(bytes);
+    char *p = exgen_malloc(bytes);
     exgen_free(p);
     expect_message("double free", p);
     exgen_free(p);
     return keep != NULL;
+}
+
+static uint64_t double_free_at_once(void) {
+    return double_free_of(40);
 }
 
 static uint64_t double_free_later(void) {
@@ -421,12 +425,7 @@ static void use_blocks_of_others(void) {
 
 static uint64_t double_free_of_a_smallest_block(void) {
     use_blocks_of_others();
-    char *keep = exgen_malloc(16);
-    char *p = exgen_malloc(16);
-    exgen_free(p);
-    expect_message("double free", p);
-    exgen_free(p);
-    return keep != NULL;
+    return double_free_of(16);
 }
 
 /* A limit of address space with no room for the whole owner map, so that free finds no owner on its

@@ -16,6 +16,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -81,6 +82,7 @@ def upper_bound(differences: Sequence[float], error: float) -> float:
     return -lower_bound([-x for x in differences], error)
 
 
+@cache
 def fewest_rounds(error: float) -> int:
     """Return how many rounds decide at the least, all of them alike.
 

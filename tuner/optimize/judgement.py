@@ -454,10 +454,8 @@ class _Judged:
         """Return whether all rounds there is time for will most likely not prove that it holds."""
         if self.is_not_worse or self.holds_scaled:
             return False
-        if self._needs_signs and self._n_in_all < fewest_rounds(self._error):
-            return True
         if len(self._logs) < _FEW_LIKELY:
-            return False
+            return self._needs_signs and self._n_in_all < fewest_rounds(self._error)
         middle = statistics.fmean(self._logs)
         reach = self._showable(statistics.stdev(self._logs), self._error)
         return middle < -self._margin or middle < reach - max(self._margin, self._scaled)
