@@ -19,7 +19,7 @@ extern char **environ;
 #define MIB (1 << 20)
 
 enum {
-    ROOM = 32768,
+    ROOM = 1 << 20,
     N_ARGS = 24
 };
 
@@ -248,7 +248,7 @@ static bool core_is_the_one_asked_for(void) {
     return run("--cpu 0 -- $S exit 0") == 0 && run("--cpu 1023 -- $S exit 0") == 1;
 }
 
-/* A process that asks for a sample every 50 ms: supervise itself takes fewer where they cost much. */
+/* A process that asks for a sample every 50 ms: by itself supervise takes few that cost much. */
 static pid_t ask_for_samples(int orders) {
     pid_t pid = fork();
     if (pid != 0)
@@ -288,15 +288,24 @@ static bool the_orphans_of_a_service_end_with_its_orders(void) {
            (atoi(output) == 0 || kill(atoi(output), 0) != 0);
 }
 
+/* Some sample has both: those taken while processes begin or end are of neither state. */
 static bool memory_shared_with_children_is_lazily_freed_once(void) {
-    return run_service(false, "--service --sample-ms 20 -- $S lazy-then-fork") == 0 &&
-           between(series_of("anon_bytes").greatest, 95.0 * MIB, 112.0 * MIB) &&
-           between(series_of("lazy_free_bytes").greatest, 60.0 * MIB, 66.0 * MIB);
+    bool is_seen = false;
+    if (run_service(false, "--service --sample-ms 20 -- $S lazy-then-fork") != 0)
+        return false;
+    for (const char *at = report; !is_seen && (at = strstr(at, "\"anon_bytes\":")) != NULL; at++) {
+        double anon = 0.0;
+        double lazy = 0.0;
+        is_seen = sscanf(at, "\"anon_bytes\":%lf,\"lazy_free_bytes\":%lf", &anon, &lazy) == 2 &&
+                  anon >= 95.0 * MIB && anon <= 112.0 * MIB && lazy >= 60.0 * MIB &&
+                  lazy <= 66.0 * MIB;
+    }
+    return is_seen;
 }
 
 static bool time_of_children_that_nobody_waits_for_is_kept(void) {
     return run_service(false, "--service --sample-ms 10 -- $S ignore-children") == 0 &&
-           series_of("cpu_ns").rises && between(series_of("cpu_ns").greatest, 0.4e9, 1.2e9);
+           series_of("cpu_ns").rises && between(series_of("cpu_ns").greatest, 0.3e9, 1.2e9);
 }
 
 static bool a_missing_service_has_its_own_exit_code(void) {
