@@ -8,8 +8,9 @@ Memory is that of all processes, shared pages counted once.  Every run is kept.
 
 One service comes after the other, and its results are kept after each round.  An estimate of how
 long all of it takes is printed first; the same command goes on where it stopped, and with an answer
-that was not decided.  --judge asks for no answer that is there, so that answers and rounds can be
-had at different times.  Where time is short: --direct, --few, and loads of --window seconds.
+that was not decided.  --judge asks for no answer that is there or in the results, so that answers
+and rounds can be had at different times.  Where time is short: --direct, --few, and loads of
+--window seconds.
 
 Targets: no answer is worse than the service as it is beyond doubt, that is with its whole 95 %
 interval (memory by 1 %, CPU and throughput by 2 %, latency by 5 %); and on three services mean or
@@ -157,22 +158,11 @@ def _estimate(call: Call, one: Prepared) -> float:
 
 def _measure(call: Call, one: Prepared) -> None:
     """Ask for an answer, then judge it; all is kept after every round."""
-    run = call.folder / f"{one.name}-{_digest(one.request)}"
-    found = recommended(run)
-    if found is None or (found.decision is Decision.UNDECIDED and not call.options.judge):
-        Session(run, one.request).answer()
-        found = recommended(run)
-    if found is None:  # a session leaves one
-        raise FileNotFoundError(run)
-    subjects = _subjects(run, one, found, is_few=call.options.few or call.is_smoke)
-    known = {label: configuration.key for label, configuration in subjects.items()}
-    head = {
-        "decision": str(found.decision),
-        "sentence": found.sentence,
-        "seconds": one.request.seconds,
-        "brings": one.reference.brings or "glibc",
-        "subjects": known,
-    }
+    head = call.parts.get(one.name) if call.options.judge else None
+    if head is None or _run_of(call, one).exists():
+        head = _asked(call, one)
+    known: dict[str, str] = head["subjects"]
+    subjects = {label: Configuration.from_key(key) for label, key in known.items()}
     for rounds in range(1, call.rounds + 1):
         rows = run_rounds(
             call,
@@ -187,6 +177,29 @@ def _measure(call: Call, one: Prepared) -> None:
         )
         is_done = rounds == call.rounds
         call.keep(one.name, {**head, "rows": rows}, rounds=rounds, is_done=is_done)
+
+
+def _run_of(call: Call, one: Prepared) -> Path:
+    return call.folder / f"{one.name}-{_digest(one.request)}"
+
+
+def _asked(call: Call, one: Prepared) -> Mapping[str, Any]:
+    """Ask for an answer where there is none; return it, and what is judged beside it."""
+    run = _run_of(call, one)
+    found = recommended(run)
+    if found is None or (found.decision is Decision.UNDECIDED and not call.options.judge):
+        Session(run, one.request).answer()
+        found = recommended(run)
+    if found is None:  # a session leaves one
+        raise FileNotFoundError(run)
+    subjects = _subjects(run, one, found, is_few=call.options.few or call.is_smoke)
+    return {
+        "decision": str(found.decision),
+        "sentence": found.sentence,
+        "seconds": one.request.seconds,
+        "brings": one.reference.brings or "glibc",
+        "subjects": {label: configuration.key for label, configuration in subjects.items()},
+    }
 
 
 def _digest(request: Request) -> str:
@@ -351,7 +364,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=kind, default=default, help=f"{words}; default: %(default)s")
     for flag, words in (
         ("--direct", "neither record nor emulate: search with the service alone"),
-        ("--judge", "ask for no answer that is there, decided or not"),
+        ("--judge", "ask for no answer that is there or in the results, decided or not"),
         ("--few", "judge no allocator's default, only what people copy and the answer"),
     ):
         parser.add_argument(flag, action="store_true", help=words)
