@@ -605,6 +605,7 @@ def compare_service(
         raise SpecError(message)
     request = Request(
         plan.command, 0.0, tuple(allocators), rules, cpu=cpu, seed=seed, service=plan,
+        is_comparison=True,
     )  # fmt: skip
     most = rounds or MOST_ROUNDS
     compared = compare_settings(

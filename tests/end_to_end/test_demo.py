@@ -85,8 +85,9 @@ def test_the_exported_json_names_its_configuration(run: Path) -> None:
     assert exported["allocator"]
 
 
-def test_the_report_is_one_self_contained_page(run: Path) -> None:
-    page = (run / "report.html").read_text()
+@pytest.mark.parametrize("name", ["report.html", "answer/report.html"])
+def test_a_report_is_one_self_contained_page(run: Path, name: str) -> None:
+    page = (run / name).read_text()
 
     assert page.lower().startswith("<!doctype html>")
     assert 'src="http' not in page

@@ -7,6 +7,7 @@ not is named.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -32,6 +33,9 @@ _MACHINE = ("cpu_model", "kernel", "libc", "page_bytes")
 
 _HUGE_PAGES = ("thp", "thp_defrag")
 """The same, for campaigns that run with the machine's huge pages."""
+
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+"""SHA-256, and how much of it a message shows."""
 
 _EMULATOR = "rand_malloc"
 """Key of the emulator in `CampaignRecord.versions`."""
@@ -147,4 +151,4 @@ def _show(value: object) -> str:
         return f"{value.version} ({value.library or 'the C library'})"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_show, value)) + "]"
-    return str(value)
+    return _HASH.sub(r"\1...", str(value))

@@ -94,7 +94,8 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
 
     Args:
         spec: what to do; more evaluations than the store has extend the campaign.
-        run: the run folder, made when missing.
+        run: the run folder, made when missing; another campaign in it that measured nothing, such
+            as one that failed at its first trace, makes room.
         workload: what is known of the campaign's trace; None: nothing beside it.
 
     Raises:
@@ -106,6 +107,16 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     """
     for text in spec.constraints:
         parse_constraint(text)
+    try:
+        return _open(spec, run, workload)
+    except StoreError:
+        if not (Store.exists(run) and Store.remove_empty(run)):
+            raise
+    (run / SHRUNK_FILE).unlink(missing_ok=True)
+    return _open(spec, run, workload)
+
+
+def _open(spec: CampaignSpec, run: Path, workload: Workload | None) -> Campaign:
     spec = _as_begun(spec, run)
     located, options = locate(spec), emulation_options(spec)
     beginnings = workload.beginnings if workload is not None else ()

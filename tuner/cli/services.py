@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -200,8 +201,10 @@ def service_plan(
         teardown=teardown,
         user=user,
         read=read,
-        load_s=parse_duration(timeout) / 1e9 if timeout else 600.0,
     )
+    if timeout:
+        limit_s = parse_duration(timeout) / 1e9
+        plan = replace(plan, ready_s=limit_s, load_s=limit_s)
     return plan.checked()
 
 
@@ -336,7 +339,7 @@ def compare_on_service(
 
 
 def print_compared(compared: Compared) -> None:
-    """Print the answer, how many rounds it took, and what was left out."""
+    """Print the answer, how many rounds it took, what was left out, and what comes next."""
     print()
     for line in compared.answer.lines():
         print(line)
@@ -345,3 +348,10 @@ def print_compared(compared: Compared) -> None:
     print(f"{rounds}; changes: medians of the ratios to the service as it is in one round")
     for reason in compared.refused:
         print(f"left out: {reason}")
+    print()
+    word = shlex.quote(str(compared.run))
+    if compared.answer.decision == "deploy":
+        print(f"malloc-tuner export {word}     for a shell, systemd, Docker, Kubernetes")
+    elif compared.answer.decision == "undecided":
+        print("The same command with a higher --rounds goes on from here.")
+    print(f"malloc-tuner report {word}     what ran")

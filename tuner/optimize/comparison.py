@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import SpecError
-from tuner.optimize.answer import Answer, label_of
+from tuner.optimize.answer import Answer, label_of, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.examination import examine
@@ -38,6 +38,8 @@ MOST_ROUNDS = 30
 class Compared:
     """What the rounds showed."""
 
+    run: Path
+    """The folder."""
     answer: Answer
     confirmed: Confirmed
     n_rounds: int
@@ -66,7 +68,7 @@ def compare_settings(
         view: shows progress; None for none.
 
     Returns:
-        The answer; its time has that of earlier calls.
+        The answer, which is in the folder too; its time has that of earlier calls.
 
     Raises:
         SpecError: the folder holds another comparison.
@@ -80,7 +82,9 @@ def compare_settings(
         work = Work(run, request, tuned, watch, view or View(), on_kept=used.keep)
         found = _compared(work, candidates, rounds)
         seconds = used.before_s + found.answer.seconds
-        return replace(found, answer=replace(found.answer, seconds=seconds))
+        answer = replace(found.answer, seconds=seconds)
+        write_answer(run, answer)
+        return replace(found, answer=answer)
 
 
 def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) -> Compared:
@@ -98,7 +102,7 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
     conclusion = Conclusion(work, reference, reference.brings or "glibc", most_rounds=rounds)
     n_rounds = max((number + 1 for number, _, _ in course.samples), default=0)
-    return Compared(conclusion.conclude(None, confirmed), confirmed, n_rounds)
+    return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds)
 
 
 def _examined(work: Work) -> Reference:
@@ -108,7 +112,7 @@ def _examined(work: Work) -> Reference:
     work.n_runs += FIRST_RUNS
     is_begun = path.exists()
     if is_begun and json.loads(path.read_bytes()) != json.loads(asked):
-        message = f"{work.run}: holds another comparison; choose another -o"
+        message = f"{work.run}: holds another comparison, or an optimisation; choose another -o"
         raise SpecError(message)
     found = examine(work.run, work.tuned, work.view, is_begun=is_begun)
     if not is_begun:

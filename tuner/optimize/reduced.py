@@ -4,21 +4,23 @@ Every setting of the winner is taken away in turn (ablation.py).  Those without 
 to become worse by the least effect go back to unset: all of them, the half that seems to matter
 least, and a quarter, since many small losses may add up to one that counts.  What is left of each
 runs against the program as it is in rounds of its own, and so does the winner without the settings
-that cost.  The smallest takes the winner's place if these confirm it, if no guard seems to have
-lost the least effect or more is gained in all, and if the held-out input does not speak against it;
-if none does, the winner stays with all its settings.
+that cost.  The smallest takes the winner's place if these confirm it, if nothing seems to have lost
+both the least effect and a standard error or more is gained in all, and if the held-out input does
+not speak against it; if none does, the winner stays with all its settings.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
 
-Source: Maurer, Hothorn, Lehmacher, "Multiple comparisons in drug clinical trials and preclinical
+Sources: Maurer, Hothorn, Lehmacher, "Multiple comparisons in drug clinical trials and preclinical
 assays: a-priori ordered hypotheses", in Biometrie in der chemisch-pharmazeutischen Industrie 6,
-1995.
+1995; of the standard error Breiman, Friedman, Olshen, Stone, "Classification and Regression Trees",
+1984, 3.4.3: of what one standard error does not tell apart, the smallest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -27,12 +29,17 @@ from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import gains_of_work
 from tuner.optimize.judgement import Rules, Standing, State
+from tuner.optimize.race import noise_as_it_is
+from tuner.optimize.selection import RUNS_TO_KNOW
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import HELD_OUT_REDUCED_FILE, REDUCED_FILE, Work
 from tuner.records import Configuration
 
 _PARTS = (1, 2, 4)
 """Of the needless settings go back to unset: all, half, a quarter."""
+
+_OF_MEDIANS = math.sqrt(math.pi / 2.0)
+"""Standard error of a median, in those of a mean, of many normal values."""
 
 
 def reduced(
@@ -61,10 +68,11 @@ def reduced(
     counted = gains_of_work(work, reference, variants)
     n_claims = len(confirmed.chosen) * len(variants)
     standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
+    noise = noise_as_it_is(confirmed.course, RUNS_TO_KNOW)
     good = [
         label
         for label in sorted(variants, key=lambda one: len(variants[one].settings))
-        if _is_as_good(standings[label], confirmed.best, work.request.rules)
+        if _is_as_good(standings[label], confirmed.best, work.request.rules, noise)
     ]
     if not good:
         return known
@@ -107,11 +115,24 @@ def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Co
     return [reduce(Configuration.without, some, winner) for some in dropped]
 
 
-def _is_as_good(standing: Standing, winner: Standing, rules: Rules) -> bool:
-    """Return whether what is left is confirmed, and has lost no least effect, or gains more."""
-    seems_as_good = all(
-        standing.gains[name].middle >= winner.gains[name].middle - rules.margin(name)
-        for name in dict.fromkeys((*rules.guards, *rules.goals))
-    )
+def _is_as_good(
+    standing: Standing, winner: Standing, rules: Rules, noise: Mapping[str, float]
+) -> bool:
+    """Return whether what is left is confirmed, and seems to have lost nothing, or gains more.
+
+    Args:
+        standing: of what is left.
+        winner: with all settings.
+        rules: say what counts.
+        noise: quantity -> standard deviation of the logarithm of a run.
+    """
+    n_rounds = [max(1, one.n_rounds) for one in (standing, winner)]
+    errors = _OF_MEDIANS * math.sqrt(sum(2.0 / n for n in n_rounds))  # each is a median of ratios
+
+    def seems_lost(name: str) -> bool:
+        lost = winner.gains[name].middle - standing.gains[name].middle
+        return lost > max(rules.margin(name), errors * noise.get(name, 0.0))
+
     gains_more = standing.sure_score(rules) > winner.sure_score(rules)
-    return standing.state is State.CONFIRMED and (seems_as_good or gains_more)
+    is_as_good = not any(map(seems_lost, dict.fromkeys((*rules.guards, *rules.goals))))
+    return standing.state is State.CONFIRMED and (is_as_good or gains_more)

@@ -23,6 +23,7 @@ _OPTIONS: Final = {
     "further": "command",
     "held_out": "held-out input",
     "timeout_s": "--timeout",
+    "ready_s": "--timeout",
     "load_s": "--timeout",
     "warm_ups": "--warm-ups",
     "idle_s": "--idle",
@@ -54,6 +55,8 @@ class Request:
     """How the command is run as a service; None: it ends by itself."""
     is_direct: bool = False
     """Nothing is recorded or emulated: the program alone is searched with."""
+    is_comparison: bool = False
+    """Settings are given, to `malloc-tuner validate` of a service: nothing is searched."""
 
     @property
     def patience_s(self) -> float:
@@ -95,6 +98,7 @@ class Request:
                 cpu=found["cpu"],
                 seed=found["seed"],
                 is_direct=found.get("is_direct", False),
+                is_comparison=found.get("is_comparison", False),
                 service=ServicePlan.from_record(service) if service else None,
             )
         except OSError as error:

@@ -144,8 +144,8 @@ class Session:
             where: which machines run the program; None for this one.
 
         Raises:
-            SpecError: the folder holds an optimisation of another command, or with other options;
-                or a service is to run on other machines.
+            SpecError: the folder holds an optimisation of another command, or with other options,
+                or a comparison; or a service is to run on other machines.
             StoreError: what it was begun with is damaged.
         """
         self.run = run
@@ -159,6 +159,9 @@ class Session:
             message = f"--executor {self._where.executor}: a service runs on this machine only"
             raise SpecError(message)
         self._begun_with = Request.load(run) if (run / REQUEST_FILE).exists() else None
+        if self._begun_with and self._begun_with.is_comparison:
+            message = f"{run}: holds a comparison of `malloc-tuner validate`; choose another -o"
+            raise SpecError(message)
         if self._begun_with:
             check_goes_on(run, self._begun_with, request)
 

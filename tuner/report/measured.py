@@ -80,7 +80,7 @@ class MeasuredFront:
 
 
 def measured_front(folder: Path) -> MeasuredFront:
-    """Read what the program measured in a run folder of `optimize`.
+    """Read what the program measured in a run folder of `optimize`, or the one of a comparison.
 
     Raises:
         StoreError: there is no answer yet, or it is damaged.
@@ -91,6 +91,8 @@ def measured_front(folder: Path) -> MeasuredFront:
         words = f"has no answer yet; `{command}` goes on to one"
         if not (folder / REQUEST_FILE).is_file():
             words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
+        elif Request.load(folder).is_comparison:
+            words = "has no answer yet; the same `malloc-tuner validate` goes on to one"
         message = f"{folder}: {words}"
         raise StoreError(message)
     goals = tuple(name for name in Request.load(folder).rules.goals if name in answer.baseline)

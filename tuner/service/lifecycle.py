@@ -227,7 +227,8 @@ class RunUnderWay:
         is_ready = probe_of(self._plan.ready, log, succeeds)
         is_met = service.wait(lambda: is_dead(service) or is_ready(), self._plan.ready_s)
         if not is_met and not service.is_over:
-            words = f"not ready ({self._plan.ready}) after {self._plan.ready_s:g} s"
+            limit = f"{self._plan.ready_s:g} s, see --timeout"
+            words = f"not ready ({self._plan.ready}) after {limit}"
             raise _FailedError(Status.TIMED_OUT, words + _quoted(log))
         self._check_alive(service, log, "before it was ready")
 

@@ -38,7 +38,7 @@ def test_the_same_campaign_has_no_differences() -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"trace_sha256": "ab"}, f"content of the trace: was {'5f' * 32}, is ab"),
+        ({"trace_sha256": "ab"}, f"content of the trace: was {'5f' * 6}..., is ab"),
         (
             {"objectives": ("peak_heap", "cost")},
             "objectives: was [mean_heap, cost], is [peak_heap, cost]",
@@ -135,6 +135,14 @@ def test_the_message_lists_all_and_says_what_to_do() -> None:
         "  strategy: was nsga2, is random",
         "  seed: was 1, is 2",
     ]
+
+
+def test_hashes_are_shown_by_their_first_digits() -> None:
+    other = replace(RECORD, trace_sha256="0123456789abcdef" * 4)
+
+    (line,) = differences(RECORD, other)
+
+    assert line.endswith(", is 0123456789ab...")
 
 
 def test_a_budget_cannot_shrink() -> None:

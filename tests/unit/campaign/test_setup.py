@@ -9,19 +9,24 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.runs import trial
 from tests.doubles.traces import TraceMaker
 from tuner import library
 from tuner.campaign import setup
 from tuner.campaign.setup import (
     CAMPAIGN_FILE,
+    SHRUNK_FILE,
     emulation_options,
     open_campaign,
     with_workload,
 )
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import Calibration
+from tuner.errors import StoreError
 from tuner.profile import file, trust
 from tuner.profile.file import read_profile, workload_sha256
+from tuner.records import Configuration
+from tuner.store import Store
 from tuner.trace.file import Trace
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -151,6 +156,22 @@ def test_a_campaign_that_was_extended_is_continued_by_its_folder(
 
     with open_campaign(extended, folder).store as store:
         assert (extended.evaluations, store.campaign().budget) == (9, 9)
+
+
+def test_another_campaign_that_measured_nothing_makes_room(begun: Callable[[int], Path]) -> None:
+    """Such as one whose first trace was damaged."""
+    folder = begun(9)
+    (folder / SHRUNK_FILE).write_text("of the other campaign")
+
+    begun(5)
+
+    assert not (folder / SHRUNK_FILE).exists()
+    assert load_campaign(folder / CAMPAIGN_FILE).evaluations == 5
+    with Store.open(folder, writable=True) as store:
+        assert store.campaign().budget == 5
+        store.add_trial(trial(0, Configuration("glibc"), names=("peak_heap", "mean_heap")))
+    with pytest.raises(StoreError, match=r"evaluations: was 5, is 3 \(it can only grow\)"):
+        begun(3)
 
 
 def test_a_campaign_file_that_a_kill_prevented_is_there_when_it_goes_on(

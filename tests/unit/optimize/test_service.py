@@ -12,10 +12,10 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
-from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
-from tuner.optimize.answer import Decision
+from tuner.optimize.answer import ANSWER_FILE, Decision
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.judgement import Rules
@@ -24,9 +24,11 @@ from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import Service, service_rules
+from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status, Trial
+from tuner.report.measured import measured_front
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
 
@@ -169,7 +171,7 @@ def compared(folder: Path, server: Server, limits: Mapping[str, float]) -> Any:
     tuned = service(server, tuple(limits))
     candidates = service_candidates(tuned, FILES, [], []).runnable
     rules = service_rules(0.01, limits)
-    request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN)
+    request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, is_comparison=True)
     return compare_settings(folder, request, tuned, candidates, rounds=40)
 
 
@@ -233,6 +235,22 @@ def test_a_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
     assert found.answer.decision is Decision.DEPLOY
     with pytest.raises(SpecError, match="another comparison"):
         compared(tmp_path, again, {"p99": 0.2})
+
+
+def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(
+    tmp_path: Path,
+) -> None:
+    found = compared(tmp_path, Server(), {})
+
+    shown = measured_front(tmp_path)
+    assert shown.answer.sentence == found.answer.sentence
+    assert found.run == tmp_path
+    with pytest.raises(SpecError, match=r"comparison of `malloc-tuner validate`.*another -o"):
+        Session(tmp_path, Request.load(tmp_path))
+
+    (tmp_path / ANSWER_FILE).unlink()
+    with pytest.raises(StoreError, match=r"the same `malloc-tuner validate` goes on"):
+        measured_front(tmp_path)
 
 
 def test_a_request_of_a_service_survives_its_file(tmp_path: Path) -> None:
