@@ -148,7 +148,8 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
 
 
 def _proof(found: Recommendation) -> str:
-    return f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}"
+    other = ", and on input that was not tuned on" if found.is_held_out else ""
+    return f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}{other}"
 
 
 def validated_pick(run: Run, number: int | None = None) -> Pick | None:

@@ -301,6 +301,8 @@ class Recommendation:
     """All that ran, in the order of the answer."""
     seconds: float = 0.0
     """Time that it took, of all calls."""
+    is_held_out: bool = False
+    """Whether it was judged on input that it was not tuned on, too."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -332,6 +334,7 @@ def recommended(run: Path) -> Recommendation | None:
             tuple(record["text"]),
             *_subjects(record),
             record.get("seconds", 0.0),
+            record.get("held_out") is not None,
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat "

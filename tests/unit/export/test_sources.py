@@ -66,6 +66,16 @@ def test_the_proof_stands_in_json() -> None:
     assert [gain["verdict"] for gain in document["gain"]] == ["proven", "at most 1 % worse"]
 
 
+def test_the_proof_has_the_input_that_was_not_tuned_on(tmp_path: Path) -> None:
+    folder = direct_folder(tmp_path)
+    answer = json.loads((folder / "answer.json").read_text())
+    (folder / "answer.json").write_text(json.dumps({**answer, "held_out": answer["changes"]}))
+
+    text = " ".join(export(folder, form="sh").replace("#", "").split())
+
+    assert "43 runs of ./app 'a b', and on input that was not tuned on" in text
+
+
 @pytest.mark.parametrize(
     ("name", "bounds", "verdict"),
     [
