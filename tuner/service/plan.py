@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import random
 import re
 import signal
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from tuner.errors import SpecError
 from tuner.service.output import AUTO, check_reader
@@ -17,6 +20,11 @@ from tuner.service.readiness import check_ready
 _PORT = re.compile(r"\{port\d*\}")
 STATE = "{state}"
 """Stands for the state folder; ``{port}``, ``{port2}``, ... stand for free ports."""
+_LEAST_PORT: Final = 10_000
+_TRIES: Final = 256
+"""Ports that are looked at before one of the clients' is taken."""
+_CLIENTS_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""The first and the last port that the kernel gives to clients.  Source: ip(7)."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +118,23 @@ def stop_signal(stop: str) -> int | None:
 
 
 def free_ports(n: int) -> list[int]:
-    """Return `n` different free TCP ports."""
+    """Return `n` different free TCP ports.
+
+    They are below those that the kernel gives to clients, where it leaves some: a client of another
+    program cannot take one before the service does.
+    """
+    below = range(_LEAST_PORT, int(_CLIENTS_PORTS.read_text().split()[0]))
+    drawn = random.SystemRandom().sample(below, min(_TRIES, len(below)))
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        found: list[int] = []
+        for port in itertools.chain(drawn, itertools.repeat(0)):
+            if len(found) == n:
+                break
+            one = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):  # somebody has it
+                one.bind(("127.0.0.1", port))
+                found.append(one.getsockname()[1])
+        return found
 
 
 def _texts(plan: ServicePlan) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,8 +32,18 @@ def test_free_ports_differ_and_can_be_bound() -> None:
     ports = free_ports(5)
 
     assert len(set(ports)) == 5
+    assert max(ports) < 32768, "no client gets one"
     with socket.socket() as one:
         one.bind(("127.0.0.1", ports[0]))
+
+
+def test_where_clients_have_all_ports_one_of_theirs_is_free(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "range").write_text("1024\t60999\n")
+    monkeypatch.setattr("tuner.service.plan._CLIENTS_PORTS", tmp_path / "range")
+
+    assert all(port > 1024 for port in free_ports(2))
 
 
 @pytest.mark.parametrize(
