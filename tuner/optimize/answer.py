@@ -530,8 +530,11 @@ def _left_words(standing: Standing) -> str:
         return standing.reason
     if standing.state is State.WORSE:
         return f"worse: {', '.join(standing.worse)}"
-    if standing.state is State.HOPELESS and standing.likely_worse:
-        return f"likely worse: {', '.join(standing.likely_worse)}"
+    if standing.state is State.HOPELESS:
+        worse = ", ".join(standing.likely_worse)
+        return f"likely worse: {worse}" if worse else "likely gains too little"
+    if standing.state is State.OUT_OF_REACH:
+        return "no time to prove so small a gain"
     if not standing.n_rounds:
         return "no time was left to run it"
     return ""

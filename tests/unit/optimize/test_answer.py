@@ -87,6 +87,21 @@ def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]) -> 
     assert "Nearest: jemalloc narenas=2, mean memory -10.0 %, but peak memory +8.3 %." in text
 
 
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        (State.HOPELESS, "likely gains too little"),
+        (State.OUT_OF_REACH, "no time to prove so small a gain"),
+        (State.CONFIRMED, ""),
+        (State.OPEN, ""),
+    ],
+)
+def test_what_was_given_up_has_a_reason(state: State, note: str) -> None:
+    (row,) = rows_of("", [replace(STANDING, state=state)], {}, {})
+
+    assert row.note == note
+
+
 def test_a_single_setting_is_not_explained_apart_from_the_answer() -> None:
     """Else the answer gains what its only setting does not seem to."""
     nothing = {name: Gain(0.0, -0.1, 0.1) for name in GAINS}
