@@ -30,6 +30,7 @@ from tuner.campaign.workloads import ReplayFiles, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
 from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
 from tuner.emulation import Calibration, EmulationOptions
+from tuner.errors import StoreError
 from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
@@ -110,10 +111,20 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     try:
         return _open(spec, run, workload)
     except StoreError:
-        if not (Store.exists(run) and Store.remove_empty(run)):
+        if not _make_room(run):
             raise
-    (run / SHRUNK_FILE).unlink(missing_ok=True)
     return _open(spec, run, workload)
+
+
+def _make_room(run: Path) -> bool:
+    """Remove a campaign that measured nothing; return whether there was one."""
+    if not Store.exists(run):
+        return False
+    with Store.open(run, writable=True) as store:
+        is_gone = store.remove_empty()
+    if is_gone:
+        (run / SHRUNK_FILE).unlink(missing_ok=True)
+    return is_gone
 
 
 def _open(spec: CampaignSpec, run: Path, workload: Workload | None) -> Campaign:

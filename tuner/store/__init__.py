@@ -168,25 +168,20 @@ class Store:
         path = store_path(path)
         return path.is_file() and not is_unfinished(path)
 
-    @classmethod
-    def remove_empty(cls, path: Path) -> bool:
-        """Remove the store of a run if nothing was measured; return whether it did.
-
-        Raises:
-            StoreError, OutputError: see `open`.
-        """
-        with cls.open(path, writable=True) as store:
-            if store.trials() or store.screenings() or store.machines():
-                return False
-            store._connection.close()  # which removes the write-ahead log
-            store.path.unlink()
-        return True
-
     def close(self) -> None:
         """Close the file and give the writer's lock back; harmless when repeated."""
         self._connection.close()
         if self._lock:
             self._lock.release()
+
+    def remove_empty(self) -> bool:
+        """Remove the file if nothing was measured; return whether it did."""
+        if self._lock is None or self.trials() or self.screenings() or self.machines():
+            return False
+        self._connection.close()  # which removes the write-ahead log
+        self.path.unlink()
+        self.close()
+        return True
 
     def __enter__(self) -> Self:
         """Return the store itself."""

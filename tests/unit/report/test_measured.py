@@ -197,7 +197,7 @@ def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(StoreError, match="holds no optimisation"):
         measured_front(folder)
-    (folder / REQUEST_FILE).write_text("{}")
+    (folder / REQUEST_FILE).write_text(json.dumps(Request(("app",), 60.0, ("glibc",)).as_record()))
     with pytest.raises(StoreError, match=r"optimize '.*my run'` goes on to one"):
         measured_front(folder)
     with pytest.raises(StoreError, match=r"malloc-tuner front '.*my run'`"):
