@@ -4,7 +4,7 @@ The work of the commands as functions, imported when they are first used::
 
     import tuner
 
-    tuner.record(["./app", "data"], Path("app.trace"))
+    tuner.record(["./app", "data"], "app.trace")
     run = tuner.tune("app.trace", evaluations=300)
     tuner.compare(run, ["./app", "data"]).subjects
     print(tuner.export(run, "balanced"))
