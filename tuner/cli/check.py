@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,13 @@ from tuner.cli.epilog import epilog
 from tuner.cli.options import AsJson
 from tuner.errors import ProgramError, SettingError, SpecError
 from tuner.limits import MOST_PID
+
+if TYPE_CHECKING:  # reading the class imports what does the work; --help must not
+    from tuner.service.check import InEffect
+
+SCHEMA = "malloc-tuner.check"
+VERSION = 1
+"""Schema and version of the JSON output."""
 
 _WORDS = {True: "in effect", False: "NOT in effect", None: "cannot be seen"}
 
@@ -52,7 +60,7 @@ def check(
 
     findings = check_process(pid, load_expected(export))
     if as_json:
-        print(json.dumps([dataclasses.asdict(one) for one in findings], indent=1))
+        print(_as_json(pid, findings))
     else:
         width = max(len(f"{one.what} {one.asked}") for one in findings) + 2
         for one in findings:
@@ -62,3 +70,10 @@ def check(
     if wrong:
         message = f"process {pid}: not in effect: {', '.join(wrong)}"
         raise SettingError(message)
+
+
+def _as_json(pid: int, findings: Sequence[InEffect]) -> str:
+    found = [dataclasses.asdict(one) for one in findings]
+    return json.dumps(
+        {"schema": SCHEMA, "version": VERSION, "process": pid, "findings": found}, indent=2
+    )

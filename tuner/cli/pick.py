@@ -19,6 +19,10 @@ if TYPE_CHECKING:  # reading them imports what does the work; --help must not
     from tuner.records import Trial
     from tuner.runs import Run
 
+SCHEMA = "malloc-tuner.picked"
+VERSION = 1
+"""Schema and version of the JSON output."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -203,5 +207,5 @@ def _as_json(run: Run, chosen: Pick, relative_to: str) -> str:
 
     row = row_document(row_of(run, chosen, relative_to))
     notes = list(run.campaign.workload.notes)
-    head = {"name": chosen.name, "rule": chosen.rule, "workload_notes": notes}
-    return json.dumps({**head, **row}, indent=2)
+    head = {"schema": SCHEMA, "version": VERSION, "name": chosen.name, "rule": chosen.rule}
+    return json.dumps({**head, "workload_notes": notes, **row}, indent=2)

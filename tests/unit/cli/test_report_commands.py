@@ -355,7 +355,9 @@ def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[
         "--max", "cost=+0%", "--relative-to", "own", "--json",
     )  # fmt: skip
 
-    assert json.loads(text)["ratio_to_baseline"]["cost"] <= 1.0
+    document = json.loads(text)
+    assert document["ratio_to_baseline"]["cost"] <= 1.0
+    assert (document["schema"], document["version"]) == ("malloc-tuner.picked", 1)
 
 
 def test_pick_by_number_under_a_name(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:

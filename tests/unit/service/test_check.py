@@ -198,7 +198,11 @@ def test_the_command_says_it_and_ends_with_the_code_of_settings(
 
     assert "arena_max 2" in said
     assert "NOT" not in said
-    assert "GLIBC_TUNABLES" in capfd.readouterr().err
+    shown = capfd.readouterr()
+    assert "GLIBC_TUNABLES" in shown.err
+    document = json.loads(shown.out)
+    assert (document["schema"], document["version"]) == ("malloc-tuner.check", 1)
+    assert (document["process"], len(document["findings"])) == (bad, 3)
 
 
 def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path) -> None:
