@@ -23,7 +23,7 @@ from tuner.allocators import get_allocator, locate_all
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
-from tuner.limits import usable_core
+from tuner.limits import SERVICE_ROUNDS, usable_core
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
@@ -580,7 +580,7 @@ def compare_service(
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.measure.program import Surroundings
-    from tuner.optimize.comparison import MOST_ROUNDS, compare_settings, service_candidates
+    from tuner.optimize.comparison import compare_settings, service_candidates
     from tuner.optimize.request import Request
     from tuner.optimize.service import Service, service_rules
     from tuner.validate.setup import locate_choices, search_spaces
@@ -607,7 +607,7 @@ def compare_service(
         plan.command, 0.0, tuple(allocators), rules, cpu=cpu, seed=seed, service=plan,
         is_comparison=True,
     )  # fmt: skip
-    most = rounds or MOST_ROUNDS
+    most = rounds or SERVICE_ROUNDS
     compared = compare_settings(
         Path(folder), request, service, candidates.runnable, rounds=most, view=view
     )

@@ -32,6 +32,8 @@ BLOCK: Final = Range(parse_size, "1 B", "1 GiB")
 MOST_ROUNDS: Final = 10_000
 MOST_RUNS: Final = 10_000
 """Of anything else that is repeated: warm-ups, seeds, points, configurations of a panel."""
+SERVICE_ROUNDS: Final = 30
+"""Of a comparison on a service at most, unless the user gives a number."""
 MOST_EVALUATIONS: Final = 1_000_000_000
 MOST_WORKERS: Final = 1024
 MOST_EVENTS: Final = 10**12

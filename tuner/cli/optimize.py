@@ -149,7 +149,13 @@ def optimize(
         int | None,
         number(5, MOST_EVALUATIONS, "Settings to emulate; default: as time allows."),
     ] = None,
-    timeout: Annotated[str | None, duration(RUN_TIME, "Limit of one run of the program.")] = None,
+    timeout: Annotated[
+        str | None,
+        duration(
+            RUN_TIME,
+            "Limit of one run of the program; of a service that of the load, default 10 min.",
+        ),
+    ] = None,
     cpu: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", callback=usable_core, help="Core to run on."),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import number
+from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
 from tuner.cli.options import (
     ALLOCATORS,
@@ -61,7 +61,6 @@ from tuner.cli.validating import (
     SampleMs,
     Seed,
     Thp,
-    Timeout,
     check_points,
     comparison_progress,
     made_surroundings,
@@ -71,6 +70,7 @@ from tuner.errors import (
     ComparisonError,
     InterruptedCampaign,
     MissingToolError,
+    OutputError,
     ProgramError,
     ProgramTimeoutError,
     SelectionError,
@@ -79,7 +79,7 @@ from tuner.errors import (
     UnconfirmedVerdict,
     WorseVerdict,
 )
-from tuner.limits import MOST_NUMBER, MOST_ROUNDS
+from tuner.limits import MOST_NUMBER, MOST_ROUNDS, RUN_TIME, SERVICE_ROUNDS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.measure.program import Surroundings
@@ -111,6 +111,7 @@ def register(app: typer.Typer) -> None:
                 ProgramError,
                 ProgramTimeoutError,
                 StoreError,
+                OutputError,
                 SelectionError,
                 ComparisonError,
                 WorseVerdict,
@@ -137,7 +138,8 @@ def validate(
         number(
             1,
             MOST_ROUNDS,
-            "Runs of every subject; default: what the number of claims needs, such as 12 for 22.",
+            "Runs of every subject; default: what the number of claims needs, such as 12 for 22. "
+            f"Of a service at most so many; default {SERVICE_ROUNDS}.",
         ),
     ] = None,
     points: Points = POINTS,
@@ -154,7 +156,14 @@ def validate(
     expect_status: Annotated[
         int | None, number(0, 255, "Exit status of the program, if not as recorded.")
     ] = None,
-    timeout: Timeout = None,
+    timeout: Annotated[
+        str | None,
+        duration(
+            RUN_TIME,
+            "Limit of one run; default 10 times the baseline's. Of a service that of the load; "
+            "default 10 min.",
+        ),
+    ] = None,
     cpu: Cpu = None,
     thp: Thp = None,
     sample_ms: SampleMs = 2,

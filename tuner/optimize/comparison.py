@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import SpecError
+from tuner.limits import SERVICE_ROUNDS
 from tuner.optimize.answer import Answer, label_of, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
@@ -30,8 +31,6 @@ from tuner.records import Configuration
 
 COMPARISON_FILE = "comparison.jsonl"
 """Journal of the runs, in a run folder."""
-
-MOST_ROUNDS = 30
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def compare_settings(
     tuned: Tuned,
     candidates: Mapping[str, Configuration],
     *,
-    rounds: int = MOST_ROUNDS,
+    rounds: int = SERVICE_ROUNDS,
     view: View | None = None,
 ) -> Compared:
     """Run what is missing of a comparison.

@@ -254,7 +254,8 @@ class RunUnderWay:
             service.wait(lambda: is_dead(service), _DYING_S)
         self._check_alive(service, log, "under load")
         if done.timed_out:
-            words = f"the load has not ended after {plan.load_s:g} s; raise --timeout"
+            limit = f"{plan.load_s:g} s"
+            words = f"the load has not ended after {limit}; raise --timeout (in a file: timeout)"
             raise _FailedError(Status.TIMED_OUT, words)
         if done.exit_status != 0:
             said = f": {done.last_line}" if done.last_line else ", and printed nothing"

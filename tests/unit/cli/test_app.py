@@ -18,7 +18,9 @@ from tests.doubles.places import ROOT
 from tuner.cli import app as application
 from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
-from tuner.errors import SpecError, StoreError, TunerError
+from tuner.errors import OutputError, SpecError, StoreError, TunerError
+from tuner.limits import SERVICE_ROUNDS
+from tuner.service.plan import ServicePlan
 
 COMMANDS = [c for c in application.COMMANDS if c != "trace"] + [
     "trace info",
@@ -82,6 +84,26 @@ def test_help_of_a_command_teaches(capsys: pytest.CaptureFixture[str], command: 
         int(code) for code in re.findall(r"^\s+(\d+)  ", out.split("Exit codes:")[1], re.MULTILINE)
     }
     assert {0, 1, 2} <= codes <= set(exit_codes())
+
+
+WRITING = ["optimize", "tune", "validate", "gem5", "gem5-inside", "bench"]
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_help_of_what_writes_as_it_runs_lists_a_full_disk(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    _, out, _ = run_cli(capsys, command, "--help")
+
+    assert re.search(rf"^\s+{OutputError.exit_code}  ", out.split("Exit codes:")[1], re.MULTILINE)
+
+
+def test_help_of_validate_has_the_limits_of_a_service(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "validate", "--help")
+
+    words = " ".join(out.split())
+    assert f"Of a service at most so many; default {SERVICE_ROUNDS}." in words
+    assert f"that of the load; default {ServicePlan((), '', '').load_s / 60:.0f} min." in words
 
 
 def test_exit_codes_are_distinct() -> None:
