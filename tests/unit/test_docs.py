@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.places import ROOT
+from tuner.cli.app import COMMANDS
 from tuner.config import CampaignSpec
 from tuner.config.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
 from tuner.metrics import objective_names
@@ -17,12 +18,41 @@ from tuner.registry import STRATEGIES
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.md")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+LINKED = [*PAGES, *(ROOT / "allocator").glob("*.md"), *(ROOT / "gem5-validate").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
     local = [link for link in links if "://" not in link]
 
     assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def headings(page: Path) -> set[str]:
+    """Return the ends of links to the headings of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", page.read_text())
+
+    wrong = [
+        (name, end)
+        for name, end in links
+        if end not in headings(page.parent / name if name else page)
+    ]
+    assert wrong == []
+
+
+def test_a_guide_shows_every_command() -> None:
+    docs = ROOT / "docs"
+    guides = [ROOT / "README.md", docs / "tutorial.md", docs / "allocators.md"]
+    text = "".join(page.read_text() for page in (*guides, *(docs / "how-to").glob("*.md")))
+
+    assert [n for n in COMMANDS if not re.search(rf"malloc-tuner {n}(?![\w-])", text)] == []
 
 
 _NUMBER = re.compile(r"[\s*~<>=+-]*\d+([.,]\d+)*\s*(%|s|ms|ns|[kMG]i?B|times|of \d+)?[\s*]*")

@@ -44,6 +44,13 @@ def test_every_function_is_typed_and_explained(name: str) -> None:
     assert all(p.annotation is not p.empty for p in signature.parameters.values())
 
 
+def test_the_page_lists_every_function() -> None:
+    functions = [name for name in library.__all__ if name.islower()]
+    text = PAGE.read_text()
+
+    assert [name for name in functions if f"`{name}(" not in text] == []
+
+
 def test_importing_the_package_loads_nothing_else() -> None:
     code = (
         "import sys; before = set(sys.modules); import tuner; "
