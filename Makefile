@@ -38,6 +38,8 @@ $(BUILD)/.packages-%: packages.txt scripts/packages
 	@touch $@
 
 $(VENV)/.dependencies: pyproject.toml scripts/develop.py $(BUILD)/.packages-build
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	    "make: Python 3.11 or newer is needed; name it: make PYTHON=python3.13")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python scripts/develop.py
 	@touch $@
@@ -120,7 +122,7 @@ FORCE:
 # Exit status 1 of --print means that a target is missed, which is no failure here.
 figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last results to build/figures; list stale ones
 	@mkdir -p $(BUILD)/figures
-	@for results in benchmarks/results/*.json.zst; do \
+	@set -e; for results in benchmarks/results/*.json.zst; do \
 	    name=$$(basename "$${results%.json.zst}"); \
 	    $(BIN)/python "benchmarks/$$name.py" --print > "$(BUILD)/figures/$$name.txt" || test -s "$(BUILD)/figures/$$name.txt"; \
 	done
@@ -132,14 +134,17 @@ test-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
 
 test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input
 	printf '%s\n' $(BENCHMARKS) | xargs -P $(JOBS) -I BENCHMARK sh -c 'begin=$$(date +%s); \
-	    $(BIN)/python "$$1" --smoke > /dev/null && echo "$$(($$(date +%s) - begin)) s  $$1"' sh BENCHMARK
+	    $(BIN)/python "$$1" --smoke > /dev/null || { echo "$$1 --smoke failed" >&2; exit 1; }; \
+	    echo "$$(($$(date +%s) - begin)) s  $$1"' sh BENCHMARK
 
 test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
 	$(BIN)/python -m pytest $(SPREAD) --durations 10
 
 # --- more --------------------------------------------------------------------
 
-C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc' 'allocator/*.cpp')
+# Without git's list, such as in a folder that git does not trust, nothing would be checked.
+C_SOURCES = $(or $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc' 'allocator/*.cpp'), \
+    $(error git lists no C sources here))
 # Programs that tests run on misbehave on purpose; they are not for clang-tidy.
 TIDY_SOURCES = $(filter rand_malloc/%.c allocator/src/%.c tests/native/test_%.c tests/fuzz/%.c,$(C_SOURCES))
 # Since the branch left origin's main or, where there is no such thing, since the last commit.
@@ -152,10 +157,10 @@ LINT_CONFIGURE = @cmake -S . -B $(BUILD)/lint -G Ninja -DCMAKE_C_COMPILER=clang 
 lint: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## ruff, mypy, clang-format, clang-tidy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	clang-format --dry-run -Werror $(C_SOURCES)
 	$(LINT_CONFIGURE)
-	$(BIN)/python scripts/tidy.py $(BUILD)/lint $(TIDY_SOURCES)
+	$(BIN)/mypy & mypy=$$!; $(BIN)/python scripts/tidy.py $(BUILD)/lint $(TIDY_SOURCES); tidy=$$?; \
+	    wait $$mypy && exit $$tidy
 
 # Tests that changed, and those of each file of tuner/ that changed, found by its name; the layers always.
 CHANGED_TESTS = $(sort tests/unit/test_layers.py $(filter tests/unit/%.py,$(CHANGED)) \

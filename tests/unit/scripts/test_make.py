@@ -1,0 +1,99 @@
+"""The Makefile: a check that can check nothing fails, and says why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.places import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+
+FILES = ("Makefile", "pyproject.toml", "packages.txt", "scripts/develop.py", "scripts/packages")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a folder with what the Makefile depends on, packages being installed."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / ".packages-build").touch()
+    return tmp_path
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the environment without what a make or git around this one has set."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "GIT_"))}
+
+
+def make(checkout: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "-C", checkout, *words],
+        env={**plain_environment(), **variables},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("target", ["lint", "check"])
+def test_lint_fails_where_git_lists_no_sources(checkout: Path, target: str) -> None:
+    """So it is in a folder of somebody else, which git does not trust."""
+    done = make(checkout, "-n", target)
+
+    assert done.returncode == 2
+    assert "git lists no C sources here" in done.stderr
+
+
+@pytest.fixture
+def clone(checkout: Path) -> Path:
+    """Return a checkout that git knows, with one C source."""
+    (checkout / "allocator" / "src").mkdir(parents=True)
+    (checkout / "allocator" / "src" / "a.c").touch()
+    for words in (("init", "--quiet"), ("add", "allocator")):
+        subprocess.run(["git", "-C", checkout, *words], env=plain_environment(), check=True)
+    return checkout
+
+
+TOOLS = ("ruff", "mypy", "python", "clang-format", "cmake")
+
+
+@pytest.mark.parametrize("failing", [None, *TOOLS])
+def test_lint_runs_all_tools_and_fails_with_any(clone: Path, failing: str | None) -> None:
+    """Two of them run at the same time."""
+    tools = clone / "tools"
+    tools.mkdir()
+    for name in TOOLS:
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@"\n[ {name} != {failing} ]\n')
+        (tools / name).chmod(0o755)
+    for stamp in ("lint", "test"):
+        (clone / "build" / f".packages-{stamp}").touch()
+
+    path = f"{tools}:{os.environ['PATH']}"
+    done = make(clone, "-o", "develop", f"BIN={tools}", "lint", PATH=path)
+
+    assert done.returncode == (0 if failing is None else 2), done.stderr
+    if failing is None:
+        assert "\nmypy\n" in done.stdout
+        assert "\nclang-format --dry-run -Werror allocator/src/a.c\n" in done.stdout
+        assert "\npython scripts/tidy.py build/lint allocator/src/a.c\n" in done.stdout
+
+
+def test_an_old_python_is_refused_before_anything_is_installed(checkout: Path) -> None:
+    old = checkout / "python"
+    code = "import sys; sys.version_info = (3, 10, 12); exec(sys.argv[2])"
+    old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
+    old.chmod(0o755)
+
+    done = make(checkout, f"PYTHON={old}", ".venv/.dependencies")
+
+    assert done.returncode == 2
+    assert "make: Python 3.11 or newer is needed" in done.stderr
+    assert not (checkout / ".venv").exists()
