@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.errors import OutputError
+from tuner.errors import OutputError, SpecError
 
 _EXECUTABLE = 0o111
 """Permission bits of execution for owner, group and others."""
@@ -94,6 +94,21 @@ def file_to_write(text: str) -> Path:
         message = f"{text}: names a folder; name the file to write"
         raise OutputError(message)
     return Path(text)
+
+
+def check_apart(source: Path, output: Path) -> None:
+    """Refuse to write over what is read.
+
+    Raises:
+        SpecError: both are one file.
+    """
+    try:
+        is_same = output.samefile(source)
+    except OSError:  # one of them is not there, or cannot be: said where it is opened
+        return
+    if is_same:
+        message = f"{output}: would overwrite what it is made of; choose another name with -o"
+        raise SpecError(message)
 
 
 def write_text(path: Path, text: str, *, executable: bool = False) -> None:

@@ -10,9 +10,9 @@ import typer
 
 from tuner.cli.bounds import number
 from tuner.cli.epilog import epilog
-from tuner.errors import OutputError, TraceError
+from tuner.errors import OutputError, SpecError, TraceError
 from tuner.limits import MOST_EVENTS
-from tuner.output import file_to_write
+from tuner.output import check_apart, file_to_write
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner fit app.trace -o app.profile.json",
             "malloc-tuner fit app.trace -o small.profile.json --windows 64 --fixed 500",
-            errors=(TraceError, OutputError),
+            errors=(SpecError, TraceError, OutputError),
         ),
     )(fit)
 
@@ -47,13 +47,15 @@ def fit(
 ) -> None:
     """Fit, write, and print how the generated workload compares."""
     from tuner.cli.console import folded, print_note
-    from tuner.profile.file import is_profile, write_profile
+    from tuner.profile.file import is_profile
     from tuner.profile.fit import FitOptions
     from tuner.profile.fit import fit as fit_profile
+    from tuner.profile.generated import write_generated
     from tuner.profile.trust import gap_in
     from tuner.trace.file import Trace
     from tuner.units import show_size
 
+    check_apart(trace, output)
     if is_profile(trace):
         message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
         raise TraceError(message)
@@ -66,9 +68,7 @@ def fit(
             raise TraceError(message)
         totals = opened.totals
         profile = fit_profile(opened, options)
-    write_profile(output, profile)
-    with Trace(output) as generated:
-        peak = generated.totals.peak_live_bytes
+    peak = write_generated(output, profile).peak_live_bytes
     line = (
         f"{output}: {len(profile['windows'])} windows, {len(profile['kinds']):,} kinds of lives, "
         f"{show_size(output.stat().st_size)} (trace {show_size(trace.stat().st_size)}); "

@@ -66,6 +66,22 @@ def _report(imported: Imported) -> None:
     print(f"next: malloc-tuner tune {shlex.quote(str(imported.path))}", file=sys.stderr)
 
 
+def _known(name: str | None) -> str | None:
+    """Return the name of a format.
+
+    Raises:
+        BadParameter: there is none of that name.
+    """
+    if name is None:
+        return None
+    from tuner.importers import FORMATS
+
+    if name not in FORMATS:
+        message = f"{name!r} is none of {', '.join(FORMATS)}"
+        raise typer.BadParameter(message)
+    return name
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
 
@@ -98,6 +114,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--format",
                 metavar="NAME",
+                callback=_known,
                 help=(
                     "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack, "
                     "bytehound, classic; of heap profiles dhat, jemalloc-heap, gperftools-heap; "

@@ -13,7 +13,7 @@ from tuner.cli.epilog import epilog
 from tuner.cli.options import refuse_options
 from tuner.errors import OutputError, SpecError, TraceError
 from tuner.limits import AGED
-from tuner.output import file_to_write
+from tuner.output import check_apart, file_to_write
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +68,7 @@ def vary(
     ] = 0.5,
 ) -> None:
     """Vary, write, and print what became of the workload."""
-    from tuner.profile.file import write_profile
+    from tuner.profile.generated import write_generated
     from tuner.profile.variation import Variation
     from tuner.profile.variation import vary as vary_profile
     from tuner.trace.file import Trace
@@ -81,9 +81,10 @@ def vary(
     if not variation.changes:
         message = "nothing to change: give --length, --intensity, --threads, --size or --aged"
         raise SpecError(message)
-    write_profile(output, vary_profile(profile, variation))
-    with Trace(profile) as before, Trace(output) as after:
-        old, new = before.totals, after.totals
+    check_apart(profile, output)
+    new = write_generated(output, vary_profile(profile, variation))
+    with Trace(profile) as before:
+        old = before.totals
     print(
         f"{output}: {new.n_events:,} events instead of {old.n_events:,}, peak live "
         f"{show_size(new.peak_live_bytes)} instead of {show_size(old.peak_live_bytes)}, "

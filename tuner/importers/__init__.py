@@ -26,6 +26,7 @@ from tuner.importers import (
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
+from tuner.output import check_apart
 from tuner.profile import sites
 from tuner.profile.file import write_profile
 from tuner.profile.trust import caveat
@@ -38,11 +39,12 @@ _TOUCHING = "touching: how much of large blocks was used"
 _LIFE = "start and end of the process: means over time are from the first event to the last"
 """What no tool records."""
 
-_SPARE_BYTES: Final = 16 * 1024
 _START_BYTES: Final = 64 * 1024
 """How much of a file is looked at to recognise its format."""
 _MAX_COMMAND: Final = 2000
-"""Characters of a command that are kept."""
+"""Bytes of a command that are kept."""
+_SPARE_BYTES: Final = 4096 + 6 * _MAX_COMMAND
+"""Room for what is known at the end; JSON has up to 6 bytes for a byte of text."""
 
 FORMATS: Final = {
     form.name: form
@@ -106,7 +108,7 @@ def import_file(
 
     Args:
         path: the file; gzip and zstd are unpacked on the way.
-        output: the trace or profile; replaced if it exists, not there if the import fails.
+        output: the trace or profile; replaces one that exists when the import succeeds.
         format_name: key of `FORMATS`; None recognises it.
         step_ns: time between two events where the file has no times, 0 or more.
         seed: of the classic records that leave sizes or lifetimes to chance, 0..2**31-1; None: 1.
@@ -139,9 +141,7 @@ def import_file(
 
 def _source(path: Path, output: Path) -> Source:
     """Return the file, after checking that there is another place to write to."""
-    if output.exists() and path.exists() and output.samefile(path):
-        message = f"{output}: would overwrite what is imported; choose another name with -o"
-        raise SpecError(message)
+    check_apart(path, output)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -197,7 +197,7 @@ def _metadata(
 ) -> dict[str, Any]:
     return {
         "tool": f"malloc-tuner {tuner.__version__}",
-        "argv": _words(command[:_MAX_COMMAND]),
+        "argv": _words(command.encode()[:_MAX_COMMAND].decode(errors="ignore")),
         "exit_status": None,
         "signal": None,
         "wall_s": None,

@@ -5,12 +5,33 @@ Generating costs more than decoding, and the same profile and seed give the same
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tuner.errors import OutputError
-from tuner.profile.file import is_profile
-from tuner.trace.file import Trace, TraceWriter
+from tuner.errors import TraceError
+from tuner.output import scratch_folder, write_bytes
+from tuner.profile.file import is_profile, write_profile
+from tuner.trace.file import Trace, TraceTotals, TraceWriter
+
+
+def write_generated(path: Path, profile: Mapping[str, Any]) -> TraceTotals:
+    """Write a profile whose events can be generated, and return their totals.
+
+    Raises:
+        TraceError: rand_malloc refuses it, such as for too many events; an old file stays.
+        OutputError: the file cannot be written.
+    """
+    with scratch_folder() as folder:
+        draft = folder / (path.name or "profile")
+        write_profile(draft, profile)
+        try:
+            with Trace(draft) as generated:
+                totals = generated.totals
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(draft), str(path))) from error
+        write_bytes(path, draft.read_bytes())
+    return totals
 
 
 def replayable(workload: Path, seed: int, trace: Path) -> Path:
@@ -30,16 +51,10 @@ def replayable(workload: Path, seed: int, trace: Path) -> Path:
     """
     if not is_profile(workload):
         return workload
-    unfinished = trace.with_name(f".{trace.name}.{os.getpid()}")
     with Trace(workload, seed, is_streamed=True) as events:
         page_bytes = events.totals.page_bytes
-        with TraceWriter(unfinished, events.metadata, page_bytes) as writer:
+        with TraceWriter(trace, events.metadata, page_bytes) as writer:
             for batch in events.batches():
                 writer.write(batch)
             writer.set_life(events.totals.start_ns, events.totals.end_ns)
-    try:
-        unfinished.replace(trace)
-    except OSError as error:
-        message = f"{trace}: cannot be written ({error.strerror})"
-        raise OutputError(message) from error
     return trace

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import errno
 import functools
 import json
 import os
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from tuner.errors import OutputError, TraceError
 from tuner.resources import native_file
 from tuner.trace import SPOOL_SUFFIX
+from tuner.units import show_size
 
 EVENT: Final = np.dtype(
     [
@@ -51,6 +53,8 @@ DEFAULT_SEED: Final = 1
 """Seed of what is generated from a profile; rand_malloc's default too."""
 
 _MESSAGE_BYTES = 1024
+_NAME_BYTES = 200
+"""What a name may have beside a mark of what it is, of the 255 bytes of a file system."""
 
 
 class Op(enum.IntEnum):
@@ -171,7 +175,7 @@ class TraceTotals:
 @functools.cache
 def _library() -> ctypes.CDLL:
     """Load the native library and declare what it takes and returns."""
-    library = ctypes.CDLL(str(native_file("libmalloctrace.so")))
+    library = ctypes.CDLL(str(native_file("libmalloctrace.so")), use_errno=True)
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     opening = (ctypes.c_int, [text, ctypes.c_uint64, pointer, text, size])
     signatures: dict[str, tuple[Any, list[Any]]] = {
@@ -206,12 +210,26 @@ def _text(raw: bytes | None) -> str:
 def _unfinished(path: Path) -> str | None:
     """Say that a trace is not there but its recording is; None if that is not so."""
     spool = path.with_name(path.name + SPOOL_SUFFIX) if path.name else path
-    if path.exists() or not spool.is_dir():
+    try:
+        if path.exists() or not spool.is_dir():
+            return None
+    except OSError:  # a name that is too long, a folder that may not be searched
         return None
     return (
         f"{path}: not there yet, but its recording is, unfinished: build the trace with "
         f"`malloc-tuner trace recover {spool} -o {path}`"
     )
+
+
+def _place_while_written(path: Path) -> Path:
+    """Return where a trace is until it is whole; what is no file, such as a device, is opened."""
+    try:
+        if path.exists() and not path.is_file():
+            return path
+    except OSError:  # opening it says why
+        return path
+    name = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
+    return path.with_name(f".{name}.{os.getpid()}")
 
 
 class Trace:
@@ -275,6 +293,24 @@ class Trace:
         imported = self.metadata.get("imported")
         return imported.get("level") if isinstance(imported, dict) else None
 
+    @property
+    def argv(self) -> list[str]:
+        """The program's command line; empty where it is not known, or was taken out."""
+        words = self.metadata.get("argv") or []
+        return [str(word) for word in (words if isinstance(words, list) else [words])]
+
+    @property
+    def why_empty(self) -> str:
+        """Why it has no events, and what to do; of a trace that has none."""
+        if self.totals.is_complete:
+            return "holds no events; record it again"
+        program = " ".join(self.argv) or "an unknown program"
+        return (
+            f"the file was cut off after {show_size(self.path.stat().st_size)}, before the end of "
+            f"its first block of events, so that none can be read; it is of {program}: copy or "
+            "record it again"
+        )
+
     def read_totals(self) -> TraceTotals:
         """Return the totals of what is known by now: all, once a stream's events were read."""
         info = _Info()
@@ -293,7 +329,7 @@ class Trace:
         text = _library().source_metadata(self._reader)
         try:
             metadata = json.loads(text.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             message = f"{self.path}: the metadata is not JSON: {error}; the file is damaged"
             raise TraceError(message) from error
         if not isinstance(metadata, dict):
@@ -345,7 +381,10 @@ class Trace:
 
 
 class TraceWriter:
-    """Write a trace bit by bit; a context manager that leaves no file behind when it fails.
+    """Write a trace bit by bit; a context manager.
+
+    The trace is at its place when it is whole: until then, and when it fails, what stood there
+    stays.  A kill leaves ``.NAME.PID`` beside it.
 
     Example:
         >>> import tempfile
@@ -364,7 +403,7 @@ class TraceWriter:
         page_bytes: int = 4096,
         spare_bytes: int = 0,
     ) -> None:
-        """Begin a trace, replacing a file that is there.
+        """Begin a trace, which replaces a file that is there in the end.
 
         Args:
             path: the file.
@@ -376,11 +415,17 @@ class TraceWriter:
             OutputError: the file cannot be written.
         """
         self.path = Path(path)
+        self._written = _place_while_written(self.path)
         self._writer = ctypes.c_void_p()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         text = json.dumps(metadata).encode() + b" " * spare_bytes
         status = _library().trace_create(
-            os.fsencode(path), text, page_bytes, ctypes.byref(self._writer), message, _MESSAGE_BYTES
+            os.fsencode(self._written),
+            text,
+            page_bytes,
+            ctypes.byref(self._writer),
+            message,
+            _MESSAGE_BYTES,
         )
         self._check(status, message.value)
 
@@ -412,29 +457,41 @@ class TraceWriter:
         _library().trace_set_life(self._writer, ctypes.byref(life))
 
     def finish(self) -> None:
-        """Write the totals and close the file.
+        """Write the totals, close the file and give it its name.
 
         Raises:
             TraceError: the process would end before its start or its last event.
-            OutputError: the file cannot be written; it is left incomplete.
+            OutputError: the file cannot be written.
         """
         writer, self._writer = self._writer, ctypes.c_void_p()
-        self._check(_library().trace_finish(writer), b"")
+        ctypes.set_errno(0)
+        status = _library().trace_finish(writer)
+        reason = f"cannot write the trace: {os.strerror(ctypes.get_errno() or errno.EIO)}"
+        if status == _Status.FORMAT:
+            reason = "ends before its start or last event"
+        try:
+            self._check(status, os.fsencode(f"{self.path}: {reason}"))
+            if self._written != self.path:
+                self._written.replace(self.path)
+        except OSError as error:
+            message = f"{self.path}: cannot be written ({error.strerror})"
+            raise OutputError(message) from error
+        finally:
+            if self._written != self.path:
+                self._written.unlink(missing_ok=True)
 
     def _check(self, status: int, message: bytes | None) -> None:
         if status == _Status.OK:
             return
-        if status == _Status.FORMAT:
-            raise TraceError(_text(message) or f"{self.path}: ends before its start or last event")
-        text = _text(message) or f"{self.path}: cannot write the trace"
-        raise OutputError(text)
+        text = _text(message).replace(_text(os.fsencode(self._written)), str(self.path))
+        raise TraceError(text) if status == _Status.FORMAT else OutputError(text)
 
     def __enter__(self) -> Self:
         """Return the writer itself."""
         return self
 
     def __exit__(self, kind: object, *exception: object) -> None:
-        """Finish the trace, or remove the file after an exception."""
+        """Finish the trace, or drop it after an exception."""
         if kind is None:
             self.finish()
         elif self._writer.value is not None:
@@ -460,7 +517,7 @@ def write_trace(
 
     Raises:
         TraceError: the events break a rule of the format; the message names the
-            event and the rule.  No file is left.
+            event and the rule.
         OutputError: the file cannot be written.
     """
     with TraceWriter(path, metadata, page_bytes) as writer:

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import SpecError, TraceError
+from tuner.output import check_apart
 from tuner.trace.file import Events, Op, Trace, TraceWriter
 
 WINDOW_EVENTS = 1 << 20
@@ -75,10 +76,11 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
         how: how many events are kept.
 
     Raises:
-        SpecError: the trace is not longer than what is to be kept.
+        SpecError: the trace is not longer than what is to be kept, or `output` is the trace.
         TraceError: it cannot be read, or has more than one thread.
         OutputError: the output cannot be written.
     """
+    check_apart(trace, output)
     with Trace(trace) as source:
         totals = source.totals
         n_between = totals.n_events - how.n_first - how.n_last

@@ -203,7 +203,7 @@ def test_the_command_prints_what_was_lost(
     [
         (["no-such-file"], TraceError.exit_code, "no-such-file: cannot be read (No such file"),
         (["{text}"], TraceError.exit_code, "not a file this can import"),
-        (["{text}", "--format", "x"], SpecError.exit_code, "x: no such format; use one of valg"),
+        (["{text}", "--format", "x"], 2, "'x' is none of valgrind, mtrace, glibc-trace"),
         (["{text}", "--step", "1"], SpecError.exit_code, "'1' is not a duration"),
     ],
 )
@@ -225,5 +225,28 @@ def test_errors_of_the_command(
 def test_the_file_itself_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(doubles.as_mtrace(A_FEW))
 
-    with pytest.raises(SpecError, match="would overwrite what is imported"):
+    with pytest.raises(SpecError, match="would overwrite what it is made of"):
         import_file(tmp_path / "file", tmp_path / "file")
+
+
+def test_an_import_that_fails_leaves_the_old_trace(tmp_path: Path) -> None:
+    import_bytes(tmp_path, doubles.as_mtrace(A_FEW))
+    old = (tmp_path / "app.trace").read_bytes()
+    with pytest.raises(TraceError, match=r":2: a line of mtrace"):
+        import_bytes(tmp_path, b"@ a:[0x1] + 0x10 0x5\nnonsense\n")
+    assert (tmp_path / "app.trace").read_bytes() == old
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "app.trace"}
+
+
+def test_a_long_command_of_wide_characters_is_cut(tmp_path: Path) -> None:
+    face = "\N{GRINNING FACE}"
+    log = f"==7== Command: {face * 2000}\n--7-- malloc(4) = 0x1\n"
+    imported, _ = import_bytes(tmp_path, log.encode())
+    with Trace(imported.path) as trace:
+        assert trace.argv == [face * 500]
+
+
+def test_the_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "--help"]) == 0
+    shown = "".join(capsys.readouterr().out.split())
+    assert [name for name in FORMATS if name not in shown] == []

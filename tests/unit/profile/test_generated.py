@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.doubles.places import ROOT
-from tuner.errors import OutputError
+from tuner.errors import OutputError, TraceError
 from tuner.profile.file import read_profile, write_profile
-from tuner.profile.generated import replayable
+from tuner.profile.generated import replayable, write_generated
 from tuner.trace.file import Trace
 
 PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
@@ -48,3 +48,16 @@ def test_start_and_end_of_the_process_are_kept(tmp_path: Path) -> None:
     found = replayable(tmp_path / "life.json", 1, tmp_path / "generated.trace")
     with Trace(found) as trace:
         assert (trace.totals.start_ns, trace.totals.end_ns) == (5, members["end_ns"])
+
+
+def test_a_profile_that_cannot_be_generated_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "app.profile.json"
+    members = read_profile(PROFILE)
+    totals = write_generated(path, members)
+    with Trace(path) as profile:
+        assert profile.totals == totals
+    old = path.read_bytes()
+    members["windows"][0]["lives"].append([0])
+    with pytest.raises(TraceError, match=rf"^{path}: "):
+        write_generated(path, members)
+    assert path.read_bytes() == old

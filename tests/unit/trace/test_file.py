@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,41 @@ def test_a_process_cannot_end_before_its_last_event(tmp_path: Path) -> None:
     events["time_ns"] = 20_000
     with pytest.raises(TraceError, match="ends before its start or last event"):
         write_trace(tmp_path / "a.trace", events, {}, life=(0, 19_999))
+
+
+def many_events() -> Events:
+    program = Program()
+    for number in range(1000):
+        program.allocate(0, number * number, None)
+    return program.events()
+
+
+def test_a_trace_that_fails_leaves_the_old_one_and_says_why(tmp_path: Path) -> None:
+    path, limits = tmp_path / "a.trace", resource.getrlimit(resource.RLIMIT_FSIZE)
+    write_trace(path, many_events(), {})
+    old = path.read_bytes()
+    with pytest.raises(TraceError, match=r"/a\.trace: event 1: an allocation names a slot"):
+        write_trace(path, np.zeros(2, EVENT), {})
+    with pytest.raises(TraceError, match=r"/a\.trace: ends before"):
+        write_trace(path, many_events(), {}, life=(9, None))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+    try:
+        with pytest.raises(
+            OutputError, match=r"/a\.trace: cannot write the trace: File too large$"
+        ):
+            write_trace(path, many_events(), {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == old
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_may_be_as_long_as_a_file_system_allows(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 255)
+    with pytest.raises(TraceError, match="cannot open the trace: No such file"):
+        Trace(path)
+    write_trace(path, many_events(), {})
+    with Trace(path) as trace:
+        assert trace.totals.n_events == 1000
+    with pytest.raises(TraceError, match="cannot open the trace: File name too long"):
+        Trace(tmp_path / ("a" * 256))
