@@ -23,6 +23,7 @@ from tuner.trace.file import EVENT, Api, Events, Op
 MAX_SIZE: Final = 1 << 47
 MAX_THREADS: Final = 65536
 MAX_ALIGN_LOG2: Final = 40
+MAX_TIME_NS: Final = 1 << 62
 """Limits of the format; ``rand_malloc/trace/trace.h``."""
 
 _UNKNOWN: Final = (0, 0, 0)
@@ -66,6 +67,8 @@ class ImportedHeap:
         self._threads: dict[Hashable, int] = {}
         self._early_frees: dict[Hashable, int] = {}
         """Block that was freed because its address came again -> number of the event."""
+        self._n_early = 0
+        """Such frees whose own one did not come."""
         self.command = ""
         """Of the program, as a shell would take it; empty if the file lacks it."""
         self.facts: dict[str, Any] = {}
@@ -92,7 +95,7 @@ class ImportedHeap:
         """Return what was lost in this file, beside what its format always loses."""
         counts = +self.missed
         counts["frees and reallocs of blocks that were allocated before the start"] = self.n_foreign
-        counts["frees missing where an address was allocated again"] = len(self._early_frees)
+        counts["frees missing where an address was allocated again"] = self._n_early
         return [*self.lost, *(f"{what}: {count:,}" for what, count in counts.items() if count)]
 
     def call(
@@ -116,11 +119,13 @@ class ImportedHeap:
                 of no matter for other functions.
             new: what the function returned, `NULL` if it failed; may be `old`.
             size: requested bytes.
-            alignment: bytes, a power of two; 0 for an allocation without.
+            alignment: bytes, rounded up to a power of two as allocators do; 0 for an allocation
+                without.
             thread: what the tool calls the thread.
 
         Raises:
-            BadCallError: the size or the alignment is impossible, or there are too many threads.
+            BadCallError: the size, the alignment or the time is impossible, or there are too many
+                threads.
         """
         old = old if api in OF_BLOCKS else NULL
         has_old, has_failed = old != NULL, new == NULL
@@ -139,6 +144,7 @@ class ImportedHeap:
         if new in self._slots:
             self._free(new, lane, Api.FREE)
             self._early_frees[new] = self.n_events
+            self._n_early += 1
         op = Op.REALLOC
         if slot is None:
             self.n_foreign += old != NULL
@@ -152,6 +158,7 @@ class ImportedHeap:
         since = self._early_frees.get(block)
         if since is not None and self.n_events - since <= INVERSION_EVENTS:
             del self._early_frees[block]
+            self._n_early -= 1
             self.n_inverted += 1
         elif block in self._slots:
             self._free(block, self._lane(thread), api)
@@ -184,6 +191,9 @@ class ImportedHeap:
     def _add(  # noqa: PLR0917 - the fields of an event
         self, op: Op, api: Api, slot: int, lane: int, size: int = 0, align_log2: int = 0
     ) -> None:
+        if self._time_ns > MAX_TIME_NS:
+            message = f"{self._time_ns / 1e9:.0f} s since the start: no program runs that long"
+            raise BadCallError(message)
         self._rows.append((self._time_ns, size, slot, lane, lane, op, api, align_log2, *_UNKNOWN))
         self.n_events += 1
         if not self.has_times:
@@ -206,9 +216,8 @@ def _size(size: int) -> int:
 
 
 def _log2(alignment: int) -> int:
-    if not alignment:
-        return 0
-    if alignment & (alignment - 1) or alignment.bit_length() > MAX_ALIGN_LOG2 + 1:
-        message = f"alignment {alignment}: not a power of two up to 2^{MAX_ALIGN_LOG2}"
+    log2 = max(0, alignment - 1).bit_length()
+    if log2 > MAX_ALIGN_LOG2:
+        message = f"alignment {alignment}: the greatest is 2^{MAX_ALIGN_LOG2}"
         raise BadCallError(message)
-    return alignment.bit_length() - 1
+    return log2

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -112,13 +112,17 @@ class _Site(BaseModel):
 
     blocks: Count = Field(alias="tbk")
     total_bytes: Count = Field(alias="tb")
-    lifetime: Count = Field(alias="tl")
+    lifetime: Annotated[int, Field(strict=True, ge=0, lt=2**64)] = Field(alias="tl")
     most_blocks: Count = Field(alias="mbk")
     peak_blocks: Count = Field(alias="gbk")
     peak_bytes: Count = Field(alias="gb")
     end_blocks: Count = Field(alias="ebk")
     end_bytes: Count = Field(alias="eb")
     frames: tuple[Count, ...] = Field(alias="fs", default=())
+
+
+_COLUMN_TYPES: Final = {"lifetime": np.float64}
+"""Of columns that are not whole numbers: a sum over blocks goes up to valgrind's 64 bits."""
 
 
 class _Document(BaseModel):
@@ -146,11 +150,10 @@ def read_stacks(source: Source) -> tuple[Sites, str, list[tuple[int, ...]]]:
     document = source.document(_Document)
     used = [site for site in document.pps if site.blocks]
     columns: dict[str, Any] = {
-        name: np.array([getattr(site, name) for site in used], np.int64)
+        name: np.array([getattr(site, name) for site in used], _COLUMN_TYPES.get(name, np.int64))
         for name in _Site.model_fields
         if name != "frames"
     }
-    columns["lifetime"] = columns["lifetime"].astype(np.float64)
     sites = Sites(
         **columns,
         peak_time=float(document.tg),

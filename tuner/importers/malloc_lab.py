@@ -46,6 +46,6 @@ FORMAT = Format(
     name="malloc-lab",
     title="malloc lab, .rep",
     lost=(ONE_THREAD, ALL_MALLOC),
-    recognise=re.compile(rb"(?:\s*\d+\s*\n){4}\s*[arf] \d", re.ASCII).match,
+    recognise=re.compile(rb"(?:\s*\d+[^\S\n]*\n){4}\s*[arf] \d", re.ASCII).match,
     read_events=_read,
 )

@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import Annotated, BinaryIO, Final, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
@@ -66,9 +67,12 @@ class Source:
         """Open the file, unpacked.
 
         Raises:
-            TraceError: it cannot be read or unpacked.
+            TraceError: it cannot be read or unpacked, or is a pipe, which can be read only once.
         """
         try:
+            if not S_ISREG(self.path.stat().st_mode):
+                message = f"{self.path}: not a regular file; write its content into one first"
+                raise TraceError(message)
             with self.path.open("rb") as file:
                 start = file.peek(4)
                 if start.startswith(_GZIP):

@@ -138,9 +138,12 @@ def _read_workload(source: Source, heap: ImportedHeap) -> None:
     try:
         head = [(step, found["number"]) for step, found in code.steps(_HEAD, "the head")]
         n_blocks = max((number for step, number in head if step == _BLOCKS), default=0)
-        turns = {}
+        content, turns = code.getvalue(), {}
         for thread, start in enumerate(number for step, number in head if step == _THREAD):
-            own = _Code(code.getvalue())
+            own = _Code(content)
+            if start >= len(content):
+                message = f"thread {thread} begins at byte {start}, behind the end; was it cut off?"
+                raise BadCallError(message)
             own.seek(start)
             turns[own] = _play(heap, thread, own, n_blocks, signalled)
         while turns:

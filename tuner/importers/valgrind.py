@@ -25,7 +25,9 @@ from tuner.importers.heap import FREES, ImportedHeap
 from tuner.importers.source import BadCallError, Source
 from tuner.trace.file import Api
 
-_LINE = re.compile(r"--(?:(\d+):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(?P<pid>\d+)--(?: (?P<body>.*))?")
+_LINE = re.compile(
+    r"--(?:(\d{1,18}):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(?P<pid>\d+)--(?: (?P<body>.*))?"
+)
 _COMMAND = re.compile(r"==(?:\S+ )?\d+== Command: (.*)")
 
 _TOKEN = re.compile(

@@ -55,6 +55,9 @@ ASSUMED: Final = (
 )
 """What is assumed of every profile; sentences."""
 
+_MOST_NS: Final = 2.0**62
+"""Limit of the format of traces; ``rand_malloc/trace/trace.h``."""
+
 _KEPT_SHARE: Final = 0.9
 """Most of a site's lifetimes that blocks never freed take from those that were freed."""
 
@@ -106,14 +109,15 @@ class Sites:
         """Return what contradicts itself, as a sentence, or None."""
         if len(self.blocks) == 0 or (self.blocks <= 0).any():
             return "no call site that allocated"
-        if int(self.blocks.sum()) > MOST_BLOCKS:
+        if self.blocks.sum(dtype=np.float64) > MOST_BLOCKS:
             return f"more than {MOST_BLOCKS:,} blocks; this model cannot hold them"
         if (np.maximum(self.peak_blocks, self.end_blocks) > self.blocks).any():
             return "a call site with more blocks alive than it ever allocated"
         if (np.maximum(self.peak_bytes, self.end_bytes) > self.total_bytes).any():
             return "a call site with more bytes alive than it ever allocated"
-        if not 0 <= self.peak_time <= self.end_time or self.end_time <= 0:
-            return "a peak that is not between start and end"
+        end_ns = self.end_time * self.ns_per_unit
+        if not (0 <= self.peak_time <= self.end_time and 0 < end_ns <= _MOST_NS):
+            return "a peak that is not between start and end, or an end that no program reaches"
         return None
 
 

@@ -118,6 +118,8 @@ def dhat(**changes: Any) -> str:
         (dhat(mode="copy"), "mode: Input should be 'heap', not 'copy'"),
         (dhat(tu="weeks"), "tu: Input should be 'instrs' or 'ms', not 'weeks'"),
         (dhat(tbk=10**9), "more than 100,000,000 blocks"),
+        (dhat(pps=[json.loads(dhat(tbk=2**53 - 1))["pps"][0]] * 2048), "more than 100,000,000"),
+        (dhat(te=2**50, tu="ms"), "an end that no program reaches"),
         (dhat()[:-9], "not JSON"),
     ],
 )
@@ -163,3 +165,14 @@ def test_the_command_says_what_was_lost_and_assumed(
     assert "lost: times" in err
     assert "assumed: lifetimes" in err
     assert "low fidelity (call sites)" in err
+
+
+def test_lifetimes_of_many_blocks_add_up_to_more_than_one_run(tmp_path: Path) -> None:
+    """An hour under valgrind is 7e11 instructions: 20,000 blocks that live as long have 1.4e16."""
+    n_blocks, end = 20_000, 7 * 10**11
+    blocks = dict.fromkeys(("tbk", "mbk", "gbk", "ebk"), n_blocks)
+    sizes = dict.fromkeys(("tb", "mb", "gb", "eb"), 16 * n_blocks)
+    (tmp_path / "dhat.out.1").write_text(dhat(**blocks, **sizes, tl=n_blocks * end, te=end))
+    imported = import_file(tmp_path / "dhat.out.1", tmp_path / "app.profile.json")
+
+    assert imported.totals.peak_live_blocks == n_blocks

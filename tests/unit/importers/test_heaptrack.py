@@ -23,6 +23,7 @@ def test_times_are_kept_where_there_are_any(tmp_path: Path) -> None:
         ("v 20000 9\n", r":1: format version 9; 3 is the newest"),
         ("v 1 3\n+ 5 1\n", r":2: not a line of heaptrack: '\+' with 2 numbers, after 0 kinds"),
         ("v 1 3\n- xyz\n", r":2: a line of heaptrack was expected"),
+        ("v 1 3\nc ffffffffffffffff\n+ 5 1 9\n", r":3: \d+ s since the start: no program runs"),
         ("v 1 3\n+ 5\n", r":2: not a line of heaptrack: '\+' with 1 numbers, after 0 kinds"),
     ],
 )

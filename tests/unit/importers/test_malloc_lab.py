@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.imported import refuse
+from tuner.importers.malloc_lab import FORMAT
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,9 @@ def test_a_malformed_file_is_one_error_that_says_where(
     tmp_path: Path, content: str, message: str
 ) -> None:
     refuse(tmp_path, "malloc-lab", content, message)
+
+
+def test_a_head_may_have_blank_lines_and_what_has_only_these_is_passed_over_at_once() -> None:
+    """It would take years where they can be divided among the lines of the head in all ways."""
+    assert FORMAT.recognise(b"\n9\n\n 2 \n1\n1\n\na 0 5\n")
+    assert not FORMAT.recognise(b"1\n2\n3" + b"\n" * 60_000)

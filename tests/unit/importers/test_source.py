@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,12 @@ def test_a_line_without_end_is_no_text(tmp_path: Path) -> None:
     source = Source(tmp_path / "file")
     with pytest.raises(TraceError, match=r"file:1: a line of more than 1 MiB"), source.errors():
         list(source.lines())
+
+
+def test_a_pipe_is_refused_since_it_can_be_read_only_once() -> None:
+    there, here = os.pipe()
+    os.write(here, TEXT)
+    os.close(here)
+    with pytest.raises(TraceError, match=r"not a regular file; write its content into one first"):
+        Source(Path(f"/dev/fd/{there}")).start(4)
+    os.close(there)
