@@ -96,7 +96,8 @@ def _facts_of(spec: CampaignSpec, seed: int, beginnings: Sequence[Beginning]) ->
     pairs = list(zip(spec.traces, beginnings, strict=True))
     for trace, one in pairs:
         if not one.n_events:
-            message = f"{trace}: holds no events; record it again"
+            with Trace(trace, is_streamed=True) as opened:
+                message = f"{trace}: {opened.why_empty}"
             raise TraceError(message)
     greatest = WorkloadFacts(
         max(one.n_threads for one in beginnings),

@@ -90,7 +90,7 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
         yield "INCOMPLETE", f"the file was cut off; {totals.n_events:,} events can be read"
     if metadata.get("stopped"):
         yield "INCOMPLETE", f"recording stopped early: {metadata['stopped']}"
-    yield "program", " ".join(metadata.get("argv", [])) or "unknown"
+    yield "program", " ".join(trace.argv) or "unknown"
     if metadata.get("exit_status") is not None or metadata.get("signal"):
         yield "it ended with", str(metadata.get("signal") or f"status {metadata['exit_status']}")
     yield "recorded with", str(metadata.get("allocator", "unknown"))
@@ -117,11 +117,11 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     yield "foreign frees", f"{metadata.get('foreign_frees', 'unknown')}"
     each = f", {info.bytes_per_event:.2f} bytes an event" if totals.n_events else ""
     yield "on disk", f"{show_size(info.file_bytes)}{each}"
-    if thinned_from := metadata.get("thinned_from"):
+    if isinstance(thinned_from := metadata.get("thinned_from"), int):
         yield "thinned from", f"{thinned_from:,} events"
-    if imported := metadata.get("imported"):
-        yield "imported from", f"{imported['from']} ({imported['format']})"
-        yield from (("lost", text) for text in imported["lost"])
+    if isinstance(imported := metadata.get("imported"), dict):
+        yield "imported from", f"{imported.get('from')} ({imported.get('format')})"
+        yield from (("lost", str(text)) for text in imported.get("lost") or ())
 
 
 def _histogram_table(title: str, unit: str, histogram: Histogram) -> Table:
@@ -183,7 +183,7 @@ def _info_command(
 
     with Trace(path) as trace:
         if not (trace.totals.is_complete or trace.totals.n_events):
-            message = f"{path}: {_nothing_readable(trace)}"
+            message = f"{path}: {trace.why_empty}"
             raise TraceError(message)
         info = describe(trace)
     if as_json_object:
@@ -195,19 +195,7 @@ def _info_command(
     if plot is not None:
         from tuner.trace.plot import save
 
-        save(info, Path((trace.metadata.get("argv") or [path.stem])[0]).name, plot)
-
-
-def _nothing_readable(trace: Trace) -> str:
-    """Say what a trace that was cut off before its first readable event is of."""
-    from tuner.units import show_size
-
-    size = show_size(trace.path.stat().st_size)
-    program = " ".join(trace.metadata.get("argv", [])) or "an unknown program"
-    return (
-        f"the file was cut off after {size}, before the end of its first block of events, so that "
-        f"none can be read; it is of {program}: copy or record it again"
-    )
+        save(info, Path((trace.argv or [path.stem])[0]).name, plot)
 
 
 def _recover_command(

@@ -67,6 +67,7 @@ class _Replayed(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     events: int = Field(ge=0)
+    complete: bool = True
 
 
 class _HugePages(BaseModel):
@@ -304,7 +305,8 @@ class EmulatorEvaluator:
 
     def _check_events(self, found: EmulatorResult) -> None:
         if found.trace.events == 0:
-            message = f"{self._emulation.trace}: holds no events; record it again"
+            was_cut = "" if found.trace.complete else "was cut off and "
+            message = f"{self._emulation.trace}: {was_cut}holds no events; record it again"
             raise TraceError(message)
 
     def stop(self) -> None:

@@ -59,7 +59,9 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
     options = options or FitOptions()
     events = trace.read_all()
     if not (events["op"] <= Op.ALIGNED).any():
-        message = f"{trace.path}: holds no allocations; record it again"
+        is_read = len(events) or trace.totals.is_complete
+        why = "holds no allocations; record it again" if is_read else trace.why_empty
+        message = f"{trace.path}: {why}"
         raise TraceError(message)
     return {
         "schema": SCHEMA,

@@ -160,7 +160,7 @@ def _describe(trace: Path) -> str:
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(status.st_mtime))
     try:
         with Trace(trace) as opened:
-            words = " ".join(opened.metadata.get("argv") or []) or "an unknown program"
+            words = " ".join(opened.argv) or "an unknown program"
             return f"trace of {words}, {opened.totals.n_events:,} events, written {date}"
     except TraceError:
         return f"no trace, {status.st_size:,} bytes, written {date}"

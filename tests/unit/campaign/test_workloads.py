@@ -96,6 +96,13 @@ def test_a_trace_without_events_is_refused(tmp_path: Path) -> None:
         replay_files(_spec(empty), EmulationOptions(), tmp_path / "run"),
     ):
         pass
+    cut = _write(tmp_path / "cut.trace", n_events=1)
+    cut.write_bytes(cut.read_bytes()[:-20])
+    with (
+        pytest.raises(TraceError, match=r"cut.trace: the file was cut off after"),
+        replay_files(_spec(cut), EmulationOptions(), tmp_path / "run"),
+    ):
+        pass
 
 
 def test_a_run_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

@@ -141,3 +141,27 @@ def test_the_life_of_the_process_is_shown(
     assert run(["trace", "info", "--json", str(path)]) == 0
     totals = json.loads(capsys.readouterr().out)["totals"]
     assert (totals["start_ns"], totals["end_ns"]) == (0, 1_500_000_000)
+
+
+def test_metadata_that_were_taken_out_or_are_of_another_kind_are_borne(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.trace"
+    for metadata, expected in (
+        ({"argv": None, "imported": {"from": "log"}}, "program unknown"),
+        ({"argv": "app", "imported": "log", "thinned_from": "many"}, "program app"),
+    ):
+        write_trace(path, np.zeros(1, EVENT), metadata)
+        assert run(["trace", "info", str(path)]) == 0
+        assert expected in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_profile_of_a_trace_without_a_readable_event_is_not_made(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace.write_bytes(trace.read_bytes()[:-60])
+
+    output = trace.with_suffix(".json")
+    assert run(["fit", str(trace), "-o", str(output)]) == TraceError.exit_code
+    assert "none can be read; it is of /usr/bin/app -x" in capsys.readouterr().err
+    assert not output.exists()

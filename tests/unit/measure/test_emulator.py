@@ -90,6 +90,9 @@ def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace) -> None:
     trace.orders(result={"trace": {"events": 0}, "fragmentation_at_peak": None})
     with pytest.raises(TraceError, match=r"app\.trace: holds no events"):
         evaluator(trace).evaluate(Configuration("glibc"))
+    trace.orders(result={"trace": {"events": 0, "complete": False}, "fragmentation_at_peak": None})
+    with pytest.raises(TraceError, match=r"app\.trace: was cut off and holds no events"):
+        evaluator(trace).evaluate(Configuration("glibc"))
 
 
 def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace) -> None:
