@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,9 @@ _MOST_BYTES = 1 << 28
 """Of the text, as rand_malloc takes it."""
 _TOML = re.compile(rb"(?:\s|#[^\n]*(?:\n|$))*schema[ \t]*=")
 """Begin of a profile in TOML."""
+
+_DESCRIBES = ("metadata", "source", "fidelity")
+"""Members whose content rand_malloc passes over."""
 
 _BY_LINE = ("kinds", "windows")
 """Members whose elements get a line each, so that reviews and diffs can show them."""
@@ -93,13 +96,23 @@ def _digested(member: object) -> str:
     return json.dumps(_without_none(member), sort_keys=True) if "null" in text else text
 
 
-def _without_none(value: object) -> object:
+def _without_none(value: object, of_text: Callable[[str], str] = str) -> object:
     """Return a value as TOML can hold it, so that both forms of a profile have one digest."""
     if isinstance(value, Mapping):
-        return {key: _without_none(member) for key, member in value.items() if member is not None}
+        return {k: _without_none(v, of_text) for k, v in value.items() if v is not None}
     if isinstance(value, list | tuple):
-        return [_without_none(member) for member in value if member is not None]
-    return value
+        return [_without_none(member, of_text) for member in value if member is not None]
+    return of_text(value) if isinstance(value, str) else value
+
+
+def _readable(text: str) -> str:
+    r"""Return a text whose bytes that are no UTF-8 are written out, since TOML has none.
+
+    Example:
+        >>> _readable("caf\udce9")
+        'caf\\udce9'
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def life_members(totals: TraceTotals) -> dict[str, int]:
@@ -126,7 +139,7 @@ def _compact(value: object) -> str:
 
 def profile_toml(profile: Mapping[str, Any]) -> str:
     """Return the text of a profile as TOML, which has no null: what is None is left out."""
-    members = {name: _without_none(v) for name, v in profile.items() if v is not None}
+    members = {name: _without_none(v, _readable) for name, v in profile.items() if v is not None}
     return tomli_w.dumps(members)
 
 
@@ -161,27 +174,25 @@ def _unpack(packed: bytes) -> bytes:
 def read_profile(path: Path) -> dict[str, Any]:
     """Read the members of a profile.
 
-    Only schema and version are checked here; rand_malloc checks the rest.
+    Only schema, version and what describes are checked here; rand_malloc checks the rest.
 
     Raises:
         TraceError: the file cannot be read, is no profile, or is of a newer version.
     """
-    if path.exists() and not path.is_file():  # a device may never end
-        message = f"{path}: not a regular file; give a profile made by `malloc-tuner fit`"
-        raise TraceError(message)
     try:
+        _check_is_file(path)
         data = path.read_bytes()
         if data.startswith(zstd.MAGIC):
             data = _unpack(data)
         text = data.decode("utf-8")
-        profile = tomllib.loads(text) if _is_toml(data[:_HEAD_BYTES]) else json.loads(text)
+        profile = _read_toml(text) if _is_toml(data[:_HEAD_BYTES]) else json.loads(text)
     except UnicodeDecodeError as error:
         message = f"{path}: not a profile; of a trace `malloc-tuner fit` makes one"
         raise TraceError(message) from error
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error}"
         raise TraceError(message) from error
-    except (ValueError, zstd.ZstdError) as error:
+    except (ValueError, RecursionError, zstd.ZstdError) as error:
         message = f"{path}: not a readable profile: {error}"
         raise TraceError(message) from error
     if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:
@@ -193,4 +204,34 @@ def read_profile(path: Path) -> dict[str, Any]:
             "upgrade malloc-tuner"
         )
         raise TraceError(message)
+    _check_description(path, profile)
     return profile
+
+
+def _check_is_file(path: Path) -> None:
+    if path.exists() and not path.is_file():  # a device may never end
+        message = f"{path}: not a regular file; give a profile made by `malloc-tuner fit`"
+        raise TraceError(message)
+
+
+def _read_toml(text: str) -> dict[str, Any]:
+    """Read TOML; dates, which JSON has none of, become texts as they do for rand_malloc."""
+    profile = tomllib.loads(text)
+    for name in _DESCRIBES:
+        if name in profile:
+            profile[name] = json.loads(json.dumps(profile[name], default=str))
+    return profile
+
+
+def _check_description(path: Path, profile: Mapping[str, Any]) -> None:
+    """Refuse what only describes where it is of another kind than is used."""
+    metadata, source = (profile.get(name) or {} for name in ("metadata", "source"))
+    is_good = (
+        isinstance(metadata, dict)
+        and isinstance(source, dict)
+        and isinstance(source.get("trace") or {}, dict)
+        and isinstance(source.get("varied") or [], list)
+    )
+    if not is_good:
+        message = f"{path}: metadata, source and its trace are tables, varied in it is a list"
+        raise TraceError(message)

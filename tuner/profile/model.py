@@ -26,6 +26,9 @@ UNKNOWN: Final = -1
 
 _HEAD = 4
 
+_UNLESS_SAID: Final = {"page_bytes": 4096, "duration_ns": 0, "age_bins_log2": 0}
+"""What a profile may leave out, as rand_malloc reads it; of a window it may be all."""
+
 
 def age_bin(age: int, bins_log2: int) -> int:
     """Return the bin of an age: exact at first, then 2**bins_log2 bins per octave.
@@ -207,18 +210,20 @@ def take_apart(profile: Mapping[str, Any]) -> Model:
     for number, window in enumerate(profile["windows"]):
         windows.append(
             Window(
-                window["time_ns"],
-                window["events"],
-                window["lifo_permille"],
-                [(op, thread) for op, thread in window["threads"]],
+                window.get("time_ns", 0),
+                window.get("events", 0),
+                window.get("lifo_permille", 0),
+                [(op, thread) for op, thread in window.get("threads", ())],
             )
         )
-        for kind_number, *entries in window["lives"]:
+        for kind_number, *entries in window.get("lives", ()):
             kind, pages = kinds[kind_number]
             for codes, count in _entries(entries, (len(kind) - _HEAD) // 2):
                 lives.append(Life(number, kind, codes, count, untouched=pages))
-        lives += _fixed_lives(number, kinds, window["fixed"], profile["version"])
+        lives += _fixed_lives(number, kinds, window.get("fixed", ()), profile["version"])
     head = {key: profile[key] for key in profile if key not in ("kinds", "windows", "fidelity")}
+    for key, value in _UNLESS_SAID.items():
+        head.setdefault(key, value)
     return Model(head, windows, lives)
 
 

@@ -241,14 +241,20 @@ def recorded_facts(opened: Trace) -> dict[str, Any]:
 
 def _program(metadata: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     """Return what the recorded program used; nothing where the trace is but a part of it."""
-    cpu_s, mean_bytes = metadata.get("cpu_s"), metadata.get("mean_anon_bytes")
+    cpu_s, mean_bytes = _number(metadata, "cpu_s"), _number(metadata, "mean_anon_bytes")
     # An older recording has resident memory, files included.
-    peak_bytes = metadata.get("peak_anon_bytes") or metadata.get("peak_rss_bytes")
+    peak_bytes = _number(metadata, "peak_anon_bytes") or _number(metadata, "peak_rss_bytes")
     is_part = metadata.get("is_cut") or metadata.get("thinned_from") is not None
     if not cpu_s or not peak_bytes or is_part:
         return ()
     known = ("cost", cpu_s * 1e9), ("peak_heap", float(peak_bytes))
     return (*known, ("mean_heap", float(mean_bytes))) if mean_bytes else known
+
+
+def _number(metadata: Mapping[str, Any], name: str) -> float | None:
+    """Return a number above 0 of the metadata, which people may edit; None if it is none."""
+    value = metadata.get(name)
+    return value if isinstance(value, int | float) and value > 0 else None
 
 
 def notes_on(workload: Path) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def shrink(path: Path, fidelity: float) -> dict[str, Any]:
 
 def _with_source(members: Mapping[str, Any], variation: Variation) -> dict[str, Any]:
     source = dict(members.get("source") or {})
-    source["varied"] = [*source.get("varied", []), variation.changes]
+    source["varied"] = [*(source.get("varied") or []), variation.changes]
     return {key: source if key == "source" else value for key, value in members.items()}
 
 

@@ -204,3 +204,60 @@ def test_a_profile_keeps_start_and_end_of_the_process(tmp_path: Path, suffix: st
             write_profile(profile, fit(opened))
         with Trace(profile) as generated:
             assert (generated.totals.start_ns, generated.totals.end_ns) == life
+
+
+def test_what_generates_can_be_varied_whatever_it_leaves_out(tmp_path: Path) -> None:
+    least = {
+        "schema": "malloc-tuner.profile", "version": 4, "metadata": {}, "threads": 1, "parts": 1,
+        "kinds": [[0, 0, 8, 0]], "windows": [{"allocations": 1, "lives": [[0, 1]]}, {}],
+    }  # fmt: skip
+    path, varied = tmp_path / "least.json", tmp_path / "varied.toml"
+    path.write_text(json.dumps(least))
+    assert len(read(path)) == 1
+    for change in (["--size", "2"], ["--aged", "1KiB"], ["--threads", "3"]):
+        assert run(["vary", str(path), "-o", str(varied), *change]) == 0
+        assert len(read(varied)) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"schema": ' + "[" * 100_000, "not a readable profile: maximum recursion"),
+        ('{"schema": "malloc-tuner.profile", "version": 4, "source": "mine"}', "are tables"),
+        ('{"schema": "malloc-tuner.profile", "version": 4, "source": {"trace": 1}}', "are tables"),
+        (
+            '{"schema": "malloc-tuner.profile", "version": 4, "source": {"varied": {"a": 1}}}',
+            "varied in it is a list",
+        ),
+    ],
+)
+def test_what_describes_is_refused_where_it_cannot_be_used(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "a.profile").write_text(text)
+    with pytest.raises(TraceError, match=rf"a\.profile: .*{message}"):
+        workload_sha256(tmp_path / "a.profile")
+
+
+def test_a_date_in_toml_is_a_text(tmp_path: Path, profile: dict[str, Any]) -> None:
+    toml, again = tmp_path / "a.toml", tmp_path / "again.json"
+    dated = "[metadata]\nrecorded = 2024-02-29"
+    toml.write_text(profile_toml(profile).replace("[metadata]", dated, 1))
+    write_profile(again, read_profile(toml))
+    assert read_profile(again)["metadata"]["recorded"] == "2024-02-29"
+    assert workload_sha256(again) == workload_sha256(toml)
+
+
+def test_bytes_that_are_no_text_are_written_out_in_toml(
+    tmp_path: Path, profile: dict[str, Any]
+) -> None:
+    """A recording keeps the arguments of its program as they were."""
+    profile["metadata"]["argv"] = ["./app", "caf\udce9"]
+    write_profile(tmp_path / "a.toml", profile)
+    with Trace(tmp_path / "a.toml") as opened:
+        assert opened.argv == ["./app", "caf\\udce9"]
+
+
+def test_a_name_that_is_too_long_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot be read: File name too long"):
+        read_profile(tmp_path / ("a" * 256))

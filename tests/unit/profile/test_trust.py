@@ -173,6 +173,8 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
         ({"cpu_s": None, "peak_rss_bytes": None}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "thinned_from": 9}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "is_cut": True}, {}),
+        ({"cpu_s": "0.5", "peak_rss_bytes": 4096}, {}),
+        ({"cpu_s": 0.5, "peak_rss_bytes": "4096"}, {}),
     ],
 )
 def test_what_the_program_used_is_known_of_whole_recordings(
