@@ -12,7 +12,7 @@ import typer
 
 from tuner.cli.bounds import duration
 from tuner.cli.epilog import epilog
-from tuner.cli.options import AsJson, HugePages, Thp, Threads, refuse_options, split_names
+from tuner.cli.options import AsJson, HugePages, Thp, Threads, allocator_names, refuse_options
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -119,10 +119,7 @@ def emulate(
 
     if threads is Threads.FREE and instrument is not InstrumentName.NONE:
         refuse_options(context, {"--instrument"}, "with --threads free, which counts nothing")
-    names = split_names(allocators)
-    if not names:
-        message = f"--allocators {allocators!r}: name one, such as glibc"
-        raise SpecError(message)
+    names = allocator_names(allocators)
     if len(names) > 1:
         refuse_options(context, {"--set"}, "to several allocators; name one")
     found = emulate_all(

@@ -19,9 +19,9 @@ from tuner.cli.options import (
     AsJson,
     HugePages,
     Thp,
+    allocator_names,
     given_options,
     refuse_options,
-    split_names,
 )
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 from tuner.limits import MOST_ROUNDS, MOST_RUNS, RUN_TIME
@@ -99,12 +99,13 @@ def fidelity(
 
     is_classic = not members_of(profile)
     shares = [] if is_classic else _shares(shrunk)
+    names = allocator_names(allocators)
     _check_given(context, trace, shares, shrunk, command, is_classic=is_classic)
     with _stages(len(shares) + (seeds + 1 if trace else 1)) as (begin, on_note):
         verdict = judge_profile(
             profile,
             trace,
-            allocators=split_names(allocators),
+            allocators=names,
             configurations=configurations,
             seeds=seeds,
             options=EmulationOptions(instrument=instrument.value, thp=thp.value),

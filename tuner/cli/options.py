@@ -152,6 +152,19 @@ def allow_options(context: typer.Context, names: Collection[str], why: str) -> N
     refuse_options(context, set(given_options(context)) - set(names), why)
 
 
+def allocator_names(text: str) -> tuple[str, ...]:
+    """Return the allocators of a list.
+
+    Raises:
+        SpecError: it names none.
+    """
+    names = split_names(text)
+    if not names:
+        message = f"--allocators {text!r}: name one, such as glibc"
+        raise SpecError(message)
+    return names
+
+
 def split_names(text: str) -> tuple[str, ...]:
     """Return the names of a list such as ``mean_heap,cost``, each once, in order."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

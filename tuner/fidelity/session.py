@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from tuner.allocators import Located, get_allocator, locate_all
 from tuner.emulation import EmulationOptions
-from tuner.errors import SpecError
+from tuner.errors import OutputError, SpecError
 from tuner.fidelity.panel import draw_panel, measure_panel
 from tuner.fidelity.program import ProgramPanel, judge_program, measure_program
 from tuner.fidelity.verdict import Panel, judge, judge_shrunk
@@ -117,6 +118,8 @@ def judge_profile(
         OutputError: the profile cannot be written.
     """
     members = members_of(profile)
+    if members:
+        _check_place(profile)
     options = options or EmulationOptions()
     located = locate_all([get_allocator(name) for name in allocators])
     panel = draw_panel(trace or profile, located, configurations, thp=options.thp)
@@ -135,7 +138,7 @@ def judge_profile(
             _judged(profile, trace, measured),
             shrunk=session.shrunk(profile, shares, runs[1]),
             allocators={name: found.version for name, (_, found) in located.items()},
-            trace_events=members["source"]["events"] if members else None,
+            trace_events=(members.get("source") or {}).get("events"),
         )
         if program is not None:
             found = _run_program(session, program, on_note)
@@ -159,6 +162,19 @@ def members_of(profile: Path) -> dict[str, Any]:
             message = f"{profile}: a trace; give a profile that `fit` made of it"
             raise SpecError(message)
     return {}
+
+
+def _check_place(profile: Path) -> None:
+    """Find out before everything is measured whether there is a place for the verdict."""
+    try:
+        with tempfile.TemporaryFile(dir=profile.parent):
+            return
+    except OSError as error:
+        message = (
+            f"{profile}: the verdict goes into it, and it cannot be written ({error.strerror}); "
+            "judge a copy of it"
+        )
+        raise OutputError(message) from error
 
 
 def _judged(profile: Path, trace: Path, measured: Panel) -> Fidelity:

@@ -1,0 +1,61 @@
+"""A verdict has a place in its profile, and needs nothing that only describes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.judged import ONE
+from tuner.cli.main import run
+from tuner.errors import OutputError, SpecError
+from tuner.fidelity import session
+from tuner.fidelity.session import judge_profile
+from tuner.profile.fidelity import fidelity_of
+from tuner.profile.file import read_profile, write_profile
+from tuner.records import Configuration
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Let every panel be one configuration, whose numbers are the same; returns on what."""
+    workloads: list[Path] = []
+
+    def measure(workload: Path, *_: Any, **__: Any) -> list[Any]:
+        workloads.append(workload)
+        return [ONE]
+
+    monkeypatch.setattr(session, "locate_all", lambda _: {})
+    monkeypatch.setattr(session, "load_calibration", lambda: None)
+    monkeypatch.setattr(session, "draw_panel", lambda *_, **__: [Configuration("glibc")])
+    monkeypatch.setattr(session, "measure_panel", measure)
+    return workloads
+
+
+def test_a_profile_that_does_not_say_what_it_is_of_is_judged(
+    profile: Path, measured: list[Path]
+) -> None:
+    members = read_profile(profile)
+    write_profile(profile, {name: v for name, v in members.items() if name != "source"})
+    verdict = judge_profile(profile, profile.parent / "mixed.trace", seeds=2)
+
+    assert len(measured) == 3
+    assert verdict.trace_events is None
+    assert fidelity_of(read_profile(profile)) == verdict
+
+
+def test_a_profile_that_cannot_be_written_is_refused_before_anything_is_measured(
+    profile: Path, measured: list[Path]
+) -> None:
+    with profile.open("rb") as opened:
+        place = Path(f"/dev/fd/{opened.fileno()}")
+        with pytest.raises(OutputError, match="the verdict goes into it"):
+            judge_profile(place, profile.parent / "mixed.trace")
+    assert not measured
+
+
+def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["fidelity", str(profile), "--trace", str(profile.parent / "mixed.trace")]
+    assert run([*words, "--allocators", ","]) == SpecError.exit_code
+    assert "--allocators ',': name one, such as glibc" in capsys.readouterr().err
