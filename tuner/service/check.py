@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from tuner.allocators import get_allocator
+from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
 from tuner.measure.program import PRELOAD
 from tuner.records import Configuration, value_text
@@ -30,6 +31,15 @@ _TUNABLES = "GLIBC_TUNABLES"
 _LIBC = "libc.so.6"
 _MOST_LINKS = 40
 """As many as the kernel follows, see path_resolution(7)."""
+
+
+class _Export(BaseModel):
+    """What is used of an export in JSON."""
+
+    allocator: str
+    library: str | None
+    settings: dict[str, bool | int | float | str]
+    environment: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -63,20 +73,19 @@ def load_expected(path: Path) -> ExportedSetting:
         SpecError: the file is none.
     """
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        variables = dict(found["environment"])
-        variables.pop(PRELOAD, None)
-        configuration = Configuration.of(found["allocator"], found["settings"])
-        return ExportedSetting(configuration, found["library"], variables)
+        found = _Export.model_validate_json(path.read_bytes())
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror}"
         raise SpecError(message) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except ValidationError as error:
         message = (
-            f"{path}: is no export in JSON ({error}); write one with "
+            f"{path}: is no export in JSON ({first_problem(error)}); write one with "
             "`malloc-tuner export RUN --format json -o FILE`"
         )
         raise SpecError(message) from error
+    variables = {name: text for name, text in found.environment.items() if name != PRELOAD}
+    configuration = Configuration.of(found.allocator, found.settings)
+    return ExportedSetting(configuration, found.library, variables)
 
 
 def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
@@ -90,14 +99,14 @@ def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
         The library, the variables, then the settings.
 
     Raises:
-        SpecError: there is no such process.
+        SpecError: there is no such process, or it has no memory.
         ProgramError: it may not be looked at.
     """
     process = process_of(pid)
     environment = _environment(pid)
     if process is None:
-        message = f"process {pid}: may not be looked at; run this as its user, or as root"
-        raise ProgramError(message)
+        message = f"process {pid}: has ended, or is one of the kernel: it has no memory to look at"
+        raise SpecError(message)
     findings = [_library(process, expected)]
     findings += _variables(environment, expected)
     is_as_asked = all(one.is_in_effect for one in findings)
@@ -110,13 +119,23 @@ def _environment(pid: int) -> dict[str, str] | None:
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
     except PermissionError as error:
-        message = f"process {pid}: may not be looked at; run this as its user, or as root"
+        message = f"process {pid}: may not be looked at; {_way_in()}"
         raise ProgramError(message) from error
     except OSError as error:
         message = f"process {pid}: there is none ({error.strerror})"
         raise SpecError(message) from error
     found = dict(word.split("=", 1) for word in _with_tunables_joined(words) if "=" in word)
     return None if any(words) and not found else found
+
+
+def _way_in() -> str:
+    """Say who may look at a process; see ptrace(2) on PTRACE_MODE_READ."""
+    if os.geteuid():
+        return "run this as its user, or as root"
+    return (
+        "root lacks the capability SYS_PTRACE here, as in most containers, or AppArmor or SELinux "
+        "forbids it; run this as the user of the process, or on the host"
+    )
 
 
 def _with_tunables_joined(words: Sequence[str]) -> list[str]:

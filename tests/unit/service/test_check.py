@@ -15,8 +15,9 @@ import pytest
 
 from tuner.allocators import get_allocator
 from tuner.cli.main import run
-from tuner.errors import MissingToolError, SpecError
+from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.records import Configuration
+from tuner.service import check as checking
 from tuner.service.check import ExportedSetting, check_process, load_expected
 from tuner.service.processes import process_of
 
@@ -215,3 +216,37 @@ def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path) -> 
         ended.wait()
     with pytest.raises(SpecError, match="there is none"):
         check_process(ended.pid, GLIBC)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"library": 5}, {"settings": []}, {"environment": {"A": 1}}, {"allocator": None}],
+)
+def test_an_export_of_other_kinds_is_none(tmp_path: Path, change: dict[str, object]) -> None:
+    settings = {"a": True, "b": 1, "c": 1.0, "d": "1"}
+    export = {"allocator": "glibc", "library": None, "settings": settings, "environment": {}}
+    (tmp_path / "x").write_text(json.dumps(export))
+    assert repr(load_expected(tmp_path / "x").configuration.as_dict) == repr(settings)
+    (tmp_path / "x").write_text(json.dumps(export | change))
+    with pytest.raises(SpecError, match=rf"is no export in JSON \({next(iter(change))}"):
+        load_expected(tmp_path / "x")
+
+
+def test_a_process_without_memory_has_nothing_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has ended without its parent knowing, or one of the kernel."""
+    monkeypatch.setattr(checking, "process_of", lambda _: None)
+    with pytest.raises(SpecError, match="has ended, or is one of the kernel"):
+        check_process(os.getpid(), GLIBC)
+
+
+@pytest.mark.parametrize(
+    ("user", "how"), [(1000, "run this as its user, or as root"), (0, "root lacks the capability")]
+)
+def test_who_may_look_is_said(monkeypatch: pytest.MonkeyPatch, user: int, how: str) -> None:
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    with pytest.raises(ProgramError, match=f"may not be looked at; {how}"):
+        check_process(os.getpid(), GLIBC)
