@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from pydantic import TypeAdapter
+
 import tuner
-from tuner.bench.plan import BenchPlan, Task
+from tuner.bench.plan import WORKLOADS, BenchPlan, Task
 from tuner.bench.subjects import BenchSubject
 from tuner.compare.journal import Journal, read_journal
 from tuner.errors import StoreError
@@ -26,6 +28,8 @@ SCHEMA: Final = "malloc-tuner.bench"
 VERSION: Final = 1
 _FILE: Final = "samples.jsonl"
 
+
+_TASK: Final = TypeAdapter(Task)
 
 Place: TypeAlias = tuple[int, Task, str]
 """Round, task, and label of the subject."""
@@ -62,7 +66,11 @@ def read_sample(record: Mapping[str, Any]) -> tuple[Place, Outcome[DriverResult]
     Raises:
         KeyError, TypeError, ValueError: it is not one.
     """
-    task = Task(record["workload"], record["threads"], record["size"])
+    words = {name: record[name] for name in ("workload", "threads", "size")}
+    task = _TASK.validate_python(words)
+    if task.workload not in WORKLOADS:
+        message = f"workload {task.workload!r}: there is none"
+        raise ValueError(message)
     found = record["result"]
     result = None if found is None else DriverResult.model_validate_json(json.dumps(found))
     outcome = Outcome(Status(record["status"]), record["reason"], result)
@@ -107,9 +115,13 @@ def load_comparison(folder: Path) -> Comparison:
     if (content.header.get("schema"), content.header.get("version")) != (SCHEMA, VERSION):
         message = f"{path}: is not a comparison of version {VERSION}; choose another -o"
         raise StoreError(message)
-    labels = tuple(str(subject["label"]) for subject in content.header["subjects"])
-    samples = dict(content.decode(read_sample))
-    return Comparison(labels, samples, float(content.header["seconds"]))
+    try:
+        labels = tuple(str(subject["label"]) for subject in content.header["subjects"])
+        seconds = float(content.header["seconds"])
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"{path}: line 1 is damaged ({error!r}); choose another -o"
+        raise StoreError(message) from error
+    return Comparison(labels, dict(content.decode(read_sample)), seconds)
 
 
 def kept_seconds(folder: Path) -> float | None:

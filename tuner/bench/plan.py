@@ -131,7 +131,8 @@ def make_tasks(
         overhead_sizes: bytes, for the workload overhead.
 
     Raises:
-        SpecError: a workload is unknown; says which there are.
+        SpecError: a workload is unknown; says which there are.  Or none has a task: each needs
+            more threads.
     """
     tasks: list[Task] = []
     for workload in workloads:
@@ -152,6 +153,10 @@ def make_tasks(
         else:
             least = _LEAST_THREADS.get(workload, 1)
             tasks += [Task(workload, n) for n in threads if n >= least]
+    if not tasks:
+        least = max(_LEAST_THREADS.get(workload, 1) for workload in workloads)
+        message = f"workload {', '.join(workloads)}: not with fewer than {least} threads"
+        raise SpecError(message)
     return tuple(tasks)
 
 

@@ -130,9 +130,12 @@ def configured_subject(text: str) -> BenchSubject:
     if not (label and name) or not all("=" in pair for pair in pairs):
         message = f"--with {text!r}: write LABEL=ALLOCATOR,SETTING=VALUE,..."
         raise SpecError(message)
+    settings = dict(pair.split("=", 1) for pair in pairs)
+    if len(settings) < len(pairs):
+        message = f"--with {text!r}: sets something twice"
+        raise SpecError(message)
     adapter = get_allocator(name)
     installation = adapter.locate()
-    settings = dict(pair.split("=", 1) for pair in pairs)
     configuration = adapter.configuration(settings, installation.version)
     return _subject(label, adapter, installation, configuration)
 

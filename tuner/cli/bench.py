@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.measure.driver import DriverResult
     from tuner.records import Outcome
 
+_MOST_DIGITS = 9
 _SMOKE_THREADS = (2,)
 _SMOKE_SIZES = (64, 65536)
 _SMOKE_OVERHEAD = (16, 1000)
@@ -179,7 +180,7 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
     words = split_names(text or "")
     most = 1024
     for word in words:
-        if not word.isdecimal() or not 1 <= int(word) <= most:
+        if not word.isdecimal() or len(word) > _MOST_DIGITS or not 1 <= int(word) <= most:
             message = f"{option} {word!r}: not a whole number from 1 to {most}"
             raise SpecError(message)
     return tuple(dict.fromkeys(map(int, words)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.bench.plan import BenchPlan, Task, make_tasks, seconds_within
+from tuner.cli.main import run
 from tuner.errors import SpecError
 
 
@@ -45,3 +46,14 @@ def test_words_for_the_driver() -> None:
         *("sizes", "--threads", "2", "--seed", "7", "--seconds", "0.25", "--size", "64")
     ]
     assert "--seconds" not in plan.words(Task("memory", 1))
+
+
+def test_a_number_of_threads_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("two", "0", "9" * 5000):
+        assert run(["bench", "--threads", word]) == SpecError.exit_code
+        assert "not a whole number from 1 to 1024" in capsys.readouterr().err
+
+
+def test_what_no_thread_number_suits_is_an_error() -> None:
+    with pytest.raises(SpecError, match="workload xmalloc: not with fewer than 2 threads"):
+        make_tasks(["xmalloc"], (1,))

@@ -152,3 +152,20 @@ def test_samples_survive_their_file() -> None:
     kept = sample("alice", 2, curve=curve)
 
     assert read_sample(json.loads(json.dumps(sample_record(*kept)))) == kept
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"workload":"ring"', '"workload":"rung"', "line 2 is damaged .*'rung': there is none"),
+        ('"subjects":', '"objects":', "line 1 is damaged .*subjects"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    run(tmp_path, FakeDriver(), BenchPlan((RING,), 0.1, 1))
+    path = tmp_path / "samples.jsonl"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(StoreError, match=message):
+        load_comparison(tmp_path)

@@ -35,6 +35,8 @@ def test_settings_of_an_unknown_allocator_are_an_error() -> None:
         configured_subject("x=nomalloc,a=1")
     with pytest.raises(SpecError, match="LABEL=ALLOCATOR"):
         configured_subject("x=glibc,a")
+    with pytest.raises(SpecError, match="sets something twice"):
+        configured_subject("x=glibc,arena_max=1,arena_max=2")
 
 
 def test_variables_reach_the_named_subject_only() -> None:
