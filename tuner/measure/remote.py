@@ -132,6 +132,8 @@ class Proof:
     facts: Machine
     n_cores: int
     """Tasks that may run there at a time."""
+    cpus: frozenset[int]
+    """Numbers of the cores that it may measure on."""
     identity: Mapping[str, str]
     missing: tuple[str, ...]
     """Digests of files to send."""
@@ -150,10 +152,12 @@ class Measured:
 
 def prove(kit: SharedKit) -> Proof:
     """Say what this machine is, and what it lacks."""
+    cpus = frozenset(measuring_cpus())
     return Proof(
         machine=platform.node(),
         facts=read_machine(),
-        n_cores=kit.most_per_machine or len(measuring_cpus()),
+        n_cores=kit.most_per_machine or len(cpus),
+        cpus=cpus,
         identity=dict(kit.identity()),
         missing=tuple(kit.missing()),
     )
@@ -238,8 +242,10 @@ def identity_of(allocators: Located, native: Iterable[str]) -> dict[str, str]:
 
 def _workload_here(path: Path, sha256: str) -> Path | None:
     for candidate in (path, _received(sha256)):
-        if candidate.is_file() and _sha256(candidate) == sha256:
-            return candidate
+        # Another user's folder, which may not be entered, is as good as none.
+        with contextlib.suppress(OSError):
+            if candidate.is_file() and _sha256(candidate) == sha256:
+                return candidate
     return None
 
 

@@ -7,7 +7,8 @@ is known.  For each worker:
     prove ──▶ send the files that are missing ──▶ a first call, once a machine ──▶ use
 
 Guarantees: every call runs under a key of its own (Dask takes equal calls for one) and without
-retries of Dask's; a task whose call was lost is reported, once.
+retries of Dask's; a task whose call was lost is reported, once; a worker is used, prepared, or left
+out with a reason, for as long as it is there.
 Limits: a call whose worker is cut off may run to its end unheard.
 
 Source: distributed.dask.org, Client and Future.
@@ -16,7 +17,6 @@ Source: distributed.dask.org, Client and Future.
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import contextlib
 import functools
 import queue
@@ -46,6 +46,9 @@ PATIENCE_S: Final = 600.0
 _TRY_S: Final = 10.0
 """Time after which workers of which none can be used are an error."""
 
+_LOSSES: Final = frozenset({"KilledWorker", "FutureCancelledError", "CancelledError"})
+"""Names of Dask's errors, and of those beside them, that say that a call was lost."""
+
 OnNote = Callable[[str], None]
 TaskT = TypeVar("TaskT")
 
@@ -65,6 +68,12 @@ class Worker:
         """Name of its host; once it has proved."""
         assert self.proof is not None  # noqa: S101 - proved before
         return self.proof.machine
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        """The cores that it measures on; once it has proved."""
+        assert self.proof is not None  # noqa: S101 - proved before
+        return self.proof.cpus
 
 
 @dataclass
@@ -244,6 +253,8 @@ class Workers(ABC, Generic[TaskT]):
         self._looked_s = time.monotonic()
         for address in self._workers.keys() - present.keys():
             self._drop(self._workers.pop(address))
+        for address in self._left_out.keys() - present.keys():
+            del self._left_out[address]
         for address in present.keys() - self._workers.keys() - self._left_out.keys():
             worker = self._workers[address] = Worker(address, present[address])
             self._call(worker, prove, self.kit).then = self._proved
@@ -325,6 +336,10 @@ class Workers(ABC, Generic[TaskT]):
                 self._make_elsewhere(call.worker)
             if not isinstance(error, LostError):
                 self.leave_out(call.worker, str(error))
+            elif self._workers.get(call.worker.address) is call.worker:
+                # The next look finds it as if it had just come.
+                del self._workers[call.worker.address]
+                self._on_note(f"worker {call.worker.address} did not answer; it is asked again")
             return
         call.then((call.worker, found))
 
@@ -387,17 +402,26 @@ class Workers(ABC, Generic[TaskT]):
         """Give a worker the places that its machine has left."""
         proof = worker.proof
         assert proof is not None  # noqa: S101 - proved before
-        there = (one for one in self._workers.values() if one.proof and one is not worker)
-        taken = sum(one.n_slots for one in there if one.machine == proof.machine)
+        others = (one for one in self._workers.values() if one.proof and one is not worker)
+        taken = sum(one.n_slots for one in others if self._share_places(one, worker))
         before = worker.n_slots
         worker.n_slots = max(before, min(worker.n_threads, proof.n_cores - taken))
         # A few more wait on workers with many threads, for whichever of them is free first.
         n_more = (worker.n_slots + worker.n_slots // _AHEAD) - (before + before // _AHEAD)
         self.slots.extend([worker] * n_more)
         if not before or n_more:
-            others = "waits, other workers of this machine use its cores"
-            words = f"{worker.n_slots} at a time" if worker.n_slots else others
+            full = "waits, other workers of this machine use its cores"
+            words = f"{worker.n_slots} at a time" if worker.n_slots else full
             self._on_note(f"worker {worker.address} on {proof.machine}: {words}")
+
+    def _share_places(self, one: Worker, other: Worker) -> bool:
+        """Return whether what one worker runs takes places from the other.
+
+        Jobs on one machine may have cores of their own.
+        """
+        if one.machine != other.machine:
+            return False
+        return self.kit.most_per_machine is not None or not one.cpus.isdisjoint(other.cpus)
 
     # Dask
 
@@ -466,14 +490,15 @@ def _result(future: Any) -> Any:  # noqa: ANN401 - whatever was called returns
     """
     if future is None or future.status in {"cancelled", "lost"}:
         raise LostError
+    has_failed = future.status == "error"
     try:
         return future.result(timeout=_ANSWER_S)
     except TunerError:
         raise
-    except (OSError, TimeoutError, concurrent.futures.CancelledError) as error:
-        raise LostError from error
     except Exception as error:
-        if type(error).__name__ in {"KilledWorker", "FutureCancelledError", "CancelledError"}:
+        # What was called may raise an OSError too, and then the connection is as good as before.
+        is_cut = isinstance(error, OSError) and not has_failed
+        if is_cut or type(error).__name__ in _LOSSES:
             raise LostError from error
         message = f"{type(error).__name__}: {error}"
         raise ProgramError(message) from error

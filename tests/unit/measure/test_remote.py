@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from dataclasses import replace
@@ -56,6 +57,22 @@ def test_a_workload_that_is_missing_or_another_is_sent(kit: EmulationKit) -> Non
     assert measured.error is None
     assert measured.evaluation is not None
     assert measured.evaluation.status is Status.OK
+
+
+def test_a_workload_in_a_folder_that_may_not_be_entered_is_sent(
+    kit: EmulationKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is another user's, as root is none in tests."""
+    found = Path.stat
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        if path == kit.emulations[0].trace:
+            raise PermissionError(13, "Permission denied", str(path))
+        return found(path, **how)
+
+    monkeypatch.setattr(Path, "stat", stat)
+
+    assert kit.missing() == list(kit.digests)
 
 
 def test_an_error_of_the_machine_travels(kit: EmulationKit) -> None:
