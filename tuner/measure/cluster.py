@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tuner.errors import MissingToolError, ProgramError, SpecError, TraceError, TunerError
+from tuner.errors import ProgramError, TunerError
 from tuner.measure.evaluation import Evaluation, Gate, GateOf
-from tuner.measure.executor import MAX_ATTEMPTS, TIMEOUT_ATTEMPTS, Attempts
+from tuner.measure.executor import Attempts, Tries
 from tuner.measure.remote import Kit, Measured, Proof, measure
 from tuner.measure.workers import PATIENCE_S, Call, LostError, OnNote, Workers
 from tuner.metrics import METRICS, Kind
-from tuner.records import Configuration, Measurement, Outcome, Status
+from tuner.records import Configuration, Measurement, Status
 from tuner.stats import TIE
 from tuner.store import ClusterMachine
-
-_PERMANENT = (MissingToolError, SpecError, TraceError)
-"""Failures that no other machine can mend: all have proved to be alike."""
 
 
 @dataclass
@@ -36,12 +33,9 @@ class _Task:
 
     index: int
     configuration: Configuration
-    failures: list[str] = field(default_factory=list)
     gate: Gate | None = None
     """As it was when the task was first handed out."""
-    n_failed: int = 0
-    """Attempts that failed for a reason of the worker's."""
-    n_timed_out: int = 0
+    tries: Tries = field(default_factory=Tries)
 
 
 class ClusterExecutor(Workers[_Task]):
@@ -120,7 +114,7 @@ class ClusterExecutor(Workers[_Task]):
     def lost(self, task: _Task, why: str, *, by_worker: bool) -> None:
         """See `Workers.lost`: it is evaluated again."""
         if not by_worker:
-            task.failures.append(why)
+            task.tries.failures.append(why)
             self._again.append(task)
             return
         attempts = self._failed(task, why)
@@ -138,24 +132,19 @@ class ClusterExecutor(Workers[_Task]):
         except TunerError as error:
             return self._failed(task, str(error))
         failure, evaluation = measured.error, measured.evaluation
-        if isinstance(failure, _PERMANENT):
-            return self._ended(task, None, error=failure)
         if evaluation is None:
             return self._failed(task, str(failure), failure)
-        if evaluation.status is Status.TIMED_OUT and task.n_timed_out + 1 < TIMEOUT_ATTEMPTS:
-            task.n_timed_out += 1
-            task.failures.append(str(evaluation.reason))
+        has_timed_out = evaluation.status is Status.TIMED_OUT
+        if has_timed_out and task.tries.goes_on_after_time_out(str(evaluation.reason)):
             self._again.append(task)
             return None
         machine = call.worker.machine
-        task.failures += evaluation.incidents
+        task.tries.failures += evaluation.incidents
         return self._ended(task, self._relative(evaluation, machine), machine=machine)
 
     def _failed(self, task: _Task, why: str, error: TunerError | None = None) -> Attempts | None:
         """Take note of a failed attempt; the evaluation is tried again, a few times."""
-        task.failures.append(why)
-        task.n_failed += 1
-        if task.n_failed < MAX_ATTEMPTS:
+        if task.tries.goes_on_after(why, error):
             self._again.append(task)
             return None
         return self._ended(task, None, error=error or ProgramError(why))
@@ -168,15 +157,13 @@ class ClusterExecutor(Workers[_Task]):
         error: TunerError | None = None,
         machine: str | None = None,
     ) -> Attempts:
-        if error is not None and not task.failures:
-            task.failures.append(str(error))
-        failures = tuple(task.failures)
+        failures = tuple(task.tries.failures)
         return Attempts(task.index, task.configuration, evaluation, failures, error, machine)
 
     def _relative(self, evaluation: Evaluation, machine: str) -> Evaluation:
         """Return an evaluation with its times as if it had run on the first machine."""
         first, here = next(iter(self.machines.values())).default, self.machines[machine].default
-        found = evaluation.good
+        found = evaluation.values
         if found is None or first is here:
             return evaluation
         times = {
@@ -185,7 +172,7 @@ class ClusterExecutor(Workers[_Task]):
             if metric.kind is Kind.NANOSECONDS and found[name] and first[name] and here[name]
         }
         whole = {n: round(v) if METRICS[n].is_whole else v for n, v in times.items()}
-        return Outcome.succeeded(found.with_values(**whole), evaluation.incidents)
+        return replace(evaluation, values=found.with_values(**whole))
 
     # Machines
 

@@ -40,10 +40,10 @@ from tuner.records import Configuration, Status
 from tuner.store import ClusterMachine
 
 MAX_ATTEMPTS = 3
-"""Attempts at one configuration before its failure counts as permanent."""
+"""Failures of the machine at one configuration before they count as permanent."""
 
 TIMEOUT_ATTEMPTS = 2
-"""Attempts at one configuration before its time-out is a result."""
+"""Time-outs of one configuration before the last is a result."""
 
 _IN_HAND = 2
 """Configurations taken for each worker, so that none waits for the caller."""
@@ -55,7 +55,37 @@ _KILL_INTERVAL_S = 0.05
 """Time between two rounds of killing while workers still wait for a child."""
 
 _PERMANENT = (MissingToolError, SpecError, TraceError)
-"""Failures that no second attempt can mend."""
+"""Failures that no second attempt can mend, here or on a machine that has proved to be alike."""
+
+
+class Tries:
+    """The attempts at one configuration that do not count, and whether there is another."""
+
+    def __init__(self) -> None:
+        """Start before the first attempt."""
+        self.failures: list[str] = []
+        """What went wrong, in order."""
+        self._n_failed = 0
+        self._n_timed_out = 0
+
+    def goes_on_after(self, why: str, error: TunerError | None = None) -> bool:
+        """Take note that the machine failed; return whether it is tried again.
+
+        Args:
+            why: in words.
+            error: what was raised; None where nothing was heard.
+        """
+        self.failures.append(why)
+        self._n_failed += 1
+        return self._n_failed < MAX_ATTEMPTS and not isinstance(error, _PERMANENT)
+
+    def goes_on_after_time_out(self, reason: str) -> bool:
+        """Take note of a time-out; return whether it is tried again, else it is the result."""
+        self._n_timed_out += 1
+        if self._n_timed_out == TIMEOUT_ATTEMPTS:
+            return False
+        self.failures.append(reason)
+        return True
 
 
 @dataclass(frozen=True)
@@ -236,7 +266,7 @@ class LocalExecutor:
     ) -> Attempts | None:
         """Evaluate one configuration in a worker thread; None when it is to stop."""
         cpu = self._free_cpus.get()
-        failures: list[str] = []
+        tries = Tries()
         try:
             if self._stopping.is_set():
                 return None
@@ -244,16 +274,14 @@ class LocalExecutor:
                 try:
                     evaluation = evaluated(self._evaluator, configuration, cpu, gate)
                 except TunerError as error:
-                    failures.append(str(error))
-                    is_last = len(failures) == MAX_ATTEMPTS or isinstance(error, _PERMANENT)
-                    if is_last or self._stopping.is_set():
-                        return Attempts(index, configuration, None, tuple(failures), error)
+                    if not tries.goes_on_after(str(error), error) or self._stopping.is_set():
+                        return Attempts(index, configuration, None, tuple(tries.failures), error)
                 else:
-                    is_last = len(failures) + 1 >= TIMEOUT_ATTEMPTS
-                    if evaluation.status is not Status.TIMED_OUT or is_last:
-                        failures += evaluation.incidents
-                        return Attempts(index, configuration, evaluation, tuple(failures))
-                    failures.append(str(evaluation.reason))
+                    has_timed_out = evaluation.status is Status.TIMED_OUT
+                    reason = str(evaluation.reason)
+                    if not (has_timed_out and tries.goes_on_after_time_out(reason)):
+                        failures = (*tries.failures, *evaluation.incidents)
+                        return Attempts(index, configuration, evaluation, failures)
                     if self._stopping.is_set():
                         return None
         finally:

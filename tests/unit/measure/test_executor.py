@@ -18,7 +18,13 @@ from tests.doubles import synthetic
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
 from tuner.measure.evaluation import Evaluation
-from tuner.measure.executor import MAX_ATTEMPTS, Attempts, LocalExecutor, measuring_cpus
+from tuner.measure.executor import (
+    MAX_ATTEMPTS,
+    Attempts,
+    LocalExecutor,
+    Tries,
+    measuring_cpus,
+)
 from tuner.records import Configuration, Outcome, Status
 
 
@@ -145,6 +151,36 @@ def test_retries_end() -> None:
     assert ended.outcome is None
     assert isinstance(ended.error, ProgramError)
     assert MAX_ATTEMPTS == evaluator.n_calls == len(ended.failures)
+
+
+def test_a_time_out_is_tried_once_more_whatever_failed_before() -> None:
+    """A failure of the machine, time-out, success: what counts is the success."""
+    timed_out = Outcome.did_not_succeed(Status.TIMED_OUT, "no end")
+    good = Outcome.succeeded(synthetic.measure(Configuration("glibc")))
+    answers: Iterator[TunerError | Evaluation]
+    answers = iter([ProgramError("out of processes"), timed_out, good])
+
+    class Busy:
+        def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+            answer = next(answers)
+            if isinstance(answer, TunerError):
+                raise answer
+            return answer
+
+    with LocalExecutor(Busy(), [0]) as executor:
+        (ended,) = executor.run(configurations(1))
+
+    assert ended.outcome == good
+    assert ended.failures == ("out of processes", "no end")
+
+
+def test_time_outs_use_up_no_attempt_at_failures_of_the_machine() -> None:
+    tries = Tries()
+
+    assert tries.goes_on_after_time_out("no end")
+    assert tries.goes_on_after("out of processes")
+    assert tries.goes_on_after("out of processes")
+    assert not tries.goes_on_after("out of processes")
 
 
 def test_what_no_retry_can_mend_is_not_retried() -> None:

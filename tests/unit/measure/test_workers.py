@@ -1,16 +1,26 @@
-"""The workers of a cluster, as the coordinator sees them."""
+"""The workers of a cluster, as the coordinator sees them; a stand-in takes the place of Dask."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.doubles import synthetic
+from tests.doubles.machine import MACHINE
+from tuner.errors import MissingToolError
 from tuner.measure import workers
-from tuner.measure.workers import Call, Worker, Workers
+from tuner.measure.cluster import ClusterExecutor
+from tuner.measure.remote import Kit, Measured, Proof, measure, prove
+from tuner.measure.workers import Call, LostError, Worker, Workers
+from tuner.records import Configuration, Outcome, Status
+from tuner.store import ClusterMachine
+
+DEFAULT = Configuration("glibc")
 
 
 class Silent:
@@ -39,3 +49,189 @@ def test_a_result_that_never_comes_is_not_waited_for_without_end(
     Workers._fetch(known, ["key"])  # noqa: SLF001 - the wait itself
 
     assert call.found is None
+
+
+class Future:
+    """A call that has ended."""
+
+    def __init__(self, outcome: object) -> None:
+        self.outcome = outcome
+        self.status = "error" if isinstance(outcome, Exception) else "finished"
+        if isinstance(outcome, LostError):
+            self.status = "lost"
+
+    def result(self, timeout: float) -> object:
+        assert timeout > 0.0
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def add_done_callback(self, done: Callable[[Future], None]) -> None:
+        done(self)
+
+    def cancel(self) -> None:
+        self.status = "cancelled"
+
+
+class Dask:
+    """Workers that answer at once; each is on a machine and has cores."""
+
+    def __init__(self, *machines: tuple[str, frozenset[int]]) -> None:
+        self.there = {
+            f"tcp://{number}": Proof(machine, MACHINE, len(cpus), cpus, {}, ())
+            for number, (machine, cpus) in enumerate(machines)
+        }
+        self.instead: dict[str, list[Exception]] = {}
+        """Worker -> what it answers first, instead of what it is."""
+        self.scheduler = SimpleNamespace(ncores=object())
+        self.n_looks = 0
+
+    def sync(self, made: object, *_: object, callback_timeout: float) -> dict[str, int]:
+        assert callback_timeout > 0.0
+        if made is not self.scheduler.ncores:
+            raise TimeoutError  # results are got one by one
+        self.n_looks += 1
+        if self.n_looks > 50:
+            pytest.fail("it waits without end")
+        return {address: len(proof.cpus) for address, proof in self.there.items()}
+
+    def gather(self, *_: object, **__: object) -> None:
+        """Take no part."""
+
+    def submit(
+        self, function: Callable[..., object], *_: object, workers: Sequence[str], **__: object
+    ) -> Future:
+        (address,) = workers
+        if self.instead.get(address):
+            return Future(self.instead[address].pop(0))
+        if function is prove:
+            return Future(self.there[address])
+        assert function is measure
+        return Future(Measured(Outcome.succeeded(synthetic.measure(DEFAULT))))
+
+    def close(self, timeout: float) -> None:
+        """Have nothing to close."""
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_LOOK_S", "_TRY_S"):
+        monkeypatch.setattr(workers, name, 0.0)
+    monkeypatch.setattr(workers, "_WAKE_S", 0.001)
+
+
+def executor_on(
+    dask: Dask, monkeypatch: pytest.MonkeyPatch, most: int | None = None
+) -> tuple[ClusterExecutor, list[str]]:
+    """Return an executor on some workers, and the list of what it says."""
+    notes: list[str] = []
+    monkeypatch.setattr(workers, "_connected", lambda _: dask)
+    kit = cast("Kit", SimpleNamespace(name="kit", most_per_machine=most, identity=dict))
+    if most is not None:
+        dask.there = {name: replace(one, n_cores=most) for name, one in dask.there.items()}
+    return ClusterExecutor(kit, "tcp://scheduler", DEFAULT, on_note=notes.append), notes
+
+
+def until(executor: ClusterExecutor, holds: Callable[[], bool]) -> None:
+    while not holds():
+        executor.keep_up()
+        executor.ended()
+
+
+TWO = (frozenset({0, 1}), frozenset({2, 3}))
+
+
+def test_what_a_worker_cannot_read_is_said_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An error of the function that it ran is no loss of the connection."""
+    dask = Dask(("a", TWO[0]))
+    dask.instead["tcp://0"] = [PermissionError(13, "Permission denied", "/home/ann/app.trace")]
+    executor, _ = executor_on(dask, monkeypatch)
+
+    with pytest.raises(MissingToolError, match=r"PermissionError: .*/home/ann/app\.trace"):
+        list(executor.run([DEFAULT]))
+
+
+def test_a_worker_whose_answer_was_lost_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    dask = Dask(("a", TWO[0]))
+    dask.instead["tcp://0"] = [LostError(), LostError()]
+    executor, notes = executor_on(dask, monkeypatch)
+
+    (ended,) = executor.run([DEFAULT])
+
+    assert ended.machine == "a"
+    assert notes.count("worker tcp://0 did not answer; it is asked again") == 2
+
+
+def test_a_first_evaluation_that_is_lost_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forgetful(Dask):
+        is_lost = False
+
+        def submit(self, function: Callable[..., object], *words: object, **how: Any) -> Future:
+            if function is measure and not self.is_lost:
+                self.is_lost = True
+                return Future(LostError())
+            return super().submit(function, *words, **how)
+
+    executor, _ = executor_on(Forgetful(("a", TWO[0])), monkeypatch)
+
+    (ended,) = executor.run([DEFAULT])
+
+    assert ended.failures == ()
+    assert executor.n_workers == 2
+
+
+@pytest.mark.parametrize(
+    ("cpus", "most", "n_places"),
+    [
+        (TWO, None, 4),
+        ((TWO[0], TWO[0]), None, 2),
+        ((TWO[0], frozenset({1, 2})), None, 2),
+        (TWO, 1, 1),
+    ],
+)
+def test_jobs_of_one_machine_use_the_cores_that_each_was_given(
+    cpus: Sequence[frozenset[int]],
+    most: int | None,
+    n_places: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where time is measured, one evaluation runs on the machine all the same."""
+    executor, notes = executor_on(Dask(*(("a", one) for one in cpus)), monkeypatch, most)
+
+    until(executor, lambda: sum(" on a: " in note for note in notes) == 2)
+
+    assert executor.n_workers == n_places
+
+
+def test_workers_that_are_gone_are_no_reason_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One could not be used and left; when the others leave too, more may come."""
+    dask = Dask(("a", TWO[0]), ("b", TWO[0]))
+    dask.instead["tcp://1"] = [ValueError("another version")]
+    executor, notes = executor_on(dask, monkeypatch)
+    until(executor, lambda: executor.n_workers == 2 and any("not used" in one for one in notes))
+
+    gone, dask.there = dask.there, {}
+    executor.keep_up()
+    executor.keep_up()
+    dask.there = gone  # and the one that could not be used is another now
+    until(executor, lambda: executor.n_workers == 4)
+
+    assert any("waiting for workers" in note for note in notes)
+
+
+def test_times_of_what_was_not_counted_are_relative_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, _ = executor_on(Dask(), monkeypatch)
+    known = synthetic.measure(DEFAULT).with_values(wall=1000)
+    for name, wall in (("first", 1000), ("slow", 4000)):
+        executor.machines[name] = ClusterMachine(name, MACHINE, known.with_values(wall=wall))
+    uncounted = Outcome(Status.UNCOUNTED, "dominated", known, (), {"cost": 1.0})
+
+    found = executor._relative(uncounted, "slow")  # noqa: SLF001 - what travels is tested elsewhere
+
+    assert found.values is not None
+    assert found.values["wall"] == 250
+    assert (found.status, found.reason, found.bound) == (
+        Status.UNCOUNTED, "dominated", {"cost": 1.0},
+    )  # fmt: skip
