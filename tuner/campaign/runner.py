@@ -444,10 +444,18 @@ class Runner:
         return trial
 
     def _keep_machine(self, ended: Attempts) -> None:
-        """Commit the machine of an evaluation, unless the store has it."""
-        if ended.machine is not None and ended.machine not in self._machines:
-            self._store.add_machine(self._executor.machines[ended.machine])
-            self._machines.add(ended.machine)
+        """Commit the machine of an evaluation, unless the store has it.
+
+        Those that were there before it come first, since times are relative to the first of all.
+        """
+        if ended.machine is None or ended.machine in self._machines:
+            return
+        for name, machine in self._executor.machines.items():
+            if name not in self._machines:
+                self._store.add_machine(machine)
+                self._machines.add(name)
+            if name == ended.machine:
+                return
 
     def _assign_numbers(self, configurations: Sequence[Configuration]) -> list[Configuration]:
         """Give the new configurations numbers, and cut the list off where the budget ends."""

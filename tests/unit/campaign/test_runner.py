@@ -8,14 +8,16 @@ import os
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.machine import MACHINE
 from tests.doubles.strategies import IN_EITHER_SEARCH, INSTALLED
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.identity import differences
@@ -35,13 +37,14 @@ from tuner.errors import (
 )
 from tuner.front.dominance import front, hypervolume, points_of
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
-from tuner.measure.executor import LocalExecutor
+from tuner.measure.executor import Attempts, LocalExecutor
 from tuner.objectives import FAILED_VIOLATION
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.store import (
     FINISHED,
     INTERRUPTED,
     CampaignRecord,
+    ClusterMachine,
     Recheck,
     ScreeningRecord,
     Store,
@@ -522,6 +525,30 @@ def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> No
     rechecks = stored(tmp_path)[1]
     assert len(rechecks) == 30
     assert max(recheck.repeat for recheck in rechecks) > 1
+
+
+def test_machines_are_kept_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    """Times are relative to the first, though the second made every trial."""
+
+    class OnTheSecond(LocalExecutor):
+        machines: Mapping[str, ClusterMachine] = MappingProxyType(
+            {
+                name: ClusterMachine(name, MACHINE, synthetic.measure(DEFAULTS[0]))
+                for name in ("first", "second", "third")
+            }
+        )
+
+        def run(self, *words: Any) -> Iterator[Attempts]:
+            for ended in super().run(*words):
+                yield replace(ended, machine="second")
+
+    with (
+        Store.create(tmp_path, synthetic.record(budget=20)) as store,
+        OnTheSecond(SyntheticEvaluator(), [0]) as executor,
+    ):
+        Runner(store, [synthetic.space()], executor, Listener()).run()
+
+        assert [machine.name for machine in store.machines()] == ["first", "second"]
 
 
 class LateAtLast(SyntheticEvaluator):
