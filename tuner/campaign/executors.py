@@ -7,9 +7,10 @@ executor that is closed when its context ends.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tuner.errors import MissingToolError, SpecError, installing
 from tuner.measure.emulator import Emulation
@@ -18,6 +19,9 @@ from tuner.measure.executor import Executor, LocalExecutor, measuring_cpus
 from tuner.records import Configuration
 from tuner.registry import EXECUTORS
 from tuner.store import Store
+
+_SUBMIT: Final = "sbatch"
+"""Command of Slurm that starts a job."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def scheduler_of(where: Where) -> Iterator[str | None]:
 
     Raises:
         SpecError: that configuration lacks something.
-        MissingToolError: dask-jobqueue is not installed.
+        MissingToolError: dask-jobqueue is not installed, or Slurm is not here.
     """
     if where.executor != "slurm":
         yield where.scheduler
@@ -129,6 +133,9 @@ def scheduler_of(where: Where) -> Iterator[str | None]:
     except ImportError as error:
         message = f"dask-jobqueue is not installed: {installing('cluster')}"
         raise MissingToolError(message) from error
+    if shutil.which(_SUBMIT) is None:  # dask-jobqueue would wait for jobs that never begin
+        message = f"{_SUBMIT} is not on this machine: start this where jobs of Slurm are submitted"
+        raise MissingToolError(message)
     try:
         cluster: Any = dask_jobqueue.SLURMCluster()
     except (ValueError, TypeError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,14 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
-from tuner.campaign.executors import Demand, Where, check_executor, on_dask, on_this_machine
+from tuner.campaign.executors import (
+    Demand,
+    Where,
+    check_executor,
+    on_dask,
+    on_this_machine,
+    scheduler_of,
+)
 from tuner.cli import main
 from tuner.errors import MissingToolError, SpecError
 from tuner.store import Store
@@ -103,6 +111,7 @@ def test_slurm_starts_jobs_and_ends_them_whatever_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Jobs))
+    monkeypatch.setattr(shutil, "which", Path)
     monkeypatch.setattr("tuner.measure.remote.EmulationKit.identity", lambda _: {})
     monkeypatch.setattr("tuner.measure.workers._ANSWER_S", 0.4)
     with (
@@ -116,6 +125,19 @@ def test_slurm_starts_jobs_and_ends_them_whatever_happens(
     assert not Jobs.made.is_open
 
 
+def test_a_machine_without_slurm_waits_for_no_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Jobs))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with (
+        pytest.raises(MissingToolError, match="sbatch is not on this machine"),
+        scheduler_of(Where("slurm")),
+    ):
+        pass
+
+
 def test_a_cluster_without_a_set_up_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +146,7 @@ def test_a_cluster_without_a_set_up_is_one_error(
         raise ValueError(message)
 
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=cluster))
+    monkeypatch.setattr(shutil, "which", Path)
     with (
         Store.create(tmp_path, synthetic.record()) as store,
         pytest.raises(SpecError, match=r"how many cores .*docs/how-to/cluster\.md"),
