@@ -61,6 +61,10 @@ class Points:
     violations: tuple[float, ...]
     reference: tuple[float, ...]
     """Of the hypervolume."""
+    n_uncounted: int = 0
+    """Trials that are not among them, since their instructions were not counted."""
+    n_outside: int = 0
+    """Seeds that are not among them, since they lie off the levels of the space."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ def recorded_points(run: Run) -> Points:
         tuple(trial.objectives for _, trial in rows),
         tuple(trial.violation for _, trial in rows),
         reference,
+        len(run.trials) - len(known),
+        len(known) - len(rows),
     )
 
 
@@ -113,6 +119,17 @@ def _space(genes: Iterable[Parameter], allocators: tuple[str, ...]) -> Space:
     return Space((allocator, *(gene for gene in genes if gene.name != ALLOCATOR)))
 
 
+def _is_packed(source: Path) -> bool:
+    """Return whether a file is packed by zstd, as none of a run folder is, or says it is."""
+    try:
+        with source.open("rb") as file:
+            return file.read(len(zstd.MAGIC)) == zstd.MAGIC or source.suffix == ".zst"
+    except IsADirectoryError:
+        return False
+    except OSError:
+        return source.suffix == ".zst"
+
+
 def read_points(source: Path) -> Points:
     """Read a run folder, or a file of `save_points`.
 
@@ -120,14 +137,14 @@ def read_points(source: Path) -> Points:
         StoreError: there is neither, or it is damaged.
         SelectionError: see `recorded_points`.
     """
-    if source.is_dir() or source.suffix != ".zst":
+    if not _is_packed(source):
         return recorded_points(load_run(source))
     try:
         found = json.loads(zstd.decompress(source.read_bytes()))
         if (found["schema"], found["version"]) != (SCHEMA, VERSION):
             message = f"{source}: is no file of points of version {VERSION}"
             raise StoreError(message)
-        return Points(
+        points = Points(
             found["name"],
             tuple(found["objectives"]),
             _space(map(Parameter.from_record, found["space"]), tuple(found["allocators"])),
@@ -135,10 +152,33 @@ def read_points(source: Path) -> Points:
             tuple(None if v is None else tuple(v) for v in found["values"]),
             tuple(found["violations"]),
             tuple(found["reference"]),
+            found.get("n_uncounted", 0),
+            found.get("n_outside", 0),
         )
+        _check(points)
     except (OSError, ValueError, KeyError, TypeError, zstd.ZstdError) as error:
         message = f"{source}: cannot be read as points ({error}); `replay RUN --save` writes them"
         raise StoreError(message) from error
+    return points
+
+
+def _check(points: Points) -> None:
+    """Raise ValueError where a search would end in the middle: a level or a result that cannot be.
+
+    Files are sent and cut about; what a run folder holds was checked when it was measured.
+    """
+    n_levels = points.space.n_levels
+    if len(points.reference) != len(points.objectives) or not points.genomes:
+        message = "the reference, or every point, is missing"
+        raise ValueError(message)
+    for row in zip(points.genomes, points.values, points.violations, strict=True):
+        told = Told(*row)
+        if len(told.objectives or points.objectives) != len(points.objectives):
+            message = f"{len(told.objectives or ())} objectives, {len(points.objectives)} expected"
+            raise ValueError(message)
+        if not all(0 <= level < n for level, n in zip(told.genome, n_levels, strict=True)):
+            message = f"{told.genome} lies outside the space"
+            raise ValueError(message)
 
 
 def save_points(points: Points, file: Path) -> None:
@@ -158,6 +198,8 @@ def save_points(points: Points, file: Path) -> None:
         "values": points.values,
         "violations": points.violations,
         "reference": points.reference,
+        "n_uncounted": points.n_uncounted,
+        "n_outside": points.n_outside,
     }
     content = json.dumps(document, separators=(",", ":")).encode()
     write_bytes(file, zstd.compress(content, level=_PACKING_LEVEL))
@@ -201,8 +243,16 @@ def replay(points: Points, strategy: str, seed: int, budget: int) -> Replayed:
 
     Raises:
         SpecError: there is no such strategy.
+        SelectionError: no recorded point is feasible, so that nothing can be found.
     """
     space, nearest = points.space, Nearest(points)
+    whole = _volume(points, range(len(points.genomes)))
+    if not whole:
+        message = (
+            f"{points.name}: no trial holds every constraint and is better than the worst default "
+            "somewhere; there is nothing to search for"
+        )
+        raise SelectionError(message)
     search = make_strategy(
         strategy,
         space,
@@ -221,7 +271,6 @@ def replay(points: Points, strategy: str, seed: int, budget: int) -> Replayed:
             n_exact += is_exact
             told.append(Told(genome, points.values[place], points.violations[place]))
         search.tell(told)
-    whole = _volume(points, range(len(points.genomes))) or 1.0
     marks = [*(mark for mark in MARKS if mark < budget), budget]
     scores = {mark: _volume(points, places[:mark]) / whole for mark in marks}
     return Replayed(strategy, seed, scores, n_exact / max(1, len(places)))

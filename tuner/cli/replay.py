@@ -64,6 +64,8 @@ def register(app: typer.Typer) -> None:
         if save is not None:
             save_points(points, save)
             print(f"{save}: {len(points.genomes)} trials, {save.stat().st_size} bytes")
+            for line in _left_out(points):
+                print(line)
             return
         names = split_names(strategy) or _all_strategies(points)
         budget = evaluations or max(1, len(points.genomes) // 3)
@@ -91,6 +93,22 @@ def _all_strategies(points: Points) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _left_out(points: Points) -> Iterator[str]:
+    """Yield what is to be said of trials that are not among the points."""
+    from tuner.cli.console import folded
+
+    if points.n_uncounted:
+        n_trials = len(points.genomes) + points.n_uncounted + points.n_outside
+        yield folded(
+            f"left out: {points.n_uncounted} of {n_trials} trials, which were dominated before "
+            "their instructions were counted, so strategies meet fewer bad settings than in a "
+            'campaign; with count = "all" under [emulation] every trial is counted',
+            2,
+        )
+    if points.n_outside:
+        yield f"left out: {points.n_outside} seeds that lie off the levels of the space"
+
+
 def _as_text(points: Points, courses: Sequence[Replayed]) -> Iterator[str]:
     from statistics import median
 
@@ -113,6 +131,7 @@ def _as_text(points: Points, courses: Sequence[Replayed]) -> Iterator[str]:
         "recorded: proposals that had a trial of their own; the others were answered by the "
         "nearest one"
     )
+    yield from _left_out(points)
 
 
 def _as_json(points: Points, courses: Sequence[Replayed]) -> str:
@@ -121,6 +140,8 @@ def _as_json(points: Points, courses: Sequence[Replayed]) -> str:
         "version": 1,
         "name": points.name,
         "n_trials": len(points.genomes),
+        "n_uncounted": points.n_uncounted,
+        "n_outside": points.n_outside,
         "courses": [
             {
                 "strategy": course.strategy,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
+from tests.unit.campaign.test_purchases import Gated
 from tuner.campaign.progress import Listener
 from tuner.campaign.replay import (
     Nearest,
@@ -21,6 +24,7 @@ from tuner.campaign.replay import (
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import make_spaces
 from tuner.cli import main
+from tuner.emulation import EmulationOptions
 from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, Status
@@ -125,6 +129,67 @@ def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path) -> None:
 
     assert trials[2].configuration == off
     assert len(found.genomes) == len(found.values) == 19
+    assert (found.n_outside, found.n_uncounted) == (1, 0)
+
+
+def test_what_was_not_counted_is_said_to_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a run and of a file, in words and in JSON."""
+    genes = synthetic.space().parameters
+    options = EmulationOptions(count="needed")
+    record = synthetic.record(strategy="auto", budget=80, space=genes, emulation=options)
+    with Store.create(tmp_path / "run", record) as store, LocalExecutor(Gated(), [0]) as executor:
+        spaces = make_spaces(synthetic.PARTS, record.search)
+        trials = Runner(store, spaces, executor, Listener()).run()
+    n_left_out = sum(trial.status is Status.UNCOUNTED for trial in trials)
+    words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
+
+    assert main.run(["replay", str(tmp_path / "run"), *words]) == 0
+    of_run = capsys.readouterr().out
+    assert main.run(["replay", str(tmp_path / "run"), "--save", str(tmp_path / "a.points")]) == 0
+    saved = capsys.readouterr().out
+    assert main.run(["replay", str(tmp_path / "a.points"), *words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert n_left_out > 0
+    said = f"left out: {n_left_out} of 80 trials, which were dominated before their"
+    assert said in of_run
+    assert said in saved
+    assert (found["n_trials"], found["n_uncounted"]) == (80 - n_left_out, n_left_out)
+
+
+def test_nothing_is_said_to_be_left_out_of_a_whole_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
+
+    assert main.run(["replay", str(folder), *words]) == 0
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_points_of_which_none_is_feasible_are_refused(points: Points) -> None:
+    broken = replace(points, violations=(1.0,) * len(points.genomes))
+
+    with pytest.raises(SelectionError, match="no trial holds every constraint"):
+        replay(broken, "random", 1, 20)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"genomes": ((99,) * 12,)}, {"genomes": ((0,),)}, {"genomes": ()}, {"violations": (-1.0,)},
+        {"values": (None,), "violations": (0.0,)}, {"values": ((1.0,),)}, {"reference": (1.0,)},
+    ],
+)  # fmt: skip
+def test_points_that_no_search_can_meet_are_one_error(
+    change: dict[str, Any], points: Points, tmp_path: Path
+) -> None:
+    one = {"genomes": points.genomes[:1], "values": points.values[:1], "violations": (0.0,)}
+    save_points(replace(points, **{**one, **change}), tmp_path / "a.zst")
+
+    with pytest.raises(StoreError, match="cannot be read as points"):
+        read_points(tmp_path / "a.zst")
 
 
 def test_a_run_without_its_space_is_refused(tmp_path: Path) -> None:
