@@ -59,7 +59,7 @@ class Find:
 
     trial: Trial
     ratios: tuple[float, ...]
-    """Objectives over those of the baseline's default in its run."""
+    """Objectives over those of the baseline's default in the first run."""
     beyond: float
     """How much farther it is than all other runs together: the share of the one objective that
     they lose most in, at their nearest point."""
@@ -130,6 +130,7 @@ def join_runs(runs: Sequence[Run]) -> SeveralRuns:
     defaults = [t for run in runs for t in run.trials if t.configuration.is_default]
     reference = reference_point(defaults) or tuple((everything.max(axis=0) * 1.1).tolist())
     whole = hypervolume(everything, reference) or 1.0
+    base = baseline_trial(runs[0].trials, runs[0].campaign.baseline).objectives or ()
     shown = []
     for place, (name, run, points) in enumerate(zip(names, runs, fronts, strict=True)):
         others = np.concatenate([p for i, p in enumerate(fronts) if i != place])
@@ -140,13 +141,12 @@ def join_runs(runs: Sequence[Run]) -> SeveralRuns:
                 points,
                 hypervolume(points, reference) / whole,
                 sum(bool((point == joint).all(axis=1).any()) for point in points),
-                _finds(run, others),
+                _finds(run, others, base),
             )
         )
-    base = baseline_trial(runs[0].trials, runs[0].campaign.baseline)
     return SeveralRuns(
         runs[0].campaign.objectives,
-        base.objectives or (),
+        base,
         tuple(shown),
         len(joint),
         tuple(_groups(shown, reference, whole)),
@@ -202,9 +202,8 @@ def _names(runs: Sequence[Run]) -> list[str]:
     return short if len({*short}) == len(short) else [str(run.folder) for run in runs]
 
 
-def _finds(run: Run, others: Points) -> tuple[Find, ...]:
+def _finds(run: Run, others: Points, base: Sequence[float]) -> tuple[Find, ...]:
     found = []
-    base = baseline_trial(run.trials, run.campaign.baseline).objectives or ()
     for trial in front(run.trials):
         mine = np.array(trial.objectives)
         # By how much the nearest point of the others loses in the objective it loses most in.

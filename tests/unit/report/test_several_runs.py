@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import write_run
+from tests.doubles.runs import MIB, trial, write_run
 from tests.doubles.small_runs import BASELINE, run_of, tried
 from tuner.cli import main
 from tuner.errors import SelectionError
-from tuner.records import Trial
+from tuner.records import Configuration, Trial
 from tuner.report.several_runs import join_runs, several_figure, several_json, several_text
 from tuner.runs import Run
 
@@ -44,6 +44,22 @@ def test_what_lies_within_half_a_percent_was_not_missed() -> None:
 
     assert 2 not in [one.trial.number for one in lean.finds]
     assert lean.n_joint == 2
+
+
+def test_gains_are_against_one_default_whatever_the_runs_compare_with() -> None:
+    """The other run has no glibc, and its own default is half as good."""
+    default = trial(0, Configuration("jemalloc"), 200.0 * MIB, 2e8)
+    point = trial(1, Configuration.of("jemalloc", {"narenas": 1}), 50.0 * MIB, 1e8)
+    made = run_of(default, point)
+    allocators = {"jemalloc": made.campaign.allocators["jemalloc"]}
+    other = replace(
+        made, folder=Path("runs/other"), campaign=replace(made.campaign, allocators=allocators)
+    )
+
+    _, found = join_runs([POOR, other]).runs
+
+    assert other.campaign.baseline == "jemalloc"
+    assert found.finds[0].ratios == pytest.approx((0.5, 1.0))
 
 
 def test_a_run_is_not_compared_with_itself() -> None:
