@@ -81,8 +81,11 @@ class Stopping:
         return None
 
     def _reaches(self, trial: Trial, defaults: dict[str, Measurement], baseline: str) -> bool:
-        own = defaults.get(trial.configuration.allocator)
-        return violation(self._rules.target, trial.measured, defaults.get(baseline), own) <= 0.0
+        base, own = defaults.get(baseline), defaults.get(trial.configuration.allocator)
+        target = self._rules.target
+        if any(constraint.limit(base, own) is None for constraint in target):
+            return False  # it hangs on a default that failed
+        return violation(target, trial.measured, base, own) <= 0.0
 
     def _is_flat(self, trials: Sequence[Trial], reference: Sequence[float]) -> bool:
         n_before = len(trials) - (self._rules.plateau or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,14 @@ def test_target_is_one_trial_with_all_limits() -> None:
     stopped = reason(rules, [*found, trial(3, 40.0, 40.0)])
     assert stopped is not None
     assert stopped.startswith("the target is reached: trial 3 has mean_heap <= 40 and cost <=")
+
+
+def test_a_target_that_hangs_on_a_failed_default_is_not_reached() -> None:
+    rules = StopRules(target=(parse_constraint("cost <= own_default - 20 %"),))
+    other = replace(trial(1, 39.0, 50.0), configuration=Configuration.of("jemalloc", {"pad": 1}))
+
+    assert reason(rules, [trial(0, 50.0, 50.0), other]) is None
+    assert reason(rules, [trial(0, 50.0, 50.0), other, trial(2, 50.0, 30.0)]) is not None
 
 
 def run(
