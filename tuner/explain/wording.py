@@ -154,10 +154,10 @@ def _by_loss(
 
 
 def _without(one: Without) -> str:
-    if one.changes is None:
-        return f"fails: {one.reason}" if one.reason else "not recorded"
-    nothing = "; needless" if one.is_needless else ""
     source = f" (trial {one.trial})" if one.trial is not None else ""
+    if one.changes is None:
+        return f"fails: {one.reason}{source}" if one.reason else "not recorded"
+    nothing = "; needless" if one.is_needless else ""
     return f"{_changes(one.changes)}{nothing}{source}"
 
 

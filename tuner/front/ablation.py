@@ -66,7 +66,8 @@ def point_of(run: Run, point: str) -> Pick:
     Raises:
         SelectionError: there is no such pick or trial, or it did not succeed.
     """
-    return pick_of_trial(run, int(point)) if point.isdigit() else find_pick(run, point)
+    is_number = point.isascii() and point.isdigit()
+    return pick_of_trial(run, int(point)) if is_number else find_pick(run, point)
 
 
 def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:
@@ -79,7 +80,7 @@ def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:
     """
     point = pick.trial.configuration
     known: dict[Configuration, Evaluation] = {}
-    trials = {trial.configuration: trial for trial in run.trials if trial.measurement is not None}
+    trials = {one.configuration: one for one in run.trials if one.measurement or one.has_failed}
     wanted = {name: point.without(name) for name, _ in point.settings}
 
     def found(configurations: Sequence[Configuration]) -> list[Without]:
@@ -106,14 +107,15 @@ def _without(
     trial: Trial | None,
     outcome: Evaluation | None,
 ) -> Without:
-    measurement = trial.measurement if trial else outcome.good if outcome else None
-    if measurement is None:
-        return Without(configuration, None, None, outcome.reason if outcome else None)
+    number = trial.number if trial else None
+    outcome = trial.outcome if trial else outcome
+    if outcome is None or outcome.good is None:
+        return Without(configuration, number, None, outcome.reason if outcome else None)
     names = run.campaign.objectives
     mine = objective_values(point.measured, names)
-    theirs = objective_values(measurement, names)
+    theirs = objective_values(outcome.good, names)
     changes = {n: _ratio(b, a) for n, a, b in zip(names, mine, theirs, strict=True)}
-    return Without(configuration, trial.number if trial else None, changes)
+    return Without(configuration, number, changes)
 
 
 def _ratio(value: float, of: float) -> float:

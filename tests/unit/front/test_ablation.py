@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.doubles.runs import MIB, measurement, trial
+from tests.doubles.runs import MIB, failed_trial, measurement, trial
 from tests.doubles.small_runs import run_of
-from tuner.errors import SelectionError
+from tuner.errors import SelectionError, SpecError
 from tuner.front.ablation import ablate, point_of
 from tuner.front.kept import pick_of_trial
 from tuner.measure.evaluation import Evaluation
@@ -56,6 +56,19 @@ def test_what_is_recorded_is_not_measured() -> None:
     assert found.n_unknown == 2
 
 
+def test_what_was_tried_and_failed_is_recorded() -> None:
+    tried = Configuration.of("jemalloc", {"dirty_decay_ms": 0, "tcache": False})
+    failed = failed_trial(4, tried, Status.FAILED, "killed by SIGABRT")
+    measure = Measured()
+
+    found = ablate(run_of(*run().trials, failed), pick_of_trial(run(), 2), measure)
+
+    known = {name: one for name, _, one in found.settings}
+    assert (known["narenas"].trial, known["narenas"].changes) == (4, None)
+    assert known["narenas"].reason == "killed by SIGABRT"
+    assert tried not in measure.asked
+
+
 def test_what_is_not_recorded_is_measured_once() -> None:
     measure = Measured()
 
@@ -100,3 +113,5 @@ def test_a_point_is_a_pick_or_a_trial() -> None:
     assert point_of(run(), "best-cost").trial.number == 3
     with pytest.raises(SelectionError, match="has no pick 'fastest'"):
         point_of(run(), "fastest")
+    with pytest.raises(SpecError, match="pick name '\N{SUPERSCRIPT TWO}'"):
+        point_of(run(), "\N{SUPERSCRIPT TWO}")
