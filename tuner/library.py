@@ -394,10 +394,11 @@ def explain(
         MissingToolError: a library or an instrument is not on this machine.
         TraceError: the trace cannot be read.
     """
-    from tuner.explain.explanation import explain_run
+    from tuner.explain.explanation import check_enough, explain_run
     from tuner.front.ablation import ablate, point_of
     from tuner.front.kept import first_name
 
+    check_enough(run)  # before anything is measured, which may take long
     ablation = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
         pick = point_of(run, first_name(run) if point is None else str(point))

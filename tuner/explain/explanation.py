@@ -101,33 +101,57 @@ def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanati
     names = list(run.campaign.allocators)
     if ablation is not None:
         names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)
-    good = [trial for trial in run.trials if trial.measurement is not None]
-    uncounted: list[Trial] = []
-    found, left_out = _enough(names, good)
-    if found:
-        targets = _targets(run, good)
-    else:  # Memory is known of trials whose instructions were not counted.
-        uncounted = [trial for trial in run.trials if trial.status is Status.UNCOUNTED]
-        good += uncounted
-        targets = _shared_targets(run, good)
-        found, left_out = _enough(names, good if targets else [])
-    if not found:
-        counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
-        message = (
-            f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
-            "allocator are needed); extend the campaign with more --evaluations"
-        )
-        raise SelectionError(message)
+    material = check_enough(run)
+    good, targets, left_out = material.trials, material.targets, material.left_out
+    found = [name for name in names if name not in left_out]
     allocators = tuple(_explain(run, name, good, targets, seed) for name in found)
     by_allocator = _between(good, targets)
-    return Explanation(run, allocators, left_out, by_allocator, ablation, len(uncounted))
+    return Explanation(run, allocators, left_out, by_allocator, ablation, material.n_uncounted)
 
 
-def _enough(names: Sequence[str], trials: Sequence[Trial]) -> tuple[list[str], dict[str, int]]:
-    """Return the allocators with enough trials, and how many the others have."""
+@dataclass(frozen=True)
+class Material:
+    """What a run has to explain settings by."""
+
+    trials: Sequence[Trial]
+    targets: Mapping[str, Floats]
+    """Name -> its value of each trial, in logarithms."""
+    left_out: Mapping[str, int]
+    """See `Explanation.left_out`."""
+    n_uncounted: int
+    """See `Explanation.n_uncounted`."""
+
+
+def check_enough(run: Run) -> Material:
+    """Return what a run is explained by.
+
+    Raises:
+        SelectionError: no allocator has enough trials.
+    """
+    names = list(run.campaign.allocators)
+    good = [trial for trial in run.trials if trial.measurement is not None]
+    left_out = _too_few(names, good)
+    if len(left_out) < len(names):
+        return Material(good, _targets(run, good), left_out, 0)
+    # Memory is known of trials whose instructions were not counted.
+    uncounted = [trial for trial in run.trials if trial.status is Status.UNCOUNTED]
+    good += uncounted
+    targets = _shared_targets(run, good)
+    left_out = _too_few(names, good if targets else [])
+    if len(left_out) < len(names):
+        return Material(good, targets, left_out, len(uncounted))
+    counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
+    message = (
+        f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
+        "allocator are needed); extend the campaign with more --evaluations"
+    )
+    raise SelectionError(message)
+
+
+def _too_few(names: Sequence[str], trials: Sequence[Trial]) -> dict[str, int]:
+    """Return the allocators without enough trials, and how many they have."""
     counts = {name: sum(t.configuration.allocator == name for t in trials) for name in names}
-    found = [name for name, n in counts.items() if n >= FEWEST_TRIALS]
-    return found, {name: n for name, n in counts.items() if name not in found}
+    return {name: n for name, n in counts.items() if n < FEWEST_TRIALS}
 
 
 def _shared_targets(run: Run, trials: Sequence[Trial]) -> dict[str, Floats]:

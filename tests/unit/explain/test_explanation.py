@@ -150,6 +150,16 @@ def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> No
     assert panel["layer"][0]["encoding"]["x"]["title"] == "mean heap"
 
 
+def test_nothing_is_measured_for_a_run_with_too_few_trials(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run(synthetic_run(tmp_path / "run", n_trials=12))
+    monkeypatch.setattr(library, "_measure", lambda *_: pytest.fail("measured in vain"))
+
+    assert main.run(["explain", str(folder), "--measure"]) == SelectionError.exit_code
+    assert "too few trials to explain settings" in capsys.readouterr().err
+
+
 def test_trials_that_lack_every_objective_explain_nothing() -> None:
     trials = synthetic_run(n_trials=60).trials
     dominated = Outcome.did_not_succeed(Status.UNCOUNTED, "dominated")
