@@ -207,14 +207,17 @@ def _as_begun(spec: CampaignSpec, run: Path) -> CampaignSpec:
 
 def _warmed(spec: CampaignSpec, spaces: Sequence[Space]) -> tuple[CampaignSpec, str]:
     """Return the campaign with the seeds of an earlier one, and what is to be said of it."""
-    from tuner.campaign.warm import warm_start  # noqa: PLC0415 - slow to import, rarely needed
+    from tuner.campaign.warm import MOST_SEEDS, warm_start  # noqa: PLC0415 - slow to import
 
-    found = warm_start(spec.warm_start, spec.trace, spaces, spec.objectives)
-    if found is None:
-        note = "no warm start: no earlier campaign with these objectives has settings for this one"
-        return spec.model_copy(update={"warm_start": ()}), note
     n_free = (spec.evaluations - len(spec.allocators) - len(spec.seeds)) // 2
-    seeds = dict.fromkeys((*spec.seeds, *found.seeds[: max(0, n_free)]))
+    most = max(1, min(MOST_SEEDS, n_free))
+    found = warm_start(spec.warm_start, spec.trace, spaces, spec.objectives, most=most)
+    if found is None or n_free < 1:
+        note = "no warm start: no earlier campaign with these objectives has settings for this one"
+        if found is not None:
+            note = f"no warm start: {spec.evaluations} evaluations leave no room for other settings"
+        return spec.model_copy(update={"warm_start": ()}), note
+    seeds = dict.fromkeys((*spec.seeds, *found.seeds))
     return spec.model_copy(update=_seeds(tuple(seeds))), str(found)
 
 

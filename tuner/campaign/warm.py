@@ -112,7 +112,12 @@ def distance(one: Shape, other: Shape) -> float:
 
 
 def warm_start(
-    folders: Iterable[Path], trace: Path, spaces: Sequence[Space], objectives: Sequence[str]
+    folders: Iterable[Path],
+    trace: Path,
+    spaces: Sequence[Space],
+    objectives: Sequence[str],
+    *,
+    most: int = MOST_SEEDS,
 ) -> WarmStart | None:
     """Return what to start from; None where no earlier campaign has anything for this one.
 
@@ -121,6 +126,7 @@ def warm_start(
         trace: the new campaign's.
         spaces: the new campaign's; settings outside are left out.
         objectives: the new campaign's; a campaign with others is passed over.
+        most: configurations that are taken over, from 1 up.
 
     Raises:
         SpecError: a folder is not there, or cannot be read.
@@ -137,7 +143,7 @@ def warm_start(
             if workload_sha256(other) == run.campaign.trace_sha256:
                 found.append((distance(own, shape_of(other)), str(folder), run))
     for apart, _, run in sorted(found, key=lambda one: one[:2]):
-        seeds = tuple(_spread(_inside(front(run.trials), spaces)))
+        seeds = tuple(_spread(_inside(front(run.trials), spaces), most))
         if seeds:
             return WarmStart(run.folder, apart, seeds, len(found))
     return None
@@ -185,9 +191,9 @@ def _adapted(space: Space, configuration: Configuration) -> Configuration | None
     return adapted if space.genome_of(adapted) is not None else None
 
 
-def _spread(configurations: Sequence[Configuration]) -> list[Configuration]:
-    """Return at most `MOST_SEEDS`, evenly along the front, its ends among them."""
-    if len(configurations) <= MOST_SEEDS:
+def _spread(configurations: Sequence[Configuration], most: int) -> list[Configuration]:
+    """Return at most so many, evenly along the front, its ends among them if there are two."""
+    if len(configurations) <= most:
         return list(configurations)
-    places = np.linspace(0, len(configurations) - 1, MOST_SEEDS).round().astype(int)
+    places = np.linspace(0, len(configurations) - 1, most).round().astype(int)
     return [configurations[place] for place in places.tolist()]

@@ -142,6 +142,43 @@ def test_a_campaign_keeps_the_seeds_it_was_begun_with(tmp_path: Path) -> None:
     assert again.warmth is None
 
 
+def test_of_a_long_front_as_many_are_taken_as_there_is_room_for(tmp_path: Path) -> None:
+    """They still lie all along it."""
+    workload = trace(tmp_path / "a", 64)
+    run = earlier(tmp_path / "run", workload)
+    found = sorted(front(run.trials), key=lambda one: one.objectives or ())
+    points = [one.configuration for one in found if not one.configuration.is_default]
+
+    start = warm_start([tmp_path / "run"], workload, SPACES, WANTED, most=2)
+
+    assert len(points) > 2
+    assert start is not None
+    assert start.seeds == (points[0], points[-1])
+    assert str(start).startswith("starts from 2 settings of run")
+
+
+def test_what_is_said_of_a_warm_start_is_what_is_done(tmp_path: Path) -> None:
+    """Half of the evaluations that are left may be of earlier settings."""
+    workload = trace(tmp_path / "a", 64)
+    names = ("mean_heap", "faults")
+    earlier(tmp_path / "before", workload, allocators=("glibc",), names=names)
+    wanted = campaign_from_options(
+        trace=workload, allocators=["glibc"], objectives=list(names),
+        warm_start=[str(tmp_path / "before")],
+    )  # fmt: skip
+    said = []
+    for n in (6, 2):
+        used, known = with_workload(wanted.model_copy(update={"evaluations": n}))
+        campaign = open_campaign(used, tmp_path / f"of-{n}", known)
+        with campaign.store as store:
+            said.append((len(store.campaign().seed_configurations), campaign.warmth or ""))
+
+    (n_few, few), (n_none, none) = said
+    assert (n_few, n_none) == (2, 0)
+    assert few.startswith("starts from 2 settings of before")
+    assert none == "no warm start: 2 evaluations leave no room for other settings"
+
+
 def test_it_is_said_that_there_is_nothing_to_start_from(tmp_path: Path) -> None:
     workload = trace(tmp_path / "a", 64)
     used, known = with_workload(spec(workload, warm_start=[str(tmp_path)]))
