@@ -6,7 +6,8 @@ of the proposals of a small population (docs/decisions/search.md), so every
 strategy filters through one `Novelty`.
 
 When variation and chance no longer find anything new, the space is walked from
-its first genome on; the walk never restarts, so it costs one pass in all.
+its first genome on.  The walk never restarts, so it costs one pass in all; what it
+came by and was not proposed is remembered, and found again.
 """
 
 from __future__ import annotations
@@ -30,10 +31,14 @@ class Novelty:
         self._space = space
         self._seen: set[Configuration] = set()
         self._walk = every_genome(space)
+        self._passed: dict[Configuration, Genome] = {}
+        """What the walk came by and was not proposed."""
 
     def add(self, genome: Genome) -> None:
         """Note that the genome has been proposed."""
-        self._seen.add(self._space.decode(genome))
+        configuration = self._space.decode(genome)
+        self._seen.add(configuration)
+        self._passed.pop(configuration, None)
 
     def only_new(self, genomes: Iterable[Genome], besides: Iterable[Genome] = ()) -> list[Genome]:
         """Return the genomes that are new, without repeats, in order.
@@ -68,9 +73,19 @@ class Novelty:
             found = self.only_new([self._space.random(rng)], taken)
             in_vain = 0 if found else in_vain + 1
             taken += found
-        while len(taken) - n_fixed < n and (genome := next(self._walk, None)) is not None:
-            taken += self.only_new([self._space.canonical(genome)], taken)
+        walked = self._walked()
+        while len(taken) - n_fixed < n and (genome := next(walked, None)) is not None:
+            taken += self.only_new([genome], taken)
         return taken[n_fixed:]
+
+    def _walked(self) -> Iterator[Genome]:
+        """Yield what was not proposed: what the walk came by, then what it comes to."""
+        yield from list(self._passed.values())
+        for genome in self._walk:
+            configuration = self._space.decode(genome)
+            if configuration not in self._seen and configuration not in self._passed:
+                self._passed[configuration] = self._space.canonical(genome)
+                yield self._passed[configuration]
 
 
 def every_genome(space: Space) -> Iterator[Genome]:
