@@ -113,6 +113,8 @@ def register(app: typer.Typer) -> None:
             chosen = _choose(found, wanted, maximum or [], names, relative_to)
         if name is not None:
             chosen = replace(chosen, name=check_new_name(name, chosen.trial.number))
+        else:
+            _check_made_name(chosen)
         print(
             _as_json(found, chosen, relative_to)
             if as_json_object
@@ -123,6 +125,21 @@ def register(app: typer.Typer) -> None:
             print(f"kept as {chosen.name!r} in {path}")
             words = f"{shlex.quote(str(run))} --points {chosen.name}"
             print(f"next: malloc-tuner validate {words} -- PROGRAM ARGUMENTS")
+
+
+def _check_made_name(chosen: Pick) -> None:
+    """Refuse a name made of so many bounds and allocators that it cannot be one.
+
+    Raises:
+        SpecError: says that the user can give one.
+    """
+    from tuner.front.kept import check_new_name
+
+    try:
+        check_new_name(chosen.name, chosen.trial.number)
+    except SpecError as error:
+        message = f"{error}; give it another with --name"
+        raise SpecError(message) from error
 
 
 def _choose(

@@ -349,6 +349,19 @@ def test_pick_within_one_allocator(fresh: Run, capsys: pytest.CaptureFixture[str
     assert picked(fresh, "balanced-tcmalloc")["allocator"] == "tcmalloc"
 
 
+def test_a_pick_whose_name_would_be_too_long_asks_for_one(
+    kept: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it prints what was chosen."""
+    bounds = [f"--max={name}=+90%" for name in ("peak_heap", "mean_heap", "cost", "instructions")]
+
+    code, err = failure(capsys, "pick", kept.folder, "--best", "mean_heap", *bounds)
+
+    assert code == SpecError.exit_code
+    assert "use 1 to 64 letters" in err
+    assert err.endswith("; give it another with --name\n")
+
+
 def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
     text = call(
         capsys, "pick", fresh.folder, "--best", "mean_heap", "--allocator", "tcmalloc",
