@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -244,3 +245,14 @@ def test_no_two_public_classes_share_a_name() -> None:
                 modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
 
     assert {name: where for name, where in modules.items() if len(where) > 1} == {}
+
+
+def test_a_package_that_lists_its_modules_lists_each() -> None:
+    wrong: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tuner").rglob("__init__.py")):
+        listed = {*re.findall(r"\b\w+\.py\b", ast.get_docstring(tree_of(path)) or "")}
+        there = {module.name for module in path.parent.glob("*.py")} - {"__init__.py"}
+        if listed and listed != there:
+            wrong[path.parent.name] = sorted(listed ^ there)
+
+    assert wrong == {}

@@ -2,6 +2,7 @@
 
 importance.py   shares of what the settings decide, by a forest, with interactions
 levels.py       what each value of a setting does, and from which value on it harms
-ablation.py     a point with one setting put back at a time, recorded or emulated
-explanation.py  all of it, for one run
+explanation.py  all of it, for one run, and a point of it by `tuner.front.ablation`
+wording.py      the same in words, and as JSON
+figure.py       its picture
 """

@@ -6,7 +6,7 @@ file that no longer fits the store is an error.  ``balanced``, ``knee``,
 ``no-regret`` and ``best-<objective>`` are computed when there is no file of that
 name.
 
-Layer: beside `picks`.
+Layer: above `picks`.
 """
 
 from __future__ import annotations

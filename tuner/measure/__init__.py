@@ -2,12 +2,17 @@
 
 evaluation.py    what one evaluation yields, and the interface of whatever yields it
 emulator.py      one configuration through rand_malloc
+several.py       one configuration on several workloads
 instruments.py   which instruction counters work on this machine
 warm.py          memory that was touched before, for what is timed next
 calibration.py   what a fault and a system call cost here, in instructions
 program.py       one run of a real program under supervise
 counting.py      instructions of a real program by cachegrind
+gem5.py          one run of gem5, gem5_inside.py programs inside its machines
+gem5_stats.py    the statistics that it leaves
+driver.py        one run of malloc_bench
 process.py       starting the native tools
+answers.py       what to say of an answer that is not understood
 offers.py        what this machine lets us do
 executor.py      many evaluations over the cores
 workers.py       the workers of a Dask cluster

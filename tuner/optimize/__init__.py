@@ -5,6 +5,7 @@
     tuned.py          what is tuned, as the rest sees it: how it runs once, what a run yields
     kinds.py          which kind a request asks for
     program.py        a program that ends: environments, runs, samples
+    service.py        a service under load: memory of all its processes
     suite.py          several commands tuned on together
     driver.py         which child of a program that starts others does the work
     known.py          settings that run whatever emulation says
@@ -15,6 +16,8 @@
     aside.py          what no longer holds is renamed, not lost
     machines.py       what other machines are that ran it, and what makes samples comparable
     cluster.py        rounds on the workers of a Dask cluster
+    duets.py          rounds of runs at the same time on one core
+    emulation.py      the search in emulation, bounded by time
     outlook.py        what the time that is given can show
     expecting.py      what emulation expects of the program, and when that stays as it is
     proposals.py      which emulated settings go to the program
@@ -32,9 +35,12 @@
     counted.py        instructions of the whole program, beside its CPU time
     disturbance.py    what else the machine did meanwhile
     conclusion.py     from what is proven to the answer
+    turned_down.py    what a guard turned down although it gains much
     answer.py         the recommendation and its sentence
+    answer_table.py   its table, and the rows of what the program measured
     conditions.py     what a build asks of an answer
     view.py           what is called as it goes on
+    comparison.py     given settings of a service against the service as it is
 
 Emulation proposes, the program disposes: nothing is recommended that new runs of the program did
 not confirm.  Runs that chose the candidates are no evidence for them.
