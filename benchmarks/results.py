@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from tuner import zstd
 from tuner.errors import SpecError
+from tuner.output import write_bytes
 from tuner.provenance import DIGEST_CHARACTERS, digest, take_provenance
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -57,12 +58,17 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def write_results(path: Path, name: str, parts: Parts, stamps: Sequence[Stamp]) -> None:
-    """Write a results file; folders of libraries and programs are left out of it."""
+    """Write a results file; folders of libraries and programs are left out of it.
+
+    The one that is there stays as it is until the new one is whole.
+
+    Raises:
+        OutputError: there is no room.
+    """
     head = {"schema": f"malloc-tuner.benchmark.{name}", "version": VERSION}
     document = {**head, "provenance": stamps, "parts": parts}
     text = json.dumps(_rounded(document), separators=(",", ":"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(zstd.compress(_FOLDERS.sub("", text).encode(), _LEVEL))
+    write_bytes(path, zstd.compress(_FOLDERS.sub("", text).encode(), _LEVEL))
 
 
 def _rounded(value: object) -> object:

@@ -21,6 +21,7 @@ from benchmarks.results import (
     write_results,
 )
 from benchmarks.status import BENCHMARKS
+from tuner import zstd
 from tuner.errors import SpecError
 
 PLACES = ("source", "other.py")
@@ -181,6 +182,15 @@ def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_pat
     assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, "s": 0.12346}
     assert found["provenance"] == [stamp()]
     assert path.stat().st_size < 1000
+
+
+def test_results_that_are_there_stay_whole_while_others_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.json.zst"
+    write_results(path, "x", {"a": [1]}, [])
+    with path.open("rb") as before:
+        write_results(path, "x", {"a": [2] * 1000}, [])
+
+        assert zstd.decompress(before.read()).endswith(b'"parts":{"a":[1]}}')
 
 
 def test_a_benchmark_without_results_has_none(tmp_path: Path) -> None:
