@@ -1,7 +1,7 @@
 """exgen against the allocators it is tuned against: time, memory, cache misses, threads.
 
 All subjects are measured side by side, in interleaved rounds, one process a run; figures are
-medians with 95 % intervals.  Parts:
+medians with 95 % intervals (of fewer than six rounds, their range).  Parts:
 
     programs     single-threaded programs, and shipped workloads of one thread replayed natively:
                  CPU time, peak resident memory, faults; the geometric means

@@ -116,13 +116,15 @@ def measure(call: Call) -> None:
         for seed in seeds:
             seconds = 3.0 if call.is_smoke else float(call.options.seconds)
             name = f"{part} {seconds:g} s, seed {seed}"
-            call.keep(name, _measure(call, TASKS[part], seconds, seed), rounds=call.rounds)
+            if not call.is_done(name):
+                kept = _measure(call, name, TASKS[part], seconds, seed)
+                call.keep(name, kept, rounds=call.rounds)
 
 
-def _measure(call: Call, task: Task, seconds: float, seed: int) -> Mapping[str, object]:
+def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Mapping[str, object]:
     evaluations = 8 if call.is_smoke else None
     request = Request(task.tuned, seconds, ALLOCATORS, evaluations=evaluations, seed=seed)
-    run = call.folder / f"{task.name}-{seconds:g}-{seed}"
+    run = call.run_folder(part, f"{task.name}-{seconds:g}-{seed}")
     answer = Session(run, request).answer()
     subjects = _subjects(run, answer)
     sets: dict[str, list[Configuration]] = {
@@ -145,7 +147,7 @@ def _measure(call: Call, task: Task, seconds: float, seed: int) -> Mapping[str, 
     run_once, workers = _runner(run, task, everything)
     rows = run_rounds(
         call,
-        f"{task.name}-{seconds:g}-{seed}",
+        part,
         [task.name],
         [AS_IS, *everything],
         run_once,
@@ -355,7 +357,7 @@ def targets(parts: Parts) -> Iterator[Target]:
     """Yield how many answers are worse than the program as it is, on the judged input."""
     judged = judged_of(parts)
     own = [one for one in judged if one.subject == OURS]
-    beyond = sum(any(change.low > _LEAST for change in one.changes.values()) for one in own)
+    beyond = sum(any((c.low or 0.0) > _LEAST for c in one.changes.values()) for one in own)
     memory = sum(
         any(one.changes[name].median > _LEAST for name in (MEAN, PEAK) if name in one.changes)
         for one in own

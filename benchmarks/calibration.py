@@ -45,6 +45,8 @@ def _calibrate(_task: str, subject: str) -> Figures:
 
 def measure(call: Call) -> None:
     """Take draws by turns."""
+    if not call.choose([PART], [PART]):
+        return
     rows = run_rounds(call, PART, ["calibration"], list(_LOOPS), _calibrate, shown="c_fault")
     call.keep(PART, rows, rounds=call.rounds)
 

@@ -44,7 +44,7 @@ def measure(call: Call) -> None:
 def _run(call: Call, name: str) -> dict[str, Any]:
     """Tune and validate one campaign; return what is kept of it."""
     file = configs_dir() / "campaigns" / f"{name}.toml"
-    folder = call.folder / name
+    folder = call.run_folder(name, name)
     program = load_campaign(file).trace.resolve().parent / "run.sh"
     _malloc_tuner("tune", file, "-o", folder, "--quiet", *(_SMOKE if call.is_smoke else ()))
     _malloc_tuner("validate", folder, "--rounds", call.rounds, "--", program)

@@ -84,13 +84,15 @@ def simulate(
         names: allocators, unless the call names others.
         objectives: of `INSIDE`, those that are judged.
     """
+    if not call.choose([PART], [PART]):
+        return
     if call.options.gem5 is None:
         print(f"{call.benchmark.name}: left out: GEM5 does not name gem5.opt", file=sys.stderr)
         return
     program = find_gem5(Path(call.options.gem5))
     subjects = chosen_subjects(call, names)
     known = identities(subjects)
-    journal = call.folder / "inside.jsonl"
+    journal = call.journal(PART, "inside")
     _write_lines(journal, call.parts.get(PART, []))
 
     def on_run(step: Step[InsideTask], run: Outcome[Counted]) -> None:
@@ -110,7 +112,7 @@ def simulate(
 
 
 def _write_lines(journal: Path, lines: list[str]) -> None:
-    """Begin where the last results ended, unless a run was stopped since."""
+    """Begin where the last results ended, unless a run was stopped since they were kept."""
     if not journal.exists():
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -10,14 +10,22 @@ shown of them, and the targets they are held to.  Each is called alike:
     benchmarks/NAME.py --smoke            a quick look that it still runs: nothing is kept or judged
     benchmarks/NAME.py --keep FILE        results in another file
 
-Exit status 1 when a target is missed.  What a benchmark measures in rounds is in a journal below
-``runs/NAME`` until its part is done, so that the same command goes on where it was stopped.
+Exit status 1 when a target is missed, 130 when it was stopped, and for errors what `tuner.errors`
+says.  What a benchmark measures in rounds is in a journal below ``runs/NAME`` until its part is
+done, so that the same command goes on where it was stopped: parts that it had kept are left out,
+unless a source has changed since.
+
+A stamp says at which commit a part was begun: journals and run folders note it, so that what was
+measured before a change is never kept as if it were of today.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import glob
+import hashlib
+import json
 import resource
 import signal
 import sys
@@ -40,11 +48,29 @@ from benchmarks.results import (
 )
 from tuner.allocators import Located, get_allocator
 from tuner.bench.subjects import BenchSubject, library_subject, named_subject
-from tuner.errors import MissingToolError, SpecError, TunerError
+from tuner.errors import (
+    InterruptedCampaign,
+    MissingToolError,
+    ProgramError,
+    SpecError,
+    TunerError,
+)
+from tuner.measure.program import ProgramRun
 from tuner.measure.warm import warm_memory
+from tuner.output import write_text
 
 _FEW: Final = 3
 """Targets whose values fit one cell of a table."""
+
+_DIGITS: Final = 12
+"""Of a hash in the name of a journal."""
+_UNFINISHED: Final = "unfinished-{}.json"
+"""What a command has kept, until it ends: a list of parts, in a file named by the command."""
+_BEGUN: Final = "begun.json"
+"""End of the name of a file beside a run folder, with what its stamp says of its begin."""
+_STOPPED: Final = InterruptedCampaign.exit_code
+_OF_BEGIN: Final = ("commit", "sources")
+"""Of a stamp: what holds from the begin of a part on."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +126,10 @@ class Call:
     parts: dict[str, Any]
     """All results so far, the earlier ones included."""
     stamps: list[Any] = field(default_factory=list)
+    begun: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Part -> commit and sources of its begin, where that was in an earlier call."""
+    done: list[str] = field(default_factory=list)
+    """Parts that this call has kept to their end."""
 
     @property
     def is_smoke(self) -> bool:
@@ -119,13 +149,56 @@ class Call:
     def choose(self, names: Sequence[str], smoke: Sequence[str]) -> list[str]:
         """Return the parts to measure: those asked for, else all; in a smoke run others.
 
+        What the same command had kept when it was stopped is left out.
+
         Raises:
             SpecError: one that was asked for does not exist.
         """
         if unknown := set(self.options.parts) - set(names):
             message = f"{unknown.pop()}: there is no such part; there are {', '.join(names)}"
             raise SpecError(message)
-        return list(self.options.parts or (smoke if self.is_smoke else names))
+        chosen = list(self.options.parts or (smoke if self.is_smoke else names))
+        return [name for name in chosen if not self.is_done(name)]
+
+    def is_done(self, part: str) -> bool:
+        """Return whether the same command had kept a part when it was stopped; says so."""
+        found = part in self._done
+        if found:
+            print(f"{self.benchmark.name}: {part} was done before the stop", file=sys.stderr)
+        return found
+
+    def journal(self, part: str, known: object) -> Path:
+        """Return the file of a journal of a part; `keep` removes it.
+
+        Args:
+            part: its name.
+            known: all that its figures hang on, as JSON knows it.
+        """
+        return self.folder / f"{part}-{_digits_of(known)}.jsonl"
+
+    @property
+    def begin(self) -> dict[str, Any]:
+        """What a journal or a run folder notes when it is begun: nothing in a smoke run."""
+        return {} if self.is_smoke else {name: self._stamp[name] for name in _OF_BEGIN}
+
+    def go_on(self, part: str, noted: Mapping[str, Any]) -> None:
+        """Take over what a journal or a run folder of a part noted as `begin`, if it did."""
+        if not self.is_smoke and set(_OF_BEGIN) <= noted.keys():
+            self.begun.setdefault(part, {name: noted[name] for name in _OF_BEGIN})
+
+    def run_folder(self, part: str, name: str) -> Path:
+        """Return the folder of a run that stays, and is taken again, and note when it was begun.
+
+        Args:
+            part: whose figures come from it.
+            name: of the folder.
+        """
+        folder, note = self.folder / name, self.folder / f"{name}.{_BEGUN}"
+        if not folder.exists():
+            write_text(note, json.dumps(self.begin) + "\n")
+        elif note.exists():
+            self.go_on(part, json.loads(note.read_bytes()))
+        return folder
 
     def keep(
         self,
@@ -149,10 +222,35 @@ class Call:
         if self.is_smoke:
             return
         stamp = {**self._stamp, "of": [part], "allocators": allocators or {}, "rounds": rounds}
-        self.stamps = merge_stamps(self.stamps, stamp)
+        self.stamps = merge_stamps(self.stamps, {**stamp, **self.begun.get(part, {})})
         write_results(self.path, self.benchmark.name, self.parts, self.stamps)
-        for journal in self.folder.glob(f"{part}-*.jsonl") if is_done else ():
-            journal.unlink()
+        if is_done:
+            self._note_done(part)
+            digits = "[0-9a-f]" * _DIGITS
+            for journal in self.folder.glob(f"{glob.escape(part)}-{digits}.jsonl"):
+                journal.unlink()
+
+    def end(self) -> None:
+        """Forget what is done: the command has ended, and measures anew when it is given again."""
+        if not self.is_smoke:
+            self._unfinished.unlink(missing_ok=True)
+
+    @functools.cached_property
+    def _unfinished(self) -> Path:
+        """The file of what was asked for, with the sources that are here."""
+        asked = [sorted(vars(self.options).items()), self._stamp["sources"]]
+        return self.folder / _UNFINISHED.format(_digits_of(asked))
+
+    @functools.cached_property
+    def _done(self) -> Sequence[str]:
+        """The parts that the same command had kept when it was stopped."""
+        if self.is_smoke or not self._unfinished.exists():
+            return ()
+        return tuple(json.loads(self._unfinished.read_bytes()))
+
+    def _note_done(self, part: str) -> None:
+        self.done.append(part)
+        write_text(self._unfinished, json.dumps([*self._done, *self.done]) + "\n")
 
     @functools.cached_property
     def _stamp(self) -> dict[str, Any]:
@@ -163,6 +261,11 @@ class Call:
     def path(self) -> Path:
         """The results file."""
         return self.options.keep or results_path(self.benchmark.name)
+
+
+def _digits_of(known: object) -> str:
+    text = json.dumps(known, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _no_targets(_parts: Parts) -> Iterable[Target]:
@@ -213,11 +316,15 @@ class Benchmark:
             try:
                 return self._run(call)
             except TunerError as error:
-                sys.exit(f"{self.name}: {error}")
+                return self._ended(str(error), error.exit_code)
             except KeyboardInterrupt:
-                sys.exit(f"{self.name}: stopped; the same command goes on")
+                return self._ended("stopped; the same command goes on", _STOPPED)
             finally:
                 signal.signal(signal.SIGTERM, before)
+
+    def _ended(self, why: str, status: int) -> int:
+        print(f"{self.name}: {why}", file=sys.stderr)
+        return status
 
     def _run(self, call: Call) -> int:
         if not call.is_smoke:
@@ -227,6 +334,7 @@ class Benchmark:
             warm_memory()
             call._stamp if not call.is_smoke else None  # noqa: B018, SLF001 - before anything runs
             self.measure(call)
+            call.end()
         if not call.parts:
             print(f"{self.name}: no results", file=sys.stderr)
             return 0
@@ -332,6 +440,20 @@ def located(names: Iterable[str]) -> Located:
     """
     adapters = {name: get_allocator(name) for name in names}
     return {name: (adapter, adapter.locate()) for name, adapter in adapters.items()}
+
+
+def checked(run: ProgramRun) -> ProgramRun:
+    """Return a run of a program that did what it should.
+
+    Raises:
+        ProgramError: it failed, or the library in front of it was not loaded.
+    """
+    if run.exit_status == 0 and run.preload_mapped is not False:
+        return run
+    reason = run.ending if run.exit_status != 0 else "the library was not loaded"
+    last = (run.stderr_tail.strip().splitlines() or ["no message"])[-1]
+    message = f"the program failed: {reason}: {last}"
+    raise ProgramError(message)
 
 
 def children_s() -> float:

@@ -100,6 +100,8 @@ SMOKE: Final = Program(
 
 def measure(call: Call) -> None:
     """Run every program that was built."""
+    if not call.choose([PART], [PART]):
+        return
     programs = {program.name: program for program in _programs(call)}
     if not programs:
         print("mimalloc_bench: nothing to run: --programs DIR names built programs",

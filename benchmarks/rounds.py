@@ -1,13 +1,12 @@
 """Interleaved rounds of a benchmark: each subject once on each task, in random order.
 
 The engine is `tuner.compare`.  Every run is a row of figures in a journal below ``runs/NAME``,
-until the results of its part are kept: what was stopped goes on, if nothing of it has changed.
+until the results of its part are kept: what was stopped goes on, if its subjects, and what else
+its figures hang on, are the same.  The stamp then has the commit and the sources of its begin.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ def run_rounds(
     shown: str = "",
     workers: int = 1,
 ) -> list[Row]:
-    """Make the runs of a part that its journal lacks, and return all rows.
+    """Make the runs that a part's journal lacks, and return the rows of what was asked for.
 
     Args:
         call: of the benchmark.
@@ -79,21 +78,26 @@ def run_rounds(
         workers: runs of a round at once.
     """
     plan = Rounds(tuple(subjects), tuple(tasks), rounds or call.rounds, repeats=repeats)
-    known = json.dumps([list(subjects), same], default=str)
-    name = f"{part}-{hashlib.sha256(known.encode()).hexdigest()[:12]}.jsonl"
-    header = {"schema": SCHEMA, "version": 1, "part": part}
+    header = {"schema": SCHEMA, "version": 1, "part": part, **call.begin}
 
     def on_sample(step: Step[str], figures: Figures) -> None:
         text = figures.reason or (figures.values or {}).get(shown, "")
         print(f"{part} round {step.round} {step.task} {step.subject}: {text}", file=sys.stderr)
 
-    with Journal(call.folder / name, header) as journal:
+    with Journal(call.journal(part, [list(subjects), same]), header) as journal:
+        call.go_on(part, journal.content.header)
         keeper = JournalKeeper(journal, _row, _read)
         compare(
             plan, lambda step: run(step.task, step.subject), keeper, Observer(on_sample),
             baseline=baseline, workers=workers,
         )  # fmt: skip
-        return [_as_row(*key, figures) for key, figures in keeper.kept()]
+        return [_as_row(*key, figures) for key, figures in keeper.kept() if _is_of(plan, key)]
+
+
+def _is_of(plan: Rounds[str], key: tuple[int, str, str]) -> bool:
+    """Return whether a run belongs to a plan: a journal may hold more rounds, or other tasks."""
+    number, task, _ = key
+    return number < plan.rounds and task in plan.tasks
 
 
 def _row(step: Step[str], figures: Figures) -> Row:
@@ -143,12 +147,14 @@ class Change:
     """A change of the medians of ratios to a baseline of the same rounds, as shares."""
 
     median: float
-    low: float
-    """Ends of its 95 % interval; the median itself where there is none."""
-    high: float
+    low: float | None
+    """Ends of its 95 % interval, or of fewer than six rounds their range; None of one round."""
+    high: float | None
 
     def __str__(self) -> str:
         """Write it for a table."""
+        if self.low is None or self.high is None:
+            return f"{100.0 * self.median:+.1f} % (one round)"
         middle, low, high = (100.0 * share for share in (self.median, self.low, self.high))
         return f"{middle:+.1f} % ({low:+.1f} .. {high:+.1f})"
 
@@ -170,8 +176,8 @@ def changes_of(
         ratio = ratio_estimate(mine, base) if mine and len(mine) == len(base) else None
         if ratio is not None:
             ends = ratio.interval
-            low, high = (ends.low, ends.high) if ends else (ratio.median, ratio.median)
-            found[name] = Change(ratio.median - 1.0, low - 1.0, high - 1.0)
+            low, high = (ends.low - 1.0, ends.high - 1.0) if ends else (None, None)
+            found[name] = Change(ratio.median - 1.0, low, high)
     return found
 
 

@@ -89,7 +89,7 @@ def _measure(call: Call, name: str, plan: ServicePlan, everywhere: Located) -> M
 
 def _traces(call: Call, name: str, plan: ServicePlan) -> list[Path]:
     """Return a trace of each role that matters; what was recorded earlier is taken again."""
-    folder = call.folder / f"{name}-traces"
+    folder = call.run_folder(name, f"{name}-traces")
     kept = sorted(folder.glob("role-*.trace"))
     if kept:
         return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from benchmarks import answers, rivals
 from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
+from benchmarks.harness import Call
 from tuner.errors import ProgramError
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS, Reference
@@ -107,6 +110,31 @@ def with_fronts(seconds: float, **points: tuple[float, float]) -> dict[str, Any]
     methods = {OURS: ["ours"], EMULATED: ["emulated"], rivals.TPE: ["tpe"]}
     head = {"program": "x", "decision": "keep", "sentence": "Keep x.", "used_s": 1.0}
     return {**head, "seconds": seconds, "subjects": {}, "sets": methods, "rows": rows}
+
+
+def test_an_answer_of_an_earlier_commit_is_not_kept_as_of_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def measure_one(call: Call, part: str, task: answers.Task, *_: object) -> dict[str, Any]:
+        asked.append(call.run_folder(part, task.name).name)
+        return {}
+
+    monkeypatch.setattr(answers, "_measure", measure_one)
+    monkeypatch.setattr(Call, "keep", lambda *_, **__: None)
+    monkeypatch.setattr(Call, "is_done", lambda _, part: part == "svg-render 9 s, seed 2")
+    options = Namespace(parts=["svg-render"], smoke=False, seconds=9, seeds=[1, 2], rounds=1)
+    call = Call(answers.BENCHMARK, options, tmp_path, {})
+    monkeypatch.setattr(Call, "folder", tmp_path)
+    (tmp_path / "svg-render").mkdir()
+    noted = {"commit": "1" * 40, "sources": {"x": "2"}}
+    (tmp_path / "svg-render.begun.json").write_text(json.dumps(noted))
+
+    answers.measure(call)
+
+    assert asked == ["svg-render"], "the second seed was done"
+    assert call.begun == {"svg-render 9 s, seed 1": noted}
 
 
 def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_a_program() -> None:

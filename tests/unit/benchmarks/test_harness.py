@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import signal
+from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from benchmarks import harness, results
-from benchmarks.harness import Benchmark, Call, Target, outcome_of, peer_subject, table
-from benchmarks.results import Parts, read_results
+from benchmarks import calibration, gem5_inside, gem5_scaling, harness, mimalloc_bench, results
+from benchmarks.harness import Benchmark, Call, Target, checked, outcome_of, peer_subject, table
+from benchmarks.results import Parts, changes_since, read_results
 from benchmarks.rounds import Figures, failed, run_rounds
-from tests.unit.benchmarks.test_results import committed
-from tuner.errors import SpecError
+from tests.doubles.program_runs import CRASHED, GOOD
+from tests.unit.benchmarks.test_results import committed, git
+from tuner.errors import InterruptedCampaign, ProgramError, SpecError
 
 
 def measure(call: Call) -> None:
@@ -75,12 +79,130 @@ def test_print_runs_nothing_and_smoke_keeps_nothing(keep: Path) -> None:
     assert not keep.exists()
 
 
-def test_a_part_that_does_not_exist_is_an_error(keep: Path) -> None:
-    with pytest.raises(SystemExit, match="one: c: there is no such part; there are a, b"):
-        ONE.run(["c", "--keep", str(keep)])
+def test_a_part_that_does_not_exist_is_an_error_and_no_missed_target(
+    keep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ONE.run(["c", "--keep", str(keep)]) == SpecError.exit_code
+    assert capsys.readouterr().err == "one: c: there is no such part; there are a, b\n"
 
 
-def test_a_stopped_run_goes_on_where_it_was(keep: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("one", [calibration, mimalloc_bench, gem5_inside, gem5_scaling])
+def test_a_benchmark_of_one_part_knows_no_other(one: ModuleType, tmp_path: Path) -> None:
+    options = Namespace(parts=["c"], smoke=True, programs="all", gem5=None)
+
+    with pytest.raises(SpecError, match="c: there is no such part"):
+        one.measure(Call(one.BENCHMARK, options, tmp_path, {}))
+
+
+class StopsOnce:
+    """Stops the benchmark at the n-th run of a part, once."""
+
+    def __init__(self, part: str, at: int) -> None:
+        self.place = part, at
+        self.runs: dict[str, int] = {}
+
+    def __call__(self, part: str) -> Figures:
+        self.runs[part] = self.runs.get(part, 0) + 1
+        if (part, self.runs[part]) == self.place:
+            raise KeyboardInterrupt
+        return Figures.succeeded({"v": 1})
+
+    def measure(self, call: Call) -> None:
+        for part in call.choose(["a", "a-b"], []):
+            rows = run_rounds(call, part, ["t"], ["x"], lambda *_, part=part: self(part))
+            call.keep(part, rows, rounds=call.rounds)
+
+    def benchmark(self) -> Benchmark:
+        return Benchmark("one", "One.", "", ("x.c",), self.measure, lines, rounds=3)
+
+
+def test_what_was_kept_before_a_stop_is_not_measured_again(keep: Path) -> None:
+    stops = StopsOnce("a-b", 2)
+    one = stops.benchmark()
+
+    assert one.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
+    assert one.run(["--keep", str(keep)]) == 0
+    assert stops.runs == {"a": 3, "a-b": 3 + 1}, "the run that was stopped is made again"
+
+    one.run(["--keep", str(keep)])
+    assert stops.runs == {"a": 6, "a-b": 7}, "the command had ended"
+
+
+def test_another_command_or_other_sources_measure_all_parts(keep: Path, tmp_path: Path) -> None:
+    stops = StopsOnce("a-b", 2)
+    one = stops.benchmark()
+    one.run(["--keep", str(keep)])
+
+    one.run(["--rounds", "2", "--keep", str(keep)])
+    assert stops.runs["a"] == 3 + 2
+
+    (tmp_path / "x.c").write_text("int y;\n")
+    one.run(["--keep", str(keep)])
+    assert stops.runs["a"] == 3 + 2 + 3
+
+
+def test_the_journal_of_a_part_outlives_one_whose_name_begins_alike(keep: Path) -> None:
+    stops = StopsOnce("a-b", 2)
+    one = stops.benchmark()
+    assert one.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
+    assert one.run(["a", "--keep", str(keep)]) == 0
+
+    assert one.run(["a-b", "--keep", str(keep)]) == 0
+
+    assert stops.runs["a-b"] == 3 + 1
+
+
+def test_a_stamp_is_of_the_commit_at_which_its_part_was_begun(keep: Path, tmp_path: Path) -> None:
+    one = StopsOnce("a", 2).benchmark()
+    first = results.commit()
+    one.run(["--keep", str(keep)])
+    (tmp_path / "x.c").write_text("int y;\n")
+    git(tmp_path, "commit", "-qam", "second")
+
+    one.run(["--keep", str(keep)])
+
+    stamps = {part: stamp for stamp in read_results(keep)["provenance"] for part in stamp["of"]}
+    assert stamps["a"]["commit"] == first
+    assert stamps["a-b"]["commit"] == results.commit() != first
+    assert changes_since(("x.c",), stamps["a"]) == ["x.c"]
+    assert changes_since(("x.c",), stamps["a-b"]) == []
+
+
+def test_a_run_that_is_taken_again_has_the_stamp_of_its_begin(keep: Path, tmp_path: Path) -> None:
+    def measure_run(call: Call) -> None:
+        folder = call.run_folder("a", "campaign")
+        folder.mkdir(exist_ok=True)
+        call.keep("a", [folder.name])
+
+    one = Benchmark("one", "One.", "", ("x.c",), measure_run, lines)
+    first = results.commit()
+    one.run(["--keep", str(keep)])
+    (tmp_path / "x.c").write_text("int y;\n")
+    git(tmp_path, "commit", "-qam", "second")
+    one.run(["--keep", str(keep)])
+
+    (stamp,) = read_results(keep)["provenance"]
+    assert stamp["commit"] == first
+
+    (tmp_path / "runs" / "one" / "campaign").rmdir()
+    one.run(["--keep", str(keep)])
+
+    (stamp,) = read_results(keep)["provenance"]
+    assert stamp["commit"] == results.commit()
+
+
+def test_rounds_beyond_those_asked_for_are_left_out(keep: Path) -> None:
+    one = StopsOnce("a", 3).benchmark()
+    one.run(["a", "--keep", str(keep)])
+
+    one.run(["a", "--rounds", "1", "--keep", str(keep)])
+
+    assert [row["round"] for row in read_results(keep)["parts"]["a"]] == [0]
+
+
+def test_a_stopped_run_goes_on_where_it_was(
+    keep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     n_runs = 0
 
     def stop(_task: str, _who: str) -> Figures:
@@ -94,8 +216,8 @@ def test_a_stopped_run_goes_on_where_it_was(keep: Path, tmp_path: Path) -> None:
         call.keep("a", run_rounds(call, "a", ["t"], ["x", "y"], stop))
 
     again = Benchmark("one", "One.", "", ("x.c",), stopped, lines, rounds=2)
-    with pytest.raises(SystemExit, match="interrupted"):
-        again.run(["--keep", str(keep)])
+    assert again.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
+    assert "one: interrupted" in capsys.readouterr().err
     again.run(["--keep", str(keep)])
 
     # Of four runs two were kept, one of a subject that failed and is out.
@@ -120,8 +242,7 @@ def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path)
             call.keep("a", rows, rounds=rounds, is_done=rounds == 2)
 
     one = Benchmark("one", "One.", "", ("x.c",), round_by_round, lines, rounds=2)
-    with pytest.raises(SystemExit, match="interrupted"):
-        one.run(["--keep", str(keep)])
+    assert one.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
     found = read_results(keep)
     assert [row["v"] for row in found["parts"]["a"]] == [1, 2]
     assert found["provenance"][0]["rounds"] == 1
@@ -159,3 +280,11 @@ def test_columns_of_a_table_are_even() -> None:
         "| long |   1 |",
         "| x    |  22 |",
     ]
+
+
+def test_a_run_that_failed_is_no_measurement() -> None:
+    assert checked(GOOD) is GOOD
+    with pytest.raises(ProgramError, match="the program failed: killed by SIGSEGV: oh"):
+        checked(CRASHED)
+    with pytest.raises(ProgramError, match="the program failed: the library was not loaded"):
+        checked(replace(GOOD, preload_mapped=False))

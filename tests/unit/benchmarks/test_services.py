@@ -82,6 +82,16 @@ def test_answers_are_judged_in_the_terms_of_a_service(
     assert (worse.value, gaining.value) == (n_worse, n_gains)
 
 
+def test_one_round_leaves_every_doubt() -> None:
+    kept = part(mean=1.5)
+    first = {**kept, "rows": [row for row in kept["rows"] if row["round"] == 0]}
+
+    worse, _ = targets({"redis": first})
+
+    assert worse.value == 0
+    assert "+50.0 % (one round)" in "\n".join(tables({"redis": first}))
+
+
 def test_a_service_without_an_answer_is_neither() -> None:
     kept = part(mean=2.0)
 
