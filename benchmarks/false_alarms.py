@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from benchmarks.harness import Benchmark, Call, Target, percent, table
+from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds
 from tuner.compare.plan import order
@@ -200,7 +200,7 @@ def _run_real(call: Call, part: str, rounds: int) -> list[Row]:
     environment = {"PATH": os.environ["PATH"]}
 
     def run(_task: str, _subject: str) -> Figures:
-        found = runner.run(command, environment, Surroundings(timeout_s=60.0))
+        found = checked(runner.run(command, environment, Surroundings(timeout_s=60.0)))
         return Figures.succeeded(
             {"mean_heap": round(found.mean_anon_bytes), "cpu_ns": found.cpu_ns}
         )

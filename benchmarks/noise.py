@@ -33,7 +33,7 @@ from typing import Final
 
 from scipy.stats import binomtest
 
-from benchmarks.harness import Benchmark, Call, Target, percent, table
+from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
 from benchmarks.results import ROOT, Parts
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
@@ -203,8 +203,9 @@ def _measure(call: Call, part: str, shim: Path) -> list[Row]:
             busy = subprocess.Popen([sys.executable, "-E", "-S", "-c", _LOOP])
             stack.callback(busy.wait)
             stack.callback(busy.kill)
-        path = call.folder / f"{part}-{seconds:g}.jsonl"
-        journal = stack.enter_context(Journal(path, header, same=("seconds",)))
+        path = call.journal(part, ["seconds", seconds])
+        journal = stack.enter_context(Journal(path, {**header, **call.begin}, same=("seconds",)))
+        call.go_on(part, journal.content.header)
         keeper = JournalKeeper(journal, _encode, _decode)
         for mode in modes:  # a duet is a block of two at once
             own = [one for one in experiments if one.mode == mode]
@@ -247,12 +248,12 @@ def _runner(shim: Path, program: str) -> Callable[[Step[Experiment]], Outcome[Co
         return {"PATH": os.environ["PATH"], **added}
 
     def run_once(n_steps: int, program: Sequence[str], cpu: int | None = None) -> Cost:
-        found = runner.run(program, environment(n_steps), replace(surroundings, cpu=cpu))
+        found = checked(runner.run(program, environment(n_steps), replace(surroundings, cpu=cpu)))
         return Cost(found.cpu_ns, found.wall_ns, os.getloadavg()[0])
 
     def count_once(n_steps: int) -> Cost:
         begin = time.monotonic_ns()
-        found = InstructionCounter().count(command, environment(n_steps), surroundings.timeout_s)
+        found = InstructionCounter().count(command, environment(n_steps), surroundings.timeout_s, 0)
         if found is None:
             message = "cachegrind left no count"
             raise ProgramError(message)

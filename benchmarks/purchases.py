@@ -219,7 +219,7 @@ def lines(parts: Parts) -> Iterator[str]:
     """Yield seconds of CPU an evaluation in each way, the gains and the fronts."""
     if BOTH in parts:
         rows: list[Row] = parts[BOTH]
-        found = [_cells(rows, task) for task in dict.fromkeys(row["task"] for row in rows)]
+        found = [_cells(rows, task) for task in _tasks(rows)]
         yield from table(
             [
                 "campaign",
@@ -245,6 +245,11 @@ def lines(parts: Parts) -> Iterator[str]:
                 f"{row['wall_s']:.0f} s ({row['cpu_s']:.0f} s of CPU time), "
                 f"{row['uncounted']} uncounted"
             )
+
+
+def _tasks(rows: list[Row]) -> list[str]:
+    """Return the campaigns that ran both ways in some round."""
+    return [task for task in dict.fromkeys(r["task"] for r in rows) if _ratios(rows, task, "cpu_s")]
 
 
 def _cells(rows: list[Row], task: str) -> list[str]:
@@ -285,9 +290,7 @@ def _ratios(rows: list[Row], task: str, name: str) -> list[float]:
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield the gain over all campaigns, the worst front, and the time of the largest."""
     rows: list[Row] = parts.get(BOTH, [])
-    tasks = [
-        task for task in dict.fromkeys(r["task"] for r in rows) if _ratios(rows, task, "cpu_s")
-    ]
+    tasks = _tasks(rows)
     if tasks:
         gain = geometric_mean(
             _alone(rows, task) / median(column(rows, "each_s", task=task, subject=SUBJECTS[1]))

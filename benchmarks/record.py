@@ -11,9 +11,11 @@ single-threaded programs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,13 +116,14 @@ def _run(command: Command, tool: str, scratch: Path) -> Figures:
             environment |= {"LD_PRELOAD": str(_heaptrack()), "DUMP_HEAPTRACK_OUTPUT": str(output)}
         start = time.monotonic()
         process = subprocess.Popen(
-            words, env=environment, cwd=command.folder,
+            words, env=environment, cwd=command.folder, start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        if command.name == "redis":
-            _drive_redis()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        with _ended(process):
+            if command.name == "redis":
+                _drive_redis()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             return failed(f"exit status {process.returncode}")
         wall_s, cpu_s = time.monotonic() - start, usage.ru_utime + usage.ru_stime
@@ -131,6 +134,18 @@ def _run(command: Command, tool: str, scratch: Path) -> Figures:
         with Trace(output) as trace:
             own = {key: trace.metadata[key] for key in ("cpu_s", "wall_s")}
             return Figures.succeeded({**own, **whole, "n_events": trace.totals.n_events})
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End a process, and all that it started, where waiting for it is given up."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 # Lost events
@@ -249,10 +264,10 @@ def added_share(rows: Iterable[Row], field: str) -> tuple[float, float, float] |
     return float(share(bare, ours, heaptrack)), float(found.low), float(found.high)
 
 
-def bytes_per_event(rows: Iterable[Row]) -> float:
-    """Return the most that a recording took on disk for an event."""
+def bytes_per_event(rows: Iterable[Row]) -> float | None:
+    """Return the most that a recording took on disk for an event; None where none was made."""
     found = [(r["file_bytes"], r["n_events"]) for r in rows if r.get("n_events")]
-    return max((n_bytes / n for n_bytes, n in found), default=0.0)
+    return max((n_bytes / n for n_bytes, n in found), default=None)
 
 
 def lines(parts: Parts) -> Iterator[str]:
@@ -265,7 +280,7 @@ def lines(parts: Parts) -> Iterator[str]:
         shares = (added_share(part["rows"], f) for f in ("cpu_s", "command_cpu_s"))
         rows.append([
             name, f"{median(events or [0]):,.0f}", *(_seconds(seconds) for seconds in cpu),
-            *map(_share, shares), f"{bytes_per_event(part['rows']):.2f}", _seconds(whole),
+            *map(_share, shares), _size(bytes_per_event(part["rows"])), _seconds(whole),
             _lost(part["lost"]),
         ])  # fmt: skip
     titles = ["CPU time of", "events", *TOOLS, "added / heaptrack's", "of the whole command",
@@ -277,6 +292,10 @@ def lines(parts: Parts) -> Iterator[str]:
 
 def _seconds(values: Sequence[float]) -> str:
     return f"{median(values):.2f} s" if values else "-"
+
+
+def _size(n_bytes: float | None) -> str:
+    return "-" if n_bytes is None else f"{n_bytes:.2f}"
 
 
 def _share(share: Sequence[float] | None) -> str:
@@ -295,7 +314,8 @@ def targets(parts: Parts) -> Iterator[Target]:
             if share is not None:
                 yield Target(f"{name}: {what} / heaptrack's", share[0], ADDED_TIME_TARGET)
         size = bytes_per_event(part["rows"])
-        yield Target(f"{name}: bytes an event", size, BYTES_PER_EVENT_TARGET, form=".2f")
+        if size is not None:
+            yield Target(f"{name}: bytes an event", size, BYTES_PER_EVENT_TARGET, form=".2f")
         if part["lost"] is not None:
             yield Target(f"{name}: events lost", part["lost"]["lost"], 0, form=".0f")
 
@@ -304,15 +324,17 @@ def summary(parts: Parts) -> str:
     """Return what counts: shares, bytes and losses, with the whole command's shares beside."""
     found = list(targets(parts))
     judged = [target for target in found if "whole command" not in target.what]
-    words = "reached" if all(target.is_met for target in judged) else "**missed**"
     shares = [t.value for t in judged if "heaptrack" in t.what]
+    sizes = [size for part in parts.values() if (size := bytes_per_event(part["rows"])) is not None]
+    is_met = all(target.is_met for target in judged)
+    words = "**missed**" if not is_met else "reached" if shares and sizes else "not shown yet"
     wholes = [t.value for t in found if "whole command" in t.what]
     most = f"at most {max(shares):.2f} of heaptrack's time" if shares else "no time to compare"
     whole = f"; whole command {min(wholes):.2f} to {max(wholes):.2f}" if wholes else ""
-    size = max(bytes_per_event(part["rows"]) for part in parts.values())
+    room = f"{max(sizes):.1f} bytes" if sizes else "nothing recorded"
     lost = sum(part["lost"]["lost"] for part in parts.values() if part["lost"])
     counted = f" in {len(shares)} of {len(parts)} programs (in the others it is within the noise)"
-    return f"{words}: {most}{counted}{whole}; {size:.1f} bytes; {lost} lost"
+    return f"{words}: {most}{counted}{whole}; {room}; {lost} lost"
 
 
 BENCHMARK: Final = Benchmark(

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,10 +36,12 @@ from benchmarks.results import ROOT, Parts
 from benchmarks.sources import EMULATOR
 from tuner.allocators import get_allocator, locate_all
 from tuner.emulation import EmulationOptions
+from tuner.errors import ProgramError
 from tuner.measure.calibration import load_calibration
 from tuner.measure.cluster import ClusterExecutor
 from tuner.measure.emulator import Emulation
 from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import Attempts
 from tuner.measure.remote import EmulationKit, Kit
 from tuner.records import Configuration, Measurement, Outcome
 from tuner.resources import configs_dir
@@ -153,8 +155,26 @@ def _elapsed_s(
         while executor.n_workers < n_workers:
             list(executor.run([default]))
         begun_s = time.monotonic()
-        list(executor.run(configurations))
-        return time.monotonic() - begun_s
+        ended = list(executor.run(configurations))
+        took_s = time.monotonic() - begun_s
+    good(ended)
+    return took_s
+
+
+def good(ended: Iterable[Attempts]) -> list[Measurement]:
+    """Return what evaluations measured: time of those that failed is none of work.
+
+    Raises:
+        ProgramError: one failed.
+    """
+    found = []
+    for one in ended:
+        if one.outcome is None or one.outcome.good is None:
+            reasons = one.failures if one.outcome is None else (str(one.outcome.reason),)
+            message = f"{one.configuration}: {'; '.join(reasons)}"
+            raise ProgramError(message)
+        found.append(one.outcome.good)
+    return found
 
 
 def _sleeping(call: Call) -> dict[str, Any]:
@@ -177,12 +197,9 @@ def _sleeping(call: Call) -> dict[str, Any]:
         while executor.n_workers < n_workers:
             list(executor.run([default]))
         begun_s = time.process_time()
-        spans = [
-            (float(m["mean_heap"] or 0.0), float(m["cost"] or 0.0))
-            for ended in executor.run(configurations)
-            if ended.outcome is not None and (m := ended.outcome.values) is not None
-        ]
+        ended = list(executor.run(configurations))
         cpu_s = time.process_time() - begun_s
+    spans = [(one.value("mean_heap"), one.value("cost")) for one in good(ended)]
     return {
         "workers": n_workers,
         "mean_s": mean_s,

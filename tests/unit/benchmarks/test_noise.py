@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from benchmarks import noise
 from benchmarks.noise import (
     COUNTS,
     LITTLE,
@@ -19,8 +23,10 @@ from benchmarks.noise import (
     verdict,
     verdicts_of,
 )
+from tests.doubles.program_runs import CRASHED
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
+from tuner.errors import ProgramError
 from tuner.records import Outcome
 
 
@@ -104,6 +110,15 @@ def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over() -> None:
     assert n_runs[SAME] == 100
     assert n_runs[LITTLE] < 40
     assert Experiment.parse(str(both[1])) == both[1]
+
+
+def test_a_program_that_fails_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise, "ProgramRunner", lambda: Namespace(run=lambda *_: CRASHED))
+
+    with pytest.raises(ProgramError, match="killed by SIGSEGV"):
+        noise._runner(tmp_path / "added_work.so", noise.PROGRAM)  # noqa: SLF001 - the check itself
 
 
 def test_the_interval_of_a_mode_is_shown_where_nothing_differs() -> None:

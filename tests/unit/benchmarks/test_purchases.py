@@ -44,6 +44,16 @@ def test_a_failed_run_pairs_no_others() -> None:
     assert any("0.5000" in line for line in lines({"campaigns": rows}))
 
 
+def test_a_campaign_that_failed_is_said_and_not_judged() -> None:
+    rows = [row("demo", "all", 0.4), row("demo", "needed", 0.1), row("server", "all", 0.1)]
+    rows.append({**row("server", "needed", 0.1), "status": "failed", "reason": "exit status 7"})
+
+    text = list(lines({"campaigns": rows}))
+
+    assert "no result: server, needed: exit status 7" in text
+    assert not any(line.startswith("| server") for line in text)
+
+
 def test_the_largest_workload_has_four_minutes() -> None:
     (target,) = targets({"large": [row("gem5", "needed", 1.0)]})
 

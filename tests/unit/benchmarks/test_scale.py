@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.scale import TWO, busy_share, lines, simulate, targets
+from benchmarks.scale import TWO, busy_share, good, lines, simulate, targets
+from tuner.errors import ProgramError
+from tuner.measure.executor import Attempts
+from tuner.records import Configuration, Measurement, Outcome, Status
 
 
 def test_workers_that_always_have_a_task_are_busy() -> None:
@@ -29,6 +32,17 @@ def test_a_coordinator_that_is_too_slow_leaves_workers_idle() -> None:
 
 def test_batches_wait_for_the_slowest() -> None:
     assert simulate(100, 1.0, 0.0001, batch=100) < 0.5
+
+
+def test_an_evaluation_that_failed_is_not_fast() -> None:
+    one = Configuration("glibc")
+    measured = Measurement({"mean_heap": 1.0})
+
+    assert good([Attempts(0, one, Outcome.succeeded(measured))]) == [measured]
+    with pytest.raises(ProgramError, match=r"glibc.*: crashed"):
+        good([Attempts(0, one, Outcome.did_not_succeed(Status.FAILED, "crashed"))])
+    with pytest.raises(ProgramError, match=r"glibc.*: lost; lost"):
+        good([Attempts(0, one, None, ("lost", "lost"))])
 
 
 def test_the_target_is_the_median_of_the_rounds() -> None:

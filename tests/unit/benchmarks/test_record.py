@@ -1,0 +1,70 @@
+"""What recording costs, from kept rows; and that nothing outlives a stop."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from benchmarks.record import _ended, lines, summary, targets, valgrind_event
+
+
+def rows(ours: float | None, heaptrack: float = 3.0, n: int = 7) -> list[dict[str, Any]]:
+    """Return rounds of a program that takes 1 s bare; `ours` None: it cannot be recorded."""
+    found = []
+    for number in range(n):
+        head = {"task": "x", "round": number, "status": "ok", "reason": None, "wall_s": 1.0}
+        for tool, cpu_s in (("bare", 1.0), ("ours", ours), ("heaptrack", heaptrack)):
+            if cpu_s is None:
+                failed = {"status": "failed", "reason": "exit status 7"}
+                found += [{**head, **failed, "subject": tool}] if number == 0 else []
+                continue
+            own = {"n_events": 100, "file_bytes": 120} if tool == "ours" else {"file_bytes": 0}
+            cpu = {"cpu_s": cpu_s + 0.001 * number, "command_cpu_s": cpu_s + 0.001 * number}
+            found.append({**head, **cpu, **own, "subject": tool})
+    return found
+
+
+def test_added_time_is_a_share_of_heaptracks() -> None:
+    parts = {"x": {"rows": rows(1.5), "lost": {"valgrind": 9, "lost": 0, "extra": 0,
+                                               "other_size": 0}}}  # fmt: skip
+
+    found = {target.what: target for target in targets(parts)}
+
+    assert found["x: added / heaptrack's"].value == pytest.approx(0.25)
+    assert found["x: bytes an event"].value == pytest.approx(1.2)
+    assert summary(parts).startswith("reached: at most 0.25 of heaptrack's time in 1 of 1 programs")
+
+
+def test_what_could_not_be_recorded_reaches_nothing() -> None:
+    parts = {"x": {"rows": rows(None), "lost": None}}
+
+    assert list(targets(parts)) == []
+    assert summary(parts).startswith("not shown yet: no time to compare")
+    assert "no result: x, ours: exit status 7" in list(lines(parts))
+
+
+def test_a_program_that_is_given_up_is_ended() -> None:
+    server = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+
+    with pytest.raises(KeyboardInterrupt), _ended(server):
+        raise KeyboardInterrupt
+
+    assert server.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        ("--12-- malloc(72704) = 0x4E8E040", ("malloc", 72704)),
+        ("--12-- calloc(3, 8) = 0x4E8E040", ("calloc", 24)),
+        ("--12-- realloc(0x0, 9)malloc(9) = 0x4E8E040", ("malloc", 9)),
+        ("--12-- free(0x0)", None),
+        ("--12-- _ZdlPv(0x4E8E040)", ("free", 0)),
+        ("==12== done", None),
+    ],
+)
+def test_lines_of_valgrind_are_calls(line: str, event: tuple[str, int] | None) -> None:
+    assert valgrind_event(line) == event
