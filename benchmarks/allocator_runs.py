@@ -52,9 +52,9 @@ def run_program(
 def run_gem5(command: Command, subject: BenchSubject, environment: dict[str, str]) -> Figures:
     """Run a simulation once; its output is all it simulated, and its mean heap is malloc's.
 
-    What gem5 prints holds times, so that no two runs print the same.
+    What gem5 prints holds times, so that no two runs print the same.  A gem5 that was linked with
+    an allocator of its own has no run under glibc.
     """
-    del subject
     output = Path(command.words[command.words.index("-d") + 1])
     for name in (RESULT, STATISTICS):
         (output / name).unlink(missing_ok=True)
@@ -62,6 +62,9 @@ def run_gem5(command: Command, subject: BenchSubject, environment: dict[str, str
     status, reason = judge_simulation(found, None)
     if status is not Status.OK:
         return failed(reason or status.value)
+    if subject.library is None and found.run.malloc_libraries:
+        names = ", ".join(Path(path).name for path in found.run.malloc_libraries)
+        return failed(f"gem5 is linked with {names}: build it without (scons --without-tcmalloc)")
     return _figures(found.heap, digest_of(found))
 
 

@@ -21,7 +21,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,7 @@ from benchmarks.gem5_case_runs import (
     evaluation_cost,
     load_campaigns,
     look_at_zeros,
+    on_known_malloc,
     points_of,
     simulate,
     tune,
@@ -49,6 +50,7 @@ from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import n_rounds
 from benchmarks.sources import EMULATOR, EXGEN, GEM5, SEARCH, VALIDATE
 from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
+from tuner.errors import SpecError
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner
 from tuner.resources import configs_dir, gem5_dir
@@ -103,13 +105,43 @@ def measure(call: Call) -> None:
     build_guests(suite, folder / "guests")
     program = find_gem5(call.options.gem5)
     gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
-    case = Case(call, gem5, points_of(runs))
+    case = Case(call, gem5, on_known_malloc(gem5, points_of(runs)))
+    check_points(call.parts, case.points, map(part_of, steps))
     compared = installed(runs)
     for step in steps:
-        if step in _STEPS:
+        if step in _STEPS and not call.is_done(part_of(step)):
             rows = _STEPS[step](case)
-            call.keep(_PARTS.get(step, step), rows, allocators=compared, rounds=n_rounds(rows))
+            call.keep(part_of(step), rows, allocators=compared, rounds=n_rounds(rows))
         call.keep(ABOUT, _about(case, runs), allocators=compared)
+
+
+def part_of(step: str) -> str:
+    """Return under which name the rows of a step are kept."""
+    return {"choose": "tune"}.get(step, step)
+
+
+def check_points(parts: Parts, points: Iterable[Point], anew: Iterable[str]) -> None:
+    """See that a label means in every part what it means in the others.
+
+    Args:
+        parts: that are kept.
+        points: of the campaigns as they are now.
+        anew: parts that are measured on these.
+
+    Raises:
+        SpecError: a kept part is of other settings, and would be shown as if it were of these.
+    """
+    known = parts.get(ABOUT, {}).get("points", {})
+    now = {point.label: _point(point)["settings"] for point in points}
+    others = set(parts) - {ABOUT, *anew}
+    changed = [name for name, one in known.items() if one["settings"] != now.get(name)]
+    shown = sorted({row["subject"] for name in others for row in parts[name]} & {*changed})
+    if shown:
+        message = (
+            f"{', '.join(shown)}: set otherwise now than in the kept results of "
+            f"{', '.join(sorted(others))}; measure these steps too, or --keep another FILE"
+        )
+        raise SpecError(message)
 
 
 def _choose(case: Case) -> list[Any]:
@@ -162,8 +194,6 @@ def _speed(case: Case) -> list[Any]:
 
 _STEPS: Final = {"choose": _choose, "rank": _rank, "held-out": _hold_out, "zeros": _zeros,
                  "count": _count, "speed": _speed}  # fmt: skip
-_PARTS: Final = {"choose": "tune"}
-"""Where rows of a step are kept, if not under its name."""
 
 
 def suite_traces() -> list[Path]:
@@ -214,27 +244,30 @@ def _point(point: Point) -> dict[str, Any]:
 def _floor(baseline: Point) -> dict[str, float]:
     """Return mean bytes: asked for, in multiples of 16, held by glibc's default.
 
-    Each is the geometric mean over the traces tuned on.
+    Each is over the life of the process, and the geometric mean over the traces tuned on.
     """
-    found = [_least(path) for path in suite_traces()]
+    found = [least_bytes(path) for path in suite_traces()]
     means = {key: statistics.geometric_mean(one[key] for one in found) for key in found[0]}
     measured = baseline.measurement
     return {**means, "glibc": measured.value("mean_heap") if measured else 0.0}
 
 
-def _least(path: Path) -> dict[str, float]:
+def least_bytes(path: Path) -> dict[str, float]:
+    """Return the mean live bytes of a trace, as asked for and in multiples of 16."""
     with Trace(path) as trace:
-        events = trace.read_all()
+        events, totals = trace.read_all(), trace.totals
+    events = events[events["op"] < Op.THREAD_START]
     order = np.argsort(events["slot"], kind="stable")
     size = events["size"][order].astype(np.int64)
     aligned = -(-size // 16) * 16
     is_birth = events["op"][order] <= Op.ALIGNED
-    seconds = np.append(np.diff(events["time_ns"].astype(np.int64)), 0)
+    end_ns = totals.duration_ns if totals.end_ns is None else totals.end_ns
+    held_ns = np.diff(events["time_ns"].astype(np.int64), append=end_ns)
     found = {}
     for name, sizes in (("live", size), ("aligned", aligned)):
         delta = np.empty(len(events), np.int64)
         delta[order] = sizes - np.where(is_birth, 0, np.concatenate([[0], sizes[:-1]]))
-        found[name] = float((np.cumsum(delta) * seconds).sum() / seconds.sum())
+        found[name] = float((np.cumsum(delta) * held_ns).sum() / totals.life_ns)
     return found
 
 

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +22,13 @@ from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.gem5 import RESULT, Gem5, digest_of, gem5_environment, judge_simulation
+from tuner.measure.process import Processes
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
 from tuner.store.subject import Subject
+from tuner.validate.gem5 import with_known_malloc
 from tuner.validate.setup import Prepared, prepare, search_spaces
 from tuner.validate.subjects import spread
 
@@ -136,6 +138,19 @@ def points_of(runs: Mapping[str, Run]) -> list[Point]:
     ]
 
 
+def on_known_malloc(gem5: Gem5, points: Sequence[Point]) -> list[Point]:
+    """Return the points with libc's malloc in front of one that gem5 was linked with."""
+    prepared, notices = with_known_malloc(gem5, [point.prepared for point in points])
+    for notice in notices:
+        print(f"note: {notice}", file=sys.stderr)
+    return [replace(p, prepared=one) for p, one in zip(points, prepared, strict=True)]
+
+
+def settings_of(points: Iterable[Point]) -> dict[str, str]:
+    """Return what is set at each point, by label: a label may mean another point of a later run."""
+    return {point.label: point.prepared.subject.configuration.key for point in points}
+
+
 def simulate(
     call: Call,
     part: str,
@@ -155,9 +170,10 @@ def simulate(
     def run(simulation: str, label: str) -> Figures:
         return _run(gem5, by_name[simulation], by_label[label])
 
+    same = [settings_of(points), {s.name: gem5.identity(s) for s in simulations}]
     rows = run_rounds(
-        call, part, list(by_name), list(by_label), run, rounds=rounds, baseline=BASELINE,
-        shown="mean_heap",
+        call, part, list(by_name), list(by_label), run, same=same, rounds=rounds,
+        baseline=BASELINE, shown="mean_heap",
     )  # fmt: skip
     digests = {name: set(column(rows, "digest", task=name, subject=BASELINE)) for name in by_name}
     return [_judged(row, digests[row["task"]]) for row in rows]
@@ -203,7 +219,8 @@ def count(call: Call, gem5: Gem5, simulation: Simulation, points: Sequence[Point
         )
         return Figures.succeeded({"instructions": n}) if n else failed("not counted")
 
-    return run_rounds(call, "count", [simulation.name], list(by_label), run, rounds=1)
+    same = settings_of(points)
+    return run_rounds(call, "count", [simulation.name], list(by_label), run, same=same, rounds=1)
 
 
 def look_at_zeros(
@@ -221,7 +238,10 @@ def look_at_zeros(
         words.insert(words.index("--"), "--zero-pages")
         before = _split_pages()
         environment = dict(by_label[label].prepared.environment)
-        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=_TIMEOUT_S)
+        ended = Processes().run(words, environment=environment, timeout_s=_TIMEOUT_S)
+        if ended.timed_out or ended.exit_status != 0:
+            last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+            return failed(f"exit status {ended.exit_status}: {last}")
         n_split = _split_pages() - before
         result = json.loads((gem5.folder(simulation) / RESULT).read_text(encoding="utf-8"))
         anonymous = sum(result["memory_bytes"].get(kind, 0) for kind in _ANONYMOUS)
@@ -229,7 +249,8 @@ def look_at_zeros(
             {**result["zero_pages"], "anonymous_bytes": anonymous, "split": n_split}
         )
 
-    return run_rounds(call, "zeros", [simulation.name], list(by_label), run, rounds=1)
+    same = settings_of(points)
+    return run_rounds(call, "zeros", [simulation.name], list(by_label), run, same=same, rounds=1)
 
 
 _ANONYMOUS: Final = ("heap", "python", "program", "preloaded")

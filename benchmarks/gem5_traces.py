@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import statistics
@@ -98,7 +99,7 @@ def _emulated(
     everywhere: Located,
 ) -> list[Row]:
     shipped = configs_dir() / "workloads" / "gem5-suite" / "traces" / f"{simulation.name}.trace"
-    traces = {WHOLE: call.folder / f"{simulation.name}.trace", THIN: shipped}
+    traces = {WHOLE: _recorded(call, gem5, simulation), THIN: shipped}
     if not traces[WHOLE].exists():
         gem5.folder(simulation).mkdir(parents=True, exist_ok=True)
         record(gem5.command(simulation), traces[WHOLE], is_silent=True)
@@ -111,10 +112,23 @@ def _emulated(
             return failed("not emulated")
         return Figures.succeeded({"mean_heap": round(one.value("mean_heap"))})
 
+    same = ["emulated", _keys(points), traces[WHOLE].name]
     return run_rounds(
-        call, f"{simulation.name}-emulated", list(traces), list(points), run, rounds=1,
+        call, simulation.name, list(traces), list(points), run, same=same, rounds=1,
         shown="mean_heap",
     )  # fmt: skip
+
+
+def _recorded(call: Call, gem5: Gem5, simulation: Simulation) -> Path:
+    """Return where the whole trace of a simulation is, or will be, as this gem5 runs it."""
+    known = json.dumps(gem5.identity(simulation), sort_keys=True)
+    digits = hashlib.sha256(known.encode()).hexdigest()[:12]
+    return call.folder / f"{simulation.name}-{digits}.trace"
+
+
+def _keys(points: Mapping[str, Configuration]) -> dict[str, str]:
+    """Return what labels mean: in later results of gem5_case.py another setting, maybe."""
+    return {label: one.key for label, one in points.items()}
 
 
 def _real(
@@ -138,8 +152,9 @@ def _real(
         return Figures.succeeded({"mean_heap": round(mean)})
 
     return run_rounds(
-        call, simulation.name, [simulation.name], list(points), run, shown="mean_heap"
-    )
+        call, simulation.name, [simulation.name], list(points), run,
+        same=[_keys(points), gem5.identity(simulation)], shown="mean_heap",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

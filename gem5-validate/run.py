@@ -193,7 +193,8 @@ def report(
         "memory_bytes": kinds_of_memory(store.name if store else None),
     }
     if options.zero_pages:
-        result["zero_pages"] = dict(zip(("resident", "zero"), zero_pages(), strict=True))
+        n_resident, n_zero = zero_pages()
+        result["zero_pages"] = {"resident": n_resident, "zero": n_zero}
     Path(m5.options.outdir, "result.json").write_text(json.dumps(result, indent=2) + "\n")
     if status:
         print(f"run.py: the guest ended with status {status} ({cause})", file=sys.stderr)

@@ -179,7 +179,7 @@ def validate_on_gem5(
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     with interruptible():
-        prepared, notices = _with_known_malloc(gem5, prepared)
+        prepared, notices = with_known_malloc(gem5, prepared)
     for notice in notices:
         on_notice(notice)
     wanted = {
@@ -212,12 +212,22 @@ def validate_on_gem5(
     return list(identifiers.values())
 
 
-def _with_known_malloc(
+def with_known_malloc(
     gem5: Simulates, prepared: Sequence[Prepared]
 ) -> tuple[Sequence[Prepared], list[str]]:
     """Put libc's malloc in front of an allocator that gem5 was linked with.
 
     gem5 is by default linked with tcmalloc where its build finds one.
+
+    Args:
+        gem5: runs the simulations.
+        prepared: the subjects, the baseline first.
+
+    Returns:
+        The subjects, and what a reader must know.
+
+    Raises:
+        ProgramError: gem5 itself does not run.
     """
     run = gem5.ask(prepared[0].environment)
     if run.exit_status != 0:

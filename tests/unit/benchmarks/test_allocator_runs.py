@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from benchmarks.allocator_runs import instructions_by_object, misses
+from benchmarks import allocator_runs
+from benchmarks.allocator_programs import Command
+from benchmarks.allocator_runs import instructions_by_object, misses, run_gem5
+from tests.doubles.program_runs import GOOD
+from tuner.bench.subjects import BenchSubject
+from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.program import ProgramRun
 
 
 def test_misses_are_per_thousand_instructions() -> None:
@@ -42,6 +51,28 @@ fn=(3) other
 * 8
 """
     assert instructions_by_object(text) == {"/usr/bin/app": 20, "/lib/liballoc.so": 20}
+
+
+def test_a_gem5_with_an_allocator_of_its_own_does_not_run_on_glibc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked = replace(GOOD, malloc_libraries=("/usr/lib/libtcmalloc.so.4",))
+    monkeypatch.setattr(allocator_runs, "_run", lambda *_: linked)
+    monkeypatch.setattr(allocator_runs, "read_run", lambda run, _: simulated(run))
+    command = Command("gem5", ("gem5.opt", "-d", str(tmp_path)))
+    exgen = BenchSubject("exgen", Path("/opt/libexgen.so"))
+
+    found = run_gem5(command, BenchSubject("glibc", None), {})
+
+    assert (found.reason or "").startswith("gem5 is linked with libtcmalloc.so.4")
+    assert run_gem5(command, exgen, {}).good is not None
+
+
+def simulated(run: ProgramRun) -> Gem5Run:
+    """Return a run of gem5 with what one left."""
+    folder = Path(__file__).parents[2] / "data" / "gem5"
+    result = Gem5Result.model_validate_json((folder / "result.json").read_bytes())
+    return Gem5Run(run, result, (folder / "stats.txt").read_text(), b"42\n")
 
 
 def test_a_file_without_summary_is_an_error() -> None:

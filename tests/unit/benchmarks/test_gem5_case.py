@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from benchmarks import gem5_case
+from benchmarks.gem5_case import check_points, least_bytes
 from benchmarks.gem5_case_figures import (
     BASELINE,
     BLIND,
@@ -23,13 +26,23 @@ from benchmarks.gem5_case_figures import (
     rankings,
     targets,
 )
-from benchmarks.gem5_case_runs import choose
+from benchmarks.gem5_case_runs import Point, choose, on_known_malloc, simulate
 from benchmarks.gem5_case_tables import document, origins
+from benchmarks.harness import Call
+from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import trial
+from tests.doubles.traces import TraceMaker
+from tuner.config.gem5_suite import Simulation, SimulationRole
+from tuner.errors import SpecError
+from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.program import PRELOAD
 from tuner.records import Configuration, Origin, Trial
 from tuner.stats import Interval
+from tuner.store.subject import Subject
+from tuner.validate.setup import Prepared
 
 if TYPE_CHECKING:
+    from tuner.measure.gem5 import Gem5
     from tuner.runs import Run
 
 MB = 1_000_000
@@ -269,3 +282,92 @@ def test_seeds_of_a_campaign_are_candidates() -> None:
         "seed-1": 1,
         "4": 4,
     }
+
+
+# What is run
+
+_LEFT = Path(__file__).parents[2] / "data" / "gem5"
+"""What a gem5 left of a simulation."""
+
+
+class FakeGem5:
+    """Simulates at once; was linked with some allocators."""
+
+    def __init__(self, *libraries: str) -> None:
+        self.libraries = libraries
+        self.n_runs = 0
+
+    def ask(self, environment: dict[str, str]) -> Any:
+        return replace(GOOD, malloc_libraries=self.libraries)
+
+    def identity(self, simulation: Simulation) -> dict[str, str]:
+        return {"program": "1"}
+
+    def simulate(self, *_: object) -> Gem5Run:
+        self.n_runs += 1
+        result = Gem5Result.model_validate_json((_LEFT / "result.json").read_bytes())
+        return Gem5Run(GOOD, result, (_LEFT / "stats.txt").read_text(), b"42\n")
+
+
+def ready(
+    label: str, environment: dict[str, str] | None = None, mxfast: int | None = None
+) -> Point:
+    settings = {} if mxfast is None else {"mxfast": mxfast}
+    configuration = Configuration.of(label.partition(" ")[0], settings)
+    subject = Subject(label, configuration, None, ("pick",))
+    return Point(label, Prepared(subject, environment or {}, None), None)
+
+
+def test_glibc_is_glibc_in_a_gem5_that_was_linked_with_another_allocator() -> None:
+    points = [ready(BASELINE), ready("exgen lean", {PRELOAD: "/opt/libexgen.so"})]
+    linked = cast("Gem5", FakeGem5("/usr/lib/libtcmalloc.so.4"))
+
+    base, lean = (dict(p.prepared.environment) for p in on_known_malloc(linked, points))
+
+    assert "libc" in Path(base[PRELOAD]).name
+    assert lean[PRELOAD] == "/opt/libexgen.so"
+    assert on_known_malloc(cast("Gem5", FakeGem5()), points) == points
+
+
+def test_a_label_that_means_another_setting_is_run_anew(tmp_path: Path) -> None:
+    gem5 = FakeGem5()
+    call = Call(gem5_case.BENCHMARK, cast("Any", SimpleNamespace(smoke=True)), tmp_path, {})
+    simulation = Simulation(name="tree", machine="m.json", role=SimulationRole.TUNE)
+
+    for mxfast, n_runs in ((0, 2), (0, 2), (64, 4)):
+        points = [ready(BASELINE), ready("glibc lean", mxfast=mxfast)]
+        rows = simulate(call, "tune", cast("Gem5", gem5), [simulation], points)
+
+        assert [row["status"] for row in rows] == ["ok", "ok"]
+        assert gem5.n_runs == n_runs
+
+
+def test_kept_parts_are_not_shown_with_the_settings_of_another_tuning() -> None:
+    points = [ready(BASELINE), ready("glibc lean", mxfast=64)]
+    about = {"points": {BASELINE: {"settings": "default"}, "glibc lean": {"settings": "mxfast=0"}}}
+    parts = {"about": about, "held-out": [{"subject": "glibc lean"}]}
+
+    with pytest.raises(SpecError, match=r"^glibc lean: set otherwise now than in .* of held-out"):
+        check_points(parts, points, ["speed"])
+    check_points(parts, points, ["held-out"])
+    check_points({}, points, ["speed"])
+    about["points"]["glibc lean"]["settings"] = "mxfast=64"
+    check_points(parts, points, ["speed"])
+
+
+def test_live_bytes_are_over_the_life_of_the_process(tmp_path: Path) -> None:
+    """100 bytes for half of the time, 200 for an eighth, 40 to the end; threads change nothing."""
+    maker = TraceMaker(step_ns=0)
+    maker.pause(100_000)
+    slot = maker.allocate(100)
+    maker.start(1)
+    maker.pause(400_000)
+    maker.reallocate(slot, 200)
+    maker.pause(100_000)
+    maker.reallocate(slot, 40)
+    trace = maker.write(tmp_path / "x.trace", life=(0, 800_000))
+
+    found = least_bytes(trace)
+
+    assert found["live"] == pytest.approx(100 / 2 + 200 / 8 + 40 / 4)
+    assert found["aligned"] == pytest.approx(112 / 2 + 208 / 8 + 48 / 4)
