@@ -19,7 +19,7 @@ is kept for defects (an uncaught exception) and 2 for a wrong command line.
     +-- UnknownVerdict         15  link-advice: the files do not say
     ComparisonError            16  validate: nothing but the baseline gave numbers
     WorseVerdict               17  validate --fail-if-worse: a pick is worse, or failed
-    UnconfirmedVerdict         18  validate --fail-if-unconfirmed: no gain is confirmed
+    UnconfirmedVerdict         18  validate --fail-if-unconfirmed: no gain of a pick is confirmed
     ConditionVerdict           19  optimize --fail-if: the answer is as it should not be
     InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
 """

@@ -195,7 +195,9 @@ def validate(
     ] = False,
     fail_if_unconfirmed: Annotated[
         bool,
-        typer.Option("--fail-if-unconfirmed", help="Exit with 18 when no gain is confirmed."),
+        typer.Option(
+            "--fail-if-unconfirmed", help="Exit with 18 when no gain of a pick is confirmed."
+        ),
     ] = False,
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
@@ -386,7 +388,7 @@ def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool)
         raise WorseVerdict(message)
     if unconfirmed and not any(s.confirmed for s in picks):
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in picks) or "none"
-        message = f"no gain is confirmed on the real program; picks: {names}"
+        message = f"no gain of a pick is confirmed on the real program; picks: {names}"
         raise UnconfirmedVerdict(message)
 
 

@@ -153,7 +153,7 @@ def render_page(report: Report) -> str:
         report=report,
         run=report.run,
         campaign=report.run.campaign,
-        headline=wording.headline(report.run, report.picks),
+        headline=wording.headline(report.run, report.picks, report.claims),
         validated=wording.validated_sentence(report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(report.run, report.picks, report.claims),
         answer=answer,

@@ -55,14 +55,17 @@ class PickCard:
     """Why the real program rejected it; None when it did not."""
 
 
-def headline(run: Run, picks: Sequence[Pick]) -> str:
-    """Say what the campaign found, and how little its workload shows if that is so."""
-    found = _headline(run, picks)
+def headline(run: Run, picks: Sequence[Pick], summary: ValidationSummary | None = None) -> str:
+    """Say what the campaign found, and how little its workload shows if that is so.
+
+    What to do about it says `deploy_sentence` where a validation recommends something.
+    """
+    found = _headline(run, picks, is_validated=summary is not None)
     said = run.campaign.workload.caveat
     return f"{found} The workload is of {said}." if said else found
 
 
-def _headline(run: Run, picks: Sequence[Pick]) -> str:
+def _headline(run: Run, picks: Sequence[Pick], *, is_validated: bool) -> str:
     baseline = default_trials(run.trials).get(run.campaign.baseline)
     pick = first_pick(picks)
     if pick is None:
@@ -73,10 +76,12 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
     ratios = _headline_ratios(run, picks)
     if not any(_is_gain(found) for _, found in ratios):
         labels = series([metric.label for metric in find_metrics(run.campaign.objectives)])
+        found = f"o measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
+        if is_validated:
+            return f"In emulation, n{found}"
         trades = any(one.trial.number != baseline.number for one in picks)
         choice = ", or choose a pick that trades one for another" if trades else ""
-        found = f"No measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
-        return f"{found} Keep {default}{choice}."
+        return f"N{found} Keep {default}{choice}."
     changes = series([f"{label} by {show_expected(found)}" for label, found in ratios])
     if campaign_whole(run.campaign, run.trials):
         changes = f"{changes} of the whole program"
@@ -85,20 +90,21 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
 
 
 def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None) -> str | None:
-    """Say what the real program made of the headline's configuration.
+    """Say what the real program made of the first pick, which the headline names if it gains.
 
     Returns:
         None when nothing was validated, or not this configuration.
     """
     pick = first_pick(picks)
     subject = _validated_subject(pick.trial, summary) if pick and summary else None
-    if subject is None or subject.is_baseline:
+    if pick is None or subject is None or subject.is_baseline:
         return None
     if subject.reason is not None:
-        return f"On the real program it is rejected: {subject.reason}."
+        return f"On the real program, {pick.name} is rejected: {subject.reason}."
     if not subject.claims:
         return None
-    return f"On the real program: {series([_real_words(claim) for claim in subject.claims])}."
+    words = series([_real_words(claim) for claim in subject.claims])
+    return f"On the real program, {pick.name}: {words}."
 
 
 def deploy_sentence(

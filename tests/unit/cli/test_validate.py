@@ -98,6 +98,15 @@ def test_one_confirmed_pick_is_enough_when_asked() -> None:
     check_outcome(found, worse=False, unconfirmed=True)
 
 
+def test_a_default_that_gains_is_no_pick_and_the_message_says_so() -> None:
+    found = outcome(
+        subject("knee", Verdict.NOT_CONFIRMED),
+        subject("jemalloc-default", Verdict.CONFIRMED, "default"),
+    )
+    with pytest.raises(UnconfirmedVerdict, match=r"^no gain of a pick is .* knee \(not confirmed"):
+        check_outcome(found, worse=False, unconfirmed=True)
+
+
 def test_one_of_two_gains_confirmed_is_enough_and_named() -> None:
     """The sentence says to deploy what gains one thing and loses nothing."""
     half = subject("knee", Verdict.NOT_CONFIRMED)

@@ -223,10 +223,24 @@ def test_page_sets_claims_beside_what_was_validated() -> None:
 
     assert "gs -dBATCH -dNOPAUSE -sDEVICE=nullpage report.ps" in words
     assert "7 complete rounds" in words
-    assert "On the real program: mean heap " in words
+    assert "On the real program, no-regret: mean heap " in words
     assert "Kendall's tau" in words
     assert "CPU time, claimed as cost" in words
     assert "All numbers on this page are emulated." not in words
+
+
+@pytest.mark.parametrize("n_samples", [0, 1])
+def test_page_of_a_validation_that_ranks_nothing(n_samples: int) -> None:
+    """It was stopped before a second subject ran."""
+    run = synthetic_run(n_trials=80, validation=True)
+    (record,) = run.validations
+    base = [sample for sample in record.samples if sample.label == record.baseline]
+    stopped = replace(record, samples=tuple(base[:n_samples]))
+
+    words = page_of(replace(run, validations=(stopped,))).words
+
+    assert "0 complete rounds" in words
+    assert "Kendall's tau" not in words
 
 
 def test_page_of_a_campaign_without_any_success() -> None:

@@ -14,7 +14,14 @@ from tuner.cli import main
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
 from tuner.records import Outcome
-from tuner.report.wording import commands, deploy_sentence, headline, measured_facts, pick_cards
+from tuner.report.wording import (
+    commands,
+    deploy_sentence,
+    headline,
+    measured_facts,
+    pick_cards,
+    validated_sentence,
+)
 from tuner.store import Recheck, WorkloadRecord
 from tuner.validate.summary import summarize
 
@@ -35,6 +42,29 @@ def test_headline_says_keep_when_the_gain_is_a_tie() -> None:
     assert headline(run, picks) == (
         "No measured configuration gains 0.5 % or more at no cost (mean heap and cost). "
         "Keep glibc's default."
+    )
+
+
+def test_headline_leaves_what_to_do_to_a_validation() -> None:
+    """It may say to deploy what only trades in emulation: keeping the default is no advice then."""
+    run = synthetic_run(n_trials=300, validation=True)
+    summary = summarize(run, run.validations[0])
+    traded = run_of(BASELINE, SMALL)
+    picks = standard_picks(traded.trials, traded.campaign.objectives, "glibc")
+
+    assert headline(traded, picks, summary) == (
+        "In emulation, no measured configuration gains 0.5 % or more at no cost "
+        "(mean heap and cost)."
+    )
+
+
+def test_what_the_program_made_of_a_pick_names_it() -> None:
+    run = synthetic_run(n_trials=300, validation=True)
+    picks = tuple(all_picks(run))
+    summary = summarize(run, run.validations[0])
+
+    assert (validated_sentence(picks, summary) or "").startswith(
+        "On the real program, no-regret: mean heap "
     )
 
 
