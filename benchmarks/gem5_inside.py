@@ -174,13 +174,15 @@ def page_lines(summaries: Sequence[Gem5Summary]) -> Iterator[str]:
 
 def _means(summary: Gem5Summary) -> Iterator[list[str]]:
     for row in summary.subjects:
-        yield [row.subject.label, *(_mean(row.change(name)) for name in INSIDE)]
+        changes = (row.change(name) for name in INSIDE)
+        yield [row.subject.label, *(_mean(one, is_baseline=row.is_baseline) for one in changes)]
 
 
-def _mean(change: Change | None) -> str:
-    if change is None:
-        return "-"
-    return f"{change.ratio.median:.3f}" if change.ratio else "1.000"  # the baseline
+def _mean(change: Change | None, *, is_baseline: bool) -> str:
+    """Return the ratio to the baseline; a dash where a count is 0, so that there is none."""
+    if change is not None and is_baseline:
+        return "1.000"
+    return f"{change.ratio.median:.3f}" if change is not None and change.ratio else "-"
 
 
 def judge(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
