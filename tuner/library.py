@@ -382,7 +382,7 @@ def explain(
     Args:
         run: see `load`.
         point: name of a pick or number of a trial whose settings are put back one at a time;
-            None: the run's first pick.
+            None: what `optimize` recommends, else the run's first pick.
         measure: emulate what of that is not recorded.
         workers: evaluations at a time; None: one per core, one where time is measured.
         seed: of the forests that predict trials from settings.
@@ -395,13 +395,15 @@ def explain(
         TraceError: the trace cannot be read.
     """
     from tuner.explain.explanation import check_enough, explain_run
+    from tuner.export.sources import RECOMMENDED, answered_pick
     from tuner.front.ablation import ablate, point_of
     from tuner.front.kept import first_name
 
     check_enough(run)  # before anything is measured, which may take long
     ablation = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
-        pick = point_of(run, first_name(run) if point is None else str(point))
+        answered = answered_pick(run) if point in {None, RECOMMENDED} else None
+        pick = answered or point_of(run, first_name(run) if point is None else str(point))
         ablation = ablate(run, pick, _measure(run, workers) if measure else None)
     return explain_run(run, ablation, seed)
 

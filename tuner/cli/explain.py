@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 metavar="NAME|N",
                 help="Pick or trial whose settings are put back one at a time "
-                "(default: the first pick).",
+                "(default: what optimize recommends, else the first pick).",
             ),
         ] = None,
         measure: Annotated[

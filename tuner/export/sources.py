@@ -87,8 +87,8 @@ def recommended_deployment(
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
         raise _nothing_to_export(run.folder, found, has_points=True)
-    trial = run.trial(found.trial)
-    pick = Pick(RECOMMENDED, trial, "new runs of the program proved it better")
+    pick = _answered(run, found.trial)
+    trial = pick.trial
     dropped = {
         name: value
         for name, value in trial.configuration.settings
@@ -97,6 +97,22 @@ def recommended_deployment(
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
     made = deployment(run, pick, library, reduction=reduction)
     return replace(made, gains=proven_gains(found), proof=_proof(found))
+
+
+def answered_pick(run: Run) -> Pick | None:
+    """Return the trial behind what `malloc-tuner optimize` recommends; None where there is none.
+
+    Raises:
+        StoreError: the file of the answer is damaged.
+    """
+    found = recommended(run.folder)
+    if found is None or found.decision is not Decision.DEPLOY or found.trial is None:
+        return None
+    return _answered(run, found.trial)
+
+
+def _answered(run: Run, trial: int) -> Pick:
+    return Pick(RECOMMENDED, run.trial(trial), "new runs of the program proved it better")
 
 
 def direct_deployment(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.doubles.runs import synthetic_run, without_counts, write_run
 from tests.doubles.small_runs import run_of
-from tests.unit.optimize.test_answer import KEEP
+from tests.unit.optimize.test_answer import DEPLOY, KEEP
 from tuner import library
 from tuner.cli import main
 from tuner.drawing.figure import described
@@ -92,6 +92,30 @@ def test_a_run_is_explained_alike_every_time(run: Run) -> None:
     first, second = (explanation_json(library.explain(run, POINT)) for _ in range(2))
 
     assert first == second
+
+
+@pytest.mark.usefixtures("few_trees")
+@pytest.mark.parametrize("point", [None, "recommended"])
+def test_what_optimize_recommends_is_explained(run: Run, tmp_path: Path, point: str | None) -> None:
+    write_answer(tmp_path, replace(DEPLOY, trial=POINT))
+
+    found = library.explain(replace(run, folder=tmp_path), point)
+
+    assert found.ablation is not None
+    assert found.ablation.pick.trial.number == POINT
+    assert found.ablation.pick.name == "recommended"
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_where_optimize_recommends_nothing_the_first_pick_is_explained(
+    run: Run, tmp_path: Path
+) -> None:
+    write_answer(tmp_path, replace(KEEP, trial=POINT))
+
+    found = library.explain(replace(run, folder=tmp_path))
+
+    assert found.ablation is not None
+    assert found.ablation.pick.name != "recommended"
 
 
 def test_the_words_name_what_matters(explanation: Explanation) -> None:
