@@ -85,6 +85,8 @@ class Explanation:
     n_uncounted: int = 0
     """Trials among them whose instructions were not counted; where there are some, only objectives
     that need no count are explained."""
+    n_passed_over: int = 0
+    """Trials that are not among them, since their instructions were not counted."""
 
 
 def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanation:
@@ -105,8 +107,16 @@ def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanati
     good, targets, left_out = material.trials, material.targets, material.left_out
     found = [name for name in names if name not in left_out]
     allocators = tuple(_explain(run, name, good, targets, seed) for name in found)
-    by_allocator = _between(good, targets)
-    return Explanation(run, allocators, left_out, by_allocator, ablation, material.n_uncounted)
+    n_uncounted = sum(trial.status is Status.UNCOUNTED for trial in run.trials)
+    return Explanation(
+        run,
+        allocators,
+        left_out,
+        _between(good, targets),
+        ablation,
+        material.n_uncounted,
+        n_uncounted - material.n_uncounted,
+    )
 
 
 @dataclass(frozen=True)

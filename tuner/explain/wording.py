@@ -39,6 +39,13 @@ def sentences(explanation: Explanation) -> Iterator[str]:
             f"Of these trials {explanation.n_uncounted} were dominated before their instructions "
             "were counted: what needs a count is not explained."
         )
+    if explanation.n_passed_over:
+        n_trials = len(explanation.run.trials)
+        yield (
+            f"Not among these trials are {explanation.n_passed_over} of {n_trials}, which were "
+            "dominated before their instructions were counted: settings that are worse than others "
+            "everywhere are rare here."
+        )
     for allocator in explanation.allocators:
         yield ""
         yield from _allocator(allocator)
@@ -179,6 +186,7 @@ def explanation_json(explanation: Explanation) -> str:
         "allocators": [_allocator_document(one) for one in explanation.allocators],
         "left_out": explanation.left_out,
         "n_uncounted": explanation.n_uncounted,
+        "n_passed_over": explanation.n_passed_over,
         "point": _point_document(explanation.ablation) if explanation.ablation else None,
     }
     return json.dumps(document, indent=2) + "\n"

@@ -174,6 +174,21 @@ def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> No
     assert panel["layer"][0]["encoding"]["x"]["title"] == "mean heap"
 
 
+@pytest.mark.usefixtures("few_trees")
+def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run) -> None:
+    good = [one for one in run.trials if one.measurement is not None]
+    trials = (*good[:200], *map(without_counts, good[200:]))
+    n = len(good) - 200
+
+    found = explain_run(replace(run, trials=trials), None)
+    whole = explain_run(replace(run, trials=tuple(good)), None)
+
+    assert (found.n_uncounted, found.n_passed_over, whole.n_passed_over) == (0, n, 0)
+    assert f"Not among these trials are {n} of {len(good)}, which" in "\n".join(sentences(found))
+    assert "Not among" not in "\n".join(sentences(whole))
+    assert json.loads(explanation_json(found))["n_passed_over"] == n
+
+
 def test_nothing_is_measured_for_a_run_with_too_few_trials(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
