@@ -163,21 +163,17 @@ def read_points(source: Path) -> Points:
 
 
 def _check(points: Points) -> None:
-    """Raise ValueError where a search would end in the middle: a level or a result that cannot be.
-
-    Files are sent and cut about; what a run folder holds was checked when it was measured.
-    """
-    n_levels = points.space.n_levels
-    if len(points.reference) != len(points.objectives) or not points.genomes:
-        message = "the reference, or every point, is missing"
+    """Raise ValueError where a search would end in the middle: what no genome or result can be."""
+    n_levels, n_objectives = points.space.n_levels, len(points.objectives)
+    rows = list(zip(points.genomes, points.values, points.violations, strict=True))
+    if not rows or len(points.reference) != n_objectives:
+        message = "the points, or their reference, are missing"
         raise ValueError(message)
-    for row in zip(points.genomes, points.values, points.violations, strict=True):
-        told = Told(*row)
-        if len(told.objectives or points.objectives) != len(points.objectives):
-            message = f"{len(told.objectives or ())} objectives, {len(points.objectives)} expected"
-            raise ValueError(message)
-        if not all(0 <= level < n for level, n in zip(told.genome, n_levels, strict=True)):
-            message = f"{told.genome} lies outside the space"
+    for genome, values, excess in rows:
+        Told(genome, values, excess)
+        is_inside = all(0 <= level < n for level, n in zip(genome, n_levels, strict=True))
+        if not is_inside or (values is not None and len(values) != n_objectives):
+            message = f"{genome} lies outside the space, or lacks objectives"
             raise ValueError(message)
 
 

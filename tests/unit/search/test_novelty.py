@@ -33,10 +33,3 @@ def test_what_the_walk_came_by_and_was_not_proposed_is_found_again(
     assert drawn[6:] == left[:4]
     assert len({*drawn, *left}) == len(left) + 6 == 64
     assert len(known.draw(rng, 100)) == 60
-
-
-def test_chance_comes_before_the_walk(space: Space) -> None:
-    drawn = Novelty(space).draw(np.random.default_rng(1), 5)
-
-    assert drawn != sorted(drawn)
-    assert len(drawn) == len({*drawn}) == 5
