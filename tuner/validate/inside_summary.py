@@ -135,10 +135,25 @@ def beyond(whole: Counts, start: Counts) -> dict[str, float | None]:
     return {**dict.fromkeys(INSIDE), **found, **per_thousand, **rest}
 
 
+def _compared(rows: Sequence[Gem5Subject], name: str) -> list[float | None]:
+    """Return what subjects are compared by in an objective, less being better.
+
+    It is the ratio to the baseline, or the count itself where somebody's is 0, which is no worse
+    than any ratio and has none.
+    """
+    changes = [row.change(name) for row in rows]
+    ratios = [row.ratio(name) for row in rows]
+    if all(c is None or r is not None for c, r in zip(changes, ratios, strict=True)):
+        return ratios
+    sign = -1.0 if INSIDE[name].is_more_better else 1.0
+    return [None if c is None else sign * c.value for c in changes]
+
+
 def _best_sentence(rows: Sequence[Gem5Subject], objectives: Sequence[str]) -> str:
     """Name the subjects that no other equals in all objectives while it beats them in one."""
-    known = {row.subject.label: [row.ratio(name) for name in objectives] for row in rows}
-    labels = [label for label, ratios in known.items() if None not in ratios]
+    columns = [_compared(rows, name) for name in objectives]
+    known = {row.subject.label: place for row, *place in zip(rows, *columns, strict=True)}
+    labels = [label for label, place in known.items() if None not in place]
     points = np.array([known[label] for label in labels], dtype=np.float64)
     best = [labels[index] for index in non_dominated(points)] if labels else ["none"]
     chosen = ", ".join(INSIDE[name].label for name in objectives)

@@ -221,6 +221,15 @@ def test_best_in_the_chosen_objectives_is_printed(path: Path) -> None:
     assert notice == "Best in L1D MPKI, IPC, none better in all: knee."
 
 
+def test_what_misses_nothing_is_the_best_though_it_has_no_ratio(path: Path) -> None:
+    nothing = good_run((55_000, 64_000, COUNTED["start", "knee"][2], 320), LIBRARY)
+    execute(path, FakeInside(bad={("lists", "knee"): nothing}))
+
+    (notice,) = summary_of(path).notices
+
+    assert notice == "Best in L1D MPKI, IPC, none better in all: knee."
+
+
 def test_over_several_programs_changes_are_geometric_means(path: Path) -> None:
     """Of those that the baseline has the metric in: here the second machine has no L2."""
     bad = {}
