@@ -312,7 +312,10 @@ def targets(parts: Parts) -> Iterator[Target]:
         for field, what in (("cpu_s", "added"), ("command_cpu_s", "added by the whole command")):
             share = added_share(part["rows"], field)
             if share is not None:
-                yield Target(f"{name}: {what} / heaptrack's", share[0], ADDED_TIME_TARGET)
+                note = f"{share[1]:.2f} to {share[2]:.2f} at 95 %"
+                yield Target(
+                    f"{name}: {what} / heaptrack's", share[0], ADDED_TIME_TARGET, note=note
+                )
         size = bytes_per_event(part["rows"])
         if size is not None:
             yield Target(f"{name}: bytes an event", size, BYTES_PER_EVENT_TARGET, form=".2f")

@@ -34,6 +34,7 @@ def test_added_time_is_a_share_of_heaptracks() -> None:
     found = {target.what: target for target in targets(parts)}
 
     assert found["x: added / heaptrack's"].value == pytest.approx(0.25)
+    assert found["x: added / heaptrack's"].note == "0.25 to 0.25 at 95 %"
     assert found["x: bytes an event"].value == pytest.approx(1.2)
     assert summary(parts).startswith("reached: at most 0.25 of heaptrack's time in 1 of 1 programs")
 
