@@ -168,7 +168,12 @@ def _import_sites(source: Source, output: Path, form: Format) -> tuple[str, ...]
         message = f"{source.path}: {flaw}"
         raise TraceError(message)
     metadata = _metadata(source, form, command, {"lost": (*form.lost, _LIFE)})
-    write_profile(output, sites.make_profile(found, metadata))
+    try:
+        profile = sites.make_profile(found, metadata)
+    except TraceError as error:  # names the trace in between
+        message = f"{source.path}: {str(error).rpartition(': ')[2]}"
+        raise TraceError(message) from error
+    write_profile(output, profile)
     return (*sites.ASSUMED, *found.assumed)
 
 

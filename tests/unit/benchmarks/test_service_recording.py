@@ -9,7 +9,7 @@ import pytest
 from benchmarks.service_recording import PLAIN, RECORDED, lines, targets
 
 
-def part(ratio: float) -> dict[str, Any]:
+def part(ratio: float, cpu: float = 1.0) -> dict[str, Any]:
     return {
         "rows": [
             {
@@ -19,7 +19,7 @@ def part(ratio: float) -> dict[str, Any]:
                 "status": "ok",
                 "reason": None,
                 "rate": (1000.0 + number) * (ratio if subject == RECORDED else 1.0),
-                "cpu": 1e5,
+                "cpu": 1e5 * (cpu if subject == RECORDED else 1.0),
                 **({"spool_bytes_per_request": 82.0} if subject == RECORDED else {}),
             }
             for number in range(6)
@@ -29,16 +29,27 @@ def part(ratio: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("all_ratios", "is_met"), [((0.95, 0.92, 0.7), True), ((0.95, 0.89, 0.7), False)]
+    ("all_ratios", "is_met"), [((1.05, 1.08, 1.4), True), ((1.05, 1.11, 1.4), False)]
 )
-def test_the_median_service_counts(all_ratios: tuple[float, ...], *, is_met: bool) -> None:
+def test_the_cpu_time_of_the_median_service_counts(
+    all_ratios: tuple[float, ...], *, is_met: bool
+) -> None:
+    """The rate is that of the load, whatever the recorder takes."""
     names = ("redis", "nginx", "puma")
-    parts = {name: part(ratio) for name, ratio in zip(names, all_ratios, strict=True)}
+    parts = {name: part(1.0, ratio) for name, ratio in zip(names, all_ratios, strict=True)}
 
-    (target,) = targets(parts)
+    cpu, rate = targets(parts)
 
-    assert target.is_met is is_met
-    assert "the least 0.700" in target.note
+    assert cpu.is_met is is_met
+    assert "the most 1.400" in cpu.note
+    assert rate.is_met
+
+
+def test_a_service_that_does_not_keep_up_is_a_miss() -> None:
+    _, rate = targets({"redis": part(1.0), "nginx": part(0.8), "puma": part(1.0)})
+
+    assert rate.value == pytest.approx(0.8)
+    assert not rate.is_met
 
 
 def test_each_service_has_a_row_and_what_is_not_known_a_dash() -> None:
