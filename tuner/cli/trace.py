@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.bounds import duration, factor_within, number
-from tuner.cli.console import stdout_console
+from tuner.cli.console import print_note, stdout_console
 from tuner.cli.epilog import epilog
 from tuner.cli.options import AsJson, Force, NewTrace
 from tuner.errors import OutputError, ProgramError, SpecError, TraceError
@@ -232,9 +232,12 @@ def _thin_command(
         ),
     ] = 1.0,
 ) -> None:
+    from tuner.profile.trust import gap_in
     from tuner.trace.thin import Thinning, thin
     from tuner.units import parse_duration
 
+    if gap := gap_in(path):
+        print_note(gap)
     how = Thinning(middle, first, last, parse_duration(set_up), pace)
     found = thin(path, output, how)
     print(f"{output}: {found.n_kept:,} of {found.n_events:,} events", file=sys.stderr)

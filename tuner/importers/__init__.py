@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tuner
-from tuner.errors import OutputError, SpecError, TraceError
+from tuner.errors import SpecError, TraceError
 from tuner.importers import (
     bytehound,
     classic,
@@ -26,7 +26,7 @@ from tuner.importers import (
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
-from tuner.output import check_apart
+from tuner.output import check_apart, make_folder
 from tuner.profile import sites
 from tuner.profile.file import write_profile
 from tuner.profile.trust import caveat
@@ -120,14 +120,17 @@ def import_file(
             a format that leaves nothing to chance.
         OutputError: the output cannot be written.
     """
-    source = _source(path, output)
-    form = _recognise(source) if format_name is None else FORMATS.get(format_name)
+    check_apart(path, output)
+    source = Source(path)
+    start = source.start(_START_BYTES)
+    form = _recognise(path, start) if format_name is None else FORMATS.get(format_name)
     if form is None:
         message = f"{format_name}: no such format; use one of {', '.join(FORMATS)}"
         raise SpecError(message)
     if seed is not None and form is not classic.FORMAT:
         message = f"a seed does not apply to {form.name}: it is of the format {classic.FORMAT.name}"
         raise SpecError(message)
+    make_folder(output.parent)
     with source.errors():
         if form.read_sites:
             assumed = _import_sites(source, output, form)
@@ -139,23 +142,11 @@ def import_file(
         return Imported(output, made.totals, made.level, caveat(made), facts, assumed)
 
 
-def _source(path: Path, output: Path) -> Source:
-    """Return the file, after checking that there is another place to write to."""
-    check_apart(path, output)
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"{output.parent}: cannot be made ({error.strerror}); choose another place"
-        raise OutputError(message) from error
-    return Source(path)
-
-
-def _recognise(source: Source) -> Format:
-    start = source.start(_START_BYTES)
+def _recognise(path: Path, start: bytes) -> Format:
     found = next((form for form in FORMATS.values() if form.recognise(start)), None)
     if found is None:
         names = ", ".join(FORMATS)
-        message = f"{source.path}: not a file this can import; if it is, name its --format: {names}"
+        message = f"{path}: not a file this can import; if it is, name its --format: {names}"
         raise TraceError(message)
     return found
 

@@ -37,6 +37,9 @@ MOST_FACTOR: Final = 1000.0
 
 MOST_THREADS: Final = 1024
 
+MOST_EVENTS: Final = 1 << 28
+"""Of a profile, as rand_malloc takes it."""
+
 _LITTER_SEED = 1
 _LARGEST_LITTER = 1 / 64
 """Greatest block of the prologue, as a share of all it allocates."""
@@ -99,6 +102,7 @@ def vary(path: Path, variation: Variation) -> dict[str, Any]:
     with Trace(path) as generated:
         peak_bytes = generated.totals.peak_live_bytes
         events = generated.read_all()
+    _check_size(len(events) * variation.intensity * variation.length)
     model = take_apart(members)
     lives = find_lives(events)
     changes = _changes(model, lives)
@@ -113,10 +117,18 @@ def vary(path: Path, variation: Variation) -> dict[str, Any]:
         model = scale_length(model, variation.length, changes, peak_bytes)
     if variation.aged_bytes:
         model = _aged(model, variation.aged_bytes, variation.aged_share)
+    _check_size(sum(life.count * (1 + len(life.codes)) for life in model.lives))
     if not model.lives:
         message = "nothing is left: every life falls away; give larger factors"
         raise SpecError(message)
     return _with_source(model.members(), variation)
+
+
+def _check_size(n_events: float) -> None:
+    """Refuse what would take hours, and would be too large in the end."""
+    if n_events > MOST_EVENTS:
+        message = f"{n_events:,.0f} events; a profile has at most {MOST_EVENTS:,}: vary it by less"
+        raise SpecError(message)
 
 
 def shrink(path: Path, fidelity: float) -> dict[str, Any]:

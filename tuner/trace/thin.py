@@ -77,7 +77,7 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
 
     Raises:
         SpecError: the trace is not longer than what is to be kept, or `output` is the trace.
-        TraceError: it cannot be read, or has more than one thread.
+        TraceError: it cannot be read, or has no events or more than one thread.
         OutputError: the output cannot be written.
     """
     check_apart(trace, output)
@@ -86,6 +86,9 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
         n_between = totals.n_events - how.n_first - how.n_last
         if totals.n_threads > 1:
             message = f"{trace}: has {totals.n_threads} threads at once; only one can be thinned"
+            raise TraceError(message)
+        if not totals.n_events:
+            message = f"{trace}: {source.why_empty}"
             raise TraceError(message)
         if n_between <= how.n_middle:
             message = f"{trace}: has {totals.n_events} events; keep fewer, or use it as it is"

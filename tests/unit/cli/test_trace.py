@@ -115,6 +115,9 @@ def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     write_trace(path, events, {"argv": ["app"]})
     path.write_bytes(path.read_bytes()[:-1000])
 
+    words = ["thin", str(path), "-o", str(tmp_path / "thin.trace"), "--first", "0", "--last", "0"]
+    assert run(["trace", *words, "--middle", "9"]) == 0
+    assert "the file was cut off; what follows covers" in capsys.readouterr().err
     assert run(["trace", "info", str(path)]) == 0
     first = next(
         line for line in capsys.readouterr().out.splitlines() if line.startswith((" INC", " pro"))

@@ -217,9 +217,9 @@ def test_errors_of_the_command(
     (tmp_path / "text").write_text("nothing\n")
     words = [word.format(text=tmp_path / "text") for word in arguments]
 
-    assert run(["import", *words, "-o", str(tmp_path / "app.trace")]) == code
+    assert run(["import", *words, "-o", str(tmp_path / "new" / "app.trace")]) == code
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "app.trace").exists()
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_file_itself_is_not_overwritten(tmp_path: Path) -> None:

@@ -80,6 +80,14 @@ def test_a_value_out_of_range_is_refused(changes: dict[str, Any]) -> None:
         Variation(**changes)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"intensity": 1000.0, "length": 1000.0}, {"aged_bytes": 1 << 38}]
+)
+def test_too_many_events_are_refused_at_once(server: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="at most 268,435,456: vary it by less"):
+        vary(server, Variation(**changes))
+
+
 def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
     server: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

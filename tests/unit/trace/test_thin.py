@@ -105,6 +105,9 @@ def test_a_trace_that_is_short_already_is_an_error(tmp_path: Path) -> None:
     long = churn(tmp_path / "long.trace", 100)
     with pytest.raises(SpecError, match="events; keep fewer, or use it as it is"):
         thin(long, tmp_path / "thin.trace", HOW)
+    long.write_bytes(long.read_bytes()[:-1])
+    with pytest.raises(TraceError, match="the file was cut off after"):
+        thin(long, tmp_path / "thin.trace", HOW)
 
 
 def test_several_threads_are_refused(tmp_path: Path) -> None:
