@@ -119,6 +119,7 @@ def dhat(**changes: Any) -> str:
         (dhat(tu="weeks"), "tu: Input should be 'instrs' or 'ms', not 'weeks'"),
         (dhat(tbk=10**9), "more than 100,000,000 blocks"),
         (dhat(pps=[json.loads(dhat(tbk=2**53 - 1))["pps"][0]] * 2048), "more than 100,000,000"),
+        (dhat(tb=2**52), "/bad: a size is out of range"),
         (dhat(te=2**50, tu="ms"), "an end that no program reaches"),
         (dhat()[:-9], "not JSON"),
     ],
