@@ -243,7 +243,8 @@ def test_what_explain_measures_runs_alone_where_the_campaign_did(
 ) -> None:
     (tmp_path / CAMPAIGN_FILE).write_text(dump_campaign(spec_of(**LATENCY)))
     monkeypatch.setattr("tuner.campaign.setup.evaluator_again", lambda _: None)
-    monkeypatch.setattr(explanation, "explain_run", lambda *_: None)
+    for name in ("check_enough", "explain_run"):
+        monkeypatch.setattr(explanation, name, lambda *_: None)
     run = synthetic_run(tmp_path, n_trials=40)
 
     with pytest.raises(SpecError, match="--workers 2 does not apply where time is measured"):
