@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         as_json_object: AsJson = False,
     ) -> None:
         from tuner import library
-        from tuner.cli.console import print_note
+        from tuner.cli.console import folded, print_note
         from tuner.drawing.figure import files_text, save_figure
         from tuner.report.several_runs import several_figure, several_json, several_text
 
@@ -49,7 +49,8 @@ def register(app: typer.Typer) -> None:
         if as_json_object:
             print(several_json(found), end="")
         else:
-            print(*several_text(found), sep="\n")
+            for line in several_text(found):
+                print(folded(line, len(line) - len(line.lstrip()) + 4))
         if output is not None:
             figure = several_figure(found)
             save_figure(figure, output)

@@ -268,15 +268,17 @@ def several_text(found: SeveralRuns) -> Iterator[str]:
         if len(one.finds) > _MOST_FINDS:
             yield f"  and {len(one.finds) - _MOST_FINDS} more: --json"
     if any(one.finds for one in found.runs):
+        yield ""
         yield (
-            f"\nFirst, by how much a point beats what the others found; changes of the emulated "
+            f"First, by how much a point beats what the others found; changes of the emulated "
             f"heap and work against {found.runs[0].run.campaign.baseline}'s default."
         )
     for group in found.groups:
         if group.shares:
             half, every = (group.shares[percent] for percent in ATTAINED)
+            yield ""
             yield (
-                f"\n{', '.join(group.names)}: half of these searches reach {half:.1%} of the joint "
+                f"{', '.join(group.names)}: half of these searches reach {half:.1%} of the joint "
                 f"hypervolume, all of them {every:.1%}"
             )
     for note in found.notes:

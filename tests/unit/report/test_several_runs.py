@@ -11,6 +11,7 @@ import pytest
 from tests.doubles.runs import MIB, trial, write_run
 from tests.doubles.small_runs import BASELINE, run_of, tried
 from tuner.cli import main
+from tuner.cli.console import PAGE_WIDTH
 from tuner.errors import SelectionError
 from tuner.records import Configuration, Trial
 from tuner.report.several_runs import join_runs, several_figure, several_json, several_text
@@ -137,5 +138,8 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
 
     assert main.run(["compare", *map(str, folders), "-o", str(tmp_path / "drawn")]) == 0
 
-    assert "of the joint hypervolume" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "of the joint hypervolume" in shown
+    assert "\n\nFirst, by how much" in shown
+    assert max(map(len, shown.splitlines())) <= PAGE_WIDTH
     assert (tmp_path / "drawn" / "runs.svg").exists()
