@@ -309,13 +309,10 @@ def _lost(counts: Mapping[str, Any] | None) -> str:
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield added time, bytes an event and lost events of every program."""
     for name, part in parts.items():
-        for field, what in (("cpu_s", "added"), ("command_cpu_s", "added by the whole command")):
-            share = added_share(part["rows"], field)
-            if share is not None:
-                note = f"{share[1]:.2f} to {share[2]:.2f} at 95 %"
-                yield Target(
-                    f"{name}: {what} / heaptrack's", share[0], ADDED_TIME_TARGET, note=note
-                )
+        share = added_share(part["rows"], "cpu_s")
+        if share is not None:
+            note = f"{share[1]:.2f} to {share[2]:.2f} at 95 %"
+            yield Target(f"{name}: added / heaptrack's", share[0], ADDED_TIME_TARGET, note=note)
         size = bytes_per_event(part["rows"])
         if size is not None:
             yield Target(f"{name}: bytes an event", size, BYTES_PER_EVENT_TARGET, form=".2f")
@@ -325,13 +322,13 @@ def targets(parts: Parts) -> Iterator[Target]:
 
 def summary(parts: Parts) -> str:
     """Return what counts: shares, bytes and losses, with the whole command's shares beside."""
-    found = list(targets(parts))
-    judged = [target for target in found if "whole command" not in target.what]
+    judged = list(targets(parts))
     shares = [t.value for t in judged if "heaptrack" in t.what]
+    found = (added_share(part["rows"], "command_cpu_s") for part in parts.values())
+    wholes = [share[0] for share in found if share is not None]
     sizes = [size for part in parts.values() if (size := bytes_per_event(part["rows"])) is not None]
     is_met = all(target.is_met for target in judged)
     words = "**missed**" if not is_met else "reached" if shares and sizes else "not shown yet"
-    wholes = [t.value for t in found if "whole command" in t.what]
     most = f"at most {max(shares):.2f} of heaptrack's time" if shares else "no time to compare"
     whole = f"; whole command {min(wholes):.2f} to {max(wholes):.2f}" if wholes else ""
     room = f"{max(sizes):.1f} bytes" if sizes else "nothing recorded"

@@ -39,6 +39,18 @@ def test_added_time_is_a_share_of_heaptracks() -> None:
     assert summary(parts).startswith("reached: at most 0.25 of heaptrack's time in 1 of 1 programs")
 
 
+def test_the_whole_command_is_shown_and_not_judged() -> None:
+    """The program itself is what waits for its recorder; building the trace comes later."""
+    whole = [
+        {**row, "command_cpu_s": 2.9 + row["cpu_s"] - 1.5} if row["subject"] == "ours" else row
+        for row in rows(1.5)
+    ]
+    parts = {"x": {"rows": whole, "lost": None}}
+
+    assert all(target.is_met for target in targets(parts))
+    assert "; whole command 0.95 to 0.95; " in summary(parts)
+
+
 def test_what_could_not_be_recorded_reaches_nothing() -> None:
     parts = {"x": {"rows": rows(None), "lost": None}}
 
