@@ -27,8 +27,8 @@ def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
         "of its binary. Changes: geometric means over the simulations of the ratios to "
         f"{run.campaign.baseline}'s default in the same round, their median over the rounds; in "
         "brackets the 95 % interval over simulations like these, which are resampled for it (of "
-        f"fewer than six, their range). {_over_rounds(summaries)}All simulated statistics were "
-        "equal to the baseline's.",
+        "fewer than six, their range; of one alone, the interval over its rounds). "
+        f"{_over_rounds(summaries)}All simulated statistics were equal to the baseline's.",
         style="dim",
     )
 

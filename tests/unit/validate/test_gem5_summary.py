@@ -236,6 +236,7 @@ def test_table_shows_default_against_tuned(capsys: pytest.CaptureFixture[str]) -
     assert ["glibc", "knee", "90", "180", "1.000", "10"] in lines
     assert "-10.0 %" in out
     assert ["a", "held-out", "6", "0"] in lines
+    assert "of one alone, the interval over its rounds" in " ".join(out.split())
 
 
 def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
