@@ -132,13 +132,16 @@ class _Command(TyperCommand):
         return [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the base class's
-        """Write the arguments as their metavars, and the options as they are."""
-        found = [(p, shown) for p in self.get_params(ctx) if (shown := p.get_help_record(ctx))]
-        arguments = [
-            (str(p.metavar), text) for p, (_, text) in found if p.param_type_name == "argument"
-        ]
-        options = [shown for p, shown in found if p.param_type_name == "option"]
-        for title, rows in (("Arguments", arguments), ("Options", options)):
+        """Write the arguments as their metavars, and the options under their titles."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            shown = param.get_help_record(ctx)
+            if shown and param.param_type_name == "argument":
+                sections["Arguments"].append((str(param.metavar), shown[1]))
+            elif shown:
+                title = getattr(param, "rich_help_panel", None) or "Options"
+                sections.setdefault(title, []).append(shown)
+        for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

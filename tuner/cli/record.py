@@ -14,7 +14,7 @@ from tuner.cli.record_run import END, START
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError
 from tuner.limits import DISK
 
-_WINDOW = "A part of the run"
+_WINDOW = "Options for a part of the run"
 
 
 def register(app: typer.Typer) -> None:

@@ -26,7 +26,7 @@ STOP = "SIGTERM"
 IDLE = "10s"
 WARM_UPS = 1
 
-_PANEL = "Services: programs that do not end by themselves"
+_PANEL = "Options for services, which do not end by themselves"
 _OWN = (
     "--ready", "--load", "--held-out-load", "--warm-ups", "--idle", "--stop", "--setup",
     "--teardown", "--user", "--read", "--constraint", "--allocators", "--setting", "--output",

@@ -16,7 +16,6 @@ from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
 from tuner.cli.options import (
     ALLOCATORS,
-    RunFolder,
     allow_options,
     given_options,
     refuse_input,
@@ -124,7 +123,14 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     *,
-    run: RunFolder,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|FILE.toml",
+            help="Run folder of a campaign, or a file with [service]. With --ready and --load, the "
+            "command of the service may begin here.",
+        ),
+    ],
     context: typer.Context,
     command: Annotated[
         list[str] | None,

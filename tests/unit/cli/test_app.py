@@ -86,6 +86,26 @@ def test_help_of_a_command_teaches(capsys: pytest.CaptureFixture[str], command: 
     assert {0, 1, 2} <= codes <= set(exit_codes())
 
 
+@pytest.mark.parametrize(
+    ("command", "title", "names"),
+    [
+        ("validate", "Options for services", {"--ready", "--load", "--setting"}),
+        ("optimize", "Options for services", {"--ready", "--load", "--held-out-load"}),
+        ("record", "Options for a part of the run", {"--from", "--to", "--ready", "--at-most"}),
+    ],
+)
+def test_options_of_one_purpose_stand_under_their_title(
+    capsys: pytest.CaptureFixture[str], command: str, title: str, names: set[str]
+) -> None:
+    _, out, _ = run_cli(capsys, command, "--help")
+
+    usual, others = out.split("Example")[0].split(title)
+    listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", others, re.MULTILINE)
+    assert names <= set(listed)
+    assert "--help" in usual
+    assert not re.search(r"^  --ready", usual, re.MULTILINE)
+
+
 WRITING = ["optimize", "tune", "validate", "gem5", "gem5-inside", "bench"]
 
 
