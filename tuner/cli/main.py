@@ -17,10 +17,12 @@ from collections.abc import Sequence
 
 import tuner
 from tuner.cli import record_run
-from tuner.errors import OutputError, TunerError
+from tuner.errors import OutputError, SpecError, TunerError
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
+
+_UNREACHABLE = {errno.EACCES, errno.ENAMETOOLONG}
 
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """Importing modules and reading profiles make many objects and hardly any garbage in cycles."""
@@ -116,7 +118,15 @@ def _pass_names_through() -> None:
 
 
 def _ended_by(error: Exception) -> int:
-    """Report what no command expects, and return the exit code: output is full, or a defect."""
+    """Report what no command expects; returns the exit code.
+
+    Output is full, a path cannot be reached, for which pathlib raises where it answers for others
+    that there is none, or it is a defect.
+    """
+    if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename:
+        message = f"{error.filename}: cannot be reached ({error.strerror})"
+        print(f"malloc-tuner: {message}", file=sys.stderr)
+        return SpecError.exit_code
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
         _abandon_stdout()
         return _report_full_output(error)

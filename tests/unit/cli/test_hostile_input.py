@@ -75,3 +75,26 @@ def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said
     assert done.returncode == code
     assert said in done.stderr
     assert "defect" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tune", "{path}", "-o", "run"),
+        ("bench", "--library", "mine={path}"),
+        ("bench", "--pick", "{path}:balanced"),
+        ("emulate", str(TRACE), "-a", "jemalloc:{path}"),
+    ],
+    ids=" ".join,
+)
+def test_a_path_that_cannot_be_reached_is_no_defect(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in the home of another user, which root may enter."""
+    monkeypatch.chdir(tmp_path)
+    path = "a" * 256
+    assert main.run([word.format(path=path) for word in words]) == SpecError.exit_code
+    assert f"{path}: cannot be reached (File name too long)" in capsys.readouterr().err
