@@ -76,7 +76,8 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
         how: how many events are kept.
 
     Raises:
-        SpecError: the trace is not longer than what is to be kept, or `output` is the trace.
+        SpecError: the trace is not longer than what is to be kept or than its set-up, or `output`
+            is the trace.
         TraceError: it cannot be read, or has no events or more than one thread.
         OutputError: the output cannot be written.
     """
@@ -84,15 +85,7 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
     with Trace(trace) as source:
         totals = source.totals
         n_between = totals.n_events - how.n_first - how.n_last
-        if totals.n_threads > 1:
-            message = f"{trace}: has {totals.n_threads} threads at once; only one can be thinned"
-            raise TraceError(message)
-        if not totals.n_events:
-            message = f"{trace}: {source.why_empty}"
-            raise TraceError(message)
-        if n_between <= how.n_middle:
-            message = f"{trace}: has {totals.n_events} events; keep fewer, or use it as it is"
-            raise SpecError(message)
+        _check(source, how, n_between)
         n_kept = 0
         slots = np.full(totals.n_slots, _NO_SLOT, np.uint32)
         metadata = {**source.metadata, "thinned_from": totals.n_events}
@@ -108,6 +101,24 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
                 n_kept += len(events)
             writer.set_life(_real_time(totals.start_ns, how), _real_time(totals.end_ns, how))
     return Thinned(totals.n_events, n_kept)
+
+
+def _check(source: Trace, how: Thinning, n_between: int) -> None:
+    """Refuse what cannot be thinned in this way; see `thin`."""
+    trace, totals = source.path, source.totals
+    if totals.n_threads > 1:
+        message = f"{trace}: has {totals.n_threads} threads at once; only one can be thinned"
+        raise TraceError(message)
+    if not totals.n_events:
+        message = f"{trace}: {source.why_empty}"
+        raise TraceError(message)
+    if n_between <= how.n_middle:
+        message = f"{trace}: has {totals.n_events} events; keep fewer, or use it as it is"
+        raise SpecError(message)
+    end_ns = totals.duration_ns if totals.end_ns is None else totals.end_ns
+    if how.set_up_ns and how.set_up_ns >= end_ns:
+        message = f"{trace}: ends after {end_ns / 1e9:.3f} s; its set-up must take less"
+        raise SpecError(message)
 
 
 def drop_short_lives(events: Events) -> Events:

@@ -110,6 +110,12 @@ def test_a_trace_that_is_short_already_is_an_error(tmp_path: Path) -> None:
         thin(long, tmp_path / "thin.trace", HOW)
 
 
+def test_a_set_up_that_takes_all_the_time_is_an_error(tmp_path: Path) -> None:
+    long = churn(tmp_path / "long.trace", life=(0, 10**9))
+    with pytest.raises(SpecError, match=r"ends after 1\.000 s; its set-up must take less"):
+        thin(long, tmp_path / "thin.trace", replace(HOW, set_up_ns=10**9))
+
+
 def test_several_threads_are_refused(tmp_path: Path) -> None:
     maker = TraceMaker()
     maker.start(1)
