@@ -121,7 +121,8 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
         yield "thinned from", f"{thinned_from:,} events"
     if isinstance(imported := metadata.get("imported"), dict):
         yield "imported from", f"{imported.get('from')} ({imported.get('format')})"
-        yield from (("lost", str(text)) for text in imported.get("lost") or ())
+        lost = imported.get("lost")
+        yield from (("lost", str(text)) for text in (lost if isinstance(lost, list) else ()))
 
 
 def _histogram_table(title: str, unit: str, histogram: Histogram) -> Table:

@@ -151,7 +151,7 @@ def test_metadata_that_were_taken_out_or_are_of_another_kind_are_borne(
 ) -> None:
     path = tmp_path / "a.trace"
     for metadata, expected in (
-        ({"argv": None, "imported": {"from": "log"}}, "program unknown"),
+        ({"argv": None, "imported": {"from": "log", "lost": 5}}, "program unknown"),
         ({"argv": "app", "imported": "log", "thinned_from": "many"}, "program app"),
     ):
         write_trace(path, np.zeros(1, EVENT), metadata)
