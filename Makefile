@@ -13,11 +13,11 @@ TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 FUZZ_SMOKE_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
-# Tests and benchmarks wait more than they compute: for a core to measure on, for programs to end.
+# Benchmarks wait more than they compute: for a core to measure on, for programs to end.
 WORKERS := $(shell expr $(JOBS) + 2)
 
 # Neighbouring tests stay on one worker, which makes what they share once.
-SPREAD = -n $(WORKERS) --dist worksteal
+SPREAD = -n $(JOBS) --dist worksteal
 
 # Programs, not the modules they share or start.
 BENCHMARKS = $(filter-out benchmarks/accounting.py,$(shell grep -l __main__ benchmarks/*.py))
