@@ -73,15 +73,18 @@ def trials(n: int) -> list[Trial]:
 
 def test_gate_refuses_only_what_the_front_dominates() -> None:
     one = Configuration("glibc")
-    gate = FrontGate(("mean_heap", "cost"), (), ((7, (100.0, 50.0)),), {one: 40.0})
+    gate = FrontGate(("mean_heap", "cost"), (), ((7, (100.0, 50.0)),), {one: 40.7})
     known = measure(one)
-    at = {h: known.with_values(mean_heap=h, cost=None, instructions=None) for h in (90.0, 110.0)}
+    at = {h: known.with_values(mean_heap=h, cost=None, instructions=None) for h in (90.0, 99.7, 99.9, 110.0)}
     assert gate.refusal(one, at[90.0], 20.0) is None
     assert gate.refusal(one, at[110.0], 5.0) is None
+    # To a fifth of a percent.
+    assert gate.refusal(one, at[99.7], 20.0) is None
+    assert gate.refusal(one, at[99.9], 20.0) is not None
     refusal = gate.refusal(one, at[110.0], 20.0)
     assert refusal is not None
-    assert refusal.reason == "trial 7 is as good even if it takes 40 instructions only"
-    assert refusal.bound == {"instructions": 40, "cost": 60.0}
+    assert refusal.reason == "trial 7 is as good even if it takes 41 instructions only"
+    assert refusal.bound == {"instructions": 40, "cost": 60.7}
     assert gate.refusal(Configuration("jemalloc"), at[110.0], 1e9) is None
 
 

@@ -54,6 +54,8 @@ def test_plateau_is_evaluations_without_gain() -> None:
     stopped = reason(rules, found)
     assert stopped == "the last 4 evaluations gained less than 0.1% of hypervolume"
     assert reason(rules, [*found, trial(6, 39.0, 49.0)]) is None
+    assert reason(rules, [*found, trial(6, 39.99, 50.0)]) is not None, "less than 0.1 %"
+    assert reason(StopRules(plateau=1), [trial(0, 50.0, 50.0), trial(1, 60.0, 60.0)]) is None
 
 
 def test_target_is_one_trial_with_all_limits() -> None:

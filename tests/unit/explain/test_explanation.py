@@ -68,6 +68,9 @@ def test_what_is_rare_and_strong_does_not_do_nothing() -> None:
     assert explained(setting, [strong], shares).role is Role.SMALL
     weak = replace(strong, changes={"mean_heap": 1.01, "cost": 0.99})
     assert explained(setting, [weak], shares).role is Role.NOTHING
+    failing = replace(strong, n_trials=10, n_failed=6)
+    assert explained(setting, [strong], shares).best == strong
+    assert explained(setting, [failing], shares).best is None
 
 
 def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation) -> None:
