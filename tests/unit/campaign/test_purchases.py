@@ -75,7 +75,10 @@ def test_gate_refuses_only_what_the_front_dominates() -> None:
     one = Configuration("glibc")
     gate = FrontGate(("mean_heap", "cost"), (), ((7, (100.0, 50.0)),), {one: 40.7})
     known = measure(one)
-    at = {h: known.with_values(mean_heap=h, cost=None, instructions=None) for h in (90.0, 99.7, 99.9, 110.0)}
+    at = {
+        h: known.with_values(mean_heap=h, cost=None, instructions=None)
+        for h in (90.0, 99.7, 99.9, 110.0)
+    }
     assert gate.refusal(one, at[90.0], 20.0) is None
     assert gate.refusal(one, at[110.0], 5.0) is None
     # To a fifth of a percent.

@@ -224,16 +224,16 @@ def test_workers_that_are_gone_are_no_reason_to_end(monkeypatch: pytest.MonkeyPa
 def test_a_machine_with_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times may differ; what must repeat, by half a percent at most."""
     executor, _ = executor_on(Dask(), monkeypatch)
-    known = synthetic.measure(DEFAULT).with_values(wall=1000)
+    known = synthetic.measure(DEFAULT)
 
     def admitted(name: str, heap: float) -> str:
-        found = known.with_values(mean_heap=heap * known.value("mean_heap"), wall=9000)
+        found = known.with_values(mean_heap=heap * known.value("mean_heap"), wall=1 + len(name))
         proof = Proof(name, MACHINE, 2, TWO[0], {}, ())
         return executor.admit(proof, Measured(Outcome.succeeded(found)))
 
-    assert [admitted("a", 1.0), admitted("b", 1.004), admitted("d", 0.996)] == ["", "", ""]
-    assert admitted("c", 1.006).startswith("the default: mean heap is ")
-    assert list(executor.machines) == ["a", "b", "d"]
+    assert [admitted("a", 1.0), admitted("bb", 1.004), admitted("ccc", 0.996)] == ["", "", ""]
+    assert admitted("d", 1.006).startswith("the default: mean heap is ")
+    assert list(executor.machines) == ["a", "bb", "ccc"]
 
 
 def test_times_of_what_was_not_counted_are_relative_too(monkeypatch: pytest.MonkeyPatch) -> None:
