@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from benchmarks import gem5_traces
 from benchmarks.gem5_traces import THIN, WHOLE, lines, points_of, ranks_of, targets
-from tuner.records import Configuration
+from benchmarks.harness import Call
+from tuner.config.gem5_suite import Simulation, SimulationRole
+from tuner.records import Configuration, Measurement
 
 REAL = {"glibc default": 100, "glibc a": 120, "glibc b": 140, "glibc c": 100.5}
 
@@ -57,3 +62,36 @@ def test_settings_are_those_of_the_case_study() -> None:
 
     assert found["glibc default"] == Configuration("glibc")
     assert found["glibc seed-1"].as_dict == {"tcache_count": 4096, "tcache_max": 744}
+
+
+def test_what_another_gem5_recorded_or_a_label_meant_is_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[str] = []
+    emulated: list[str] = []
+
+    def record(_command: object, trace: Path, **_: object) -> None:
+        recorded.append(trace.name)
+        trace.touch()
+
+    def measure_panel(trace: Path, *_: object) -> list[Measurement]:
+        emulated.append(trace.name)
+        return [Measurement({"mean_heap": 1.0})]
+
+    monkeypatch.setattr(gem5_traces, "record", record)
+    monkeypatch.setattr(gem5_traces, "measure_panel", measure_panel)
+    monkeypatch.setattr(gem5_traces, "load_calibration", lambda: None)
+    gem5 = SimpleNamespace(
+        identity=lambda _: {"program": "1"}, folder=lambda _: tmp_path / "out", command=lambda _: []
+    )
+    call = Call(gem5_traces.BENCHMARK, cast("Any", SimpleNamespace(smoke=True)), tmp_path, {})
+    simulation = Simulation(name="tree", machine="m.json", role=SimulationRole.TUNE)
+
+    def run(mxfast: int) -> tuple[int, int]:
+        points = {"glibc a": Configuration.of("glibc", {"mxfast": mxfast})}
+        gem5_traces._emulated(call, cast("Any", gem5), simulation, points, {})  # noqa: SLF001 - the check itself
+        return len(recorded), len(emulated)
+
+    assert [run(0), run(0), run(64)] == [(1, 2), (1, 2), (1, 4)]
+    gem5.identity = lambda _: {"program": "2"}
+    assert run(64) == (2, 6)
