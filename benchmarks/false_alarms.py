@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
+from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, checked, percent, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds
 from tuner.compare.plan import order
@@ -274,6 +274,8 @@ def _share(cell: Cell) -> str:
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield how probable the worst cell is if 5 % are false, corrected for the number of cells."""
     cells = cells_of(parts)
+    if not cells:
+        return
     worst = min(cells, key=lambda cell: cell.p_value)
     p_value = min(1.0, worst.p_value * len(cells))
     note = f"{worst.what}, {worst.n_claims} claims, {worst.n_rounds} rounds"
@@ -284,6 +286,8 @@ def targets(parts: Parts) -> Iterator[Target]:
 def summary(parts: Parts) -> str:
     """Return the share of all validations, and whether it is too much."""
     cells = cells_of(parts)
+    if not cells:
+        return NOT_SHOWN
     words = "reached" if all(target.is_met for target in targets(parts)) else "**missed**"
     n_false, n_all = sum(c.n_false for c in cells), sum(c.n_validations for c in cells)
     return f"{words}: {n_false / n_all:.1%} of {n_all:,} validations without any difference"

@@ -59,6 +59,9 @@ from tuner.measure.program import ProgramRun
 from tuner.measure.warm import warm_memory
 from tuner.output import write_text
 
+NOT_SHOWN: Final = "not shown yet"
+"""Outcome of results that no target can be held to."""
+
 _FEW: Final = 3
 """Targets whose values fit one cell of a table."""
 
@@ -107,6 +110,8 @@ class Target:
 
 def outcome_of(targets: Sequence[Target]) -> str:
     """Return what a table of claims says of targets: the values of a few, how many of many."""
+    if not targets:
+        return NOT_SHOWN
     n_met = sum(target.is_met for target in targets)
     words = "reached" if n_met == len(targets) else "**missed**"
     if len(targets) <= _FEW:

@@ -147,7 +147,8 @@ def lines(parts: Parts) -> Iterator[str]:
         real = next(iter(real_means(parts[mode]).values()), 0.0)
         shown = (relative(1 + row[name] if name in row else None) for name in names)
         cells.append([mode, f"{real / 1024:.0f} KiB", *shown])
-    yield from table(["program", f"real mean under {names[0]}", *names], cells)
+    if names:
+        yield from table(["program", f"real mean under {names[0]}", *names], cells)
     for rows in parts.values():
         yield from failures(rows)
 
@@ -155,6 +156,8 @@ def lines(parts: Parts) -> Iterator[str]:
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield median and greatest absolute error over programs and allocators."""
     found = [abs(error) for rows in parts.values() for error in errors(rows).values()]
+    if not found:
+        return
     yield Target("median error", median(found), MOST_MEDIAN, form=".1%")
     yield Target("greatest error", max(found), MOST_ERROR, form=".1%")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import false_alarms
-from benchmarks.false_alarms import BENCHMARK, outcome
+from benchmarks.false_alarms import BENCHMARK, outcome, summary, targets
 from benchmarks.harness import Call
 from tests.doubles.program_runs import CRASHED
 from tuner.errors import ProgramError
@@ -31,3 +31,10 @@ def test_a_program_that_fails_is_no_validation(
 
     with pytest.raises(ProgramError, match="killed by SIGSEGV"):
         BENCHMARK.measure(call)
+
+
+def test_too_few_rounds_make_no_validation() -> None:
+    parts = {"no load added": [{"round": 0, "subject": "0", "status": "ok", "cpu_ns": 1}]}
+
+    assert list(targets(parts)) == []
+    assert summary(parts) == "not shown yet"

@@ -258,6 +258,7 @@ def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path)
 def test_an_outcome_names_few_values_and_counts_many_targets() -> None:
     good, bad = Target("a", 1.0, 2.0, form=".1f"), Target("b", 3.0, 2.0, form=".1f")
 
+    assert outcome_of([]) == "not shown yet"
     assert outcome_of([good]) == "reached: a: 1.0"
     assert outcome_of([good, bad]) == "**missed**: a: 1.0; b: 3.0 (aim: at most 2.0)"
     assert outcome_of([good] * 4) == "4 of 4 targets reached"

@@ -44,6 +44,15 @@ def test_what_failed_has_no_error() -> None:
     assert "no result: idle, exgen: killed by SIGSEGV" in list(lines({"idle": found}))
 
 
+def test_where_everything_failed_nothing_is_shown() -> None:
+    found = [{**row, "status": "failed", "reason": "killed by SIGSEGV"} for row in rows()]
+
+    assert outcome_of(list(targets({"idle": found}))) == "not shown yet"
+    assert set(lines({"idle": found})) == {
+        f"no result: idle, {name}: killed by SIGSEGV" for name in ("glibc", "exgen", BESIDE)
+    }
+
+
 def test_the_table_and_targets_are_of_all_programs() -> None:
     assert next(line for line in lines({"idle": rows()}) if "idle" in line).split() == [
         *("|", "idle", "|", "1000", "KiB", "|", "+0.0", "%", "|", "+3.0", "%", "|")
