@@ -14,8 +14,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from tuner.allocators import get_allocator
 from tuner.config.reading import first_problem
@@ -36,6 +37,8 @@ _MOST_LINKS = 40
 class _Export(BaseModel):
     """What is used of an export in JSON."""
 
+    document: Literal["malloc-tuner.export"] = Field(alias="schema")
+    version: Literal[1]
     allocator: str
     library: str | None
     settings: dict[str, bool | int | float | str]

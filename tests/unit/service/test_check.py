@@ -22,6 +22,7 @@ from tuner.service.check import ExportedSetting, check_process, load_expected
 from tuner.service.processes import process_of
 
 TUNABLES = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}
+EXPORT = {"schema": "malloc-tuner.export", "version": 1, "allocator": "glibc", "library": None}
 GLIBC = ExportedSetting(Configuration.of("glibc", {"arena_max": 2}), None, TUNABLES)
 
 
@@ -188,8 +189,7 @@ def test_the_command_says_it_and_ends_with_the_code_of_settings(
     export = tmp_path / "malloc.json"
     export.write_text(
         json.dumps(
-            {"allocator": "glibc", "library": None, "settings": {"arena_max": 2},
-             "environment": TUNABLES}
+            {**EXPORT, "settings": {"arena_max": 2}, "environment": TUNABLES}
         )
     )  # fmt: skip
     with process(TUNABLES) as good, process({}) as bad:
@@ -220,11 +220,18 @@ def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [{"library": 5}, {"settings": []}, {"environment": {"A": 1}}, {"allocator": None}],
+    [
+        {"library": 5},
+        {"settings": []},
+        {"environment": {"A": 1}},
+        {"allocator": None},
+        {"schema": "malloc-tuner.pick"},
+        {"version": 2},
+    ],
 )
 def test_an_export_of_other_kinds_is_none(tmp_path: Path, change: dict[str, object]) -> None:
     settings = {"a": True, "b": 1, "c": 1.0, "d": "1"}
-    export = {"allocator": "glibc", "library": None, "settings": settings, "environment": {}}
+    export = {**EXPORT, "settings": settings, "environment": {}}
     (tmp_path / "x").write_text(json.dumps(export))
     assert repr(load_expected(tmp_path / "x").configuration.as_dict) == repr(settings)
     (tmp_path / "x").write_text(json.dumps(export | change))
