@@ -30,7 +30,7 @@ from tuner.output import check_apart, make_folder
 from tuner.profile import sites
 from tuner.profile.file import write_profile
 from tuner.profile.trust import caveat
-from tuner.trace.file import Trace, TraceTotals, TraceWriter
+from tuner.trace.file import MAGIC, Trace, TraceTotals, TraceWriter
 
 DEFAULT_STEP_NS: Final = 1000
 """Time between two events where the file has no times: about that of a busy program."""
@@ -144,6 +144,9 @@ def import_file(
 
 def _recognise(path: Path, start: bytes) -> Format:
     found = next((form for form in FORMATS.values() if form.recognise(start)), None)
+    if found is None and start.startswith(MAGIC):
+        message = f"{path}: is a trace already; `malloc-tuner tune {path}` takes it as it is"
+        raise TraceError(message)
     if found is None:
         names = ", ".join(FORMATS)
         message = f"{path}: not a file this can import; if it is, name its --format: {names}"

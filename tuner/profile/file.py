@@ -196,7 +196,10 @@ def read_profile(path: Path) -> dict[str, Any]:
         message = f"{path}: not a readable profile: {error}"
         raise TraceError(message) from error
     if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:
-        message = f"{path}: not a profile: its schema is not {SCHEMA}; `malloc-tuner fit` makes one"
+        message = (
+            f"{path}: not a profile: its schema is not {SCHEMA}; `malloc-tuner fit` makes one of a "
+            "trace, `malloc-tuner import` reads what other tools write"
+        )
         raise TraceError(message)
     if profile.get("version") not in range(1, VERSION + 1):
         message = (

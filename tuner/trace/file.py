@@ -46,6 +46,9 @@ EVENT: Final = np.dtype(
 Events = npt.NDArray[np.void]
 """A batch of events: shape (n_events,), dtype `EVENT`, in the order of the trace."""
 
+MAGIC: Final = b"\x93MTTRC\r\n"
+"""First bytes of a trace; TRACE_MAGIC of ``rand_malloc/trace/format.h``."""
+
 DEFAULT_BATCH: Final = 1 << 18
 """Events per batch: 8 MiB, large enough that Python's share of the time vanishes."""
 

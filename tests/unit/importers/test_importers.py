@@ -222,6 +222,12 @@ def test_errors_of_the_command(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_trace_is_not_imported_again(tmp_path: Path) -> None:
+    imported, _ = import_bytes(tmp_path, doubles.as_mtrace(A_FEW))
+    with pytest.raises(TraceError, match="is a trace already; `malloc-tuner tune "):
+        import_file(imported.path, tmp_path / "again.trace")
+
+
 def test_the_file_itself_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(doubles.as_mtrace(A_FEW))
 

@@ -222,6 +222,7 @@ def test_what_generates_can_be_varied_whatever_it_leaves_out(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('{"dhatFileVersion": 2}', "`malloc-tuner import` reads what other tools write"),
         ('{"schema": ' + "[" * 100_000, "not a readable profile: maximum recursion"),
         ('{"schema": "malloc-tuner.profile", "version": 4, "source": "mine"}', "are tables"),
         ('{"schema": "malloc-tuner.profile", "version": 4, "source": {"trace": 1}}', "are tables"),
