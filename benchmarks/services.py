@@ -186,7 +186,7 @@ def _run_of(call: Call, one: Prepared) -> Path:
 
 def _asked(call: Call, one: Prepared) -> Mapping[str, Any]:
     """Ask for an answer where there is none; return it, and what is judged beside it."""
-    run = _run_of(call, one)
+    run = call.run_folder(one.name, _run_of(call, one).name)
     found = recommended(run)
     if found is None or (found.decision is Decision.UNDECIDED and not call.options.judge):
         Session(run, one.request).answer()
