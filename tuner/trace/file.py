@@ -418,7 +418,8 @@ class TraceWriter:
             OutputError: the file cannot be written.
         """
         self.path = Path(path)
-        self._written = _place_while_written(self.path)
+        self._place = Path(os.path.realpath(path))  # a link stays one
+        self._written = _place_while_written(self._place)
         self._writer = ctypes.c_void_p()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         text = json.dumps(metadata).encode() + b" " * spare_bytes
@@ -474,13 +475,13 @@ class TraceWriter:
             reason = "ends before its start or last event"
         try:
             self._check(status, os.fsencode(f"{self.path}: {reason}"))
-            if self._written != self.path:
-                self._written.replace(self.path)
+            if self._written != self._place:
+                self._written.replace(self._place)
         except OSError as error:
             message = f"{self.path}: cannot be written ({error.strerror})"
             raise OutputError(message) from error
         finally:
-            if self._written != self.path:
+            if self._written != self._place:
                 self._written.unlink(missing_ok=True)
 
     def _check(self, status: int, message: bytes | None) -> None:

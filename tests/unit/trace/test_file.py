@@ -257,3 +257,14 @@ def test_a_name_may_be_as_long_as_a_file_system_allows(tmp_path: Path) -> None:
         assert trace.totals.n_events == 1000
     with pytest.raises(TraceError, match="cannot open the trace: File name too long"):
         Trace(tmp_path / ("a" * 256))
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    """A large trace goes where there is room for it."""
+    link, place = tmp_path / "a.trace", tmp_path / "large" / "b.trace"
+    place.parent.mkdir()
+    link.symlink_to(place)
+    for _ in range(2):
+        write_trace(link, many_events(), {})
+        assert link.is_symlink()
+        assert list(place.parent.iterdir()) == [place]
