@@ -88,6 +88,7 @@ def _continued(run: Path, options: Options) -> Request:
 
 
 def _of_file(path: Path, options: Options) -> tuple[Path, Request]:
+    from tuner.cli.services import service_of_file, service_request
     from tuner.config.program_file import load_program_file
 
     file = load_program_file(path)
@@ -97,17 +98,8 @@ def _of_file(path: Path, options: Options) -> tuple[Path, Request]:
     if file.service is None:
         return run, _new(commands, file.program.held_out, both)
     request = _new(commands, file.program.held_out, replace(both, constraints=None))
-    return run, _of_service(request, file, both.constraints)
-
-
-def _of_service(
-    request: Request, file: ProgramFile, constraints: tuple[str, ...] | None
-) -> Request:
-    """Return a request as one for the service of a file."""
-    from tuner.cli.services import service_of_file, service_request
-
-    held_out = file.service.held_out_load if file.service else None
-    return service_request(request, service_of_file(file), constraints, held_out)
+    plan = service_of_file(file, path, options.timeout)
+    return run, service_request(request, plan, both.constraints, file.service.held_out_load)
 
 
 def _with_file(options: Options, file: ProgramFile) -> Options:

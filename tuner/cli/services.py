@@ -16,7 +16,7 @@ from tuner.errors import SpecError
 from tuner.limits import MOST_RUNS, REST, usable_core
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
-    from tuner.config.program_file import ProgramFile
+    from tuner.config.program_file import ProgramFile, ProgramTable, ServiceTable
     from tuner.optimize.comparison import Compared
     from tuner.optimize.request import Request
     from tuner.service.plan import ServicePlan
@@ -34,7 +34,9 @@ _OWN = (
 _OF_BOTH = {"--rounds", "--points", "--front", "--timeout", "--cpu", "--seed"}
 OF_SERVICES = {*_OWN, *_OF_BOTH}
 """Options of `validate` that apply to a service."""
-OF_FILES = {"--rounds", "--cpu", "--seed", "--setting", "--output", "--allocators"}
+OF_FILES = {
+    "--rounds", "--timeout", "--cpu", "--seed", "--setting", "--output", "--allocators",
+}  # fmt: skip
 """Of these, the ones that apply to a service that a file describes."""
 
 Ready = Annotated[
@@ -208,13 +210,30 @@ def service_plan(
     return plan.checked()
 
 
-def service_of_file(file: ProgramFile) -> ServicePlan:
+def service_of_file(
+    file: ProgramFile, path: Path | None = None, timeout: str | None = None
+) -> ServicePlan:
     """Return the plan of a file with ``[service]``.
+
+    Args:
+        file: what is in it.
+        path: where it is, which errors name; None: they name nothing.
+        timeout: that was typed, which counts before that of the file.
 
     Raises:
         SpecError: it has none, or something in it is not understood.
     """
-    table, program = file.service, file.program
+    try:
+        limits_of(file.service.constraints if file.service else ())
+        return _plan_of_tables(file.service, file.program, timeout)
+    except SpecError as error:
+        message = f"{path}: {error}" if path else str(error)
+        raise SpecError(message) from error
+
+
+def _plan_of_tables(
+    table: ServiceTable | None, program: ProgramTable, timeout: str | None
+) -> ServicePlan:
     if table is None or program.command is None:
         message = "a service needs a table [service], and one command in [program]"
         raise SpecError(message)
@@ -229,7 +248,7 @@ def service_of_file(file: ProgramFile) -> ServicePlan:
         teardown=table.teardown,
         user=table.user,
         read=table.read,
-        timeout=program.timeout,
+        timeout=timeout or program.timeout,
     )
 
 

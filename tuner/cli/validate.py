@@ -216,7 +216,7 @@ def validate(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
     )
     if run.suffix == ".toml":
-        print_compared(_of_file(context, run, command, options))
+        print_compared(_of_file(context, run, command, options, timeout=timeout))
         return
     if ready or load:
         plan = partial(
@@ -261,7 +261,12 @@ def validate(
 
 
 def _of_file(
-    context: typer.Context, path: Path, command: Sequence[str] | None, options: ServiceOptions
+    context: typer.Context,
+    path: Path,
+    command: Sequence[str] | None,
+    options: ServiceOptions,
+    *,
+    timeout: str | None,
 ) -> Compared:
     """Compare settings on the service of a file, whose values yield to what is typed."""
     from tuner.config.program_file import load_program_file
@@ -271,7 +276,7 @@ def _of_file(
         message = f"{path} names the command of the service: leave out -- {shlex.join(command)}"
         raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
     file = load_program_file(path)
-    plan = service_of_file(file)
+    plan = service_of_file(file, path, timeout)
     of_file: dict[str, Any] = {
         "allocators": ",".join(file.allocators or ()) or None,
         "cpu": file.program.cpu,

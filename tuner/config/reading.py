@@ -192,6 +192,9 @@ def _explain(model: type[StrictModel], data: Mapping[str, Any], detail: ErrorDet
     loc = detail["loc"]
     path = _dotted(data, loc)
     if detail["type"] == "extra_forbidden":
+        others = _tables_with(model, str(loc[-1]))
+        if others and len(loc) <= 2:  # noqa: PLR2004 - a table and its key
+            return f"{path}: unknown key; it stands in [{others[0]}]"
         return unknown_key(path, _keys_at(model, loc[:-1]))
     if detail["type"] == "missing":
         return f"{path}: this key is required"
@@ -222,6 +225,11 @@ def _dotted(data: object, loc: Sequence[str | int]) -> str:
             data = data.get(part) if isinstance(data, dict) else None
             path += f".{part}" if path else part
     return path
+
+
+def _tables_with(model: type[StrictModel], key: str) -> list[str]:
+    """Return the tables at the top that may have a key."""
+    return [table for table in model.model_fields if key in _keys_at(model, (table,))]
 
 
 def _keys_at(model: type[StrictModel], loc: Sequence[str | int]) -> list[str]:

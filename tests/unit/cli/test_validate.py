@@ -197,11 +197,13 @@ def test_what_a_file_says_of_its_service_counts(compared: dict[str, Any], full_f
 def test_what_is_typed_counts_before_the_file(compared: dict[str, Any], full_file: str) -> None:
     """Also where it is what the option is by default."""
     typed = ["--allocators", "mimalloc", "--seed", "1", "--rounds", "5", "-o", "here"]
+    typed += ["--timeout", "7s"]
 
     assert main.run(["validate", full_file, *typed]) == 0
 
     assert compared["allocators"] == ("mimalloc",)
     assert (compared["seed"], compared["rounds"], compared["folder"]) == (1, 5, Path("here"))
+    assert (compared["plan"].ready_s, compared["plan"].load_s) == (7.0, 7.0)
 
 
 def test_a_file_that_says_little_has_the_usual_values(

@@ -42,6 +42,16 @@ def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
     assert SERVICE_NAMES["floor"] in request.rules.goals
 
 
+def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "server.toml"
+    path.write_text(TEXT)
+
+    _, request = read_request([str(path)], Options(timeout="3s"))
+
+    assert request.service is not None
+    assert (request.service.ready_s, request.service.load_s) == (3.0, 3.0)
+
+
 def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "app.toml"
     path.write_text(f'allocators = ["glibc", "jemallok"]\n{TEXT}')
@@ -56,7 +66,13 @@ def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
         ('load = "load"', "", "load"),
         ('ready = "tcp:{port}"', 'ready = "udp:1"', "udp:1"),
         ('idle = "2s"', 'idel = "2s"', "idel"),
-        ("p99 <=", "p98 <=", "p98"),
+        ("p99 <=", "p98 <=", r"server\.toml: constraint 'p98"),
+        ('idle = "2s"', 'read = "(x"', r"server\.toml: '\(x' is no regular"),
+        (
+            'idle = "2s"',
+            'timeout = "2s"',
+            r"service\.timeout: unknown key; it stands in \[program\]",
+        ),
         ('idle = "2s"', 'idle = "9999h"', "idle.*'9999h' is not from 0 s to 1000 h"),
         ('timeout = "30s"', 'timeout = "0s"', "timeout.*'0s' is not from 1 ms"),
         ('timeout = "30s"', 'time = "0s"', "time.*'0s' is not from 1 s"),
