@@ -149,8 +149,11 @@ def compare(
 
 
 @contextlib.contextmanager
-def interruptible() -> Generator[None]:
+def interruptible(words: Callable[[], str] = lambda: INTERRUPTED) -> Generator[None]:
     """Turn Ctrl-C into the error that says that nothing is lost.
+
+    Args:
+        words: returns what the error says.
 
     Raises:
         InterruptedCampaign: Ctrl-C.
@@ -158,7 +161,7 @@ def interruptible() -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt as event:
-        raise InterruptedCampaign(INTERRUPTED) from event
+        raise InterruptedCampaign(words()) from event
 
 
 def _timed(

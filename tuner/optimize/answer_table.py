@@ -24,6 +24,7 @@ _MOST_WITH_BOUNDS: Final = 4
 """Quantities of a table whose cells show bounds."""
 
 _LEAST_MS: Final = 0.1
+_WITHOUT_DECIMALS: Final = 1000.0
 """Times below it are shown in us."""
 
 
@@ -129,4 +130,5 @@ def value_words(name: str, value: float) -> str:
         return show_size(round(value))
     if unit == "1/s":
         return f"{value:,.0f}"
-    return f"{value / 1e6:.4g} ms" if value >= _LEAST_MS * 1e6 else f"{value / 1e3:.4g} us"
+    number, word = (value / 1e6, "ms") if value >= _LEAST_MS * 1e6 else (value / 1e3, "us")
+    return f"{number:,.0f} {word}" if number >= _WITHOUT_DECIMALS else f"{number:.4g} {word}"

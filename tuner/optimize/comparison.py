@@ -28,6 +28,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import FIRST_RUNS, Watch, Work
 from tuner.output import write_text
 from tuner.records import Configuration
+from tuner.registry import ALLOCATORS
 
 COMPARISON_FILE = "comparison.jsonl"
 """Journal of the runs, in a run folder."""
@@ -162,6 +163,9 @@ def service_candidates(
 def _configuration(text: str, files: Files) -> Configuration:
     name, *words = text.split() or [""]
     pairs = [word.partition("=") for word in words]
+    if name in ALLOCATORS and name not in files:
+        message = f"--setting {text!r}: {name} takes no part; add it to --allocators"
+        raise SpecError(message)
     if name not in files or any(not setting or not value for setting, _, value in pairs):
         message = (
             f"--setting {text!r}: write it like 'jemalloc narenas=2 dirty_decay_ms=500', with one "

@@ -30,7 +30,7 @@ from typing import Protocol
 from tuner.campaign.executors import Where, check_executor
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
-from tuner.compare.loop import interruptible
+from tuner.compare.loop import INTERRUPTED, interruptible
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.optimize import emulation
@@ -98,6 +98,10 @@ _OF_RULES = (
     ANSWER_FILE,
 )
 """What holds for one set of constraints only."""
+
+_INTERRUPTED_EARLY = (
+    "interrupted in the first runs, which are not kept yet: the same command begins anew"
+)
 
 _OVERTIME = 1.3
 """Of the share of emulation, after which it is stopped."""
@@ -178,7 +182,7 @@ class Session:
             OutputError: the folder cannot be written.
         """
         make_folder(self.run)
-        with interruptible(), UsedTime(self.run, self._watch) as used:
+        with interruptible(self._interrupted), UsedTime(self.run, self._watch) as used:
             found = self._answer_of_call(used)
             before_s = used.before_s
             found = replace(
@@ -186,6 +190,9 @@ class Session:
             )
             write_answer(self.run, found)
         return found
+
+    def _interrupted(self) -> str:
+        return INTERRUPTED if (self.run / REQUEST_FILE).exists() else _INTERRUPTED_EARLY
 
     def _answer_of_call(self, used: UsedTime) -> Answer:
         """Return the answer with the time of this call alone."""

@@ -308,7 +308,8 @@ class RunUnderWay:
             return None
         status = Status.TIMED_OUT if done.timed_out else Status.FAILED
         ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
-        return _FailedError(status, f"--{what} {command}: {ending}: {done.last_line}")
+        said = f": {done.last_line}" if done.last_line else ", and printed nothing"
+        return _FailedError(status, f"--{what} {command}: {ending}{said}")
 
 
 def _sample(service: Guard) -> Use:

@@ -18,7 +18,7 @@ from tuner.optimize.answer import (
     rows_of,
     write_answer,
 )
-from tuner.optimize.answer_table import AnswerRow
+from tuner.optimize.answer_table import AnswerRow, value_words
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration
@@ -322,3 +322,15 @@ def test_of_another_input_only_what_it_shows_is_printed() -> None:
     at = lines.index("On the input that was not tuned on:")
     assert lines[at + 1].split() == ["mean", "memory", "-10.0", "%"]
     assert not any(line.split()[:2] == ["peak", "memory"] for line in lines[at:])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (SERVICE_NAMES["p99"], 13.58e9, "13,580 ms"),
+        (SERVICE_NAMES["p99"], 526.4e6, "526.4 ms"),
+        (SERVICE_NAMES["p99"], 7.894e3, "7.894 us"),
+    ],
+)
+def test_times_are_written_without_powers_of_ten(name: str, value: float, words: str) -> None:
+    assert value_words(name, value) == words

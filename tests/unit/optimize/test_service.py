@@ -264,7 +264,12 @@ def test_a_request_of_a_service_survives_its_file(tmp_path: Path) -> None:
     assert dict(found.rules.limits)[SERVICE_NAMES["p99"]] == 0.1
 
 
-@pytest.mark.parametrize("text", ["glibc arena_max", "jemalloc narenas=2", ""])
+def test_a_setting_of_an_allocator_that_takes_no_part_says_what_to_add() -> None:
+    with pytest.raises(SpecError, match="jemalloc takes no part; add it to --allocators"):
+        service_candidates(service(Server()), FILES, [], ["jemalloc narenas=2"])
+
+
+@pytest.mark.parametrize("text", ["glibc arena_max", "jemaloc narenas=2", ""])
 def test_a_setting_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="--setting"):
         service_candidates(service(Server()), FILES, [], [text])

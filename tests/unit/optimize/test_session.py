@@ -188,10 +188,10 @@ def test_a_folder_of_an_earlier_version_goes_on_with_the_time_of_its_answer(
     assert found.seconds >= before.seconds > 0.0
 
 
-def test_ctrl_c_in_the_first_runs_says_what_goes_on(tmp_path: Path, app: App) -> None:
+def test_ctrl_c_in_the_first_runs_says_what_begins_anew(tmp_path: Path, app: App) -> None:
     """And leaves a folder that any command may take."""
     app.ends_after = 0
-    with pytest.raises(InterruptedCampaign, match="the same command goes on from there"):
+    with pytest.raises(InterruptedCampaign, match="not kept yet: the same command begins"):
         answer(tmp_path, app)
 
     app.ends_after = -1

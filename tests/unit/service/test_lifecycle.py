@@ -188,6 +188,11 @@ def test_a_setup_that_fails_is_an_error_with_its_last_line() -> None:
         run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)
 
 
+def test_a_setup_that_fails_in_silence_is_said_to() -> None:
+    with pytest.raises(ProgramError, match=r"--setup exit 5: exit status 5, and printed nothing$"):
+        run_service(replace(PLAN, setup="exit 5"), ENVIRONMENT)
+
+
 def test_a_teardown_that_fails_after_a_good_run_is_an_error() -> None:
     with pytest.raises(ProgramError, match="--teardown echo busy; exit 6: exit status 6: busy"):
         run_service(replace(PLAN, teardown="echo busy; exit 6"), ENVIRONMENT)
