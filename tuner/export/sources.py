@@ -19,7 +19,7 @@ from tuner.front.picks import Pick
 from tuner.machine import read_machine
 from tuner.metrics import find_objective
 from tuner.optimize.answer import Decision, Recommendation, recommended
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import REQUEST_FILE, Request, what_goes_on
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
 from tuner.resources import native_file
@@ -54,11 +54,11 @@ def find_deployment(
     answer = recommended(folder) if is_open and validation is None else None
     if answer is not None and (answer.trial is None or answer.decision is not Decision.DEPLOY):
         return direct_deployment(folder, answer, library)
-    run = source if isinstance(source, Run) else load_run(folder)
+    run = source if isinstance(source, Run) else _load(folder)
     if answer is not None:
         return recommended_deployment(run, answer, library)
     proven = validated_pick(run, validation) if is_open else None
-    if proven is None and is_open and validation is None and (folder / REQUEST_FILE).exists():
+    if proven is None and is_open and validation is None and _is_begun(folder):
         words = shlex.quote(str(folder))
         message = f"{folder}: not decided yet; `malloc-tuner optimize {words}` goes on. "
         raise SelectionError(message + "--pick exports a point all the same")
@@ -69,6 +69,19 @@ def find_deployment(
     if proven is None and (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
     return deployment(run, chosen, library, validation=validation)
+
+
+def _load(folder: Path) -> Run:
+    """Read a run folder; one of a comparison, or of `optimize --direct`, has no campaign."""
+    if not store_path(folder).exists() and _is_begun(folder) and recommended(folder) is None:
+        message = f"{folder}: has no answer yet; {what_goes_on(folder)} goes on to one"
+        raise SelectionError(message)
+    return load_run(folder)
+
+
+def _is_begun(folder: Path) -> bool:
+    """Return whether a folder is one of `optimize`, or of a comparison."""
+    return (folder / REQUEST_FILE).exists()
 
 
 def recommended_deployment(
@@ -160,6 +173,8 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
     words = "There is nothing to export"
     if has_points:
         words = "To export a point all the same, name its --pick or --trial"
+    elif found.decision is Decision.UNDECIDED:
+        words = f"There is nothing to export yet; {what_goes_on(folder)} goes on"
     return SelectionError(f"{folder}: {found.sentence} {words}")
 
 

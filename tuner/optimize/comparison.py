@@ -20,13 +20,14 @@ from tuner.optimize.examination import examine
 from tuner.optimize.kinds import Files
 from tuner.optimize.known import COPIED
 from tuner.optimize.race import Race, choose, standings
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import REQUEST_FILE, Request, differences
 from tuner.optimize.service import Service
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import FIRST_RUNS, Watch, Work
-from tuner.output import write_text
+from tuner.output import make_folder, write_text
+from tuner.page import series
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS
 
@@ -77,6 +78,7 @@ def compare_settings(
         StoreError: its journal is damaged, or another process writes it.
         OutputError: the folder cannot be written.
     """
+    make_folder(run)
     watch = Watch(request.seconds)
     with UsedTime(run, watch) as used:
         work = Work(run, request, tuned, watch, view or View(), on_kept=used.keep)
@@ -112,12 +114,21 @@ def _examined(work: Work) -> Reference:
     work.n_runs += FIRST_RUNS
     is_begun = path.exists()
     if is_begun and json.loads(path.read_bytes()) != json.loads(asked):
-        message = f"{work.run}: holds another comparison, or an optimisation; choose another -o"
+        held = _held(Request.load(work.run), work.request)
+        message = f"{work.run}: holds {held}; choose another -o"
         raise SpecError(message)
     found = examine(work.run, work.tuned, work.view, is_begun=is_begun)
     if not is_begun:
         write_text(path, asked)
     return found
+
+
+def _held(begun: Request, asked: Request) -> str:
+    """Say what is in a folder that was begun otherwise."""
+    if not begun.is_comparison:
+        return "an optimisation"
+    others = differences(begun, asked)
+    return f"another comparison{f', with other {series(others)}' if others else ''}"
 
 
 @dataclass(frozen=True)

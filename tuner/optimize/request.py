@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -109,6 +110,13 @@ class Request:
             raise StoreError(message) from error
 
 
+def what_goes_on(run: Path) -> str:
+    """Return the words for the command that goes on in a run folder."""
+    if Request.load(run).is_comparison:
+        return "the same `malloc-tuner validate`"
+    return f"`malloc-tuner optimize {shlex.quote(str(run))}`"
+
+
 def check_goes_on(run: Path, begun: Request, asked: Request) -> None:
     """Refuse a request that is another optimisation than the one in a run folder.
 
@@ -123,14 +131,15 @@ def check_goes_on(run: Path, begun: Request, asked: Request) -> None:
     Raises:
         SpecError: names the options that differ.
     """
-    others = _differences(begun, asked)
+    others = differences(begun, asked)
     if others:
         what = f"with other {series(others)}"
         message = f"{run}: holds another optimisation, {what}; choose another -o"
         raise SpecError(message)
 
 
-def _differences(begun: Request, asked: Request) -> tuple[str, ...]:
+def differences(begun: Request, asked: Request) -> tuple[str, ...]:
+    """Return the options that make a request another one than a folder was begun with."""
     if (begun.service is None) is not (asked.service is None):
         return ("--ready", "--load")
     before, now = _fixed(begun), _fixed(asked)

@@ -29,7 +29,7 @@ from tuner.optimize.answer import Recommendation, recommended
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import key_of
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import REQUEST_FILE, Request, what_goes_on
 from tuner.optimize.tuned import AS_IS
 from tuner.page import series, wrapped
 from tuner.units import signed_percent
@@ -87,12 +87,9 @@ def measured_front(folder: Path) -> MeasuredFront:
     """
     answer = recommended(folder)
     if answer is None:
-        command = f"malloc-tuner optimize {shlex.quote(str(folder))}"
-        words = f"has no answer yet; `{command}` goes on to one"
-        if not (folder / REQUEST_FILE).is_file():
-            words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
-        elif Request.load(folder).is_comparison:
-            words = "has no answer yet; the same `malloc-tuner validate` goes on to one"
+        words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
+        if (folder / REQUEST_FILE).is_file():
+            words = f"has no answer yet; {what_goes_on(folder)} goes on to one"
         message = f"{folder}: {words}"
         raise StoreError(message)
     goals = tuple(name for name in Request.load(folder).rules.goals if name in answer.baseline)

@@ -245,3 +245,21 @@ def test_the_c_librarys_malloc_is_put_before_one_that_the_program_brings(tmp_pat
 def test_without_a_campaign_there_is_no_point_to_name(tmp_path: Path) -> None:
     with pytest.raises(SelectionError, match=r"Keep it\. There is nothing to export"):
         export(direct_folder(tmp_path, decision="keep"))
+
+
+@pytest.mark.parametrize(
+    ("is_comparison", "said"),
+    [(False, "`malloc-tuner optimize .*`"), (True, "the same `malloc-tuner validate`")],
+)
+def test_without_an_answer_it_says_what_goes_on(
+    tmp_path: Path, *, is_comparison: bool, said: str
+) -> None:
+    folder = direct_folder(tmp_path, decision="undecided")
+    request = json.loads((folder / REQUEST_FILE).read_text())
+    (folder / REQUEST_FILE).write_text(json.dumps({**request, "is_comparison": is_comparison}))
+
+    with pytest.raises(SelectionError, match=rf"nothing to export yet; {said} goes on$"):
+        export(folder)
+    (folder / "answer.json").unlink()
+    with pytest.raises(SelectionError, match=f"has no answer yet; {said} goes on to one"):
+        export(folder)

@@ -12,7 +12,7 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
-from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
+from tuner.errors import OutputError, ProgramError, ProgramTimeoutError, SpecError, StoreError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
 from tuner.optimize.answer import ANSWER_FILE, Decision
@@ -217,6 +217,22 @@ def test_what_does_not_grow_has_no_sign(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in answer.lines() if "B/min" in line] == [
         ["0", "B/min"] for _ in answer.growth
     ]
+
+
+def test_another_comparison_says_what_differs(tmp_path: Path) -> None:
+    compared(tmp_path, Server(), {})
+
+    with pytest.raises(SpecError, match="another comparison, with other --constraint; choose"):
+        compared(tmp_path, Server(), {"p99": 0.1})
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path: Path) -> None:
+    server = Server()
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OutputError, match="cannot be made a folder"):
+        compared(tmp_path / "file", server, {})
+    assert server.n_runs == 0
 
 
 def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path) -> None:
