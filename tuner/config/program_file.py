@@ -16,7 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tuner.config.campaign import Allocators
 from tuner.config.reading import StrictModel, read_toml, validate
@@ -34,6 +34,16 @@ from tuner.limits import (
 Command = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
+def _with_unit(value: object) -> object:
+    if isinstance(value, int | float):
+        message = 'must be a duration with its unit, such as "60 s"'
+        raise ValueError(message)  # noqa: TRY004 - pydantic collects ValueErrors
+    return value
+
+
+_HasUnit = BeforeValidator(_with_unit)
+
+
 class ProgramTable(StrictModel):
     """The program, and how it is judged."""
 
@@ -42,9 +52,9 @@ class ProgramTable(StrictModel):
     """Instead of `command`: several that are tuned on together, at least two."""
     held_out: Command | None = None
     """Command with an input that is not tuned on."""
-    time: Annotated[str, AfterValidator(BUDGET.check)] | None = None
+    time: Annotated[str, _HasUnit, AfterValidator(BUDGET.check)] | None = None
     """For the whole optimisation, such as ``10min``."""
-    timeout: Annotated[str, AfterValidator(RUN_TIME.check)] | None = None
+    timeout: Annotated[str, _HasUnit, AfterValidator(RUN_TIME.check)] | None = None
     """Limit of one run."""
     least: Annotated[str, AfterValidator(EFFECT.check)] | None = None
     """Least effect that counts, such as ``1%``."""
@@ -75,7 +85,7 @@ class ServiceTable(StrictModel):
     load: str
     held_out_load: str | None = None
     warm_ups: Annotated[int, Field(ge=0, le=MOST_RUNS)] = 1
-    idle: Annotated[str, AfterValidator(REST.check)] = "10s"
+    idle: Annotated[str, _HasUnit, AfterValidator(REST.check)] = "10s"
     stop: str = "SIGTERM"
     setup: str | None = None
     teardown: str | None = None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.export_readers import kubernetes_environment, shell_environment
+from tests.doubles.places import ROOT
 from tuner.cli import main
 from tuner.config.preset import load_preset
 from tuner.errors import OutputError, SettingError, SpecError
@@ -189,3 +190,10 @@ def test_either_a_run_or_a_preset_is_exported(
 ) -> None:
     assert main.run(["export", *arguments]) == 2
     assert "--preset" in capsys.readouterr().err
+
+
+def test_the_example_of_the_documentation_is_a_preset(tmp_path: Path) -> None:
+    section = (ROOT / "docs" / "formats.md").read_text().partition("\n## Preset\n")[2]
+    (tmp_path / "example.toml").write_text(section.partition("```toml\n")[2].partition("```")[0])
+
+    assert load_preset(tmp_path / "example.toml").settings == {"narenas": 2, "dirty_decay_ms": 1000}

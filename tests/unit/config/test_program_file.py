@@ -74,6 +74,8 @@ def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
             r"service\.timeout: unknown key; it stands in \[program\]",
         ),
         ('idle = "2s"', 'idle = "9999h"', "idle.*'9999h' is not from 0 s to 1000 h"),
+        ('idle = "2s"', "idle = 2", "service.idle = 2: must be a duration with its unit"),
+        ('timeout = "30s"', "time = 30", "program.time = 30: must be a duration with its unit"),
         ('timeout = "30s"', 'timeout = "0s"', "timeout.*'0s' is not from 1 ms"),
         ('timeout = "30s"', 'time = "0s"', "time.*'0s' is not from 1 s"),
         ('timeout = "30s"', 'least = "0%"', "least.*'0%' is not from 0.01 %"),
