@@ -1,6 +1,7 @@
 """Ctrl-C: the first one ends the campaign cleanly, the second one at once.
 
-SIGTERM, which batch systems send before they kill, counts as Ctrl-C.
+SIGTERM, which batch systems send before they kill, counts as Ctrl-C.  So does SIGHUP, a connection
+that is lost, unless it is ignored (nohup).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
@@ -35,7 +36,9 @@ def graceful(stop: Callable[[], None]) -> Iterator[None]:
             raise KeyboardInterrupt
         stop()
 
-    before = {number: signal.signal(number, on_interrupt) for number in _SIGNALS}
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    taken = [number for number in _SIGNALS if number != signal.SIGHUP or not is_ignored]
+    before = {number: signal.signal(number, on_interrupt) for number in taken}
     try:
         yield
     finally:

@@ -158,9 +158,14 @@ def _abandon_stdout() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit; SIGTERM counts as Ctrl-C, so that no child outlives it."""
+    """Run the command line and exit; SIGTERM counts as Ctrl-C, so that no child outlives it.
+
+    So does SIGHUP, a connection that is lost, unless it is ignored (nohup).
+    """
     _open_closed_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     code = run()
     gc.freeze()  # nothing is looked through for garbage at the end: a tenth of a second
     sys.exit(code)

@@ -359,13 +359,13 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     """Keep no trace of a run that did not end as the program does.
 
     Raises:
-        InterruptedCampaign: Ctrl-C or SIGTERM ended it.
+        InterruptedCampaign: Ctrl-C, SIGTERM or SIGHUP ended it.
         ProgramError: it ended otherwise under the recorder.
     """
     if ending.exit_status == reference.exit_status:
         return
     trace.unlink(missing_ok=True)
-    if ending.signal_name in ("SIGINT", "SIGTERM"):
+    if ending.signal_name in ("SIGINT", "SIGTERM", "SIGHUP"):
         message = "interrupted while the program was recorded; the same command goes on"
         raise InterruptedCampaign(message)
     name = reference.command[0]

@@ -77,8 +77,8 @@ def run_program(
 ) -> Ending:
     """Run a program with the recorder preloaded, to its end.
 
-    Ctrl-C reaches the program from the terminal and does not end this process; SIGTERM is
-    passed on.
+    Ctrl-C reaches the program from the terminal and does not end this process; SIGTERM and
+    SIGHUP are passed on.
 
     Args:
         command: program and arguments.
@@ -159,14 +159,19 @@ def recorder_setting(spool: Path, *, follow: bool, folder: int | None = None) ->
 def _signals_to(
     process: subprocess.Popen[bytes], on_signal: Callable[[int], None], *, watches_window: bool
 ) -> Iterator[None]:
-    """Outlive Ctrl-C, which the program gets from the terminal; pass SIGTERM on."""
+    """Outlive Ctrl-C, which the program gets from the terminal; pass on SIGTERM and SIGHUP.
+
+    Servers reload at SIGHUP, which a supervisor sends to the process that it started.
+    """
 
     def pass_on(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of handlers
         on_signal(number)
-        if number == signal.SIGTERM:
+        if number in {signal.SIGTERM, signal.SIGHUP}:
             process.send_signal(number)
 
-    taken = (signal.SIGINT, signal.SIGTERM, *((WINDOW_SIGNAL,) if watches_window else ()))
+    taken = [signal.SIGINT, signal.SIGTERM, *((WINDOW_SIGNAL,) if watches_window else ())]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        taken.append(signal.SIGHUP)
     before = {number: signal.signal(number, pass_on) for number in taken}
     try:
         yield

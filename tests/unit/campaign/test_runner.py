@@ -400,11 +400,12 @@ def test_the_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_works_as_usual_afterwards(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = [signal.getsignal(number) for number in numbers]
 
     run(tmp_path)
 
-    assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    assert before == [signal.getsignal(number) for number in numbers]
 
 
 # Recheck

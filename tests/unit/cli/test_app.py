@@ -183,6 +183,30 @@ def test_ctrl_c_exits_130(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("at_first", "then"),
+    [(signal.SIG_DFL, signal.default_int_handler), (signal.SIG_IGN, signal.SIG_IGN)],
+    ids=["lost connection", "nohup"],
+)
+def test_sighup_ends_a_command_as_ctrl_c_does_unless_ignored(
+    monkeypatch: pytest.MonkeyPatch, at_first: signal.Handlers, then: object
+) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGHUP, at_first)
+    found: list[object] = []
+
+    def app(**_: object) -> None:
+        found.append(signal.getsignal(signal.SIGHUP))
+
+    monkeypatch.setattr(application, "build_app", lambda _: app)
+    try:
+        with pytest.raises(SystemExit):
+            main.main()
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])
+    assert found == [then]
+
+
 def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the programs that it runs would go on."""
     before = signal.getsignal(signal.SIGTERM)

@@ -103,6 +103,7 @@ def test_what_suits_threads_takes_part_where_a_program_may_have_some(
     [
         (None, "SIGINT", InterruptedCampaign, "interrupted while the program was recorded"),
         (None, "SIGTERM", InterruptedCampaign, "the same command goes on"),
+        (None, "SIGHUP", InterruptedCampaign, "the same command goes on"),
         (None, "SIGSEGV", ProgramError, "was ended by SIGSEGV while it was recorded"),
         (3, None, ProgramError, "exited with status 3 while it was recorded, else with status 0"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from tuner.errors import MissingToolError
 from tuner.recording import program, record
-from tuner.recording.program import Ending, recorder_environment
+from tuner.recording.program import Ending, recorder_environment, run_program
 
 
 def ending(exit_status: int | None = None, signal_name: str | None = None) -> Ending:
@@ -55,3 +57,24 @@ def test_handlers_of_the_caller_come_back(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     record(["ls", "/"], tmp_path / "a.trace")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path) -> None:
+    """Supervisors have a server reload by it; it ended the recording."""
+    ready = tmp_path / "ready"
+    waits = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"
+    script = f"trap 'exit 5' HUP; touch {ready}; {waits}"
+
+    def hang_up() -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    try:
+        threading.Thread(target=hang_up, daemon=True).start()
+        found = run_program(["sh", "-c", script], tmp_path, follow=False)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert found.exit_status == 5
