@@ -124,13 +124,14 @@ def register(app: typer.Typer) -> None:
 def validate(
     *,
     run: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="RUN|FILE.toml",
             help="Run folder of a campaign, or a file with [service]. With --ready and --load, the "
             "command of the service may begin here.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     context: typer.Context,
     command: Annotated[
         list[str] | None,
@@ -211,6 +212,9 @@ def validate(
     from tuner.library import compare
     from tuner.validate.session import IGNORED, STDOUT
 
+    if run is None:
+        message = f"give {'the command of the service behind --' if ready or load else 'one'}"
+        raise typer.BadParameter(message, ctx=context, param_hint="RUN|FILE.toml")
     words = check_points(context, points)
     options = ServiceOptions(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())

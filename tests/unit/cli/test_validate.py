@@ -162,6 +162,16 @@ def test_a_service_without_anything_to_compare_it_with_is_a_wrong_call(
     assert "nothing to compare with sleep" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"), [(_SERVICE, "the command of the service behind --"), ([], "give one")]
+)
+def test_without_a_word_it_says_which_is_missing(
+    options: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["validate", *options]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 def service_file(
     folder: Path, *, top: str = "", program: str = "", constraint: str = "p99 <= default * 1.1"
 ) -> str:
