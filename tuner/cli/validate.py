@@ -256,6 +256,10 @@ def validate(
             made_surroundings, timeout=timeout, cpu=cpu, thp=thp, sample_ms=sample_ms
         )
         summary = _of_program(context, run, command, measure, surroundings)
+    elif lines := _kept_of_service(run):
+        allow_options(context, set(), "without a COMMAND, on what was measured of a service")
+        print("\n".join(lines))
+        return
     else:
         summary = _kept(context, run, validation)
     print_summary(summary, run)
@@ -366,6 +370,15 @@ def _kept(context: typer.Context, run: Path, number: int | None) -> ValidationSu
     allow_options(context, _OF_SHOWING, "without a COMMAND to measure")
     found = load_run(run)
     return summarize(found, _record(context, found, number))
+
+
+def _kept_of_service(run: Path) -> tuple[str, ...]:
+    """Return the answer of a comparison on a service; nothing where the folder has none."""
+    from tuner.optimize.answer import recommended
+    from tuner.store import store_path
+
+    found = None if store_path(run).exists() else recommended(run)
+    return found.text if found else ()
 
 
 def _refuse_program(context: typer.Context, run: Path) -> None:

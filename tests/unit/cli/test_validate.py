@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.runs import installed_run, synthetic_run
+from tests.unit.optimize.test_answer import DEPLOY
 from tuner.cli import main
 from tuner.cli.validate import check_outcome
 from tuner.errors import (
@@ -25,6 +26,7 @@ from tuner.errors import (
 )
 from tuner.library import LEAST_EFFECT
 from tuner.measure.program import Surroundings
+from tuner.optimize.answer import write_answer
 from tuner.optimize.service import Service
 from tuner.optimize.work import Watch
 from tuner.records import Configuration, Outcome
@@ -224,6 +226,17 @@ def test_a_file_that_says_little_has_the_usual_values(
     assert compared["folder"] == Path("runs/app-service")
     assert compared["allocators"] == DEFAULT_ALLOCATORS
     assert (compared["seed"], compared["least"], compared["cpu"]) == (1, LEAST_EFFECT, None)
+
+
+def test_a_folder_alone_shows_what_was_measured_of_its_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_answer(tmp_path, DEPLOY)
+
+    assert main.run(["validate", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == list(DEPLOY.lines())
+    assert main.run(["validate", str(tmp_path), "--details"]) == 2
+    assert "--details" in capsys.readouterr().err
 
 
 def test_options_describe_a_service_too(compared: dict[str, Any]) -> None:

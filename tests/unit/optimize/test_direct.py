@@ -51,8 +51,10 @@ class App:
         slower: float = 1.0,
         lucky: str = "",
         luck: float = 0.95,
+        quick: str = "",
     ) -> None:
         self.known = known
+        self._quick = quick
         self._lucky = lucky
         self._luck = luck
         self._slower = slower
@@ -75,6 +77,7 @@ class App:
             is_cached = configuration.as_dict.get("cache") is not False
             share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
             share[CPU] *= 1.0 if is_cached else self._slower
+            share[CPU] *= 0.9 if step.subject == self._quick else 1.0
             share[MEAN] *= self._luck if step.subject == self._lucky else 1.0
             return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 
@@ -149,6 +152,18 @@ def test_known_settings_run_longer_while_none_of_them_gains(
     selected = searched(tmp_path, app, clock, seconds=20.0).select(20)
 
     assert selected.n_untried == n_untried
+
+
+def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path) -> None:
+    """What a run of a service needs in CPU time varies by a tenth."""
+    clock = Clock()
+    known = [Configuration.of("jemalloc", {"slack": n}) for n in (1, 2, 4, 8)]
+    known += [Configuration.of("jemalloc", {"decay": n}) for n in (10, 100, 1000)]
+    app = App(clock, known=tuple(known), quick=label_of(known[0]))
+
+    selected = searched(tmp_path, app, clock, seconds=20.0).select(20)
+
+    assert selected.n_untried == 0
 
 
 def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_before(
