@@ -37,7 +37,7 @@ import moocore
 import numpy as np
 
 from benchmarks import rivals
-from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, percent, table
+from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, percent, table, verdict_on
 from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
 from tuner.campaign.setup import locate
@@ -419,7 +419,7 @@ def summary(parts: Parts) -> str:
     words = f"{n_deployed} settings to deploy for {len(parts)} programs"
     if not n_deployed:
         return f"{NOT_SHOWN}: {words}"
-    return f"{'reached' if all(t.is_met for t in targets(parts)) else '**missed**'}: {words}"
+    return f"{verdict_on(targets(parts))}: {words}"
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

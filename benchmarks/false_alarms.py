@@ -29,7 +29,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, checked, percent, table
+from benchmarks.harness import (
+    NOT_SHOWN,
+    Benchmark,
+    Call,
+    Target,
+    checked,
+    percent,
+    table,
+    verdict_on,
+)
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds
 from tuner.compare.plan import order
@@ -288,7 +297,7 @@ def summary(parts: Parts) -> str:
     cells = cells_of(parts)
     if not cells:
         return NOT_SHOWN
-    words = "reached" if all(target.is_met for target in targets(parts)) else "**missed**"
+    words = verdict_on(targets(parts))
     n_false, n_all = sum(c.n_false for c in cells), sum(c.n_validations for c in cells)
     return f"{words}: {n_false / n_all:.1%} of {n_all:,} validations without any difference"
 

@@ -22,7 +22,7 @@ from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.gem5 import RESULT, Gem5, digest_of, gem5_environment, judge_simulation
-from tuner.measure.process import Processes
+from tuner.measure.process import Processes, last_line
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
@@ -240,7 +240,7 @@ def look_at_zeros(
         environment = dict(by_label[label].prepared.environment)
         ended = Processes().run(words, environment=environment, timeout_s=_TIMEOUT_S)
         if ended.timed_out or ended.exit_status != 0:
-            last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+            last = last_line(ended.stderr) or "no message"
             return failed(f"exit status {ended.exit_status}: {last}")
         n_split = _split_pages() - before
         result = json.loads((gem5.folder(simulation) / RESULT).read_text(encoding="utf-8"))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import json
 import os
 import statistics
@@ -26,7 +25,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, installed, located, table
+from benchmarks.harness import (
+    ALLOCATORS,
+    Benchmark,
+    Call,
+    Target,
+    digits_of,
+    installed,
+    located,
+    table,
+)
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import Figures, Row, column, failed, run_rounds
 from benchmarks.sources import EMULATOR, EXGEN, GEM5
@@ -121,9 +129,7 @@ def _emulated(
 
 def _recorded(call: Call, gem5: Gem5, simulation: Simulation) -> Path:
     """Return where the whole trace of a simulation is, or will be, as this gem5 runs it."""
-    known = json.dumps(gem5.identity(simulation), sort_keys=True)
-    digits = hashlib.sha256(known.encode()).hexdigest()[:12]
-    return call.folder / f"{simulation.name}-{digits}.trace"
+    return call.folder / f"{simulation.name}-{digits_of(gem5.identity(simulation))}.trace"
 
 
 def _keys(points: Mapping[str, Configuration]) -> dict[str, str]:

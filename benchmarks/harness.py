@@ -55,6 +55,7 @@ from tuner.errors import (
     SpecError,
     TunerError,
 )
+from tuner.measure.process import last_line
 from tuner.measure.program import ProgramRun
 from tuner.measure.warm import warm_memory
 from tuner.output import write_text
@@ -108,12 +109,17 @@ class Target:
         return f"{text} ({sign} {self.limit:{self.form}}){'; ' + self.note if self.note else ''}"
 
 
+def verdict_on(targets: Iterable[Target]) -> str:
+    """Return whether all of them are reached, in a word."""
+    return "reached" if all(target.is_met for target in targets) else "**missed**"
+
+
 def outcome_of(targets: Sequence[Target]) -> str:
     """Return what a table of claims says of targets: the values of a few, how many of many."""
     if not targets:
         return NOT_SHOWN
     n_met = sum(target.is_met for target in targets)
-    words = "reached" if n_met == len(targets) else "**missed**"
+    words = verdict_on(targets)
     if len(targets) <= _FEW:
         return f"{words}: " + "; ".join(target.brief for target in targets)
     text = f"{n_met} of {len(targets)} targets reached"
@@ -179,7 +185,7 @@ class Call:
             part: its name.
             known: all that its figures hang on, as JSON knows it.
         """
-        return self.folder / f"{part}-{_digits_of(known)}.jsonl"
+        return self.folder / f"{part}-{digits_of(known)}.jsonl"
 
     @property
     def begin(self) -> dict[str, Any]:
@@ -244,7 +250,7 @@ class Call:
     def _unfinished(self) -> Path:
         """The file of what was asked for, with the sources that are here."""
         asked = [sorted(vars(self.options).items()), self._stamp["sources"]]
-        return self.folder / _UNFINISHED.format(_digits_of(asked))
+        return self.folder / _UNFINISHED.format(digits_of(asked))
 
     @functools.cached_property
     def _done(self) -> Sequence[str]:
@@ -268,8 +274,9 @@ class Call:
         return self.options.keep or results_path(self.benchmark.name)
 
 
-def _digits_of(known: object) -> str:
-    text = json.dumps(known, default=str)
+def digits_of(known: object) -> str:
+    """Return what tells things apart that journals and run folders are named by."""
+    text = json.dumps(known, default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -456,8 +463,7 @@ def checked(run: ProgramRun) -> ProgramRun:
     if run.exit_status == 0 and run.preload_mapped is not False:
         return run
     reason = run.ending if run.exit_status != 0 else "the library was not loaded"
-    last = (run.stderr_tail.strip().splitlines() or ["no message"])[-1]
-    message = f"the program failed: {reason}: {last}"
+    message = f"the program failed: {reason}: {last_line(run.stderr_tail) or 'no message'}"
     raise ProgramError(message)
 
 

@@ -21,8 +21,6 @@ being within 2 %.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import re
 import sys
@@ -32,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.harness import Benchmark, Call, Target, table
+from benchmarks.harness import Benchmark, Call, Target, digits_of, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Change, Figures, Row, changes_of, column, run_rounds, runner_of
 from tuner.campaign.progress import clock_text
@@ -205,8 +203,7 @@ def _asked(call: Call, one: Prepared) -> Mapping[str, Any]:
 
 def _digest(request: Request) -> str:
     """Return what tells requests apart that differ in more than the time that they give."""
-    known = json.dumps(replace(request, seconds=0.0).as_record(), sort_keys=True)
-    return hashlib.sha256(known.encode()).hexdigest()[:12]
+    return digits_of(replace(request, seconds=0.0).as_record())
 
 
 def _subjects(

@@ -394,18 +394,18 @@ def explain(
         MissingToolError: a library or an instrument is not on this machine.
         TraceError: the trace cannot be read.
     """
-    from tuner.explain.explanation import check_enough, explain_run
+    from tuner.explain.explanation import explain_run, material_of
     from tuner.export.sources import RECOMMENDED, answered_pick
     from tuner.front.ablation import ablate, point_of
     from tuner.front.kept import first_name
 
-    check_enough(run)  # before anything is measured, which may take long
+    material = material_of(run)  # before anything is measured, which may take long
     ablation = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
         answered = answered_pick(run) if point in {None, RECOMMENDED} else None
         pick = answered or point_of(run, first_name(run) if point is None else str(point))
         ablation = ablate(run, pick, _measure(run, workers) if measure else None)
-    return explain_run(run, ablation, seed)
+    return explain_run(material, ablation, seed)
 
 
 def _measure(

@@ -243,7 +243,7 @@ def test_what_explain_measures_runs_alone_where_the_campaign_did(
 ) -> None:
     (tmp_path / CAMPAIGN_FILE).write_text(dump_campaign(spec_of(**LATENCY)))
     monkeypatch.setattr("tuner.campaign.setup.evaluator_again", lambda _: None)
-    for name in ("check_enough", "explain_run"):
+    for name in ("material_of", "explain_run"):
         monkeypatch.setattr(explanation, name, lambda *_: None)
     run = synthetic_run(tmp_path, n_trials=40)
 

@@ -89,21 +89,18 @@ class Explanation:
     """Trials that are not among them, since their instructions were not counted."""
 
 
-def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanation:
+def explain_run(material: Material, ablation: Ablation | None, seed: int = 1) -> Explanation:
     """Explain a run.
 
     Args:
-        run: the campaign.
+        material: of the run.
         ablation: of the point that is explained.
         seed: of the forests.
-
-    Raises:
-        SelectionError: no allocator has enough trials.
     """
+    run = material.run
     names = list(run.campaign.allocators)
     if ablation is not None:
         names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)
-    material = check_enough(run)
     good, targets, left_out = material.trials, material.targets, material.left_out
     found = [name for name in names if name not in left_out]
     allocators = tuple(_explain(run, name, good, targets, seed) for name in found)
@@ -123,6 +120,7 @@ def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanati
 class Material:
     """What a run has to explain settings by."""
 
+    run: Run
     trials: Sequence[Trial]
     targets: Mapping[str, Floats]
     """Name -> its value of each trial, in logarithms."""
@@ -132,7 +130,7 @@ class Material:
     """See `Explanation.n_uncounted`."""
 
 
-def check_enough(run: Run) -> Material:
+def material_of(run: Run) -> Material:
     """Return what a run is explained by.
 
     Raises:
@@ -142,14 +140,14 @@ def check_enough(run: Run) -> Material:
     good = [trial for trial in run.trials if trial.measurement is not None]
     left_out = _too_few(names, good)
     if len(left_out) < len(names):
-        return Material(good, _targets(run, good), left_out, 0)
+        return Material(run, good, _targets(run, good), left_out, 0)
     # Memory is known of trials whose instructions were not counted.
     uncounted = [trial for trial in run.trials if trial.status is Status.UNCOUNTED]
     good += uncounted
     targets = _shared_targets(run, good)
     left_out = _too_few(names, good if targets else [])
     if len(left_out) < len(names):
-        return Material(good, targets, left_out, len(uncounted))
+        return Material(run, good, targets, left_out, len(uncounted))
     counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
     message = (
         f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "

@@ -18,12 +18,11 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.importers.source import BadCallError
-from tuner.trace.file import EVENT, Api, Events, Op
+from tuner.trace.file import EVENT, MAX_LIFE_NS, Api, Events, Op
 
 MAX_SIZE: Final = 1 << 47
 MAX_THREADS: Final = 65536
 MAX_ALIGN_LOG2: Final = 40
-MAX_TIME_NS: Final = 1 << 62
 """Limits of the format; ``rand_malloc/trace/trace.h``."""
 
 _UNKNOWN: Final = (0, 0, 0)
@@ -191,7 +190,7 @@ class ImportedHeap:
     def _add(  # noqa: PLR0917 - the fields of an event
         self, op: Op, api: Api, slot: int, lane: int, size: int = 0, align_log2: int = 0
     ) -> None:
-        if self._time_ns > MAX_TIME_NS:
+        if self._time_ns > MAX_LIFE_NS:
             message = f"{self._time_ns / 1e9:.0f} s since the start: no program runs that long"
             raise BadCallError(message)
         self._rows.append((self._time_ns, size, slot, lane, lane, op, api, align_log2, *_UNKNOWN))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError
-from tuner.measure.process import Finished, Processes, tool_environment
+from tuner.measure.process import Finished, Processes, last_line, tool_environment
 from tuner.records import Outcome, Status, signal_name
 from tuner.resources import native_file
 
@@ -153,7 +153,7 @@ def _judge(ended: Finished, library: Path | None, timeout_s: float) -> Outcome[D
         return Outcome.did_not_succeed(Status.FAILED, reason)
     if not _is_from(result.malloc_from, library):
         reason = f"malloc comes from {result.malloc_from}, not {library or 'libc'}"
-        complaint = _last_line(ended.stderr)
+        complaint = last_line(ended.stderr)
         return Outcome.did_not_succeed(
             Status.REFUSED, f"{reason}; {complaint}" if complaint else reason
         )
@@ -173,10 +173,5 @@ def _ending(ended: Finished) -> str:
         text = f"killed by {signal_name(-ended.exit_status)}"
     else:
         text = f"exit status {ended.exit_status}"
-    complaint = _last_line(ended.stderr)
+    complaint = last_line(ended.stderr)
     return f"{text}: {complaint}" if complaint else text
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else ""

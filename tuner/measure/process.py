@@ -111,6 +111,12 @@ def tool_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.defpath, **kept, "LC_ALL": "C"}
 
 
+def last_line(text: str) -> str:
+    """Return the last line of what a program said; empty where it said nothing."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished:
     limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
     timed_out = False

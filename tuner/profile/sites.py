@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from tuner.output import scratch_folder
 from tuner.profile.fit import FitOptions, fit
-from tuner.trace.file import EVENT, Api, Events, Op, Trace, write_trace
+from tuner.trace.file import EVENT, MAX_LIFE_NS, Api, Events, Op, Trace, write_trace
 from tuner.trace.lives import Ints
 
 SITES: Final = "call sites"
@@ -54,9 +54,6 @@ ASSUMED: Final = (
     "threads: there is one",
 )
 """What is assumed of every profile; sentences."""
-
-_MOST_NS: Final = 2.0**62
-"""Limit of the format of traces; ``rand_malloc/trace/trace.h``."""
 
 _KEPT_SHARE: Final = 0.9
 """Most of a site's lifetimes that blocks never freed take from those that were freed."""
@@ -116,7 +113,7 @@ class Sites:
         if (np.maximum(self.peak_bytes, self.end_bytes) > self.total_bytes).any():
             return "a call site with more bytes alive than it ever allocated"
         end_ns = self.end_time * self.ns_per_unit
-        if not (0 <= self.peak_time <= self.end_time and 0 < end_ns <= _MOST_NS):
+        if not (0 <= self.peak_time <= self.end_time and 0 < end_ns <= MAX_LIFE_NS):
             return "a peak that is not between start and end, or an end that no program reaches"
         return None
 

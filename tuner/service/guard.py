@@ -224,6 +224,11 @@ class ShellRun:
         """The last line that says something."""
         return next((line for line in reversed(self.text.splitlines()) if line.strip()), "")
 
+    @property
+    def said(self) -> str:
+        """What a sentence on its end closes with: that line, or that there is none."""
+        return f": {self.last_line}" if self.last_line else ", and printed nothing"
+
 
 def run_shell(
     command: str,

@@ -258,8 +258,7 @@ class RunUnderWay:
             words = f"the load has not ended after {limit}; raise --timeout (in a file: timeout)"
             raise _FailedError(Status.TIMED_OUT, words)
         if done.exit_status != 0:
-            said = f": {done.last_line}" if done.last_line else ", and printed nothing"
-            words = f"the load ended with exit status {done.exit_status}{said}"
+            words = f"the load ended with exit status {done.exit_status}{done.said}"
             raise _FailedError(Status.FAILED, words)
         report = read_load(done.text, plan.read)
         if report.failed > 0:
@@ -308,8 +307,7 @@ class RunUnderWay:
             return None
         status = Status.TIMED_OUT if done.timed_out else Status.FAILED
         ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
-        said = f": {done.last_line}" if done.last_line else ", and printed nothing"
-        return _FailedError(status, f"--{what} {command}: {ending}{said}")
+        return _FailedError(status, f"--{what} {command}: {ending}{done.said}")
 
 
 def _sample(service: Guard) -> Use:

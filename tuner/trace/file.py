@@ -49,6 +49,9 @@ Events = npt.NDArray[np.void]
 MAGIC: Final = b"\x93MTTRC\r\n"
 """First bytes of a trace; TRACE_MAGIC of ``rand_malloc/trace/format.h``."""
 
+MAX_LIFE_NS: Final = 1 << 62
+"""Longest life of a process; TRACE_MAX_LIFE_NS of ``rand_malloc/trace/trace.h``."""
+
 DEFAULT_BATCH: Final = 1 << 18
 """Events per batch: 8 MiB, large enough that Python's share of the time vanishes."""
 

@@ -17,7 +17,14 @@ from tuner.cli import main
 from tuner.drawing.figure import described
 from tuner.errors import SelectionError
 from tuner.explain import importance
-from tuner.explain.explanation import Explanation, Role, explain_run, explained, settings_of
+from tuner.explain.explanation import (
+    Explanation,
+    Role,
+    explain_run,
+    explained,
+    material_of,
+    settings_of,
+)
 from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
@@ -161,14 +168,14 @@ def test_the_picture_has_a_panel_for_the_front_and_each_objective(
 
 def test_too_few_trials_are_an_error() -> None:
     with pytest.raises(SelectionError, match=r"too few trials .*25 of an allocator"):
-        explain_run(run_of(*synthetic_run(n_trials=6).trials[:1]), None)
+        explain_run(material_of(run_of(*synthetic_run(n_trials=6).trials[:1])), None)
 
 
 @pytest.mark.usefixtures("few_trees")
 def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> None:
     good = [one for one in run.trials if one.measurement is not None]
     trials = (*good[:30], *map(without_counts, good[30:]))
-    found = explain_run(replace(run, trials=trials), None)
+    found = explain_run(material_of(replace(run, trials=trials)), None)
 
     assert [one.allocator for one in found.allocators] == ["glibc", "jemalloc"]
     assert set(found.by_allocator) == {"mean_heap"}
@@ -183,8 +190,8 @@ def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run) -> None:
     trials = (*good[:200], *map(without_counts, good[200:]))
     n = len(good) - 200
 
-    found = explain_run(replace(run, trials=trials), None)
-    whole = explain_run(replace(run, trials=tuple(good)), None)
+    found = explain_run(material_of(replace(run, trials=trials)), None)
+    whole = explain_run(material_of(replace(run, trials=tuple(good))), None)
 
     assert (found.n_uncounted, found.n_passed_over, whole.n_passed_over) == (0, n, 0)
     assert f"Not among these trials are {n} of {len(good)}, which" in "\n".join(sentences(found))
@@ -208,7 +215,7 @@ def test_trials_that_lack_every_objective_explain_nothing() -> None:
     uncounted = [replace(one, outcome=dominated, objectives=None) for one in trials]
 
     with pytest.raises(SelectionError, match=r"too few trials .*glibc 0, jemalloc 0; 25 of"):
-        explain_run(run_of(*uncounted), None)
+        explain_run(material_of(run_of(*uncounted)), None)
 
 
 def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
