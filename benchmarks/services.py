@@ -35,7 +35,7 @@ from benchmarks.results import Parts
 from benchmarks.rounds import Change, Figures, Row, changes_of, column, run_rounds, runner_of
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
-from tuner.cli.services import service_of_file, service_request
+from tuner.cli.services import service_of_file
 from tuner.config.program_file import ProgramFile, ServiceTable, load_program_file
 from tuner.errors import MissingToolError
 from tuner.front.picks import select_balanced
@@ -43,6 +43,7 @@ from tuner.optimize import emulation
 from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
 from tuner.optimize.kinds import tuned_of
 from tuner.optimize.known import COPIED
+from tuner.optimize.options import service_request
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.request import Request
 from tuner.optimize.service import Service

@@ -1,5 +1,7 @@
 """What `import tuner` offers: the work of the commands as functions, which the commands call.
 
+    optimize                                 from a program to its answer; or the parts of it:
+
     record ──▶ emulate                       one setting on a trace
        └─────▶ tune ──▶ load ──▶ front       a campaign, and its Pareto front
                           ├────▶ compare     its points on the real program
@@ -38,6 +40,7 @@ if TYPE_CHECKING:  # each function imports what does its work: a campaign needs 
     from tuner.explain.explanation import Explanation
     from tuner.fidelity.session import judge_profile
     from tuner.measure.program import Surroundings
+    from tuner.optimize.answer import Answer
     from tuner.optimize.comparison import Compared
     from tuner.optimize.view import View
     from tuner.recording import Recording, record
@@ -67,6 +70,7 @@ __all__ = [
     "front",
     "judge_profile",
     "load",
+    "optimize",
     "record",
     "tune",
 ]
@@ -109,6 +113,91 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names
 
 def _unheard(_: str) -> None:
     """Drop a note."""
+
+
+# An answer
+
+
+class OptimizeOptions(TypedDict, total=False):
+    """Options of the command that `optimize` takes as arguments, as they are written there."""
+
+    time: str
+    allocators: Sequence[str]
+    least: str
+    evaluations: int
+    timeout: str
+    cpu: int
+    seed: int
+    direct: bool
+    constraints: Sequence[str]
+
+
+def optimize(
+    command: Sequence[str] | None = None,
+    *,
+    output: AnyPath | None = None,
+    held_out: Sequence[str] | None = None,
+    further: Sequence[Sequence[str]] = (),
+    service: ServicePlan | None = None,
+    held_out_load: str | None = None,
+    executor: str = "local",
+    workers: int | None = None,
+    scheduler: str | None = None,
+    view: View | None = None,
+    **options: Unpack[OptimizeOptions],
+) -> Answer:
+    """Find the setting that the program itself proves best, or that it should keep what it has.
+
+    Args:
+        command: the program and its arguments; None: `output` is a run that goes on.
+        output: the run folder; None: ``runs/<program>``.
+        held_out: command with an input that is not tuned on, to judge the answer.
+        further: commands that are tuned on together with the first.
+        service: how the command is run as a service, see `tuner.service.plan`; None: it ends by
+            itself.
+        held_out_load: load of the service that is not tuned on, to judge the answer.
+        executor: what runs the program: local, dask or slurm.
+        workers: jobs of Slurm.
+        scheduler: address of Dask's scheduler.
+        view: shows progress.
+        options: as on the command line: ``time="5min"``, ``least="2%"``, ``constraints=[...]``.
+
+    Returns:
+        The answer; `sentence` says it, `decision` and `configuration` are for programs.
+
+    Raises:
+        SpecError: an option is wrong, or the folder holds something else.
+        MissingToolError: the program, a library or an instrument is not here.
+        ProgramError: the program fails as it is, or cannot be recorded.
+        ProgramTimeoutError: its first runs take longer than the time that was given.
+        StoreError: what the folder holds is damaged.
+        OutputError: the folder cannot be written.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+    """
+    from tuner.campaign.executors import Where
+    from tuner.optimize.options import Options, continued_request, request_of, service_request
+    from tuner.optimize.session import Session
+
+    chosen = Options(**options)
+    folder = _path(output)
+    if command is None:
+        if folder is None:
+            message = "give a command, or with output the run folder to continue"
+            raise SpecError(message)
+        request = continued_request(folder, chosen)
+    elif service is None:
+        request = request_of([command, *further], held_out, chosen)
+    else:
+        plain = request_of([command, *further], held_out, replace(chosen, constraints=None))
+        request = service_request(plain, service, chosen.constraints, held_out_load)
+    usable_core(request.cpu)
+    where = Where(executor, workers, scheduler)
+    return Session(folder or usual_folder(request.command), request, view, where=where).answer()
+
+
+def usual_folder(command: Sequence[str]) -> Path:
+    """Return the run folder of a program where none is named."""
+    return RUNS / Path(command[0]).name
 
 
 # One configuration

@@ -22,6 +22,10 @@ EVENT_STEP: Final = Range(parse_duration, "0 s", "1 h")
 """Time between two events."""
 EFFECT: Final = Range(parse_percent, "0.01 %", "100 %")
 """Least effect that counts."""
+USUAL_TIME: Final = "10min"
+"""Of an optimisation."""
+USUAL_EFFECT: Final = "1%"
+"""Least effect that counts in one."""
 AGED: Final = Range(parse_size, "0 B", "64 GiB")
 """What is allocated before a workload begins."""
 DISK: Final = Range(parse_size, "1 MiB", "1024 TiB")

@@ -61,6 +61,9 @@ static void add_memory(pid_t pid, struct tree_use *use) {
         use->anon += memory.anon;
         use->n_unshared++;
     }
+    struct proc_counts counts;
+    if (proc_counts(pid, &counts) && counts.n_threads > use->n_threads)
+        use->n_threads = counts.n_threads;
 }
 
 void tree_measure(const struct tree *tree, struct tree_use *use) {

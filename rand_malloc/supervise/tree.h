@@ -29,6 +29,7 @@ struct tree_use {
     uint64_t file;       /* Pss_File */
     uint64_t n_unshared; /* processes of which only RssAnon is readable, which counts pages shared
                             between processes once for each */
+    uint64_t n_threads;  /* of the process that has most */
 };
 
 /* Processes that come and go meanwhile may be missing. */

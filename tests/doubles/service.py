@@ -7,6 +7,7 @@
     deaf        ignores SIGTERM
     daemon      the first process exits once a daemon listens
     grow=MIB    allocates so much for each connection and keeps it
+    threads=N   starts so many threads, which wait
 
 Prints "ready" once it listens.  The daemon beside it has a session of its own.
 """
@@ -17,6 +18,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 
 
@@ -57,6 +59,9 @@ def main() -> None:
         _leave_a_daemon()
         if os.fork() == 0:
             _sleep_for_ever()
+    for word in words:
+        for _ in range(int(word.partition("=")[2]) if word.startswith("threads=") else 0):
+            threading.Thread(target=_sleep_for_ever, daemon=True).start()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     kept = []

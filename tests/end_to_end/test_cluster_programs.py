@@ -22,6 +22,7 @@ from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.errors import MissingToolError, SpecError
 from tuner.measure.executor import MAX_ATTEMPTS
+from tuner.optimize import cluster as of_cluster
 from tuner.optimize.cluster import Machines, kit_of
 from tuner.optimize.kinds import tuned_of
 from tuner.optimize.request import Request
@@ -126,7 +127,7 @@ def test_a_killed_machine_takes_nothing_with_it(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, is_back: bool
 ) -> None:
     """Its round is made on it if it comes back, else anew on another; what ran stays kept."""
-    monkeypatch.setattr("tuner.optimize.cluster._AWAY_S", 60.0 if is_back else 0.0)
+    monkeypatch.setattr(of_cluster, "_AWAY_S", 60.0 if is_back else 0.0)
     first = cluster.start_worker(machine="north")
     cluster.start_worker(machine="south")
 

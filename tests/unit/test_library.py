@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -17,13 +19,19 @@ import pytest
 import tuner
 from tests.doubles.runs import measurement, synthetic_run
 from tuner import library
+from tuner.campaign.executors import Where
 from tuner.campaign.setup import CAMPAIGN_FILE
+from tuner.cli.optimize_request import read_request
 from tuner.config import CampaignSpec, campaign_from_options, dump_campaign
 from tuner.errors import SpecError
 from tuner.explain import explanation
 from tuner.library import read_campaign
 from tuner.measure.executor import Attempts
+from tuner.optimize import session as of_session
+from tuner.optimize.options import Options, request_of
+from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.records import Configuration, Outcome
+from tuner.service.plan import ServicePlan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "library.md"
 
@@ -80,8 +88,9 @@ def test_another_name_is_no_attribute() -> None:
 @pytest.mark.slow
 def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is run as it stands, with a program of this machine and fewer evaluations."""
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    small = example.replace('"./app", "--input", "data"', '"ls", "/"')
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    small = "".join(examples).replace('"./app", "--input", "data"', '"ls", "/"')
+    small = small.replace('time="5min"', 'time="5s"')
     small = re.sub(r"evaluations=\d+", "evaluations=8", small).replace(
         "compare(run, program)", "compare(run, program, rounds=1, most_dominated=0)"
     )
@@ -90,6 +99,79 @@ def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     subprocess.run([sys.executable, "-c", small], check=True)
 
     assert (tmp_path / "malloc.env").read_text().startswith("# ")
+
+
+# Answers
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Request, Where]]:
+    """What sessions are begun with; none of them does anything."""
+    found: list[tuple[Path, Request, Where]] = []
+
+    def session(run: Path, request: Request, _view: object, *, where: Where) -> SimpleNamespace:
+        found.append((run, request, where))
+        return SimpleNamespace(answer=lambda: "an answer")
+
+    monkeypatch.setattr(of_session, "Session", session)
+    return found
+
+
+def test_optimize_asks_for_what_the_command_does(
+    asked: list[tuple[Path, Request, Where]],
+) -> None:
+    constraints = ["peak_memory <= default * 1.1"]
+    answer: object = tuner.optimize(
+        ["./app", "a"], held_out=["./app", "b"], time="5min", constraints=constraints
+    )
+
+    options = Options(time="5min", constraints=constraints)
+    wanted = read_request(["./app", "a", "--held-out", "--", "./app", "b"], None, options)
+    assert (answer, asked) == ("an answer", [(*wanted, Where())])
+
+
+def test_optimize_goes_on_in_a_folder(
+    tmp_path: Path, asked: list[tuple[Path, Request, Where]]
+) -> None:
+    begun = request_of([["./app"]], None, Options(seed=5))
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
+
+    tuner.optimize(output=tmp_path, time="20min")
+
+    assert asked == [(tmp_path, replace(begun, seconds=1200.0), Where())]
+    with pytest.raises(SpecError, match="the run folder to continue"):
+        tuner.optimize()
+
+
+def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]) -> None:
+    plan = ServicePlan(("server",), "tcp:80", "load")
+
+    tuner.optimize(
+        ["server"], service=plan, held_out_load="other", constraints=["p99 <= default * 1.02"]
+    )
+
+    ((run, request, _),) = asked
+    assert (run, request.service, request.held_out) == (Path("runs/server"), plan, ("other",))
+    assert dict(request.rules.limits)["p99 latency"] == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"time": "0s"}, "--time: '0s' is not from 1 s"),
+        ({"least": "5"}, "--least: "),
+        ({"timeout": "soon"}, "--timeout: "),
+        ({"allocators": []}, "--allocators: name one"),
+        ({"constraints": ["peak <= 1"]}, "peak"),
+        ({"cpu": 4096}, "--cpu 4096: give one of"),
+    ],
+)
+def test_optimize_refuses_what_the_command_refuses(
+    asked: list[tuple[Path, Request, Where]], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SpecError, match=said):
+        tuner.optimize(["./app"], **options)
+    assert not asked
 
 
 # Campaigns

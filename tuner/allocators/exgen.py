@@ -44,6 +44,7 @@ class ExgenSt(Exgen):
     def effective(self, report: ProbeReport) -> dict[str, Value]:
         """Return the settings but those about threads, which this library ignores."""
         about_threads = {p.name for p in self.file.parameters if "threads" in p.requires}
+        about_threads.add("timer")  # a thread of the library
         found = super().effective(report)
         return {name: value for name, value in found.items() if name not in about_threads}
 

@@ -17,13 +17,15 @@ import typer
 from tuner.cli.bounds import duration, number, within
 from tuner.cli.epilog import epilog
 from tuner.cli.numerics import import_numpy
-from tuner.cli.optimize_request import (
-    DEFAULT_LEAST,
-    DEFAULT_TIME,
-    Options,
-    read_request,
+from tuner.cli.options import (
+    ALLOCATORS,
+    AsJson,
+    Executor,
+    Quiet,
+    Scheduler,
+    refuse_input,
+    split_names,
 )
-from tuner.cli.options import ALLOCATORS, AsJson, Executor, Quiet, Scheduler, refuse_input
 from tuner.cli.services import (
     AUTO,
     IDLE,
@@ -41,7 +43,6 @@ from tuner.cli.services import (
     WarmUps,
     refuse_without_service,
     service_plan,
-    service_request,
 )
 from tuner.errors import (
     ConditionVerdict,
@@ -60,6 +61,8 @@ from tuner.limits import (
     MOST_SEED,
     MOST_WORKERS,
     RUN_TIME,
+    USUAL_EFFECT,
+    USUAL_TIME,
     usable_core,
 )
 
@@ -129,7 +132,7 @@ def optimize(
         typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/PROGRAM by default."),
     ] = None,
     time: Annotated[
-        str | None, duration(BUDGET, f"For this call; {DEFAULT_TIME} by default.")
+        str | None, duration(BUDGET, f"For this call; {USUAL_TIME} by default.")
     ] = None,
     allocators: Annotated[
         str | None,
@@ -142,7 +145,7 @@ def optimize(
         typer.Option(
             metavar="SHARE",
             callback=within(EFFECT),
-            help=f"Least effect that counts; {DEFAULT_LEAST} by default.",
+            help=f"Least effect that counts; {USUAL_EFFECT} by default.",
         ),
     ] = None,
     evaluations: Annotated[
@@ -216,7 +219,9 @@ def optimize(
     del held_out
     import_numpy()
     from tuner.campaign.executors import Where
+    from tuner.cli.optimize_request import read_request
     from tuner.optimize.conditions import parse_condition
+    from tuner.optimize.options import Options, service_request
     from tuner.optimize.session import Session
 
     conditions = {text: parse_condition(text) for text in fail_if or []}
@@ -226,10 +231,9 @@ def optimize(
         raise SpecError(message)
     is_service = bool(ready or load)
     limits = None if is_service else tuple(constraint or ()) or None
-    options = Options(
-        output, time, allocators, least, evaluations, timeout, cpu, seed, direct or None, limits
-    )
-    run, request = read_request(words or [], options)
+    names = None if allocators is None else split_names(allocators)
+    options = Options(time, names, least, evaluations, timeout, cpu, seed, direct or None, limits)
+    run, request = read_request(words or [], output, options)
     usable_core(request.cpu)
     if is_service:
         plan = service_plan(

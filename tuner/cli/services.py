@@ -18,7 +18,6 @@ from tuner.limits import MOST_RUNS, REST, usable_core
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.config.program_file import ProgramFile, ProgramTable, ServiceTable
     from tuner.optimize.comparison import Compared
-    from tuner.optimize.request import Request
     from tuner.service.plan import ServicePlan
 
 AUTO = "auto"
@@ -223,8 +222,10 @@ def service_of_file(
     Raises:
         SpecError: it has none, or something in it is not understood.
     """
+    from tuner.optimize.options import service_limits
+
     try:
-        limits_of(file.service.constraints if file.service else ())
+        service_limits(file.service.constraints if file.service else ())
         return _plan_of_tables(file.service, file.program, timeout)
     except SpecError as error:
         message = f"{path}: {error}" if path else str(error)
@@ -250,50 +251,6 @@ def _plan_of_tables(
         read=table.read,
         timeout=timeout or program.timeout,
     )
-
-
-def service_request(
-    request: Request, plan: ServicePlan, constraints: Sequence[str] | None, held_out: str | None
-) -> Request:
-    """Return a request for a program as one for a service.
-
-    Args:
-        request: what the other options ask for.
-        plan: what is done to the service in a run.
-        constraints: of the user.
-        held_out: load to judge the winner on; None for none.
-
-    Raises:
-        SpecError: a constraint is not understood, or something else asked for is of programs that
-            end.
-    """
-    from tuner.optimize.service import service_rules
-
-    if request.further or request.held_out or request.service:
-        message = (
-            "--ready and --load describe one service that is begun: no file with several commands, "
-            "no --held-out (--held-out-load names another load), no run folder, which goes on "
-            "without them"
-        )
-        raise SpecError(message)
-    limits = limits_of(constraints)
-    return replace(
-        request,
-        rules=service_rules(request.rules.least, limits),
-        held_out=(held_out,) if held_out else None,
-        service=plan,
-    )
-
-
-def limits_of(constraints: Sequence[str] | None) -> dict[str, float]:
-    """Return metric -> share by which it may become worse.
-
-    Raises:
-        SpecError: a constraint is not understood.
-    """
-    from tuner.service.constraints import parse_service_constraint
-
-    return dict(map(parse_service_constraint, constraints or ()))
 
 
 def is_run_folder(path: Path) -> bool:
@@ -333,9 +290,10 @@ def compare_on_service(
     """
     from tuner.cli.optimize_view import ProgressView
     from tuner.library import LEAST_EFFECT, compare_service
+    from tuner.optimize.options import service_limits
     from tuner.units import parse_percent
 
-    limits = limits_of(options.constraints)
+    limits = service_limits(options.constraints)
     usable_core(options.cpu)
     usual = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
     folder = options.output or usual

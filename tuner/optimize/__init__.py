@@ -1,6 +1,7 @@
 """The answer: the setting that the program itself proved better, or "keep what you have".
 
     session.py        record, search in emulation, select on the program, confirm, answer
+    options.py        from the options to what is asked for
     request.py        what is asked for, the file that keeps it, and what of it may change later
     tuned.py          what is tuned, as the rest sees it: how it runs once, what a run yields
     kinds.py          which kind a request asks for

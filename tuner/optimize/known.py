@@ -49,10 +49,35 @@ PostgreSQL's: glibc raises the threshold with each, and holds more.
 Emulation sees neither copy-on-write nor every idle process, for which these were made.
 """
 
-_OF_THREADS: Final = ("arena_max", "mmap_threshold", "narenas")
+_ARENAS: Final = frozenset({"arena_max", "narenas"})
+"""Settings of how many arenas threads share."""
 
-OF_THREADS: Final = tuple(one for one in KNOWN if one.as_dict.keys() <= {*_OF_THREADS})
+OF_THREADS: Final = tuple(
+    one for one in KNOWN if one.as_dict.keys() <= _ARENAS | {"mmap_threshold"}
+)
 """Of these, what shares arenas among threads or gives large blocks back: for programs that end.
 
 Emulation knows their threads by the order of their calls alone.
 """
+
+
+def known_for(n_threads: int | None) -> tuple[Configuration, ...]:
+    """Return what is known to suit a service, each once.
+
+    Args:
+        n_threads: greatest number in one of its processes; None: not known.  One thread has one
+            arena, whatever the bound: what is left of a setting without it runs.
+
+    Example:
+        >>> [str(one) for one in known_for(1) if one.allocator == "glibc"]
+        ['glibc mmap_threshold=262144']
+    """
+    if n_threads != 1:
+        return KNOWN
+    without = (
+        Configuration.of(
+            one.allocator, {name: x for name, x in one.as_dict.items() if name not in _ARENAS}
+        )
+        for one in KNOWN
+    )
+    return tuple(one for one in dict.fromkeys(without) if not one.is_default)

@@ -14,7 +14,7 @@ from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.optimize.judgement import Rules
-from tuner.optimize.known import KNOWN
+from tuner.optimize.known import known_for
 from tuner.optimize.program import Program, own_allocator
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.suite import further_trace
@@ -97,8 +97,7 @@ class Service:
 
     def known(self, reference: Reference) -> tuple[Configuration, ...]:
         """Return what gives memory back, of the allocators that are here and take it."""
-        del reference
-        return self.accepted(KNOWN)
+        return self.accepted(known_for(reference.n_threads))
 
     def accepted(self, wanted: Sequence[Configuration]) -> tuple[Configuration, ...]:
         """Return the settings that an allocator is here for, and takes."""
@@ -119,6 +118,7 @@ class Service:
             brings=own_allocator(runs[1].libraries),
             wall_s=runs[1].wall_s,
             timeout_s=self._plan.load_s,
+            n_threads=max((run.n_threads or 0 for run in runs), default=0) or None,
             requests=runs[1].requests,
         )
 

@@ -44,6 +44,8 @@ class Use:
     file_bytes: int
     unshared_processes: int
     """Of which the kernel shows no shares: their pages count in full."""
+    threads: int
+    """Of the process that has most."""
     cpu_ns: int
     """Of those that have ended too."""
 

@@ -63,6 +63,8 @@ class ServiceRun:
     """That the load made; 1 where nothing says."""
     stopped_ns: int = 0
     """When its stop signal was sent, CLOCK_MONOTONIC."""
+    n_threads: int | None = None
+    """Greatest number seen in one process; None where it is not known."""
 
 
 class _FailedError(Exception):
@@ -216,6 +218,7 @@ class RunUnderWay:
             tuple(process.title for process in found),
             requests=phases.requests(load),
             stopped_ns=stopped_ns,
+            n_threads=max(use.threads for use in service.uses),
         )
 
     def _wait_until_ready(self, service: Guard, log: Path) -> None:

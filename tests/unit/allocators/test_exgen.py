@@ -35,13 +35,14 @@ def test_both_libraries_of_exgen_have_the_same_genes() -> None:
 
 
 def test_exgen_offers_its_thread_genes_to_threads_only() -> None:
-    of_threads = {"remote_batch", "adopt", "timer"}
+    of_threads = {"remote_batch", "adopt"}
     assert of_threads <= genes("exgen", workload=SERVER).keys()
     assert genes("exgen").keys().isdisjoint(of_threads)
 
 
 def test_exgen_offers_its_timer_to_what_rests_only() -> None:
     assert "timer" not in genes("exgen", workload=replace(SERVER, duration_ns=10**9))
+    assert "timer" in genes("exgen", workload=replace(SERVER, n_threads=1))
 
 
 @pytest.mark.parametrize(

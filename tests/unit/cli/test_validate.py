@@ -26,6 +26,7 @@ from tuner.errors import (
 )
 from tuner.library import LEAST_EFFECT
 from tuner.measure.program import Surroundings
+from tuner.optimize import comparison, service
 from tuner.optimize.answer import write_answer
 from tuner.optimize.service import Service
 from tuner.optimize.work import Watch
@@ -285,9 +286,9 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """Run this in place of a service."""
     double = Server()
-    monkeypatch.setattr("tuner.optimize.service.Service", partial(Service, run=double))
+    monkeypatch.setattr(service, "Service", partial(Service, run=double))
     watch = partial(Watch, clock=lambda: 60.0 * double.n_runs)
-    monkeypatch.setattr("tuner.optimize.comparison.Watch", watch)
+    monkeypatch.setattr(comparison, "Watch", watch)
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     return double
 

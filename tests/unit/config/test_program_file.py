@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.places import ROOT
-from tuner.cli.optimize_request import Options, read_request
+from tuner.cli.optimize_request import read_request
 from tuner.cli.services import service_of_file
 from tuner.config.program_file import load_program_file
 from tuner.errors import SpecError
+from tuner.optimize.options import Options
 from tuner.optimize.quantities import SERVICE_NAMES
 
 SHIPPED = Path(__file__).resolve().parents[3] / "configs" / "services"
@@ -32,7 +33,7 @@ def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
     path = tmp_path / "server.toml"
     path.write_text(TEXT)
 
-    _, request = read_request([str(path)], Options())
+    _, request = read_request([str(path)], None, Options())
 
     assert request.service is not None
     assert request.service.idle_s == 2.0
@@ -46,7 +47,7 @@ def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path) ->
     path = tmp_path / "server.toml"
     path.write_text(TEXT)
 
-    _, request = read_request([str(path)], Options(timeout="3s"))
+    _, request = read_request([str(path)], None, Options(timeout="3s"))
 
     assert request.service is not None
     assert (request.service.ready_s, request.service.load_s) == (3.0, 3.0)
@@ -86,14 +87,14 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, sa
     path.write_text(TEXT.replace(old, new))
 
     with pytest.raises(SpecError, match=said):
-        read_request([str(path)], Options())
+        read_request([str(path)], None, Options())
 
 
 def test_a_file_without_a_service_is_no_service(tmp_path: Path) -> None:
     path = tmp_path / "app.toml"
     path.write_text('[program]\ncommand = ["app"]\n')
 
-    assert read_request([str(path)], Options())[1].service is None
+    assert read_request([str(path)], None, Options())[1].service is None
     with pytest.raises(SpecError, match=r"\[service\]"):
         service_of_file(load_program_file(path))
 

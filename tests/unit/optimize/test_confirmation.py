@@ -16,6 +16,7 @@ import pytest
 from tests.unit.optimize.test_counted import Counting
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
+from tuner.optimize import counted
 from tuner.optimize.confirmation import Confirming, HeldOutInput
 from tuner.optimize.counted import COUNTED_FILE, seconds_to_count
 from tuner.optimize.quantities import CPU, MEAN, PEAK
@@ -71,7 +72,7 @@ def work_of(folder: Path, app: App, seconds: float) -> Work:
 @pytest.fixture
 def prices(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Calibration(c_fault=1.0, c_syscall=1.0)
-    monkeypatch.setattr("tuner.optimize.counted.load_calibration", lambda: found)
+    monkeypatch.setattr(counted, "load_calibration", lambda: found)
 
 
 ALL = {AS_IS: 1_000_000, "mimalloc": 960_000, "exgen": 950_000}

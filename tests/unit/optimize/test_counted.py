@@ -14,6 +14,7 @@ import pytest
 from tests.unit.optimize.test_answer import DEPLOY, OPEN
 from tuner.emulation import Calibration
 from tuner.errors import MissingToolError
+from tuner.optimize import counted
 from tuner.optimize.counted import (
     COUNTED_FILE,
     changes_of_work,
@@ -135,7 +136,7 @@ def test_page_faults_take_back_what_instructions_gain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prices = Calibration(c_fault=10_000.0, c_syscall=0.0)
-    monkeypatch.setattr("tuner.optimize.counted.load_calibration", lambda: prices)
+    monkeypatch.setattr(counted, "load_calibration", lambda: prices)
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000}, faults=110)
 
     gains = gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING)

@@ -12,6 +12,7 @@ import pytest
 from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
 from tuner.compare.plan import Step
+from tuner.optimize import direct
 from tuner.optimize.answer import label_of
 from tuner.optimize.direct import SHARE_OF_TIME, DirectSearch, space_of
 from tuner.optimize.kinds import Files
@@ -323,7 +324,7 @@ def test_it_tries_no_more_settings_than_models_can_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of the generation in which the limit is reached."""
-    monkeypatch.setattr("tuner.optimize.direct._MOST_SETTINGS", 10)
+    monkeypatch.setattr(direct, "_MOST_SETTINGS", 10)
     clock = Clock()
     app = App(clock)
 

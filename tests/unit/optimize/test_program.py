@@ -12,6 +12,7 @@ from tests.doubles.program_runs import GOOD
 from tuner.allocators import get_allocator, locate_all
 from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms
+from tuner.optimize import program as of_program
 from tuner.optimize.counted import FAULTS, SYSCALLS
 from tuner.optimize.known import OF_THREADS
 from tuner.optimize.program import Program, recorded_words
@@ -121,7 +122,7 @@ def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
     ending = Ending(status, by, wall_s=1.0, cpu_s=1.0, end_ns=1)
     trace = tmp_path / "program.trace"
     trace.touch()
-    monkeypatch.setattr("tuner.optimize.program.record", lambda *_, **__: Recording((), ending))
+    monkeypatch.setattr(of_program, "record", lambda *_, **__: Recording((), ending))
     one = program(GOOD, GOOD)
 
     with pytest.raises(error, match=words):

@@ -10,6 +10,7 @@ import pytest
 
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
+from tuner.optimize import race as of_race
 from tuner.optimize.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.race import Race, choose, is_decided, leading, standings
@@ -419,7 +420,7 @@ def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPa
         in_all.append(n_in_all)
         return judge(*what, n_in_all=n_in_all, **more)
 
-    monkeypatch.setattr("tuner.optimize.race.judge", judged)
+    monkeypatch.setattr(of_race, "judge", judged)
     standings(course, ["good"], RULES, more_rounds=7.0)
 
     assert in_all == [12.0]

@@ -150,6 +150,17 @@ def test_what_gives_memory_back_takes_part_and_what_is_not_here_does_not() -> No
     assert COPIED[0] in known
 
 
+def test_what_shares_arenas_does_not_run_where_each_process_has_one_thread() -> None:
+    def run(*_: object) -> Outcome[ServiceRun]:
+        return Outcome.succeeded(ServiceRun(VALUES, n_threads=1))
+
+    one = service(run)
+    reference = one.examine()
+
+    assert reference.n_threads == 1
+    assert [str(known) for known in one.known(reference)] == ["glibc mmap_threshold=262144"]
+
+
 def test_a_comparison_has_what_people_copy_and_no_more() -> None:
     found = service_candidates(service(Server()), FILES, [], []).runnable
 

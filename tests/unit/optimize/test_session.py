@@ -15,7 +15,7 @@ from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
 from tuner.compare.plan import Step
 from tuner.errors import InterruptedCampaign, OutputError, ProgramError, SpecError, TunerError
-from tuner.optimize import session
+from tuner.optimize import emulation, session
 from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
@@ -276,7 +276,7 @@ def test_the_library_of_an_allocator_is_no_name_of_one(
 ) -> None:
     """`--allocators jemalloc:PATH` without the program's own ended after the emulation."""
     emulated = Emulated()
-    monkeypatch.setattr("tuner.optimize.emulation.search", lambda *_: emulated)
+    monkeypatch.setattr(emulation, "search", lambda *_: emulated)
 
     found = answer(tmp_path, app, replace(EMULATED, allocators=("jemalloc:/opt/lib/libj.so",)))
 
@@ -293,7 +293,7 @@ def test_the_time_is_kept_while_it_emulates(
         assert seconds_in(tmp_path) == app.now_s
         return Emulated()
 
-    monkeypatch.setattr("tuner.optimize.emulation.search", search)
+    monkeypatch.setattr(emulation, "search", search)
 
     answer(tmp_path, app, EMULATED)
 
@@ -302,7 +302,7 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of three commands the last one was recorded, and the second one could not be."""
-    monkeypatch.setattr("tuner.optimize.emulation.search", lambda *_: Emulated())
+    monkeypatch.setattr(emulation, "search", lambda *_: Emulated())
 
     def fails(trace: Path, reference: Reference) -> str:
         further_trace(trace, 3).write_text("of the third command")

@@ -12,7 +12,7 @@ _S = 1_000_000_000
 
 
 def use(at_s: float, anon_bytes: int, cpu_ns: int = 0) -> Use:
-    return Use(int(at_s * _S), 1, anon_bytes, 0, 0, 0, 0, cpu_ns)
+    return Use(int(at_s * _S), 1, anon_bytes, 0, 0, 0, 0, 1, cpu_ns)
 
 
 def test_the_mean_is_over_time_and_not_over_samples() -> None:

@@ -16,7 +16,7 @@ while [ "$1" != --report ]; do shift; done
 report() {{
   echo '{{"event": "sample", "time_ns": 1, "processes": 1, "anon_bytes": 1,' \\
     '"lazy_free_bytes": 0, "shared_bytes": 0, "file_bytes": 0, "unshared_processes": 0,' \\
-    '"cpu_ns": 1}}'
+    '"threads": 1, "cpu_ns": 1}}'
 }}
 {{ report; {then} }} > "/dev/fd/$2"
 """

@@ -73,6 +73,11 @@ def test_a_run_yields_memory_cpu_and_requests() -> None:
     assert run.values["rate"] > 0
     assert run.requests == 10
     assert len(run.titles) == 3
+    assert run.n_threads == 1
+
+
+def test_threads_of_the_largest_process_are_seen() -> None:
+    assert good_run(replace(plan_with("threads=3"), ready="line:ready")).n_threads == 4
 
 
 def test_memory_that_a_fork_shares_counts_once() -> None:

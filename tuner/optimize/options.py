@@ -1,0 +1,178 @@
+"""From the options of an optimisation, as people write them, to what is asked for.
+
+Messages name an option as the command line does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tuner.config.campaign import AllocatorChoice
+from tuner.errors import SpecError
+from tuner.limits import BUDGET, EFFECT, RUN_TIME, USUAL_EFFECT, USUAL_TIME
+from tuner.optimize.judgement import Rules
+from tuner.optimize.request import Request
+from tuner.optimize.service import service_rules
+from tuner.optimize.turned_down import parse_program_constraint
+from tuner.registry import DEFAULT_ALLOCATORS
+from tuner.service.constraints import parse_service_constraint
+from tuner.service.plan import ServicePlan
+from tuner.units import Range, parse_duration, parse_percent
+
+_FIXED: Final = ("allocators", "least", "evaluations", "timeout", "cpu", "seed", "direct")
+"""Options that stay as a run folder was begun with."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options as they were given; None where they were not."""
+
+    time: str | None = None
+    """For this call, such as ``10min``."""
+    allocators: Sequence[str] | None = None
+    """Names, or ``name:/path/to/library``."""
+    least: str | None = None
+    """Least effect that counts, such as ``1%``."""
+    evaluations: int | None = None
+    timeout: str | None = None
+    """Of one run, such as ``30s``."""
+    cpu: int | None = None
+    seed: int | None = None
+    direct: bool | None = None
+    constraints: Sequence[str] | None = None
+    """Such as ``peak_memory <= default * 1.1``."""
+
+
+def request_of(
+    commands: Sequence[Sequence[str]], held_out: Sequence[str] | None, options: Options
+) -> Request:
+    """Return what is asked for of programs that end.
+
+    Args:
+        commands: that are tuned on together, the first names the program.
+        held_out: command with an input that is not tuned on; None for none.
+        options: the others.
+
+    Raises:
+        SpecError: an option is not understood, or contradicts another.
+    """
+    if options.direct and options.evaluations is not None:
+        message = "--evaluations: there are none with --direct, which emulates nothing"
+        raise SpecError(message)
+    least = _within("--least", EFFECT, options.least or USUAL_EFFECT)
+    timeout = _within("--timeout", RUN_TIME, options.timeout) if options.timeout else None
+    return Request(
+        command=tuple(commands[0]),
+        further=tuple(map(tuple, commands[1:])),
+        seconds=_seconds(options),
+        allocators=_known_allocators(options.allocators),
+        rules=_limited(Rules(parse_percent(least)), options),
+        held_out=tuple(held_out) if held_out else None,
+        evaluations=options.evaluations,
+        timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
+        cpu=options.cpu,
+        seed=1 if options.seed is None else options.seed,
+        is_direct=bool(options.direct),
+    )
+
+
+def continued_request(run: Path, options: Options) -> Request:
+    """Return what a run folder was begun with, with more time or other constraints.
+
+    Raises:
+        SpecError: another option is given.
+        StoreError: the folder is no run of an optimisation, or damaged.
+    """
+    given = [name for name in _FIXED if getattr(options, name) is not None]
+    if given:
+        message = (
+            f"--{given[0]}: {run} goes on as it was begun; only --time and --constraint may change"
+        )
+        raise SpecError(message)
+    kept = Request.load(run)
+    if options.constraints and kept.service is not None:
+        message = f"--constraint: {run} holds a service, whose constraints stay as they were begun"
+        raise SpecError(message)
+    if options.constraints:
+        kept = replace(kept, rules=_limited(kept.rules, options))
+    return replace(kept, seconds=_seconds(options)) if options.time else kept
+
+
+def service_request(
+    request: Request, plan: ServicePlan, constraints: Sequence[str] | None, held_out: str | None
+) -> Request:
+    """Return a request for a program as one for a service.
+
+    Args:
+        request: what the other options ask for.
+        plan: what is done to the service in a run.
+        constraints: of the user.
+        held_out: load to judge the winner on; None for none.
+
+    Raises:
+        SpecError: a constraint is not understood, or something else asked for is of programs that
+            end.
+    """
+    if request.further or request.held_out or request.service:
+        message = (
+            "--ready and --load describe one service that is begun: no file with several commands, "
+            "no --held-out (--held-out-load names another load), no run folder, which goes on "
+            "without them"
+        )
+        raise SpecError(message)
+    return replace(
+        request,
+        rules=service_rules(request.rules.least, service_limits(constraints)),
+        held_out=(held_out,) if held_out else None,
+        service=plan,
+    )
+
+
+def service_limits(constraints: Sequence[str] | None) -> dict[str, float]:
+    """Return metric -> share by which it may become worse.
+
+    Raises:
+        SpecError: a constraint is not understood.
+    """
+    return dict(map(parse_service_constraint, constraints or ()))
+
+
+def _known_allocators(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the allocators of a list, by default all.
+
+    Raises:
+        SpecError: one is unknown, and says which there are; or there is none in it.
+    """
+    if names is None:
+        return DEFAULT_ALLOCATORS
+    if not names:
+        message = "--allocators: name one, such as glibc"
+        raise SpecError(message)
+    for name in names:
+        try:
+            AllocatorChoice.parse(name)
+        except ValueError as error:
+            message = f"--allocators: {name!r}: {error}"
+            raise SpecError(message) from error
+    return tuple(names)
+
+
+def _limited(rules: Rules, options: Options) -> Rules:
+    limits = dict(map(parse_program_constraint, options.constraints or ()))
+    return replace(rules, limits=tuple(limits.items()), strict=tuple(limits))
+
+
+def _seconds(options: Options) -> float:
+    return parse_duration(_within("--time", BUDGET, options.time or USUAL_TIME)) / 1e9
+
+
+def _within(option: str, limits: Range, text: str) -> str:
+    """Return a text whose quantity lies in a range; errors name the option."""
+    try:
+        return limits.check(text)
+    except SpecError as error:
+        message = f"{option}: {error}"
+        raise SpecError(message) from error
