@@ -23,15 +23,14 @@
 
 enum step {
     STEP_AFFINITY,
-    STEP_ASLR,
     STEP_THP,
     STEP_USER,
     STEP_EXEC
 };
 
 const char *launch_step_name(int step) {
-    static const char *const names[] = {"pin to the core", "switch address randomisation off",
-                                        "switch huge pages off", "become the user", "execute"};
+    static const char *const names[] = {"pin to the core", "switch huge pages off",
+                                        "become the user", "execute"};
     return names[step];
 }
 
@@ -46,6 +45,16 @@ static _Noreturn void give_up(int error_fd, int step) {
     _exit(127);
 }
 
+/* Of this process, from which the program inherits it; returns whether addresses are fixed. */
+static bool fix_addresses(bool is_random) {
+    int persona = personality(0xffffffff);
+    if (persona == -1)
+        return false;
+    if (((persona & ADDR_NO_RANDOMIZE) != 0) == is_random)
+        (void)personality((unsigned long)persona ^ ADDR_NO_RANDOMIZE);
+    return (personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0;
+}
+
 static void set_up(const struct plan *plan, int error_fd) {
     if (plan->cpu >= 0) {
         cpu_set_t cpus;
@@ -54,11 +63,6 @@ static void set_up(const struct plan *plan, int error_fd) {
         if (sched_setaffinity(0, sizeof cpus, &cpus) != 0)
             give_up(error_fd, STEP_AFFINITY);
     }
-    int persona = personality(0xffffffff);
-    unsigned long wanted = plan->aslr ? (unsigned long)persona & ~(unsigned long)ADDR_NO_RANDOMIZE
-                                      : (unsigned long)persona | ADDR_NO_RANDOMIZE;
-    if (persona == -1 || personality(wanted) == -1)
-        give_up(error_fd, STEP_ASLR);
     if (!plan->keep_thp && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0)
         give_up(error_fd, STEP_THP);
 }
@@ -107,6 +111,7 @@ bool launch(const struct plan *plan, struct launched *launched) {
     int errors[2];
     if (pipe2(hold, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0)
         return false;
+    launched->has_fixed_addresses = fix_addresses(plan->aslr);
     pid_t pid = fork();
     if (pid < 0)
         return false;

@@ -11,8 +11,9 @@
 struct launched {
     pid_t pid;      /* also the id of its process group */
     bool is_traced; /* false: a service, or this machine forbids tracing; no reading at the exit */
-    int counter_fd; /* counts its instructions from the exec on; -1: not countable here */
-    int error_fd;   /* closed by a successful exec; else carries a struct launch_error */
+    bool has_fixed_addresses; /* false: not wanted, or forbidden, as in many containers */
+    int counter_fd;           /* counts its instructions from the exec on; -1: not countable here */
+    int error_fd;             /* closed by a successful exec; else carries a struct launch_error */
 };
 
 struct launch_error {

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -258,8 +257,8 @@ static struct plan parse(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     struct plan plan = parse(argc, argv);
-    struct stat preload;
-    if (plan.preload != NULL && stat(plan.preload, &preload) != 0)
+    static struct proc_file preload;
+    if (plan.preload != NULL && !proc_find_file(plan.preload, &preload))
         fail(SUPERVISE_FAILED, "--preload: %s: %s", plan.preload, strerror(errno));
     static struct meter meter;
     struct launched launched;

@@ -64,7 +64,7 @@ void meter_sample(struct meter *meter) {
     (void)proc_counts(meter->pid, &meter->end);
 }
 
-void meter_exit(struct meter *meter, const struct stat *preload) {
+void meter_exit(struct meter *meter, const struct proc_file *preload) {
     uint64_t before = meter->n_samples;
     meter->next_walk_ns = 0;
     meter_sample(meter);

@@ -22,7 +22,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "curve.h"
@@ -68,7 +67,7 @@ void meter_sample(struct meter *meter);
 
 /* The last reading, while the process is held at its exit.
  * preload: the library that should be mapped, NULL when there is none. */
-void meter_exit(struct meter *meter, const struct stat *preload);
+void meter_exit(struct meter *meter, const struct proc_file *preload);
 
 uint64_t meter_peak_anon(const struct meter *meter);
 double meter_mean_anon(const struct meter *meter);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -215,7 +216,29 @@ bool proc_shares(pid_t pid, struct proc_shares *shares) {
     return true;
 }
 
-bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped) {
+bool proc_find_file(const char *name, struct proc_file *file) {
+    struct stat status;
+    if (stat(name, &status) != 0 || realpath(name, file->path) == NULL)
+        return false;
+    file->device = status.st_dev;
+    file->inode = status.st_ino;
+    return true;
+}
+
+/* Is the file the one of this line of maps? */
+static bool is_line_of(const struct proc_file *file, char *line) {
+    unsigned int high = 0;
+    unsigned int low = 0;
+    unsigned long inode = 0;
+    int at = 0; /* of the path */
+    line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "%*s %*s %*s %x:%x %lu %n", &high, &low, &inode, &at) != 3)
+        return false;
+    bool has_numbers = inode == file->inode && makedev(high, low) == file->device;
+    return has_numbers || (at > 0 && strcmp(line + at, file->path) == 0);
+}
+
+bool proc_maps_file(pid_t pid, const struct proc_file *file, bool *is_mapped) {
     char path[PATH_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *maps = fopen(path, "re");
@@ -226,12 +249,8 @@ bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped) {
     bool found = false;
     bool any = false;
     while (!found && getline(&line, &room, maps) > 0) {
-        unsigned int high = 0;
-        unsigned int low = 0;
-        unsigned long inode = 0;
         any = true;
-        if (sscanf(line, "%*s %*s %*s %x:%x %lu", &high, &low, &inode) == 3)
-            found = inode == file->st_ino && makedev(high, low) == file->st_dev;
+        found = is_line_of(file, line);
     }
     free(line);
     fclose(maps);

@@ -6,10 +6,10 @@
 #ifndef SUPERVISE_PROC_H
 #define SUPERVISE_PROC_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 /* From status.  In bytes. */
@@ -69,7 +69,18 @@ struct proc_libraries {
 
 bool proc_malloc_libraries(pid_t pid, struct proc_libraries *libraries);
 
-/* Whether a file, known by device and inode, is mapped into the process. */
-bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped);
+/* A file, however it is named: btrfs, and overlayfs before Linux 6.8, show another device for a
+ * mapping than for the file, so the path that all links lead to counts as much as the numbers. */
+struct proc_file {
+    dev_t device;
+    ino_t inode;
+    char path[PATH_MAX];
+};
+
+/* False, and errno, if there is none of that name. */
+bool proc_find_file(const char *name, struct proc_file *file);
+
+/* Whether it is mapped into the process; false if that cannot be read. */
+bool proc_maps_file(pid_t pid, const struct proc_file *file, bool *is_mapped);
 
 #endif

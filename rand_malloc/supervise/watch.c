@@ -54,8 +54,9 @@ static bool is_entry(pid_t tid) {
 }
 
 /* Answer one ptrace stop of the program or a thread of it, and let it go on. */
-static void handle_stop(const struct plan *plan, pid_t tid, int status, const struct stat *preload,
-                        struct meter *meter, struct outcome *outcome) {
+static void handle_stop(const struct plan *plan, pid_t tid, int status,
+                        const struct proc_file *preload, struct meter *meter,
+                        struct outcome *outcome) {
     int event = status >> 16;
     int number = WSTOPSIG(status);
     if (event == PTRACE_EVENT_STOP && is_stopping_signal(number)) {
@@ -79,7 +80,7 @@ static void handle_stop(const struct plan *plan, pid_t tid, int status, const st
 
 /* Reap everything that has changed; true when the program itself has ended. */
 static bool reap(const struct plan *plan, const struct launched *launched,
-                 const struct stat *preload, struct meter *meter, struct outcome *outcome) {
+                 const struct proc_file *preload, struct meter *meter, struct outcome *outcome) {
     int status = 0;
     struct rusage usage;
     pid_t pid;
@@ -142,9 +143,9 @@ static void end_program(pid_t pid) {
     (void)kill(pid, SIGKILL);
 }
 
-void watch(const struct plan *plan, const struct launched *launched, const struct stat *preload,
-           struct meter *meter, struct outcome *outcome) {
-    *outcome = (struct outcome){0};
+void watch(const struct plan *plan, const struct launched *launched,
+           const struct proc_file *preload, struct meter *meter, struct outcome *outcome) {
+    *outcome = (struct outcome){.has_fixed_addresses = launched->has_fixed_addresses};
     meter_start(meter, launched->pid);
     uint64_t limit_ns = plan->timeout_ns == 0 ? UINT64_MAX : meter->start_ns + plan->timeout_ns;
     uint64_t next_ns = meter->start_ns + plan->sample_ns;

@@ -5,15 +5,15 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "launch.h"
 #include "meter.h"
 #include "plan.h"
 
 struct outcome {
-    int wait_status;       /* as from waitpid */
-    bool timed_out;        /* it was killed at the time limit */
+    int wait_status; /* as from waitpid */
+    bool timed_out;  /* it was killed at the time limit */
+    bool has_fixed_addresses;
     int interrupted;       /* signal that asked supervise itself to stop; 0: none */
     struct rusage usage;   /* of the program and the children it waited for, before an exec too */
     uint64_t wall_ns;      /* from the last exec to the end */
@@ -32,7 +32,7 @@ void watch_prepare(void);
 
 /* Returns when the program has ended and nothing of its process group is left.
  * preload: the library to look for at the exit, NULL when there is none. */
-void watch(const struct plan *plan, const struct launched *launched, const struct stat *preload,
-           struct meter *meter, struct outcome *outcome);
+void watch(const struct plan *plan, const struct launched *launched,
+           const struct proc_file *preload, struct meter *meter, struct outcome *outcome);
 
 #endif

@@ -3,14 +3,20 @@
  * Each case runs supervise on the subject program and reads numbers out of the
  * report; a case passes only by returning true.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -215,8 +221,29 @@ static bool addresses_are_fixed(void) {
     if (run("-- $S address") != 0)
         return false;
     memcpy(first, output, ROOM);
-    bool is_same = run("-- $S address") == 0 && strcmp(first, output) == 0;
+    bool is_same =
+        run("-- $S address") == 0 && strcmp(first, output) == 0 && says("\"fixed_addresses\":true");
     return is_same && run("--aslr on -- $S address") == 0 && strcmp(first, output) != 0;
+}
+
+/* As in a container: personality(2) may only be asked. */
+static bool addresses_may_stay_random(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_personality, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ||
+              run("-- $S exit 0") != 0 || !says("\"fixed_addresses\":false"));
+    return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 static bool preload_is_checked(void) {
@@ -338,6 +365,7 @@ static const struct {
     {"orphans are ended", orphans_are_ended},
     {"environment is for the program only", environment_is_for_the_program_only},
     {"addresses are fixed", addresses_are_fixed},
+    {"addresses may stay random", addresses_may_stay_random},
     {"preload is checked", preload_is_checked},
     {"allocators in the program are named", allocators_in_the_program_are_named},
     {"missing program has its own exit code", missing_program_has_its_own_exit_code},

@@ -122,8 +122,8 @@ def try_gem5(program: str) -> Offer:
 def try_supervision(command: Sequence[str] = ("true",)) -> Offer:
     """Measure a program that does nothing, with fixed addresses and a stop at its exit.
 
-    Containers often forbid one or the other; validation needs the first, and
-    without the second it must take the peak from samples.
+    Containers often forbid one or the other: runs scatter more without the first, and
+    without the second the peak is taken from samples.
     """
     program = try_native_part("supervise", "--version")
     path = shutil.which(command[0])
@@ -141,6 +141,8 @@ def _supervise(supervise: Path, command: Sequence[str]) -> Offer:
     if ended.exit_status != 0:
         why = ended.stderr.strip() or f"exit status {ended.exit_status}"
         return Offer(works=False, detail=why)
-    if json.loads(ended.stdout)["peak_from"] == "exit":
-        return Offer(works=True, detail="addresses fixed, peak read when the program exits")
-    return Offer(works=True, detail="addresses fixed, but no ptrace: peaks come from samples")
+    report = json.loads(ended.stdout)
+    addresses = "addresses fixed" if report["fixed_addresses"] else "addresses random, runs scatter"
+    if report["peak_from"] == "exit":
+        return Offer(works=True, detail=f"{addresses}; peak read when the program exits")
+    return Offer(works=True, detail=f"{addresses}; no ptrace: peaks come from samples")

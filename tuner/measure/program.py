@@ -104,6 +104,8 @@ class ProgramRun(ProgramUse):
     """Digest of standard output."""
     stderr_tail: str
     """The last lines the program wrote to standard error."""
+    has_fixed_addresses: bool = True
+    """False where they were random: on request, or where a container forbids to fix them."""
 
     @property
     def cpu_ns(self) -> int:
@@ -153,6 +155,7 @@ class _Report(BaseModel):
     schema_name: Literal["supervise.result"] = Field(alias="schema")
     version: Literal[1]
     peak_from: Literal["exit", "samples"]
+    fixed_addresses: bool
     curve: _Curve
 
 
@@ -386,4 +389,5 @@ def _program_run(
         curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
         output_sha256=output_sha256,
         stderr_tail=stderr_tail,
+        has_fixed_addresses=report.fixed_addresses,
     )

@@ -307,6 +307,11 @@ def _notices(reference: ProgramRun, command: Sequence[str], recorded: Recorded |
             "peaks are those of the samples, not exact: this machine forbids tracing, or the first "
             "thread ended before the others"
         )
+    if not reference.has_fixed_addresses:
+        notices.append(
+            "addresses are random, since this machine forbids to fix them, as containers do: runs "
+            "scatter more"
+        )
     return notices
 
 

@@ -433,9 +433,11 @@ def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store) -> Non
 
 def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
     said: list[str] = []
-    run = replace(GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False)
+    run = replace(
+        GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False, has_fixed_addresses=False
+    )
     run_all(store, Program(always(run)), on_notice=said.append)
-    assert len(store.validations()[0].notices) == 3
+    assert len(store.validations()[0].notices) == 4
     assert said == []
 
 
