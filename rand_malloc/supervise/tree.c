@@ -74,10 +74,12 @@ void tree_measure(const struct tree *tree, struct tree_use *use) {
 
 void tree_end(void) {
     static struct tree tree;
+    size_t n_sent;
     do {
+        n_sent = 0;
         tree_walk(&tree);
         for (size_t i = 0; i < tree.n; i++)
-            (void)kill(tree.pids[i], SIGKILL);
-        /* All children of ours were sent the signal or have ended: one of them comes. */
-    } while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR);
+            n_sent += kill(tree.pids[i], SIGKILL) == 0; /* one that has become root is left */
+        /* Children of ours were sent the signal or have ended: one of them comes. */
+    } while (n_sent > 0 && (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR));
 }

@@ -71,9 +71,11 @@ static void handle_stop(const struct plan *plan, pid_t tid, int status,
     if (event == PTRACE_EVENT_EXEC) {
         meter_start(meter, tid);
         meter_sample(meter);
-        outcome->n_syscalls = 0;
+        outcome->n_syscalls = outcome->held_ns = 0;
     } else if (event == PTRACE_EVENT_EXIT && tid == meter->pid) {
+        uint64_t from_ns = monotonic_ns();
         meter_exit(meter, preload);
+        outcome->held_ns = monotonic_ns() - from_ns;
     }
     go_on(plan, tid, event == 0 ? number : 0);
 }
@@ -96,6 +98,8 @@ static bool reap(const struct plan *plan, const struct launched *launched,
         outcome->wait_status = status;
         outcome->usage = usage;
         outcome->wall_ns = monotonic_ns() - meter->start_ns;
+        if (meter->is_final)
+            outcome->wall_ns -= outcome->held_ns;
         return true;
     }
     return pid < 0 && errno == ECHILD;
@@ -123,11 +127,10 @@ static bool end_an_orphan(void) {
         return false;
     bool found = fscanf(children, "%d", &pid) == 1;
     fclose(children);
-    if (found) {
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, __WALL);
-    }
-    return found;
+    if (!found || kill(pid, SIGKILL) != 0) /* one that has become root is left */
+        return false;
+    (void)waitpid(pid, NULL, __WALL);
+    return true;
 }
 
 static void end_what_is_left(pid_t group) {

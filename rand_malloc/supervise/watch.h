@@ -16,7 +16,8 @@ struct outcome {
     bool has_fixed_addresses;
     int interrupted;       /* signal that asked supervise itself to stop; 0: none */
     struct rusage usage;   /* of the program and the children it waited for, before an exec too */
-    uint64_t wall_ns;      /* from the last exec to the end */
+    uint64_t wall_ns;      /* from the last exec to the end, without held_ns */
+    uint64_t held_ns;      /* the first thread was held at its exit to be read */
     bool is_counted;       /* instructions is known */
     uint64_t instructions; /* of user mode, of the program and its children */
     uint64_t instructions_before; /* the last exec; not in `instructions` */
