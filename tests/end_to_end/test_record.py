@@ -356,6 +356,18 @@ def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subje
     assert 77777 in load(output)["size"]
 
 
+def test_the_ending_is_known_where_endings_of_children_are_ignored(
+    tmp_path: Path, subject: str
+) -> None:
+    done = run_record(
+        tmp_path / "a.trace",
+        subject,
+        "fail",
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+    assert "exited with status 3; its trace is complete" in done.stderr
+
+
 def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
     done = run_record(output, subject, "fail")
@@ -392,6 +404,54 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
     assert "recording stopped early: File too large" in done.stderr
     events = after_marker(load(output))
     assert 100_000 < len(events) < 1_000_000
+
+
+def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: str) -> None:
+    """Some file systems break the call off then."""
+    source = (
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n"
+        "int posix_fallocate(int fd, long at, long n) {"
+        "static int calls; int (*real)(int, long, long) = dlsym(RTLD_NEXT, __func__);"
+        "return calls++ % 2 == 0 ? EINTR : real(fd, at, n); }"
+    )
+    library = tmp_path / "interrupts.so"
+    flags = ["-shared", "-fPIC", "-Wno-pedantic", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(["cc", *flags], input=source, text=True, check=True)
+    preload = {**os.environ, "LD_PRELOAD": str(library)}
+    done = run_record(tmp_path / "a.trace", subject, "threads", env=preload)
+    assert "stopped" not in done.stderr
+    assert done.returncode == 0
+
+
+def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path) -> None:
+    """What new gives may go to its own free; and nothing is recorded of it."""
+    source = (
+        "#include <cstdio>\nalignas(16) static char pool[1 << 20]; static std::size_t used;"
+        'extern "C" void *malloc(std::size_t n) {'
+        "void *block = pool + used; used += (n + 15) & ~15ul; return block; }"
+        'extern "C" void free(void *) {}'
+        "int main() { char *p = new char;"
+        'std::puts(p >= pool && p < pool + sizeof pool ? "own" : "foreign"); }'
+    )
+    program = str(tmp_path / "own")
+    command = ["c++", "-O0", "-fno-builtin", "-x", "c++", "-", "-o", program]
+    subprocess.run(command, input=source, text=True, check=True)
+    done = run_record(tmp_path / "a.trace", program)
+    assert done.stdout == "own\n"
+    assert "it brings its own malloc" in done.stderr
+
+
+def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path) -> None:
+    """It has an entry of that name, which leads to the library."""
+    source = (
+        "#include <stdlib.h>\nvoid *(*volatile take)(size_t) = malloc;"
+        f"int main(void) {{ free(take({MARKER})); return 0; }}"
+    )
+    program = str(tmp_path / "pointer")
+    command = ["cc", "-O0", "-fno-pie", "-no-pie", "-x", "c", "-", "-o", program]
+    subprocess.run(command, input=source, text=True, check=True)
+    _, events = recorded(tmp_path, program)
+    assert list(events["size"]).count(MARKER) == 1
 
 
 def test_the_end_of_a_recording_is_not_written_into_a_file_of_the_program(

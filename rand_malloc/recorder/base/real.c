@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
 
 static void *first_malloc(size_t size);
@@ -23,6 +24,7 @@ struct real_functions real = {
     .posix_memalign = first_posix_memalign,
 };
 
+bool real_is_of_program;
 _Alignas(64) char real_arena[ARENA_BYTES];
 
 static struct {
@@ -40,17 +42,32 @@ static void *arena_take(size_t alignment, size_t size) {
     return real_arena + start;
 }
 
-/* A data pointer becomes a function pointer by copying, which ISO C allows. */
-static void find(void *function, const char *name) {
-    void *found = dlsym(RTLD_NEXT, name);
+/* Is it a function of this library, or what stands for one in a program that takes its address? */
+static bool leads_to_us(void *function) {
+    Dl_info theirs, ours;
+    const ElfW(Sym) *symbol = NULL;
+    if (dladdr1(function, &theirs, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL ||
+        symbol->st_shndx == SHN_UNDEF)
+        return true;
+    return dladdr(&lookup, &ours) != 0 && theirs.dli_fbase == ours.dli_fbase;
+}
+
+/* Finds what the C++ run time would call without us; returns whether the program brings it.  A
+ * data pointer becomes a function pointer by copying, which ISO C allows. */
+static bool find(void *function, const char *name) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    bool is_of_program = found != NULL && !leads_to_us(found);
+    if (!is_of_program)
+        found = dlsym(RTLD_NEXT, name);
     if (found != NULL)
         memcpy(function, &found, sizeof found);
+    return is_of_program;
 }
 
 static void look_up(void) {
     struct real_functions found = real;
     lookup.is_looking = true;
-    find(&found.malloc, "malloc");
+    real_is_of_program = find(&found.malloc, "malloc");
     find(&found.free, "free");
     find(&found.calloc, "calloc");
     find(&found.realloc, "realloc");

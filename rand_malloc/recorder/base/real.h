@@ -25,6 +25,10 @@ struct real_functions {
 
 extern struct real_functions real;
 
+/* The program has a malloc of its own, which does not pass through us: nothing is recorded, and
+ * our new calls it. */
+extern bool real_is_of_program;
+
 /* Looks the functions up now, if no call has done so. */
 void real_prepare(void);
 

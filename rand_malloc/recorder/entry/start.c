@@ -87,9 +87,8 @@ static void clean_environment(void) {
 }
 
 __attribute__((constructor)) static void start(void) {
-    if (!process_start())
-        return;
-    pthread_atfork(before_fork, NULL, after_fork_in_child);
+    if (process_start())
+        pthread_atfork(before_fork, NULL, after_fork_in_child);
     if (!process_is_following())
         clean_environment();
 }

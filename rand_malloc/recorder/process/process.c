@@ -213,7 +213,9 @@ bool process_is_recording(void) {
 
 bool process_continues_in_new_image(void) {
     return process.library[0] != '\0' && process.state == RECORDING &&
-           (process.is_following || getpid() == file_process());
+           (process.is_following || getpid() == file_process()) &&
+           /* Behind another root, or for another user, its loader would complain. */
+           syscall(SYS_faccessat, AT_FDCWD, process.library, R_OK) == 0;
 }
 
 const char *process_library(void) {

@@ -219,7 +219,10 @@ void *file_map_stride(uint64_t stride) {
     /* Allocated before it is mapped: a full disk is an error here, not a SIGBUS later. */
     sigset_t before;
     hold_file_size_signal(&before);
-    int error = posix_fallocate(fd, offset, SPOOL_STRIDE_BYTES);
+    int error;
+    do
+        error = posix_fallocate(fd, offset, SPOOL_STRIDE_BYTES);
+    while (error == EINTR); /* a signal of the program's, on some file systems */
     release_file_size_signal(&before, error);
     if (error != 0) {
         errno = error;

@@ -14,6 +14,7 @@
  */
 #include "thread/record.h"
 
+#include "base/real.h"
 #include "process/process.h"
 #include "spool/file.h"
 #include "touch/touch.h"
@@ -124,7 +125,8 @@ void lanes_record_large(unsigned code, unsigned align_log2, const void *block, s
     if (own_lane == NULL)
         lanes_attach();
     errno = saved_errno;
-    uint32_t number = size >= TRACE_TOUCH_LEAST_BYTES ? touch_begin(block, size) : 0;
+    bool is_measured = own_lane != NULL && size >= TRACE_TOUCH_LEAST_BYTES;
+    uint32_t number = is_measured ? touch_begin(block, size) : 0;
     lanes_record_slowly(code, align_log2, (uintptr_t)block, size, stamp, number);
 }
 
@@ -177,7 +179,7 @@ static void record_thread(enum trace_op op, uint64_t stamp) {
 }
 
 struct lane *lanes_attach(void) {
-    if (!process_is_recording() || !file_owns_memory())
+    if (!process_is_recording() || !file_owns_memory() || real_is_of_program)
         return NULL;
     if (!lanes.has_key)
         lanes.has_key = pthread_key_create(&lanes.key, thread_ends) == 0;
