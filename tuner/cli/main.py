@@ -54,6 +54,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             command line.
     """
     _pass_names_through()
+    # Who starts us may ignore it: the kernel then forgets how our programs ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     code = _run(arguments)
     try:
         sys.stdout.flush()

@@ -98,7 +98,8 @@ def record(
                 )
             _check_started(spool, command, ending)
         except (OSError, ProgramError, MissingToolError):
-            shutil.rmtree(spool, ignore_errors=True)
+            if not any(spool.glob("*.spool")):  # else there is something to recover
+                shutil.rmtree(spool, ignore_errors=True)
             raise
         processes = build_traces(spool, output, ending, command, watch.window)
     return Recording(processes, ending, watch.missed)

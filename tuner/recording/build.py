@@ -145,14 +145,24 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
     if not paths:
         message = f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
         raise OutputError(message)
-    begun = [path for path in paths if path.stat().st_size]
-    if not begun:  # each was created, but not one byte fitted in
+    begun = [path for path in paths if _has_begun(path)]
+    if not begun:
+        is_full = not any(path.stat().st_size for path in paths)
         shutil.rmtree(folder, ignore_errors=True)
-        raise OutputError(explain.no_room(folder))
+        raise OutputError(explain.no_room(folder) if is_full else explain.ended_at_once(folder))
     processes: dict[int, list[_Image]] = {}
     for image in sorted(map(_image, begun), key=lambda image: image.start_ns):
         processes.setdefault(image.pid, []).append(image)
     return list(processes.values())
+
+
+def _has_begun(spool: Path) -> bool:
+    """Return whether the recorder got to write the header: its first bytes come last.
+
+    A process that was killed before leaves zeros, and on a full disk not one byte.
+    """
+    with spool.open("rb") as file:
+        return any(file.read(8))
 
 
 def _image(spool: Path) -> _Image:

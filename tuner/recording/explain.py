@@ -52,6 +52,11 @@ def no_room(spool: Path) -> str:
     )
 
 
+def ended_at_once(spool: Path) -> str:
+    """Explain that every process ended before the recorder was ready."""
+    return f"{spool}: nothing was recorded, the program ended before its first allocation"
+
+
 def _is_static(program: Path) -> bool:
     """Return True for an ELF file that names no interpreter."""
     from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only to explain a failure

@@ -12,8 +12,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -36,23 +34,22 @@ class AnonymousMemory:
         self._status = Path(f"/proc/{pid}/status")
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._samples: list[tuple[float, Mapping[str, int]]] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._until_s, self._last_high, self._last_anon = self._begun_s, 0, 0  # the last sample
+        self._area = 0.0  # bytes times seconds up to there
+        self._high = self._anon = self._file = 0  # greatest amounts
 
     @property
     def peak_bytes(self) -> int:
         """Greatest amount; 0: not known."""
-        known = [values for _, values in self._samples]
-        file = max((one["RssFile"] + one["RssShmem"] for one in known), default=0)
-        return max((max(one["RssAnon"], one["VmHWM"] - file) for one in known), default=0)
+        return max(self._anon, self._high - self._file)
 
     @property
     def mean_bytes(self) -> float:
         """Mean over time; 0: not known."""
-        moments = [self._begun_s, *(moment for moment, _ in self._samples)]
-        anon = [0, *(values["RssAnon"] for _, values in self._samples)]
-        steps = zip(pairwise(moments), pairwise(anon), strict=True)
-        area = sum((after - before) * (a + b) / 2.0 for (before, after), (a, b) in steps)
-        return area / max(moments[-1] - moments[0], 1e-9)
+        return self._area / max(self._until_s - self._begun_s, 1e-9)
 
     def sample(self, text: str, now_s: float) -> None:
         """Take the content of ``status``; of a process without memory, a zombie, nothing."""
@@ -63,10 +60,14 @@ class AnonymousMemory:
         }
         if "VmHWM" not in values:
             return
-        if self._samples and values["VmHWM"] < _AFRESH * self._samples[-1][1]["VmHWM"]:
-            self._begun_s = self._samples[-1][0]
-            self._samples.clear()  # another program runs now
-        self._samples.append((now_s, values))
+        high, anon = values["VmHWM"], values["RssAnon"]
+        if high < _AFRESH * self._last_high:
+            self._begun_s = self._until_s
+            self._forget()  # another program runs now
+        self._area += (now_s - self._until_s) * (self._last_anon + anon) / 2.0
+        self._high, self._anon = max(self._high, high), max(self._anon, anon)
+        self._file = max(self._file, values["RssFile"] + values["RssShmem"])
+        self._until_s, self._last_high, self._last_anon = now_s, high, anon
 
     def _watch(self) -> None:
         signal.pthread_sigmask(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,20 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(
     (process,) = recover(tmp_path / "a.trace.spool", output)
     assert process.totals.n_events > 0
     assert not (tmp_path / "a.trace.spool").exists()
+
+
+def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path) -> None:
+    """Its spool has room for a header, and nothing in it yet."""
+    spool = tmp_path / "a.trace.spool"
+    begun = ("truncate", "-s", "65536", str(spool / "1.spool"))
+
+    (process,) = record(begun, tmp_path / "a.trace").processes
+    assert process.argv == begun
+
+    spool.mkdir()
+    subprocess.run(begun, check=True)
+    with pytest.raises(OutputError, match="ended before its first allocation"):
+        recover(spool, tmp_path / "b.trace")
 
 
 def test_a_command_that_is_too_long_to_keep_is_left_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 
 import pytest
 
@@ -59,3 +60,14 @@ def test_an_exec_begins_afresh_and_a_zombie_has_no_memory(memory: AnonymousMemor
 
 def test_nothing_is_known_without_a_sample(memory: AnonymousMemory) -> None:
     assert (memory.peak_bytes, memory.mean_bytes) == (0, 0.0)
+
+
+def test_a_long_recording_is_not_kept_sample_by_sample(memory: AnonymousMemory) -> None:
+    """There are a hundred of them a second."""
+    tracemalloc.start()
+    for moment in range(2_000):
+        memory.sample(status(900 + moment, 800, 10), float(moment))
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept_bytes < 20_000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tuner.recording
 from tuner.errors import SpecError
 from tuner.recording import record
 
@@ -31,3 +32,18 @@ def test_the_trace_may_be_named_by_a_text(tmp_path: Path) -> None:
     recording = record([sys.executable, "-c", ""], str(tmp_path / "app.trace"), is_silent=True)
 
     assert recording.processes[0].path == tmp_path / "app.trace"
+
+
+def test_what_was_recorded_stays_when_the_system_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = tmp_path / "app.trace.spool" / "1.spool"
+
+    def fails(*_: object, **__: object) -> None:
+        spool.write_bytes(b"MTSPOOL")
+        raise BlockingIOError
+
+    monkeypatch.setattr(tuner.recording, "run_program", fails)
+    with pytest.raises(BlockingIOError):
+        record(["ls"], tmp_path / "app.trace")
+    assert spool.exists()
