@@ -53,7 +53,7 @@ MAX_LIFE_NS: Final = 1 << 62
 """Longest life of a process; TRACE_MAX_LIFE_NS of ``rand_malloc/trace/trace.h``."""
 
 DEFAULT_BATCH: Final = 1 << 18
-"""Events per batch: 8 MiB, large enough that Python's share of the time vanishes."""
+"""Events per batch: 10 MiB, large enough that Python's share of the time vanishes."""
 
 DEFAULT_SEED: Final = 1
 """Seed of what is generated from a profile; rand_malloc's default too."""
@@ -364,7 +364,7 @@ class Trace:
             yield events[: n_read.value]
 
     def read_all(self) -> Events:
-        """Return all events as one array; 32 bytes each.
+        """Return all events as one array; 40 bytes each.
 
         Raises:
             TraceError: the file is damaged.
