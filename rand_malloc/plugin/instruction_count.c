@@ -3,7 +3,8 @@
  * Every executed translation block adds its number of instructions to a counter.  While there is
  * one virtual processor, the translated code does so itself, to a counter that is shared.  Shared
  * counters lose counts when threads take turns: from the second processor on, each has its own,
- * and blocks call us.  qemu translates everything anew when it makes the second one.
+ * and blocks call us.  We have qemu forget what it has translated then: it does not by itself where
+ * the process has mapped shared memory before, as the emulator has.
  * Counts are kept apart by where the block lies: the emulator's own text, its waiting
  * loops, or anywhere else (the allocator and libc).  Own text is counted on request only:
  * half of all blocks lie there.
@@ -166,17 +167,13 @@ static uint64_t repeated_address(const struct qemu_plugin_insn *insn) {
     return is_repeated(insn) ? qemu_plugin_insn_vaddr(insn) : 0;
 }
 
-static void on_processor(plugin_id id, unsigned cpu) {
-    (void)id;
-    counter.is_parallel = counter.is_parallel || cpu > 0;
-}
-
 static bool is_plain(const struct block *block) {
     return block->first_rep == 0 && block->last_rep == 0;
 }
 
 static void count_plain(struct qemu_plugin_tb *tb, const struct block *block) {
-    if (!counter.is_parallel && qemu_plugin_register_vcpu_tb_exec_inline != NULL)
+    if (!counter.is_parallel && qemu_plugin_register_vcpu_tb_exec_inline != NULL &&
+        qemu_plugin_reset != NULL)
         qemu_plugin_register_vcpu_tb_exec_inline(
             tb, INLINE_ADD_U64, &counter.counted_inline[block->place], block->n_instructions);
     else
@@ -237,13 +234,28 @@ static void on_syscall(plugin_id id, unsigned cpu, int64_t number, uint64_t a1, 
                        uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
                        uint64_t a8);
 
-/* qemu calls this before the processor that made the mark goes on, with nothing translated and
- * nothing registered. */
-static void on_reset(plugin_id id) {
-    open_region();
+static void on_processor(plugin_id id, unsigned cpu);
+
+/* qemu calls these before the processor that made the mark, or the second processor, goes on, with
+ * nothing translated and nothing registered. */
+static void register_all(plugin_id id) {
     qemu_plugin_register_vcpu_init_cb(id, on_processor);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+}
+
+static void on_reset(plugin_id id) {
+    open_region();
+    register_all(id);
+}
+
+/* Until that the new processor runs alone: the other one waits for it. */
+static void on_processor(plugin_id id, unsigned cpu) {
+    if (cpu == 0 || counter.is_parallel)
+        return;
+    counter.is_parallel = true;
+    if (counter.is_open && qemu_plugin_reset != NULL)
+        qemu_plugin_reset(id, register_all);
 }
 
 static void on_syscall(plugin_id id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2,

@@ -360,31 +360,38 @@ def test_copies_are_not_counted_per_byte(tmp_path: Path) -> None:
     assert 10_000 < result["instructions"]["allocator"] < n_bytes / 8
 
 
-@pytest.fixture
-def plugin_subject(tmp_path: Path) -> Path:
-    """Compile the program whose instructions are known."""
-    compiler = shutil.which("cc") or pytest.skip("no C compiler")
-    subject = tmp_path / "plugin_subject"
-    source = ROOT / "tests" / "native" / "plugin_subject.c"
-    subprocess.run([compiler, "-no-pie", "-o", subject, source], check=True)
-    return subject
-
-
-@pytest.mark.parametrize("cpu", ["max", "max,-erms,-fsrm"])
-def test_plugin_counts_every_instruction_once(plugin_subject: Path, cpu: str) -> None:
-    """A `rep` instruction of a million iterations is one instruction, as in hardware."""
+def counted_by_plugin(subject: str, cpu: str, tmp_path: Path) -> tuple[int, int, int]:
+    """Compile a program of tests/native and return its instructions outside, own and waiting."""
     need_instrument("qemu")
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    program = tmp_path / subject
+    source = ROOT / "tests" / "native" / f"{subject}.c"
+    subprocess.run([compiler, "-no-pie", "-pthread", "-o", program, source], check=True)
     result = os.memfd_create("counts")
     settings = f"fd={result:x},begin=6d6101,end=6d6102,count_own=1"
     plugin = native_file("instruction_count_1.so")
     subprocess.run(
-        ["qemu-x86_64", "-cpu", cpu, "-plugin", f"{plugin},{settings}", plugin_subject],
+        ["qemu-x86_64", "-cpu", cpu, "-plugin", f"{plugin},{settings}", program],
         check=True,
         pass_fds=[result],
     )
     _magic, outside, own, waiting = COUNTS.unpack(os.pread(result, COUNTS.size, 0))
     os.close(result)
-    assert (outside, own, waiting) == (1 + 10 * 6 + 4 + 10 * 6 + 2, 0, 0)
+    return outside, own, waiting
+
+
+@pytest.mark.parametrize("cpu", ["max", "max,-erms,-fsrm"])
+def test_plugin_counts_every_instruction_once(tmp_path: Path, cpu: str) -> None:
+    """A `rep` instruction of a million iterations is one instruction, as in hardware."""
+    counts = counted_by_plugin("plugin_subject", cpu, tmp_path)
+    assert counts == (1 + 10 * 6 + 4 + 10 * 6 + 2, 0, 0)
+
+
+def test_plugin_counts_threads_apart(tmp_path: Path) -> None:
+    """What one does is lost by no other one, and ends no `rep` instruction of another."""
+    counts = {counted_by_plugin("plugin_threads", "max", tmp_path) for _ in range(4)}
+    assert len(counts) == 1
+    assert 200_000_000 < counts.pop()[0] < 200_010_000
 
 
 SUPERBLOCKS = "EXGEN_CONF=superblock_size:"
