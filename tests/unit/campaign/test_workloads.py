@@ -15,7 +15,7 @@ from tuner.emulation import EmulationOptions
 from tuner.errors import OutputError, TraceError
 from tuner.trace.file import EVENT, Api, Trace, write_trace
 
-PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
+PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 
 def _spec(trace: Path, *further: Path) -> CampaignSpec:

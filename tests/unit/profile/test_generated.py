@@ -13,7 +13,7 @@ from tuner.profile.file import read_profile, write_profile
 from tuner.profile.generated import replayable, write_generated
 from tuner.trace.file import Trace
 
-PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
+PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 
 @pytest.mark.parametrize("seed", [1, 7])
