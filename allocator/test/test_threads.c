@@ -245,6 +245,23 @@ static void what_came_home_is_used_before_new_memory(void) {
         exgen_free(more[i]);
 }
 
+/* A mark would have the heap search its lists for each of them. */
+static void what_came_home_looks_no_freer_than_before(void) {
+    void *taken[N_INBOX];
+    size_t n;
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = memset(exgen_malloc(10 * SENT_BYTES), 1, SENT_BYTES);
+    run_thread(send_some_home, NULL);
+    while ((n = inbox_take(local.heap, taken)) > 0)
+        for (size_t i = 0; i < n; i++) {
+            EXPECT(!link_is_marked(taken[i]));
+            exgen_free(taken[i]);
+        }
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % N_BETWEEN != 0)
+            exgen_free(blocks[i]);
+}
+
 /* --- threads that come and go --- */
 
 static void *left[N_GENERATIONS];
@@ -579,6 +596,7 @@ int main(void) {
     own_and_others_blocks_by_turns();
     a_stray_block_is_sent_on();
     what_came_home_is_used_before_new_memory();
+    what_came_home_looks_no_freer_than_before();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
     orphans_get_a_few_blocks_at_a_time();

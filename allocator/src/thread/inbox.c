@@ -5,8 +5,8 @@
  * So most are not touched before they arrive, and are fetched in advance, several at once.
  *
  *   word 0    of the first block: link to the next bundle
- *   word 1    of the first block: number of the other blocks, encoded as links are: the mark if
- *             there are none
+ *   word 1    of the first block: number of the other blocks, and whether it bore no mark of a free
+ *             block, encoded as links are
  *   word 2..  addresses, encoded as links are
  *
  * One compare-and-swap puts a chain of bundles on the owner's inbox.  The owner takes the inbox as
@@ -22,10 +22,12 @@
 
 enum {
     N_BUNDLE = 31,    /* most blocks */
+    UNMARKED = 32,    /* added to the number of the others */
     FIRST_ADDRESS = 2 /* word of a block */
 };
 
 _Static_assert(2 * N_BUNDLE <= N_INBOX, "two are taken at a time");
+_Static_assert((int)N_BUNDLE <= (int)UNMARKED, "a bit of its own");
 
 /* --- bundles --- */
 
@@ -58,16 +60,23 @@ static size_t bundle(void *const *blocks, size_t n, const struct heap *owner) {
          i < most && owner_of(blocks[i]) == owner && class_of_block((uintptr_t)blocks[i]) == class;
          i++)
         *place_of(blocks, i, n_each) = (uintptr_t)blocks[i] ^ layout.link_secret;
-    ((uintptr_t *)blocks[0])[1] = (i - 1) ^ layout.link_secret;
+    size_t unmarked = link_is_marked(blocks[0]) ? 0 : UNMARKED;
+    ((uintptr_t *)blocks[0])[1] = ((i - 1) | unmarked) ^ layout.link_secret;
     return i;
 }
 
-/* The blocks of a bundle; returns how many. */
+/* The blocks of a bundle; returns how many.  The first bears a mark if it did so before: a block on
+ * a list that another thread freed, too. */
 static size_t unbundle(void *first, void **blocks) {
-    size_t n_others = ((const uintptr_t *)first)[1] ^ layout.link_secret;
+    size_t number = ((const uintptr_t *)first)[1] ^ layout.link_secret;
+    size_t n_others = number & ~(size_t)UNMARKED;
     size_t n_each = n_others > 0 ? n_addresses(class_of_block((uintptr_t)first)) : 0;
     if (n_others >= N_BUNDLE || (n_others > 0 && n_each == 0))
         fatal("corrupted free list", first);
+    if (number == n_others)
+        link_mark(first);
+    else
+        link_unmark(first);
     blocks[0] = first;
     for (size_t i = 1; i <= n_others; i++) {
         blocks[i] = (void *)(*place_of(blocks, i, n_each) ^ layout.link_secret);
