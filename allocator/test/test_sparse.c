@@ -131,21 +131,30 @@ static uint64_t blocks_freed_meanwhile_are_used_again(void) {
     return 0;
 }
 
-/* More than a quarter of the heap waits to be used, which is noted when a slab is used next. */
-static uint64_t pages_of_a_slack_heap_go_at_once(void) {
+/* More than a quarter of the heap waits to be used, which is noted when a slab is used next.  Then
+ * every `n`-th block stays.  Returns the slabs whose pages went at once. */
+static size_t thin_a_slack_heap(size_t bytes, size_t n) {
     for (size_t i = 0; i < N_BLOCKS; i++)
-        take(i, 1000);
+        take(i, i < N_BLOCKS / 2 ? 1000 : bytes);
     for (size_t i = 0; i < N_BLOCKS / 2; i += 2)
         give(i, 1000);
     for (size_t i = 0; i < N_LARGER; i++)
         larger[i] = exgen_malloc(100);
     EXPECT(n_slabs_with_absent() == 0);
     for (size_t i = N_BLOCKS / 2; i < N_BLOCKS; i++)
-        if (i % KEPT != 0)
-            give(i, 1000);
-    EXPECT(n_slabs_with_absent() > N_BLOCKS / 2 / 64 / 2);
+        if (i % n != 0)
+            give(i, bytes);
     EXPECT(exgen_validate_heap());
-    use_again(1000);
+    return n_slabs_with_absent();
+}
+
+static uint64_t pages_of_a_slack_heap_go_at_once(void) {
+    EXPECT(thin_a_slack_heap(1000, KEPT) > N_BLOCKS / 2 / 64 / 2);
+    return 0;
+}
+
+static uint64_t pages_of_small_blocks_wait_for_a_look(void) {
+    EXPECT(thin_a_slack_heap(64, 8 * KEPT) == 0);
     return 0;
 }
 
@@ -204,6 +213,7 @@ int main(void) {
         run(pages_between_blocks_go, "");
     }
     run(pages_of_a_slack_heap_go_at_once, "purge_delay:60000");
+    run(pages_of_small_blocks_wait_for_a_look, "purge_delay:60000");
     run(most_of_a_sparse_slab_is_not_resident, "");
     run(nothing_is_given_back_where_it_must_not, "purge_how:never");
     run(nothing_is_given_back_where_it_must_not, "junk:true");

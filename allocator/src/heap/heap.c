@@ -23,9 +23,10 @@
 #include "system/os.h"
 
 enum {
-    SLACK_SHARE = 4,         /* of a heap's units, in slabs that wait to be used: it is slack */
-    EARLIER_WHEN_SLACK = 4,  /* a slab wakes up after so much smaller a share of it was freed */
-    WAKE_AT_ONCE_BYTES = 512 /* a slab of blocks of this size and more wakes up with the first */
+    SLACK_SHARE = 4,          /* of a heap's units, in slabs that wait to be used: it is slack */
+    EARLIER_WHEN_SLACK = 4,   /* a slab wakes up after so much smaller a share of it was freed */
+    WAKE_AT_ONCE_BYTES = 512, /* a slab of blocks of this size and more wakes up with the first */
+    THIN_AT_ONCE_BYTES = 128  /* ... gives back pages as soon as it has few */
 };
 
 _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
@@ -262,9 +263,10 @@ static void free_apart(struct heap *heap, struct slab *slab, void *block) {
 }
 
 /* In a slack heap others are used before it, so its pages go at once; else they wait for a look
- * (sparse.h). */
+ * (sparse.h), as those of smaller blocks do, which take long to look through: most slabs that a
+ * program sweeps are empty soon after. */
 static void become_sparse(struct heap *heap, struct slab *slab) {
-    if (heap->is_slack)
+    if (heap->is_slack && slab->block_bytes >= THIN_AT_ONCE_BYTES)
         heap_thin(heap, slab);
     else
         slab_set_used(slab, slab_used(slab), slab_used(slab));

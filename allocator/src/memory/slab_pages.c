@@ -1,7 +1,7 @@
 /* slab_pages.c - free pages inside slabs; see slab_pages.h.
  *
- * Which blocks are free is only known by a walk along the slab's list, which is sorted into a set
- * of their numbers; a page can go if all blocks that reach into it are in the set.
+ * Which blocks are free is only known by a walk along the slab's list, which counts them on the
+ * pages that they touch; a page can go if it has as many free blocks as blocks.
  */
 #include "memory/slab_pages.h"
 
@@ -11,22 +11,22 @@
 #include "system/os.h"
 
 enum {
-    N_BLOCKS_MOST = 1024 /* of a slab that is looked at */
+    N_BLOCKS_MOST = 1024,                  /* of a slab that is looked at */
+    N_PAGES_MOST = LISTED_UNITS_MAX * 4    /* ... of at least a quarter of a unit each */
 };
 
 _Static_assert(UNIT_BYTES / BLOCK_ALIGNMENT <= N_BLOCKS_MOST, "the smallest blocks of one unit");
 
-struct block_set {
-    uint64_t word[N_BLOCKS_MOST / 64];
+/* What a look at a slab finds on its pages, counted from the one where the slab starts. */
+struct look {
+    uintptr_t base;
+    unsigned shift;                /* log2 of the bytes of a page */
+    uint16_t n_free[N_PAGES_MOST]; /* free blocks that touch the page, or DROPPED */
 };
 
-static void set_add(struct block_set *set, size_t number) {
-    set->word[number / 64] |= (uint64_t)1 << number % 64;
-}
-
-static bool set_has(const struct block_set *set, size_t number) {
-    return set->word[number / 64] >> number % 64 & 1;
-}
+enum {
+    DROPPED = UINT16_MAX /* the page becomes absent */
+};
 
 /* --- pages --- */
 
@@ -70,81 +70,102 @@ static bool begins_on_absent(const struct slab *slab, const void *block) {
     return page >= pages_first(slab) && page < pages_end(slab) && is_absent(slab, page);
 }
 
-static struct block_set free_blocks(const struct slab *slab) {
-    struct block_set set = {{0}};
+static size_t page_at(const struct look *look, uintptr_t address) {
+    return (address - look->base) >> look->shift;
+}
+
+/* Count a free block on all pages that it touches. */
+static void count_block(struct look *look, uintptr_t block, size_t bytes) {
+    size_t last = page_at(look, block + bytes - 1);
+    for (size_t page = page_at(look, block); page <= last; page++)
+        look->n_free[page]++;
+}
+
+static void count_free_blocks(struct look *look, const struct slab *slab) {
+    size_t bytes = slab->block_bytes;
+    uintptr_t start = (uintptr_t)slab->start;
+    size_t last = (slab->capacity - 1) * bytes;
+    size_t n = 0;
     for (const void *block = slab->free; block != NULL; block = link_follow(block)) {
-        size_t number = (size_t)((const char *)block - slab->start) / slab->block_bytes;
-        if (number >= slab->capacity)
+        if (unlikely((uintptr_t)block - start > last || ++n > slab->capacity))
             fatal("corrupted free list", block);
-        set_add(&set, number);
+        count_block(look, (uintptr_t)block, bytes);
     }
     for (uintptr_t page = pages_first(slab); page < pages_end(slab); page += os_page_bytes())
         for (size_t i = first_on(slab, page); is_absent(slab, page) && i < end_on(slab, page); i++)
-            set_add(&set, i);
-    return set;
+            count_block(look, start + i * bytes, bytes);
 }
 
-static bool is_free(const struct slab *slab, const struct block_set *set, uintptr_t page) {
+static bool is_free(const struct look *look, const struct slab *slab, uintptr_t page) {
     size_t first = (page - (uintptr_t)slab->start) / slab->block_bytes;
-    for (size_t i = first; i < end_on(slab, page); i++)
-        if (!set_has(set, i))
-            return false;
-    return true;
+    return look->n_free[page_at(look, page)] == end_on(slab, page) - first;
 }
 
 /* --- giving back --- */
 
-/* Mark pages absent that are free; false if there are none.  *dropped: one bit each. */
-static bool mark_free_pages(struct slab *slab, struct block_set *dropped) {
-    struct block_set set = free_blocks(slab);
-    uintptr_t first = pages_first(slab);
+/* Mark pages absent that are free; false if there are none. */
+static bool mark_free_pages(struct look *look, struct slab *slab) {
     bool is_any = false;
-    for (uintptr_t page = first; page < pages_end(slab); page += os_page_bytes())
-        if (!is_absent(slab, page) && is_free(slab, &set, page)) {
+    for (uintptr_t page = pages_first(slab); page < pages_end(slab); page += os_page_bytes())
+        if (!is_absent(slab, page) && is_free(look, slab, page)) {
             struct slab *entry = entry_of(slab, page);
             entry->absent = (uint8_t)((entry->absent | page_bit(page)) & 15);
-            set_add(dropped, (page - first) / os_page_bytes());
+            look->n_free[page_at(look, page)] = DROPPED;
             is_any = true;
         }
     return is_any;
 }
 
-/* Leave only those blocks in the list whose links stay. */
-static void unlink_absent(struct slab *slab) {
-    void *kept = NULL;
-    for (void *block = slab->free, *next; block != NULL; block = next) {
-        next = link_follow(block);
-        if (begins_on_absent(slab, block))
-            continue;
-        link_set(block, kept);
-        kept = block;
-    }
-    slab->free = link_reverse(kept);
+/* Let `block` be what follows `last` in the list, its first if that is NULL. */
+static void set_next(struct slab *slab, void *last, void *block) {
+    if (last != NULL)
+        link_set(last, block);
+    else
+        slab->free = block;
 }
 
-static void purge_pages(const struct slab *slab, const struct block_set *pages) {
-    uintptr_t first = pages_first(slab);
-    size_t n = (pages_end(slab) - first) / os_page_bytes();
-    for (size_t at = 0, end; at < n; at = end + 1) {
+/* Leave only those blocks in the list whose links stay. */
+static void unlink_dropped(const struct look *look, struct slab *slab) {
+    void *last = NULL;
+    bool is_cut = false;
+    for (void *block = slab->free, *next; block != NULL; block = next) {
+        next = link_follow(block);
+        bool goes = look->n_free[page_at(look, (uintptr_t)block)] == DROPPED;
+        if (is_cut && !goes)
+            set_next(slab, last, block);
+        last = goes ? last : block;
+        is_cut = goes;
+    }
+    if (is_cut)
+        set_next(slab, last, NULL);
+}
+
+static void purge_dropped(const struct look *look, const struct slab *slab) {
+    size_t n = page_at(look, pages_end(slab));
+    for (size_t at = page_at(look, pages_first(slab)), end; at < n; at = end + 1) {
         end = at;
-        while (end < n && set_has(pages, end))
+        while (end < n && look->n_free[end] == DROPPED)
             end++;
         if (end > at)
-            os_purge((void *)(first + at * os_page_bytes()), (end - at) * os_page_bytes(),
+            os_purge((void *)(look->base + (at << look->shift)), (end - at) << look->shift,
                      options.purge_how);
     }
 }
 
 bool slab_drop_pages(struct slab *slab) {
-    struct block_set dropped = {{0}};
+    struct look look;
     if (!slab_may_drop_pages() || slab->capacity > N_BLOCKS_MOST || slab->carved < slab->capacity ||
         os_page_bytes() * 4 < UNIT_BYTES || os_page_bytes() > UNIT_BYTES)
         return false;
-    if (!mark_free_pages(slab, &dropped))
+    look.base = round_down((uintptr_t)slab->start, os_page_bytes());
+    look.shift = log2_floor(os_page_bytes());
+    memset(look.n_free, 0, ((size_t)slab->n_units << UNIT_SHIFT >> look.shift) * sizeof *look.n_free);
+    count_free_blocks(&look, slab);
+    if (!mark_free_pages(&look, slab))
         return false;
     slab->has_absent = true;
-    unlink_absent(slab);
-    purge_pages(slab, &dropped);
+    unlink_dropped(&look, slab);
+    purge_dropped(&look, slab);
     return true;
 }
 
