@@ -43,6 +43,7 @@ from tuner.errors import (
 from tuner.front.dominance import reference_point
 from tuner.measure.evaluation import MAY_NOT_REPEAT, GateOf
 from tuner.measure.executor import Attempts, Executor
+from tuner.measure.offers import can_fix_addresses
 from tuner.objectives import FAILED_VIOLATION, parse_constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.space import Space
@@ -365,13 +366,23 @@ class Runner:
         """Measure the one that disagrees a third time; return in what no two of three agree.
 
         The kernel may count a fault of a page that is there already, once in thousands of runs.
-        Where several disagree it is no chance.
+        Where several disagree it is no chance, but where addresses are random.
         """
         again = {one.trial: one for one in rechecks if one.measurement is not None}
         differing = [
             trial for trial in trials if trial.number in again and disagreements([trial], rechecks)
         ]
         settled = set()
+        if differing and not can_fix_addresses():
+            reason = (
+                "other numbers when measured again: this machine forbids to fix addresses, as "
+                f"containers do; {MAY_NOT_REPEAT}"
+            )
+            for trial in differing:
+                self._store.add_incident(Incident(trial.configuration, 1, reason))
+            self._listener.failed_attempt(differing[0].configuration, reason)
+            settled = {trial.number for trial in differing}
+            differing = []
         for ended in self._attempts([t.configuration for t in differing if len(differing) == 1]):
             trial = differing[ended.index]
             third = Recheck(trial.number, 0, _outcome(ended))

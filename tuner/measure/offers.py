@@ -6,6 +6,7 @@ a setting in /proc promises is not.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -117,6 +118,18 @@ def try_gem5(program: str) -> Offer:
         message = f"{path}: version {version[1]}, built without X86; build it as build/X86/gem5.opt"
         return Offer(works=False, detail=message)
     return Offer(works=True, detail=f"{path}: version {version[1]}")
+
+
+def can_fix_addresses() -> bool:
+    """Return whether programs may be started without address randomisation.
+
+    Source: personality(2).
+    """
+    libc, no_randomisation = ctypes.CDLL(None), 0x0040000
+    before = libc.personality(0xFFFFFFFF)
+    may = libc.personality(before | no_randomisation) != -1
+    libc.personality(before)
+    return bool(before != -1 and may)
 
 
 def try_supervision(command: Sequence[str] = ("true",)) -> Offer:

@@ -478,6 +478,18 @@ def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path:
     assert trials[0].measurement.value("faults") + 1 == rechecks[0].measurement.value("faults")
 
 
+def test_other_numbers_at_random_addresses_are_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.campaign.runner.can_fix_addresses", lambda: False)
+    run(tmp_path, evaluator=Drifting())
+
+    with Store.open(tmp_path) as store:
+        reasons = {incident.reason for incident in store.incidents()}
+    assert len(reasons) == 1
+    assert "this machine forbids to fix addresses" in reasons.pop()
+
+
 @pytest.mark.parametrize("odd", [1, 2], ids=["the trial", "its re-measurement"])
 def test_where_two_of_three_agree_the_third_is_an_incident(tmp_path: Path, odd: int) -> None:
     class OddOnce(SyntheticEvaluator):
