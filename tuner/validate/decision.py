@@ -69,7 +69,7 @@ def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
         )
     nothing = "set nothing" if not _n_settings(chosen) else "set no more"
     sentence = (
-        f"Deploy {_name(chosen)}: {_gains(chosen)}. It does as well as {_name(best)}: {nothing}."
+        f"Deploy {_name(chosen)}: {_gains(chosen)}. {_name(best)} is not clearly better: {nothing}."
     )
     return ValidationDecision(chosen.subject.label, sentence)
 
@@ -105,10 +105,12 @@ def _gain(found: SubjectSummary) -> float:
 
 
 def _does_as_well(other: SubjectSummary, best: SubjectSummary) -> bool:
-    """Return whether a subject gains, within the noise of the best, what the best gains."""
+    """Return whether the best one gains no more than the noise of a median or `DIFFERENT`."""
     for claim, real in _confirmed(best):
         metric = other.metric(claim.metric)
-        worst = max(real.median + DIFFERENT, real.interval.high if real.interval else 0.0)
+        # Half an interval of 95 % is about two standard errors.
+        error = (real.interval.high - real.median) / 2.0 if real.interval else 0.0
+        worst = real.median + max(DIFFERENT, error)
         if metric is None or metric.ratio is None or metric.ratio.median > worst:
             return False
     return True
@@ -121,7 +123,9 @@ def _n_settings(found: SubjectSummary) -> int:
 def _gains(found: SubjectSummary) -> str:
     words = []
     for claim, real in _confirmed(found):
-        least = f" (at least {_change(real.interval.high)})" if real.interval else ""
+        # The interval is wider than the test of the same rounds, and may hold no change.
+        is_sure = real.interval is not None and real.interval.high < 1.0
+        least = f" (at least {_change(real.interval.high)})" if real.interval and is_sure else ""
         words.append(f"{REAL[claim.metric].label} {_change(real.median)}{least}")
     return ", ".join(dict.fromkeys(words))
 
