@@ -6,6 +6,7 @@ relative to it, or to the default of each trial's own allocator.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -185,6 +186,8 @@ def _broken(
 
 def _excess(trial: Trial, bounds: Sequence[Constraint], compared: Baselines) -> float:
     baseline = compared.measurement(trial)
+    if baseline is None and any(bound.anchor for bound in bounds):
+        return math.inf  # what it must not exceed was not measured
     return violation(bounds, trial.measured, baseline, baseline)
 
 

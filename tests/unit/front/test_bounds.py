@@ -145,3 +145,13 @@ def test_failures_are_counted_by_kind() -> None:
 
     assert set(counts) == {"refused", "failed", "timed_out"}
     assert sum(counts.values()) == sum(not one.is_feasible for one in run.trials)
+
+
+def test_a_bound_relative_to_a_default_that_was_not_measured_is_not_held() -> None:
+    tuned = trial(8, Configuration.of("jemalloc", {"tcache": False}), 50.0 * MIB, 5020.0)
+    compared = baselines((*TRIALS, tuned), OWN)
+
+    fitting = within((*TRIALS, tuned), (parse_bound("cost=+1%"),), compared)
+
+    assert 8 not in [one.number for one in fitting]
+    assert tuned in within((*TRIALS, tuned), (parse_bound("mean_heap=80MiB"),), compared)
