@@ -152,16 +152,21 @@ class Duets:
 
 
 class AtOnce:
-    """A plan whose rounds are made at once, but for those that were begun."""
+    """A plan whose rounds are made at once, but for those that were begun one by one."""
 
     def __init__(self, plan: Plan[None, Sample], duets: Duets) -> None:
         """Take the plan, of rounds of `MOST_AT_ONCE` runs at most, and what makes them."""
         self._plan, self._duets = plan, duets
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
-        """Yield the blocks of the plan."""
+        """Yield the blocks of the plan; what is kept of half a round at once is made anew."""
         for steps in self._plan.blocks(course):
-            if not any(step.key in course.samples for step in steps):
+            kept = [step for step in steps if step.key in course.samples]
+            if any(map(course.wants, steps)) and any(_ran_together(course, one) for one in kept):
+                for step in kept:
+                    del course.samples[step.key]
+                kept = []
+            if not kept:
                 self._duets.join([step for step in steps if course.wants(step)])
             yield steps
 
@@ -221,6 +226,11 @@ def is_duet(course: Course[None, Sample], number: int) -> bool:
         for (one, _, _), sample in course.samples.items()
         if one == number
     )
+
+
+def _ran_together(course: Course[None, Sample], step: Step[None]) -> bool:
+    good = course.samples[step.key].good
+    return good is not None and runs_together(good)
 
 
 def runs_together(sample: Sample) -> bool:

@@ -13,12 +13,13 @@ import pytest
 
 from tests.unit.optimize.test_race import Nowhere
 from tuner.compare.loop import compare
-from tuner.compare.plan import Course, Step
+from tuner.compare.plan import Course, Rounds, Step
 from tuner.optimize.duets import (
     AT_ONCE,
     ELAPSED,
     MOST_AT_ONCE,
     Duets,
+    at_once,
     duets_of,
     is_duet,
     n_duets,
@@ -268,3 +269,23 @@ def test_a_run_beside_others_has_the_time_that_all_of_them_take() -> None:
     assert sorted(limits) == [30.0, 30.0 * MOST_AT_ONCE]
     suite = Reference(**{**REFERENCE.__dict__, "parts": (REFERENCE, REFERENCE)})
     assert [part.timeout_s for part in suite.patient(2).parts] == [60.0, 60.0]
+
+
+def test_half_a_round_at_once_is_made_anew() -> None:
+    """Killed between two samples, the rest of it ran alone, and was compared with what did not."""
+
+    def compared(keeper: Nowhere) -> Course[None, Sample]:
+        duets = Duets(runs(0.01, "alone"), [runs(0.003, "x")], clock=Seconds())
+        return compare(at_once(Rounds(("a", "b", "c"), (None,), 2), duets), duets.runs, keeper)
+
+    whole = compared(Nowhere())
+    half = {key: whole.samples[key] for key in list(whole.samples)[:4]}
+
+    class Kept(Nowhere):
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
+            return tuple(half.items())
+
+    again = compared(Kept())
+
+    assert again.samples.keys() == whole.samples.keys()
+    assert all(one.good and one.good[AT_ONCE] == 3.0 for one in again.samples.values())
