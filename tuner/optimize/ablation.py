@@ -9,7 +9,7 @@ runs of the program have confirmed what is left (reduced.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
@@ -71,23 +71,20 @@ def effects_of(
     work.view.begin("ablation", n_rounds * len(subjects))
     plan = at_once(Rounds(subjects, (None,), n_rounds, work.request.seed), duets)
     course = work.compare(ABLATION_FILE, plan, candidates, reference, duets=duets)
-    rules = Rules(
-        work.request.rules.least, work.request.rules.goals, work.request.rules.guards, _ERROR
-    )
+    asked = work.request.rules
+    rules = Rules(asked.least, asked.goals, asked.guards, _ERROR)
     exact = exact_quantities({n: v for n, v in values_of(course, label).items() if v}, rules)
     found = []
     for (name, value), variant in zip(winner.settings, variants, strict=True):
         loss = judge(variant, logs_of(course, variant, label), exact, rules, 1)
-        with_it = judge(label, logs_of(course, label, variant), exact, rules, 1)
+        gained = logs_of(course, label, variant)
+        is_costly = bool(judge(label, gained, exact, rules, 1).worse)
+        gains = judge(label, gained, exact, replace(rules, error=asked.error), 1).gains
         seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, rules)
         is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
         lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
-        found.append(
-            SettingEffect(
-                text, with_it.gains, is_needless, name, seems_needless, bool(with_it.worse), lost
-            )
-        )
+        found.append(SettingEffect(text, gains, is_needless, name, seems_needless, is_costly, lost))
     return tuple(found)
 
 

@@ -119,3 +119,11 @@ def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path)
     assert (tmp_path / ABLATION_FILE).read_bytes() == before
     assert len(effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, other)) == 2
     assert (tmp_path / "ablation-1.jsonl").read_bytes() == before
+
+
+def test_what_is_said_of_a_setting_has_the_error_of_the_answer(tmp_path: Path) -> None:
+    """Bounds that were right four times in five stood beside those of the answer."""
+    narenas, _ = effects_of(work(tmp_path, 5.0, Tunable()), REFERENCE, WINNER)
+
+    assert narenas.gains[MEAN].bounds is not None  # of what repeats itself
+    assert narenas.gains[CPU].bounds is None
