@@ -79,7 +79,7 @@ class Rules:
     strict: tuple[str, ...] = ()
     """Guards whose limit holds however much the program varies: the user named it."""
     floors: tuple[tuple[str, float], ...] = ()
-    """Goal and the least share that counts of it, where that is more than `least`."""
+    """Goal and the share that `LEAST_BYTES` are of it, where that is more than must be proven."""
 
     def margin(self, quantity: str) -> float:
         """Return how much worse, in logarithms, a guard may become."""
@@ -109,7 +109,7 @@ class Rules:
             self,
             goals=goals,
             guards=tuple(name for name in self.guards if name in values),
-            floors=tuple((name, share) for name, share in shares.items() if share > self.least),
+            floors=tuple((n, share) for n, share in shares.items() if share > self.least / 2.0),
         )
 
     def of_exact(self, exact: frozenset[str]) -> Rules:

@@ -229,6 +229,7 @@ def test_a_few_pages_are_no_gain_whatever_their_share() -> None:
     assert judge("x", logs, exact, rules, 1).state is not State.CONFIRMED
     assert (large.least_of(MEAN), rules.least_of(MEAN)) == (0.01, 1 / 16)
     assert rules.least_of(CPU) == 0.01
+    assert Rules().of({MEAN: 8 << 20}).threshold(MEAN) == math.log1p(1 / 128)  # more than 0.5 %
 
 
 def test_what_is_not_measured_is_neither_goal_nor_guard() -> None:
