@@ -13,6 +13,7 @@ from tuner.metrics import REAL, find_objective
 from tuner.optimize.answer import Recommendation, label_of, recommended
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.quantities import QUANTITIES, TABLE, key_of
+from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.validate.summary import ValidationSummary, summarize
@@ -65,9 +66,11 @@ def _validated(run: Run, pick: Pick, reduction: Reduction, number: int | None) -
         trusted = [named]
     for record in reversed(trusted):
         summary = summarize(run, record)
-        for subject in summary.subjects:
-            if subject.subject.configuration in wanted and not subject.is_baseline:
-                return summary, subject
+        others = (one for one in summary.subjects if not one.is_baseline)
+        ran = {one.subject.configuration: one for one in others}
+        for configuration in wanted:
+            if configuration in ran:
+                return summary, ran[configuration]
     return None
 
 
@@ -102,6 +105,12 @@ class OnProgram:
     ran: AnswerRow | None
     """What `optimize` measured of it."""
     whole: Whole
+
+    def has_run(self, configuration: Configuration) -> bool:
+        """Return whether what the program ran is this, to the last setting."""
+        if self.validated is not None:
+            return self.validated[1].subject.configuration == configuration
+        return self.ran is not None and self.ran.label == label_of(configuration)
 
 
 def pick_gain(run: Run, pick: Pick, name: str, known: OnProgram) -> ObjectiveGain:

@@ -275,7 +275,7 @@ def deployment(
     measured = Path(record.library) if record.library else None
     here = Installation(adapter.name, measured, record.version)
     brought = _brought(run)
-    rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
+    is_open = reduction is None
     known = on_program(run, pick, reduction, validation)
     validated = known.validated[0] if known.validated else None
     return Deployment(
@@ -286,6 +286,9 @@ def deployment(
         is_shipped=_is_shipped(adapter, measured),
         version=record.version,
         campaign=campaign.name,
+    if is_open and known.has_run(pick.trial.configuration):  # emulation may not see what it does
+        reduction = Reduction(pick.trial.configuration, (), None)
+    rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
         date=campaign.created_at[:10],
         n_trials=len(run.trials),
         trace=PurePath(campaign.trace_path).name,

@@ -142,7 +142,7 @@ def direct_folder(folder: Path, brings: str | None = None, decision: str = "depl
 
 
 def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
-    """Not what the heap alone gains in emulation."""
+    """Not what the heap alone gains in emulation; and it keeps the settings that it ran with."""
     (tmp_path / "answer.json").write_text(
         json.dumps(
             {
@@ -170,12 +170,16 @@ def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
             }
         )
     )
-    run = replace(run_of_two(), folder=tmp_path)
+    alike = (*run_of_two().trials, trial(2, PROVEN))
+    run = replace(run_of_two(), folder=tmp_path, trials=alike)
     pick = Pick("mine", run.trials[1], "by hand")
 
     text = render(deployment(run, pick), "env")
 
+    (tmp_path / "answer.json").unlink()
     assert "mean heap against the default of glibc: -2.00 % on the real program" in text
+    assert "\nMALLOC_CONF=narenas:2,tcache:false\n" in text
+    assert "\nMALLOC_CONF=narenas:2\n" in render(deployment(run, pick), "env")
     assert "of few runs" in " ".join(text.replace("#", "").split())
 
 
