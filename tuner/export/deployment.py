@@ -58,6 +58,8 @@ class Deployment:
     variables: tuple[tuple[str, str], ...]
     """Environment, LD_PRELOAD first where the allocator needs it; empty for glibc's default
     unless the program brings another allocator."""
+    unset: tuple[str, ...] = ()
+    """Variables that the program had as it was, and without which the gains were proven."""
     library: str | None
     """The file that LD_PRELOAD names."""
     is_shipped: bool

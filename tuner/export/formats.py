@@ -80,6 +80,7 @@ def shell_wrapper(deployment: Deployment) -> str:
         '    echo "usage: $0 PROGRAM [ARGUMENT...]" >&2',
         "    return 2 2>/dev/null || exit 2",  # sourced by mistake, it must not end the shell
         "fi",
+        *([f"unset {' '.join(deployment.unset)}"] if deployment.unset else []),
         " \\\n    ".join(["exec env", *words, '"$@"']),
     ]
     name = shlex.quote(deployment.file_name or "malloc.sh")
@@ -98,6 +99,8 @@ def systemd_drop_in(deployment: Deployment) -> str:
     for name, value in deployment.variables:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
         lines.append(f'Environment="{name}={escaped}"')
+    if deployment.unset:
+        lines.append(f"UnsetEnvironment={' '.join(deployment.unset)}")
     return document(comments(deployment, *use), lines)
 
 
@@ -142,6 +145,7 @@ def json_document(deployment: Deployment) -> str:
         "settings": deployment.configuration.as_dict,
         "left_out": dict(deployment.reduction.dropped),
         "environment": dict(deployment.variables),
+        "unset": list(deployment.unset),
         "valid_for": dict(deployment.valid_for),
         "trace": pick and {"name": deployment.trace, "sha256": deployment.trace_sha256},
         "baseline": deployment.baseline,
@@ -206,24 +210,14 @@ def comments(deployment: Deployment, *use: str) -> list[str]:
 
 
 def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    reduction, validation = deployment.reduction, deployment.validation
+    reduction = deployment.reduction
     yield from _source_entries(deployment)
     facts = (f"{name} {value}" for name, value in deployment.valid_for.items())
     yield "valid for", "; ".join(facts)
     for gain in deployment.gains:
         against = "as it was" if deployment.proof else f"the default of {deployment.baseline}"
         yield f"{gain.label} against {against}", _gain_text(gain)
-    if deployment.preset is not None:
-        yield "validated", "not on your program; record and tune it, and validate what you pick"
-    elif deployment.proof is not None:
-        yield "proven", deployment.proof
-    elif validation is None:
-        yield "validated", "not yet; malloc-tuner validate runs it on the real program"
-    else:
-        date, rounds = validation.created_at[:10], validation.rounds
-        made = f"validation {validation.identifier} of {date}"
-        yield "validated", f"{made}, {rounds} rounds of {command_text(validation)}"
-        yield from (("note", notice) for notice in deployment.notices)
+    yield from _proof_entries(deployment)
     if deployment.is_shipped:
         yield (
             "library",
@@ -248,6 +242,24 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         if reduction.witness is not None:
             without = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({without})"
+
+
+def _proof_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    validation = deployment.validation
+    if deployment.preset is not None:
+        yield "validated", "not on your program; record and tune it, and validate what you pick"
+    elif deployment.proof is not None:
+        yield "proven", deployment.proof
+    elif validation is None:
+        yield "validated", "not yet; malloc-tuner validate runs it on the real program"
+    else:
+        date, rounds = validation.created_at[:10], validation.rounds
+        made = f"validation {validation.identifier} of {date}"
+        yield "validated", f"{made}, {rounds} rounds of {command_text(validation)}"
+        yield from (("note", notice) for notice in deployment.notices)
+    if deployment.unset:
+        names = ", ".join(deployment.unset)
+        yield "not set", f"{names}: the program had it as it was, and the gains are without"
 
 
 def _reads_few_variables(deployment: Deployment) -> bool:

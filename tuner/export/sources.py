@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -109,7 +109,15 @@ def recommended_deployment(
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
     made = deployment(run, pick, library, reduction=reduction)
-    return replace(made, gains=proven_gains(found), proof=_proof(found))
+    unset = _unset(run.folder, made.variables)
+    return replace(made, gains=proven_gains(found), proof=_proof(found), unset=unset)
+
+
+def _unset(folder: Path, variables: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return what the program as it is had in its environment, and the variables do not set."""
+    path = folder / REFERENCE_FILE
+    had = Reference.load(path).steered if path.exists() else ()
+    return tuple(name for name in had if name not in dict(variables))
 
 
 def answered_pick(run: Run) -> Pick | None:
@@ -157,6 +165,7 @@ def direct_deployment(
     return Deployment(
         reduction=Reduction(chosen, (), None),
         variables=rendered.variables,
+        unset=_unset(folder, rendered.variables),
         library=rendered.library,
         is_shipped=_is_shipped(adapter, here.library),
         version=here.version,
@@ -267,6 +276,7 @@ def deployment(
     if pick.trial.measurement is None:
         message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
         raise SelectionError(message)
+    is_open = reduction is None
     reduction = reduction or reduce_configuration(pick.trial, run.trials, run.campaign.objectives)
     campaign = run.campaign
     record = campaign.allocators[pick.trial.configuration.allocator]
@@ -275,8 +285,10 @@ def deployment(
     measured = Path(record.library) if record.library else None
     here = Installation(adapter.name, measured, record.version)
     brought = _brought(run)
-    is_open = reduction is None
     known = on_program(run, pick, reduction, validation)
+    if is_open and known.has_run(pick.trial.configuration):  # emulation may not see what it does
+        reduction = Reduction(pick.trial.configuration, (), None)
+    rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
     validated = known.validated[0] if known.validated else None
     return Deployment(
         pick=pick,
@@ -286,9 +298,6 @@ def deployment(
         is_shipped=_is_shipped(adapter, measured),
         version=record.version,
         campaign=campaign.name,
-    if is_open and known.has_run(pick.trial.configuration):  # emulation may not see what it does
-        reduction = Reduction(pick.trial.configuration, (), None)
-    rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
         date=campaign.created_at[:10],
         n_trials=len(run.trials),
         trace=PurePath(campaign.trace_path).name,

@@ -281,6 +281,16 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def steering(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that steer an allocator, sorted; ``LD_PRELOAD`` is none of them.
+
+    Example:
+        >>> steering({"HOME": "/root", "MALLOC_ARENA_MAX": "1", "LD_PRELOAD": "x.so"})
+        ('MALLOC_ARENA_MAX',)
+    """
+    return tuple(sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}))
+
+
 def supervise_options(environment: Mapping[str, str], surroundings: Surroundings) -> list[str]:
     """Return the options of supervise for the kernel's and the allocator's settings.
 
@@ -295,7 +305,7 @@ def supervise_options(environment: Mapping[str, str], surroundings: Surroundings
         words += ["--cpu", str(surroundings.cpu)]
     if surroundings.counts_syscalls:
         words += ["--count-syscalls"]
-    for name in sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}):
+    for name in steering(environment):
         words += ["--env", f"{name}={environment[name]}"]
     if environment.get(PRELOAD):
         words += ["--preload", environment[PRELOAD]]

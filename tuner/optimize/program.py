@@ -35,12 +35,14 @@ from tuner.measure.program import (
     clean_environment,
     limit_after,
     padded,
+    steering,
 )
 from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
 from tuner.optimize.known import OF_THREADS
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
+from tuner.page import series
 from tuner.recording import FEW_EVENTS, RecordedTotals, record
 from tuner.recording.program import Ending
 from tuner.records import Configuration, Outcome, Status
@@ -173,7 +175,8 @@ class Program:
             brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
-            notes=_failure_words(second),
+            notes=(*_failure_words(second), *steered_words(self._environment)),
+            steered=steering(self._environment),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
@@ -297,6 +300,17 @@ def _failure_words(run: ProgramRun) -> tuple[str, ...]:
     if not run.exit_status:
         return ()
     last = _last_line(run)
+def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Say which settings of allocators the program as it is has, and a candidate has not."""
+    found = steering(environment)
+    if not found:
+        return ()
+    names = series(found)
+    return (
+        f"As it is, its environment has {names}; settings are measured, and exported, without.",
+    )
+
+
     words = f", after the line {last!r}" if last else ""
     return (f"As it is, the program ends with {run.ending}{words}.",)
 

@@ -12,10 +12,10 @@ from typing import Final
 from tuner.allocators import Allocator, Installation
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError
-from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.measure.program import ProgramRunner, Surroundings, padded, steering
 from tuner.optimize.judgement import Rules
 from tuner.optimize.known import known_for
-from tuner.optimize.program import Program, own_allocator
+from tuner.optimize.program import Program, own_allocator, steered_words
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.suite import further_trace
 from tuner.optimize.tuned import Reference, Runs, Sample
@@ -120,6 +120,8 @@ class Service:
             timeout_s=self._plan.load_s,
             n_threads=max((run.n_threads or 0 for run in runs), default=0) or None,
             requests=runs[1].requests,
+            notes=steered_words(self._environment),
+            steered=steering(self._environment),
         )
 
     def _run_as_it_is(self) -> ServiceRun:

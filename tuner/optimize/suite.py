@@ -63,7 +63,8 @@ class ProgramSuite:
             brings=parts[0].brings,
             wall_s=sum(part.wall_s for part in parts),
             timeout_s=sum(part.timeout_s for part in parts),
-            notes=tuple(note for part in parts for note in part.notes),
+            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+            steered=parts[0].steered,
             n_threads=_most_threads(parts),
             parts=parts,
         )

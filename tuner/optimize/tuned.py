@@ -58,6 +58,8 @@ class Reference:
     """Of each command, where several are tuned on together."""
     n_threads: int | None = None
     """Greatest number seen alive at once; None where it is not known."""
+    steered: tuple[str, ...] = ()
+    """Variables in its environment that steer an allocator; candidates run without them."""
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
 
@@ -88,6 +90,7 @@ class Reference:
         known = {name: record[name] for name in record if name != "children_share"}
         known["command"] = tuple(record["command"])
         known["notes"] = tuple(record.get("notes", ()))
+        known["steered"] = tuple(record.get("steered", ()))
         known["parts"] = tuple(map(cls.from_record, record.get("parts", ())))
         return cls(**known)
 

@@ -402,3 +402,13 @@ def test_json_carries_settings_environment_and_gain() -> None:
     assert document["environment"]["LD_PRELOAD"] == document["library"]
     assert document["gain"][0]["emulated_ratio"] == pytest.approx(50.0 / 60.0)
     assert document["validation"] is None
+
+
+def test_what_the_program_had_and_was_measured_without_is_unset() -> None:
+    had = replace(plain(tcache=False), unset=("GLIBC_TUNABLES", "MALLOC_ARENA_MAX"))
+
+    assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexec env" in render(had, "sh")
+    assert "\nUnsetEnvironment=GLIBC_TUNABLES MALLOC_ARENA_MAX\n" in render(had, "systemd")
+    assert json.loads(render(had, "json"))["unset"] == ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX"]
+    for name in ("env", "docker", "kubernetes"):
+        assert "# not set: GLIBC_TUNABLES, MALLOC_ARENA_MAX: the program had" in render(had, name)

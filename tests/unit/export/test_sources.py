@@ -121,7 +121,8 @@ def direct_folder(folder: Path, brings: str | None = None, decision: str = "depl
     """Write what `optimize --direct` leaves: an answer, and no campaign."""
     request = Request(("./app", "a b"), 60.0, ("glibc",), is_direct=True)
     (folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
-    reference = Reference(("./app",), {}, 0, None, brings, 1.0, 30.0)
+    steered = ("GLIBC_TUNABLES", "MALLOC_ARENA_MAX")
+    reference = Reference(("./app",), {}, 0, None, brings, 1.0, 30.0, steered=steered)
     (folder / REFERENCE_FILE).write_text(json.dumps(reference.as_record()))
     answer = {
         "decision": decision,
@@ -175,11 +176,11 @@ def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
     pick = Pick("mine", run.trials[1], "by hand")
 
     text = render(deployment(run, pick), "env")
-
     (tmp_path / "answer.json").unlink()
-    assert "mean heap against the default of glibc: -2.00 % on the real program" in text
+
     assert "\nMALLOC_CONF=narenas:2,tcache:false\n" in text
     assert "\nMALLOC_CONF=narenas:2\n" in render(deployment(run, pick), "env")
+    assert "mean heap against the default of glibc: -2.00 % on the real program" in text
     assert "of few runs" in " ".join(text.replace("#", "").split())
 
 
@@ -213,7 +214,8 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path) -> None:
     assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
     assert "emulated" not in text
     assert "LD_PRELOAD" not in text
-    assert json.loads(export(tmp_path, form="json"))["pick"] is None
+    found = json.loads(export(tmp_path, form="json"))
+    assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
 
 
 def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: Path) -> None:

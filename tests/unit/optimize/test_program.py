@@ -23,7 +23,7 @@ from tuner.recording import RecordedTotals, Recording
 from tuner.recording.program import Ending
 
 
-def program(*runs: ProgramRun) -> Program:
+def program(*runs: ProgramRun, **environment: str) -> Program:
     """Return a program that runs so, one run after the other."""
     made = iter(runs)
 
@@ -31,7 +31,7 @@ def program(*runs: ProgramRun) -> Program:
         def run(self, *_: object, **_named: object) -> ProgramRun:
             return next(made)
 
-    return Program(("app",), cast("RunsPrograms", Played()), {}, {})
+    return Program(("app",), cast("RunsPrograms", Played()), environment, {})
 
 
 ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
@@ -49,6 +49,15 @@ def test_an_exit_status_is_said_with_the_last_line() -> None:
         "As it is, the program ends with exit status 2, after the line 'FILE: not found'.",
     )
     assert program(ALONE, ALONE).examine().notes == ()
+
+
+def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it_is() -> None:
+    """What was deployed kept them, and was measured without."""
+    found = program(ALONE, ALONE, HOME="/root", MALLOC_CONF="a:1", MALLOC_ARENA_MAX="1").examine()
+
+    assert found.steered == ("MALLOC_ARENA_MAX", "MALLOC_CONF")
+    (note,) = found.notes
+    assert note.startswith("As it is, its environment has MALLOC_ARENA_MAX and MALLOC_CONF;")
 
 
 def test_the_kernels_work_is_not_counted_where_children_work_too() -> None:

@@ -59,7 +59,7 @@ def test_values_are_geometric_means_over_the_commands() -> None:
 
     assert reference.command == ("a", ";", "b")
     assert reference.values[MEAN] == pytest.approx(2e6)
-    assert (reference.wall_s, reference.notes) == (2.0, ("n", "n"))
+    assert (reference.wall_s, reference.notes) == (2.0, ("n",))
     assert Reference.from_record(reference.as_record()) == reference
 
 
