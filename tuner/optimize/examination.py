@@ -6,10 +6,14 @@ spent.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
-from tuner.errors import TunerError
+from tuner.errors import SpecError, TunerError
+from tuner.measure.program import digest
 from tuner.measure.warm import warm_memory
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
@@ -27,6 +31,7 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
         is_begun: what the folder holds is of this optimisation.
 
     Raises:
+        SpecError: the folder is of another state of the program's file.
         ProgramError: it fails, or does not do the same again.
         ProgramTimeoutError: it does not end in time.
         OutputError: the folder cannot be written.
@@ -34,10 +39,16 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
     """
     path = run / REFERENCE_FILE
     if is_begun and path.exists():
-        return Reference.load(path)
+        known = Reference.load(path)
+        if known.file_sha256 not in ("", _digest(known)):
+            what = f"runs of {known.command[0]} before its file changed"
+            message = f"{run}: holds {what}; choose another -o"
+            raise SpecError(message)
+        return known
     view.begin("examining", None)
     warm_memory()
-    found = _kept(path, tuned.examine())
+    made = tuned.examine()
+    found = _kept(path, replace(made, file_sha256=_digest(made)))
     for note in found.notes:
         view.tell(f"note       {note}")
     return found
@@ -61,6 +72,13 @@ def examine_held_out(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> 
     for note in found.notes:
         view.tell(f"held out   {note}")
     return found
+
+
+def _digest(reference: Reference) -> str:
+    """Return what changes with the files of the programs; empty where none is found."""
+    programs = [part.command[0] for part in reference.parts or (reference,)]
+    found = "".join(digest(Path(file)) for file in map(shutil.which, programs) if file)
+    return found and hashlib.sha256(found.encode()).hexdigest()
 
 
 def _kept(path: Path, reference: Reference) -> Reference:

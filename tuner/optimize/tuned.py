@@ -60,6 +60,8 @@ class Reference:
     """Greatest number seen alive at once; None where it is not known."""
     steered: tuple[str, ...] = ()
     """Variables in its environment that steer an allocator; candidates run without them."""
+    file_sha256: str = ""
+    """Of the file of the program, or of several together; empty where none was found."""
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
 

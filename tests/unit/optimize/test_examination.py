@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tuner.errors import ProgramError, ProgramTimeoutError, TunerError
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, TunerError
 from tuner.optimize.examination import examine, examine_held_out
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import Reference, Tuned
@@ -80,3 +80,17 @@ def test_an_error_says_that_it_is_of_the_held_out_input(tmp_path: Path, error: T
 
     with pytest.raises(type(error), match=f"the held-out input: {error}"):
         examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=False)
+
+
+def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Path) -> None:
+    program, app = tmp_path / "program", App()
+    app.examine = lambda: replace(FAILING, command=(str(program),))  # type: ignore[method-assign]
+    for text in ("one", "other"):
+        program.write_text(text)
+        program.chmod(0o755)
+        if text == "one":
+            examine(tmp_path, cast("Tuned", app), app, is_begun=False)
+            examine(tmp_path, cast("Tuned", app), app, is_begun=True)
+
+    with pytest.raises(SpecError, match="before its file changed"):
+        examine(tmp_path, cast("Tuned", app), app, is_begun=True)
