@@ -81,6 +81,8 @@ class Race:
                 if standing.state in (State.WORSE, *_GIVEN_UP):
                     course.leave(None, label, str(standing.state))
             if is_decided(list(standings.values()), self._rules):
+                elif course.out.get((None, label)) == State.WORSE:
+                    del course.out[None, label]  # by what seemed to repeat itself and does not
                 return
             left = self._in_race(course, standings)
             left = leading(standings, left) or left
