@@ -10,6 +10,7 @@ candidate that has it runs alone beside the program as it is, until it is decide
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -80,9 +81,9 @@ class Race:
             for label, standing in standings.items():
                 if standing.state in (State.WORSE, *_GIVEN_UP):
                     course.leave(None, label, str(standing.state))
-            if is_decided(list(standings.values()), self._rules):
                 elif course.out.get((None, label)) == State.WORSE:
                     del course.out[None, label]  # by what seemed to repeat itself and does not
+            if is_decided(list(standings.values()), self._rules):
                 return
             left = self._in_race(course, standings)
             left = leading(standings, left) or left
@@ -178,12 +179,16 @@ def standings(
 
 
 def noise_as_it_is(course: Course[None, Sample], n_least: int = 1) -> dict[str, float]:
-    """Return how much the program as it is varies from run to run, where there are so many."""
-    return {
-        name: noise_of(values, has_floor=False)
+    """Return how much the program as it is varies from one run to the next, by so many at least.
+
+    What changes slowly, such as load, meets all runs of a round alike, and is not in it.
+    """
+    steps = {
+        name: [after / before for before, after in itertools.pairwise(values)]
         for name, values in runs_as_is(course).items()
         if len(values) >= n_least
     }
+    return {name: noise_of(some, has_floor=False) / math.sqrt(2.0) for name, some in steps.items()}
 
 
 def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:

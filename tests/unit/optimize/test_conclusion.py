@@ -17,10 +17,10 @@ from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.request import Request
 from tuner.optimize.selected import selected_of
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.selection import noise_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, values_of
 from tuner.optimize.work import Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome
 
@@ -55,6 +55,11 @@ def course(*cpu: float, load: float = 1.0) -> Course[None, Sample]:
         for label, took in ((AS_IS, slow * share), ("mimalloc", slow)):
             found.add((number, None, label), Outcome.succeeded({**USES, CPU: took}))
     return found
+
+
+def noise_of_one(found: Confirmed) -> float:
+    """Return what a run varies by; that of the candidate does not."""
+    return noise_of(values_of(found.course, AS_IS)[CPU], has_floor=False) / math.sqrt(2.0)
 
 
 def confirmed(state: State, cpu_gain: float) -> Confirmed:
@@ -276,7 +281,7 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
 ) -> None:
     found = confirmed(State.HOPELESS, 0.001)
     rounds = int(100.0 / run_seconds(REFERENCE) / 2)  # of one candidate and the program as it is
-    noise = noise_as_it_is(found.course)[CPU] / math.sqrt(2.0)  # the candidate has none
+    noise = noise_of_one(found)
     gain = Rules().least + showable_gain(noise, rounds, Rules().error / len(Rules().goals))
 
     answer = conclusion.conclude(None, found)
@@ -294,7 +299,7 @@ def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(
     chosen = {**CHOSEN, "exgen": Configuration("exgen")}
     both = replace(found, chosen=chosen, standings={"mimalloc": one, "exgen": reserve})
     rounds = int(100.0 / run_seconds(REFERENCE) / 2)
-    noise = noise_as_it_is(found.course)[CPU] / math.sqrt(2.0)
+    noise = noise_of_one(found)
     gain = Rules().least + showable_gain(noise, rounds, Rules().error / len(Rules().goals) / 2)
 
     (reason,) = conclusion.conclude(None, both).reasons
