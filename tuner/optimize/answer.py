@@ -136,17 +136,7 @@ class Answer:
                 yield from _gain_lines(self.held_out, self.rules)
             yield from self._effect_lines()
         elif self.decision is Decision.KEEP:
-            floor = f" (at least {LEAST_BYTES >> 10} KiB)" if self.rules.floors else ""
-            yield from _wrapped(
-                f"No setting tried is proven to save {100 * self.rules.least:g} % of "
-                f"memory{floor} or of CPU time without a loss in the other."
-            )
-            best = _best_words(self.standing, self.rules) if self.standing else ""
-            if best and self.label not in {one.label for one in self.turned_down}:
-                yield from _wrapped(f"Nearest: {self.label}, {best}.")
-            is_done = self._is_early and not self.n_untried
-            unused = "; no candidate was left to run" if is_done else ""
-            yield f"  {self.n_runs} runs in {show_duration(self.seconds)}{unused}."
+            yield from self._keep_lines()
         else:
             yield from self._open_lines()
         for one in self.turned_down:
@@ -191,6 +181,21 @@ class Answer:
         if self.left_out:
             text = f"Left out, since the program does as well without: {' '.join(self.left_out)}."
             yield from _wrapped(text, indent=0)
+
+    def _keep_lines(self) -> Iterator[str]:
+        # What is confirmed is kept back by the held-out input, of which a reason speaks.
+        if self.standing is None or self.standing.state is not State.CONFIRMED:
+            floor = f" (at least {LEAST_BYTES >> 10} KiB)" if self.rules.floors else ""
+            yield from _wrapped(
+                f"No setting tried is proven to save {100 * self.rules.least:g} % of "
+                f"memory{floor} or of CPU time without a loss in the other."
+            )
+        best = _best_words(self.standing, self.rules) if self.standing else ""
+        if best and self.label not in {one.label for one in self.turned_down}:
+            yield from _wrapped(f"Nearest: {self.label}, {best}.")
+        is_done = self._is_early and not self.n_untried
+        unused = "; no candidate was left to run" if is_done else ""
+        yield f"  {self.n_runs} runs in {show_duration(self.seconds)}{unused}."
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None and not self.standing.n_rounds:

@@ -82,8 +82,8 @@ class Conclusion:
         if confirmed.best is None:
             return self._undecided_or_keep(selected, confirmed)
         best, held_out = confirmed.best, confirmed.held_out
-        if held_out is not None and held_out.worse:
-            bad = ", ".join(
+        if held_out is not None and held_out.is_bad:
+            bad = held_out.reason or ", ".join(
                 f"{name} {signed_percent(held_out.gains[name].change)}" for name in held_out.worse
             )
             reason = f"{best.label} gains on the tuned input, but on the held-out one: {bad}."

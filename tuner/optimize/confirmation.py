@@ -69,7 +69,7 @@ class Confirmed:
     @property
     def is_good(self) -> bool:
         """There is one to deploy, and the held-out input does not speak against it."""
-        return self.best is not None and not (self.held_out and self.held_out.worse)
+        return self.best is not None and not (self.held_out and self.held_out.is_bad)
 
 
 class Confirming:

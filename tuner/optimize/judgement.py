@@ -219,6 +219,11 @@ class Standing:
     by_count: Mapping[str, float] = field(default_factory=dict)
     """Goals and guards that only counted work proves -> what it gains, in logarithms."""
 
+    @property
+    def is_bad(self) -> bool:
+        """It failed, or is proven worse: on a held-out input that speaks against it."""
+        return self.state is State.FAILED or bool(self.worse)
+
     def score(self, rules: Rules) -> float:
         """Return the sum of the gains in the goals."""
         return sum(self.gains[goal].middle for goal in rules.goals if goal in self.gains)

@@ -45,7 +45,7 @@ DEPLOY = Answer(
     n_runs=43,
     seconds=100.0,
 )
-KEEP = replace(DEPLOY, decision=Decision.KEEP)
+KEEP = replace(DEPLOY, decision=Decision.KEEP, standing=replace(STANDING, state=State.HOPELESS))
 OPEN = replace(
     DEPLOY,
     decision=Decision.UNDECIDED,

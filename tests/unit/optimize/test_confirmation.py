@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -17,6 +17,8 @@ from tests.unit.optimize.test_counted import Counting
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
 from tuner.optimize import counted
+from tuner.optimize.answer import Decision
+from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirming, HeldOutInput
 from tuner.optimize.counted import COUNTED_FILE, seconds_to_count
 from tuner.optimize.quantities import CPU, MEAN, PEAK
@@ -24,7 +26,7 @@ from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import CONFIRMATION_FILE, Watch, Work
-from tuner.records import Configuration, Outcome
+from tuner.records import Configuration, Outcome, Status
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
@@ -198,3 +200,31 @@ def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(
 
     (said,) = app.said
     assert re.fullmatch(r"confirming \d candidates?.*, about \d+ rounds? in the time left", said)
+
+
+class Failing(App):
+    """A program of which some runs fail: (round, subject) -> whether one does."""
+
+    def __init__(self, fails: Callable[[int, str], bool]) -> None:
+        super().__init__({})
+        self.fails = fails
+
+    def runner(self, candidates: object, reference: object) -> Runs:
+        """Return what makes one run."""
+        run = super().runner(candidates, reference)
+        crash: Outcome[Sample] = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+        return lambda step: crash if self.fails(step.round, step.subject) else run(step)
+
+
+def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: Path) -> None:
+    """It was, with a change of +0.0 % in everything."""
+    held_out = held_out_of(Failing(lambda _, subject: subject != AS_IS))
+    work = work_of(tmp_path, App({}), 200.0)
+
+    found = Confirming(work, REFERENCE, held_out).confirm(CHOSEN)
+    answer = Conclusion(work, REFERENCE, "glibc").conclude(None, found)
+
+    assert found.best is not None
+    assert not found.is_good
+    assert answer.decision is Decision.KEEP
+    assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
