@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from tuner.compare.apart import Handout, compare_apart
 from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Plan, Step
+from tuner.errors import ProgramError
 from tuner.optimize.aside import move_aside
 from tuner.optimize.duets import Duets, duets_of, ignore
 from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
@@ -124,6 +126,7 @@ class Work:
             n_first: candidates that run in any case, where others may not; None: all of them.
 
         Raises:
+            ProgramError: a run of the program as it is failed.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the journal cannot be written.
         """
@@ -157,6 +160,7 @@ class Work:
             scene: returns what is compared in the round that the plan yielded last.
 
         Raises:
+            ProgramError: a run of the program as it is failed.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the journal cannot be written.
         """
@@ -181,9 +185,11 @@ class Work:
         runs: Runs,
         scene: Callable[[], Scene],
     ) -> Course[None, Sample]:
-        observer = self._observer()
         with Journal(self.run / file, header, same=("candidates", "command")) as journal:
             keeper = SampleKeeper(journal, relative_to(scene().reference, self.run))
+            observer = self._observer(journal)
+            for (_, _, subject), sample in keeper.kept():
+                _check_as_is(journal, subject, sample)
             if self.machines is None:
                 course = compare(
                     plan, keeper.made_here(runs), keeper, observer, baseline=AS_IS,
@@ -195,7 +201,7 @@ class Work:
         self.n_runs += len(course.samples)
         return course
 
-    def _observer(self) -> Observer[None, Sample]:
+    def _observer(self, journal: Journal) -> Observer[None, Sample]:
         n_left: list[int] = [0]
 
         def on_left(n_runs: int) -> None:
@@ -205,8 +211,25 @@ class Work:
             n_left[0] -= 1
             self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
             self.on_kept()
+            _check_as_is(journal, step.subject, sample)
 
         return Observer(on_sample, on_left)
+
+
+def _check_as_is(journal: Journal, subject: str, sample: Outcome[Sample]) -> None:
+    """Refuse to go on where the program as it is failed: nothing is left to compare with.
+
+    Raises:
+        ProgramError: it did.
+    """
+    if subject == AS_IS and sample.good is None:
+        command = shlex.join(journal.content.header["command"])
+        message = (
+            f"{command}: a run of it as it is: {sample.reason}; what does not do the same each "
+            "time cannot be compared. If that was an accident, remove the line of that run from "
+            f"{journal.path}, and the same command goes on"
+        )
+        raise ProgramError(message)
 
 
 def _candidates_of(content: Content) -> dict[str, Configuration]:

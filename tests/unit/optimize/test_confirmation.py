@@ -16,6 +16,7 @@ import pytest
 from tests.unit.optimize.test_counted import Counting
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
+from tuner.errors import ProgramError
 from tuner.optimize import counted
 from tuner.optimize.answer import Decision
 from tuner.optimize.conclusion import Conclusion
@@ -228,3 +229,18 @@ def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: P
     assert not found.is_good
     assert answer.decision is Decision.KEEP
     assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
+
+
+def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path) -> None:
+    """The answer was "not decided", in this call and in every later one."""
+    app = Failing(lambda number, subject: (number, subject) == (1, AS_IS))
+    path = tmp_path / CONFIRMATION_FILE
+    for _ in range(2):
+        with pytest.raises(ProgramError, match=f"as it is: killed by SIGSEGV; .*from {path}"):
+            Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
+    lines = path.read_text().splitlines(keepends=True)
+    assert "SIGSEGV" in lines.pop()
+    path.write_text("".join(lines))
+    app.fails = lambda *_: False
+
+    assert Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN).best
