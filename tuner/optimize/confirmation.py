@@ -11,6 +11,7 @@ from tuner.compare.plan import Course, Rounds
 from tuner.optimize.ablation import SettingEffect
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
+from tuner.optimize.evidence import fewest_rounds
 from tuner.optimize.judgement import Standing
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
@@ -30,9 +31,11 @@ from tuner.records import Configuration
 from tuner.units import show_percent
 
 _SHARE_HELD_OUT = 0.15
-"""Of the time, kept for the held-out input."""
+"""Of the time, kept for the held-out input at most."""
 
 _HELD_OUT_ROUNDS = 10
+"""Fewer where the time left is too short, but never too few to show a loss."""
+
 _HELD_OUT_ERROR = 0.2
 """Of calling a loss on the held-out input one where there is none: the cautious side."""
 
@@ -183,8 +186,14 @@ class Confirming:
         return max(0.0, left_s / (n_runs * self._work.run_seconds(self._reference)))
 
     def _reserved_s(self) -> float:
-        held_out_s = _SHARE_HELD_OUT * self._work.watch.seconds if self._held_out else 0.0
+        held_out_s = 0.0
+        if self._held_out:
+            wanted_s = _HELD_OUT_ROUNDS * self._held_out_round_s(self._held_out)
+            held_out_s = min(wanted_s, _SHARE_HELD_OUT * self._work.watch.seconds)
         return held_out_s + self._to_count_s
+
+    def _held_out_round_s(self, held_out: HeldOutInput) -> float:
+        return 2.0 * self._work.run_seconds(held_out.reference)
 
     def hold_out(
         self, label: str, configuration: Configuration, file: str = HELD_OUT_FILE
@@ -199,10 +208,12 @@ class Confirming:
         if self._held_out is None:
             return None
         reference = self._held_out.reference
-        self._work.view.begin("held-out input", 2 * _HELD_OUT_ROUNDS)
+        in_time = int(self._work.watch.left_s / self._held_out_round_s(self._held_out))
+        n_rounds = max(fewest_rounds(_HELD_OUT_ERROR), min(in_time, _HELD_OUT_ROUNDS))
+        self._work.view.begin("held-out input", 2 * n_rounds)
         course = self._work.compare(
             file,
-            Rounds(sequence_of([label]), (None,), _HELD_OUT_ROUNDS),
+            Rounds(sequence_of([label]), (None,), n_rounds),
             {label: configuration},
             reference,
             self._held_out.tuned,
