@@ -30,6 +30,11 @@ _TOTAL = re.compile(r"^summary:\s*(\d+)", re.MULTILINE)
 class InstructionCounter:
     """Counts the user instructions of a program's main process."""
 
+    @staticmethod
+    def is_installed() -> bool:
+        """Return whether valgrind is here."""
+        return shutil.which("valgrind") is not None
+
     def __init__(self) -> None:
         """Find valgrind.
 

@@ -58,6 +58,11 @@ _REPEATS: Final = 0.2
 class CountsWork(Protocol):
     """What is tuned, where its work can be counted."""
 
+    @property
+    def can_count(self) -> bool:
+        """Whether there is an instrument for instructions."""
+        ...
+
     def count(
         self,
         candidates: Mapping[str, Configuration],
@@ -107,15 +112,21 @@ def seconds_to_count(work: Work, reference: Reference, labels: Iterable[str]) ->
     if not is_affordable(work, reference):
         return 0.0
     kept = _Kept(work.run / COUNTED_FILE)
-    missing = [not kept.has(label, (INSTRUCTIONS,)) for label in labels]
-    n_counts = (not kept.has(AS_IS, (INSTRUCTIONS,))) + any(missing)
+
+    def is_missing(label: str) -> bool:
+        return not kept.has(label, (INSTRUCTIONS,)) and (label, INSTRUCTIONS) not in work.uncounted
+
+    n_counts = is_missing(AS_IS) + any(map(is_missing, labels))
     return n_counts * count_seconds(reference) / 2.0
 
 
 def is_affordable(work: Work, reference: Reference) -> bool:
     """Return whether counting instructions fits in its share of the time."""
-    is_countable = isinstance(work.tuned, CountsWork)
-    return is_countable and count_seconds(reference) <= _SHARE_OF_TIME * work.watch.seconds
+    return _can_count(work) and count_seconds(reference) <= _SHARE_OF_TIME * work.watch.seconds
+
+
+def _can_count(work: Work) -> bool:
+    return isinstance(work.tuned, CountsWork) and work.tuned.can_count
 
 
 def n_countable(work: Work, reference: Reference) -> int:
@@ -123,7 +134,7 @@ def n_countable(work: Work, reference: Reference) -> int:
 
     For that the program as it is is counted twice.
     """
-    if not isinstance(work.tuned, CountsWork):
+    if not _can_count(work):
         return 0
     n_counts = int(_SHARE_OF_TIME * work.watch.seconds / (count_seconds(reference) / 2.0))
     return max(0, n_counts - len((AS_IS, _AGAIN)))
@@ -254,11 +265,15 @@ class _Counting:
         return self._kept.of(name)
 
     def _count(self, name: str, whats: tuple[str, ...], count: Callable[[], Counts]) -> None:
-        if self._kept.has(name, whats):
+        if self._kept.has(name, whats) or (name, whats[0]) in self._work.uncounted:
             return
         self._work.view.begin(f"counting {whats[0]}", None)
+        found: Counts = {}
         with contextlib.suppress(MissingToolError):
-            self._kept.add(name, count())
+            found = count()
+        self._kept.add(name, found)
+        if not found:
+            self._work.uncounted.add((name, whats[0]))
 
 
 class _Kept:

@@ -246,6 +246,11 @@ class Program:
 
         return measure
 
+    @property
+    def can_count(self) -> bool:
+        """See `tuner.optimize.counted.CountsWork`."""
+        return InstructionCounter.is_installed()
+
     def count(
         self,
         candidates: Mapping[str, Configuration],

@@ -84,6 +84,8 @@ class Work:
     """Settings that take part whatever emulation says of them."""
     trials: dict[str, int] = field(default_factory=dict)
     """Label of a candidate -> trial of the campaign that it comes from."""
+    uncounted: set[tuple[str, str]] = field(default_factory=set)
+    """Label and what could not be counted of it: it is not tried again in this call."""
     machines: RoundExecutor | None = None
     """Make the runs; None: this machine does."""
     on_kept: Callable[[], None] = ignore

@@ -230,6 +230,8 @@ def test_a_gain_that_there_is_time_to_show_is_a_candidate_whatever_the_noise(
 class Counts(Noisy):
     """Its work can be counted."""
 
+    can_count = True
+
     def count(self, *_: object) -> int | None:
         """Count nothing."""
 

@@ -258,3 +258,7 @@ def test_the_held_out_input_runs_as_often_as_time_is_left_but_often_enough_to_te
 
     assert found is not None
     assert found.n_rounds == n_rounds
+
+
+def test_no_time_is_reserved_for_counts_without_an_instrument(tmp_path: Path) -> None:
+    assert seconds_to_count(work_of(tmp_path, App({}), 2000.0), REFERENCE, CHOSEN) == 0.0

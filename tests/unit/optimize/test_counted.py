@@ -45,6 +45,10 @@ class Counting:
         self._faults = faults
         self.n_counts = self.n_kernel = 0
 
+    @property
+    def can_count(self) -> bool:
+        return bool(self._counts)
+
     def count(
         self,
         candidates: Mapping[str, Configuration],
@@ -245,3 +249,14 @@ def test_an_answer_shows_what_was_counted() -> None:
     ]
     assert ", instructions -4.0 %, page faults +9.0 %" in " ".join(still_open.split())
     assert replace(DEPLOY, counted=COUNTED).as_record()["counted"]["page_faults"] == 0.09
+
+
+def test_a_count_that_failed_is_not_made_again_in_the_same_call(tmp_path: Path) -> None:
+    """Each took as long as its limit, four times."""
+    tuned = Counting({AS_IS: None, "mimalloc": 960})
+    counting = work(tmp_path, tuned)
+
+    for _ in range(2):
+        assert gains_of_work(counting, REFERENCE, SETTING) == {}
+
+    assert tuned.n_counts == 1
