@@ -300,11 +300,6 @@ class Program:
             raise ProgramError(message)
 
 
-def _failure_words(run: ProgramRun) -> tuple[str, ...]:
-    """Say that a program fails as it is, which may be as it should, or a run of nothing."""
-    if not run.exit_status:
-        return ()
-    last = _last_line(run)
 def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Say which settings of allocators the program as it is has, and a candidate has not."""
     found = steering(environment)
@@ -316,6 +311,11 @@ def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
+def _failure_words(run: ProgramRun) -> tuple[str, ...]:
+    """Say that a program fails as it is, which may be as it should, or a run of nothing."""
+    if not run.exit_status:
+        return ()
+    last = _last_line(run)
     words = f", after the line {last!r}" if last else ""
     return (f"As it is, the program ends with {run.ending}{words}.",)
 
