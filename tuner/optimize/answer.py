@@ -500,7 +500,14 @@ def open_words(standing: Standing) -> str:
         'whether CPU time is no worse'
         >>> open_words(Standing("x", 9, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
         'whether the best candidate gains enough, and CPU time and peak memory are no worse'
+        >>> open_words(Standing("x", 0, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
+        'no time was left to run the best candidate'
     """
+    if not standing.n_rounds:
+        return "no time was left to run the best candidate"
+    if not standing.better and len(standing.unsure) == len(standing.gains):
+        rounds = "1 round proves" if standing.n_rounds == 1 else f"{standing.n_rounds} rounds prove"
+        return f"{rounds} nothing of the best candidate yet"
     gains = "" if standing.better else "the best candidate gains enough"
     if not standing.unsure:
         return f"whether {gains}"

@@ -120,6 +120,19 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     assert said is is_said
 
 
+@pytest.mark.parametrize(("n_rounds", "said"), [(1, "1 round proves"), (3, "3 rounds prove")])
+def test_rounds_that_prove_nothing_are_said_as_they_are(
+    conclusion: Conclusion, n_rounds: int, said: str
+) -> None:
+    """All that is open was a list of every quantity."""
+    found = confirmed(State.OPEN, 0.03)
+    standing = found.standings["mimalloc"]
+    standing = replace(standing, n_rounds=n_rounds, better=(), unsure=tuple(standing.gains))
+    found = replace(found, standings={"mimalloc": standing})
+
+    assert conclusion.conclude(None, found).missing == f"{said} nothing of the best candidate yet"
+
+
 def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: Conclusion) -> None:
     """A guard that is nearly settled does not make a gain that is not."""
     found = confirmed(State.OPEN, 0.03)
