@@ -90,6 +90,23 @@ static void what_is_kept_does_not_raise_the_peak(void) {
     EXPECT(exgen_validate_heap());
 }
 
+/* Blocks with units of their own, of another length: the units of the former are used again. */
+static void what_is_kept_of_another_length_is_used(void) {
+    exgen_purge();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(RUN_BYTES);
+    size_t before = local.heap->n_units;
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(blocks[i]);
+    EXPECT(kept_bytes(local.heap) > 0);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(RUN_BYTES / 2);
+    EXPECT(local.heap->n_units <= before);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(blocks[i]);
+    EXPECT(exgen_validate_heap());
+}
+
 /* Trays of five blocks have no room for the request.  What else is free is used first. */
 static void larger_block_is_cut_before_all_go_back(void) {
     exgen_purge();
@@ -343,6 +360,7 @@ int main(void) {
     no_more_is_kept_than_was_in_use();
     what_is_kept_does_not_raise_the_peak();
     larger_block_is_cut_before_all_go_back();
+    what_is_kept_of_another_length_is_used();
     requests_that_find_nothing_are_no_use_of_what_is_kept();
     block_of_few_more_steps_is_used_whole();
     shortest_that_is_long_enough_is_used();

@@ -5,8 +5,8 @@
  * A block that is kept does neither: it stays a block in use of its tray or slab, and is marked as
  * free blocks of a class are (see link.h), in the list of its length.  What is kept does not
  * raise the peak: before a heap takes more units than it ever had in use, all of it is given back
- * (kept_give_back), as before a new tray if little of it was used again, and at every look of the
- * purger.
+ * (kept_give_back), as before a new tray or superblock if little of it was used again, and at every
+ * look of the purger.
  *
  *   blocks[n]                     blocks of n steps on trays
  *   blocks[N_TRAY_BLOCK_MAX + n]  blocks with n units of their own

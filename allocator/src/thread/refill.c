@@ -48,8 +48,14 @@ static bool adopt(struct heap *heap) {
     return has_room && thread_adopt(heap);
 }
 
+/* Blocks that are kept, but hardly used again, go back before there is a new superblock: sizes have
+ * changed. */
 static struct slab *take_own(struct heap *heap, size_t n, bool anywhere) {
-    return may_grow(heap, n) ? supply_take_own(heap, n, anywhere) : NULL;
+    struct slab *units = may_grow(heap, n) ? supply_take_own(heap, n, anywhere) : NULL;
+    if (units != NULL || !kept_is_stale(heap))
+        return units;
+    kept_give_back(heap);
+    return supply_take_own(heap, n, anywhere);
 }
 
 static struct slab *take_pooled(struct heap *heap, size_t n, bool anywhere) {
