@@ -256,7 +256,7 @@ static void free_apart(struct heap *heap, struct slab *slab, void *block) {
     check_place(slab, block);
     if (block != slab->start)
         fatal("invalid free, inside a block", block);
-    if (kept_has(heap, slab, block)) /* without its mark */
+    if (kept_was_last(heap, slab, block)) /* without its mark; malloc finds the others */
         fatal("double free", block);
     slab_set_used(slab, 0, 0);
     release(heap, slab);

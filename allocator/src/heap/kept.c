@@ -73,11 +73,20 @@ bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block) {
     return is_kept;
 }
 
-bool kept_has(const struct heap *heap, const struct slab *slab, const void *block) {
+/* The first kept block of the length of `block`, which lies in `slab`. */
+static void *first_like(const struct heap *heap, const struct slab *slab, const void *block) {
     size_t list = slab->class == CLASS_TRAY       ? tray_length_of(block)
                   : slab->class == CLASS_UNIT_RUN ? (size_t)N_TRAY_BLOCK_MAX + slab->n_units
                                                   : N_KEPT_LISTS;
-    return list < N_KEPT_LISTS && link_has(heap->kept.blocks[list], block);
+    return list < N_KEPT_LISTS ? heap->kept.blocks[list] : NULL;
+}
+
+bool kept_has(const struct heap *heap, const struct slab *slab, const void *block) {
+    return link_has(first_like(heap, slab, block), block);
+}
+
+bool kept_was_last(const struct heap *heap, const struct slab *slab, const void *block) {
+    return first_like(heap, slab, block) == block;
 }
 
 bool kept_give_back_larger(struct heap *heap, size_t n) {

@@ -106,6 +106,9 @@ ALWAYS_INLINE bool kept_add(struct heap *heap, struct slab *slab, const struct s
 /* Whether the block, which lies in `slab`, is kept. */
 bool kept_has(const struct heap *heap, const struct slab *slab, const void *block);
 
+/* Whether it is the last of its length that was kept. */
+bool kept_was_last(const struct heap *heap, const struct slab *slab, const void *block);
+
 /* The same with all there is to do; false if the heap may not keep more, or if no block begins
  * there. */
 bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block);
