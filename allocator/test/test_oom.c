@@ -221,6 +221,16 @@ static uint64_t memory_goes_where_addresses_have_to_stay(void) {
     return 0;
 }
 
+static uint64_t configuration_of_what_could_not_start(void) {
+    char json[4096];
+    first_failure = 1;
+    last_failure = SIZE_MAX;
+    EXPECT(exgen_malloc(1) == NULL && errno == ENOMEM);
+    EXPECT(exgen_config_json(json, sizeof json) < sizeof json);
+    EXPECT(strstr(json, "\"most_batch\":0") != NULL);
+    return 0;
+}
+
 static void *small[N_SMALL];
 
 static void take_and_give_small(void) {
@@ -281,6 +291,7 @@ static void run_alone(scenario part, const char *conf) {
 
 int main(void) {
     run_alone(memory_goes_where_addresses_have_to_stay, "large_cache_count:0");
+    run_alone(configuration_of_what_could_not_start, "");
     run_alone(slabs_stay_whose_guards_have_to, "secure:true");
     run_alone(limits_hold_while_the_table_grows,
               "purge_delay:60000,large_cache_count:1,large_cache_bytes:16777216");

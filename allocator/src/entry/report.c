@@ -51,7 +51,7 @@ EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
 
 EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     struct text t = {buffer, capacity, 0};
-    allocator_start();
+    bool has_started = allocator_start();
     text_string(&t, "{\"library\":\"");
     text_string(&t, THREADS ? "exgen" : "exgen-st");
     text_string(&t, "\",\"version\":\"" EXGEN_VERSION "\",\"options\":");
@@ -67,7 +67,7 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     text_string(&t, ",\"most_slab_units\":");
     text_decimal(&t, size_class_most_units(layout.n_units));
     text_string(&t, ",\"most_batch\":");
-    text_decimal(&t, remote_most_batch());
+    text_decimal(&t, has_started ? remote_most_batch() : 0);
     text_string(&t, "}}");
     return t.length;
 }
