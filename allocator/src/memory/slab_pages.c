@@ -11,8 +11,8 @@
 #include "system/os.h"
 
 enum {
-    N_BLOCKS_MOST = 1024,                  /* of a slab that is looked at */
-    N_PAGES_MOST = LISTED_UNITS_MAX * 4    /* ... of at least a quarter of a unit each */
+    N_BLOCKS_MOST = 1024,               /* of a slab that is looked at */
+    N_PAGES_MOST = LISTED_UNITS_MAX * 4 /* ... of at least a quarter of a unit each */
 };
 
 _Static_assert(UNIT_BYTES / BLOCK_ALIGNMENT <= N_BLOCKS_MOST, "the smallest blocks of one unit");
@@ -159,7 +159,8 @@ bool slab_drop_pages(struct slab *slab) {
         return false;
     look.base = round_down((uintptr_t)slab->start, os_page_bytes());
     look.shift = log2_floor(os_page_bytes());
-    memset(look.n_free, 0, ((size_t)slab->n_units << UNIT_SHIFT >> look.shift) * sizeof *look.n_free);
+    memset(look.n_free, 0,
+           ((size_t)slab->n_units << UNIT_SHIFT >> look.shift) * sizeof *look.n_free);
     count_free_blocks(&look, slab);
     if (!mark_free_pages(&look, slab))
         return false;
