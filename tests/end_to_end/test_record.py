@@ -441,6 +441,20 @@ def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path) -> 
     assert "it brings its own malloc" in done.stderr
 
 
+def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: Path) -> None:
+    source = (
+        "#include <dlfcn.h>\n#include <cstdlib>\n"
+        'extern "C" void *malloc(std::size_t n) {'
+        'static auto next = (void *(*)(std::size_t)) dlsym(RTLD_NEXT, "malloc"); return next(n); }'
+        f"int main() {{ delete[] new char[{MARKER}]; }}"
+    )
+    program = str(tmp_path / "wrapper")
+    command = ["c++", "-O0", "-fno-builtin", "-x", "c++", "-", "-o", program]
+    subprocess.run(command, input=source, text=True, check=True)
+    _, events = recorded(tmp_path, program)
+    assert list(events["size"]).count(MARKER) == 1
+
+
 def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path) -> None:
     """It has an entry of that name, which leads to the library."""
     source = (

@@ -22,9 +22,11 @@ struct real_functions real = {
     .memalign = first_memalign,
     .aligned_alloc = first_aligned_alloc,
     .posix_memalign = first_posix_memalign,
+    .program_malloc = first_malloc,
+    .program_free = first_free,
+    .program_aligned_alloc = first_aligned_alloc,
 };
 
-bool real_is_of_program;
 _Alignas(64) char real_arena[ARENA_BYTES];
 
 static struct {
@@ -52,29 +54,37 @@ static bool leads_to_us(void *function) {
     return dladdr(&lookup, &ours) != 0 && theirs.dli_fbase == ours.dli_fbase;
 }
 
-/* Finds what the C++ run time would call without us; returns whether the program brings it.  A
- * data pointer becomes a function pointer by copying, which ISO C allows. */
-static bool find(void *function, const char *name) {
-    void *found = dlsym(RTLD_DEFAULT, name);
-    bool is_of_program = found != NULL && !leads_to_us(found);
-    if (!is_of_program)
-        found = dlsym(RTLD_NEXT, name);
+/* A data pointer becomes a function pointer by copying, which ISO C allows. */
+static void find(void *scope, void *function, const char *name) {
+    void *found = dlsym(scope, name);
     if (found != NULL)
         memcpy(function, &found, sizeof found);
-    return is_of_program;
+}
+
+static void find_program(struct real_functions *found) {
+    void *program_malloc = dlsym(RTLD_DEFAULT, "malloc");
+    found->program_malloc = NULL;
+    found->program_free = NULL;
+    found->program_aligned_alloc = NULL;
+    if (program_malloc == NULL || leads_to_us(program_malloc))
+        return;
+    find(RTLD_DEFAULT, &found->program_malloc, "malloc");
+    find(RTLD_DEFAULT, &found->program_free, "free");
+    find(RTLD_DEFAULT, &found->program_aligned_alloc, "aligned_alloc");
 }
 
 static void look_up(void) {
     struct real_functions found = real;
     lookup.is_looking = true;
-    real_is_of_program = find(&found.malloc, "malloc");
-    find(&found.free, "free");
-    find(&found.calloc, "calloc");
-    find(&found.realloc, "realloc");
-    find(&found.memalign, "memalign");
-    find(&found.aligned_alloc, "aligned_alloc");
-    find(&found.posix_memalign, "posix_memalign");
-    find(&found.usable_size, "malloc_usable_size");
+    find_program(&found);
+    find(RTLD_NEXT, &found.malloc, "malloc");
+    find(RTLD_NEXT, &found.free, "free");
+    find(RTLD_NEXT, &found.calloc, "calloc");
+    find(RTLD_NEXT, &found.realloc, "realloc");
+    find(RTLD_NEXT, &found.memalign, "memalign");
+    find(RTLD_NEXT, &found.aligned_alloc, "aligned_alloc");
+    find(RTLD_NEXT, &found.posix_memalign, "posix_memalign");
+    find(RTLD_NEXT, &found.usable_size, "malloc_usable_size");
     lookup.is_looking = false;
     real = found;
 }

@@ -21,13 +21,15 @@ struct real_functions {
     void *(*aligned_alloc)(size_t alignment, size_t size);
     int (*posix_memalign)(void **block, size_t alignment, size_t size);
     size_t (*usable_size)(void *block); /* NULL until looked up, or if the allocator lacks it */
+
+    /* What new and delete call where the program has a malloc of its own, as they do without us.
+     * It may lead to ours, which records then.  NULL once looked up, if it has none. */
+    void *(*program_malloc)(size_t size);
+    void (*program_free)(void *block);
+    void *(*program_aligned_alloc)(size_t alignment, size_t size);
 };
 
 extern struct real_functions real;
-
-/* The program has a malloc of its own, which does not pass through us: nothing is recorded, and
- * our new calls it. */
-extern bool real_is_of_program;
 
 /* Looks the functions up now, if no call has done so. */
 void real_prepare(void);

@@ -45,8 +45,16 @@ static RECORDER_COLD void *new_aligned_or_throw(const char *name, size_t size, s
     return function(size, alignment);
 }
 
+/* Has the program a malloc of its own?  Before anything was looked up it seems so. */
+static RECORDER_COLD bool is_of_program(void) {
+    real_prepare();
+    return real.program_malloc != NULL;
+}
+
 static inline void *take(enum record_short code, size_t size) {
     size_t bytes = size == 0 ? 1 : size; /* every new is a distinct block */
+    if (__builtin_expect(real.program_malloc != NULL, 0) && is_of_program())
+        return real.program_malloc(bytes);
     void *block = real.malloc(bytes);
     if (real_is_foreign(block))
         return block;
@@ -62,6 +70,8 @@ static inline void *take_aligned(enum trace_api api, size_t size, size_t alignme
     if (bytes < size)
         return NULL;
     bytes = bytes == 0 ? alignment : bytes;
+    if (__builtin_expect(real.program_malloc != NULL, 0) && is_of_program())
+        return real.program_aligned_alloc(alignment, bytes);
     void *block = real.aligned_alloc(alignment, bytes);
     if (!real_is_foreign(block))
         lanes_record_large(RECORD_CODE(TRACE_ALIGNED, api), (unsigned)__builtin_ctzl(alignment),
@@ -143,7 +153,10 @@ OPERATOR(void *, new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t"
 /* All forms of delete: the arguments behind the block do not matter to us. */
 #define DELETE(function, name, code)                                                               \
     OPERATOR(void, function, name, void *block) {                                                  \
-        give(code, block);                                                                         \
+        if (__builtin_expect(real.program_malloc != NULL, 0) && is_of_program())                   \
+            real.program_free(block);                                                              \
+        else                                                                                       \
+            give(code, block);                                                                     \
     }
 
 DELETE(delete_one, "_ZdlPv", SHORT_DELETE)

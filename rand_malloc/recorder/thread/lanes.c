@@ -14,7 +14,6 @@
  */
 #include "thread/record.h"
 
-#include "base/real.h"
 #include "process/process.h"
 #include "spool/file.h"
 #include "touch/touch.h"
@@ -179,7 +178,7 @@ static void record_thread(enum trace_op op, uint64_t stamp) {
 }
 
 struct lane *lanes_attach(void) {
-    if (!process_is_recording() || !file_owns_memory() || real_is_of_program)
+    if (!process_is_recording() || !file_owns_memory())
         return NULL;
     if (!lanes.has_key)
         lanes.has_key = pthread_key_create(&lanes.key, thread_ends) == 0;
