@@ -13,15 +13,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.allocators.base import Allocator
+from tuner.allocators.base import Allocator, Installation
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tuner.allocators.facts import WorkloadFacts
+    from tuner.allocators.facts import HostFacts, WorkloadFacts
     from tuner.allocators.probe import ProbeReport
+    from tuner.config import Narrowing
     from tuner.records import Value
+    from tuner.space import Parameter
+
+_TIMER = "timer"
+"""Setting of a thread of the library, which libexgen-st.so has not."""
 
 
 class Exgen(Allocator):
@@ -41,10 +46,21 @@ class Exgen(Allocator):
 class ExgenSt(Exgen):
     """Adapter of libexgen-st.so."""
 
+    def parameters(
+        self,
+        installation: Installation,
+        host: HostFacts,
+        workload: WorkloadFacts,
+        narrowing: Mapping[str, Narrowing] | None = None,
+    ) -> tuple[Parameter, ...]:
+        """Return the genes that can act here: all of `Exgen` but its thread."""
+        found = super().parameters(installation, host, workload, narrowing)
+        return tuple(gene for gene in found if gene.name != f"{self.name}.{_TIMER}")
+
     def effective(self, report: ProbeReport) -> dict[str, Value]:
         """Return the settings but those about threads, which this library ignores."""
         about_threads = {p.name for p in self.file.parameters if "threads" in p.requires}
-        about_threads.add("timer")  # a thread of the library
+        about_threads.add(_TIMER)
         found = super().effective(report)
         return {name: value for name, value in found.items() if name not in about_threads}
 

@@ -43,6 +43,7 @@ def test_exgen_offers_its_thread_genes_to_threads_only() -> None:
 def test_exgen_offers_its_timer_to_what_rests_only() -> None:
     assert "timer" not in genes("exgen", workload=replace(SERVER, duration_ns=10**9))
     assert "timer" in genes("exgen", workload=replace(SERVER, n_threads=1))
+    assert "timer" not in genes("exgen-st", workload=replace(SERVER, n_threads=1))
 
 
 @pytest.mark.parametrize(
