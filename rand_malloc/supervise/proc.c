@@ -110,8 +110,8 @@ bool proc_counts(pid_t pid, struct proc_counts *counts) {
     if (rest == NULL ||
         sscanf(rest + 1,
                " %*c %d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %lu %*d %llu",
-               &parent, &minor, &major, &own[0], &own[1], &children[0], &children[1],
-               &threads, &started) != 9)
+               &parent, &minor, &major, &own[0], &own[1], &children[0], &children[1], &threads,
+               &started) != 9)
         return false;
     uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
     *counts = (struct proc_counts){.parent = parent,
