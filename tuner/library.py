@@ -25,13 +25,14 @@ from tuner.allocators import get_allocator, locate_all
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
-from tuner.limits import SERVICE_ROUNDS, usable_core
+from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, usable_core
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, unique_configurations
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.runs import Run, load_run, run_with
+from tuner.units import parse_percent
 
 if TYPE_CHECKING:  # each function imports what does its work: a campaign needs no validation
     from tuner.campaign.progress import Listener
@@ -75,7 +76,7 @@ __all__ = [
     "tune",
 ]
 
-LEAST_EFFECT: Final = 0.01
+LEAST_EFFECT: Final = parse_percent(USUAL_EFFECT)
 """Share that counts as an effect on a service."""
 
 BASELINE: Final = "glibc"

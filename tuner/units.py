@@ -151,6 +151,18 @@ class Range:
             raise UnitError(message)
         return text
 
+    def check_option(self, name: str, text: str) -> str:
+        """Return the same of an option, which errors name.
+
+        Raises:
+            SpecError: as `check`.
+        """
+        try:
+            return self.check(text)
+        except UnitError as error:
+            message = f"{name}: {error}"
+            raise SpecError(message) from error
+
 
 _MINUTES_ALONE: Final = 10
 """From which on `show_duration` drops seconds."""

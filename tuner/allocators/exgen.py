@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.allocators.base import Allocator, Installation
+from tuner.allocators.base import Allocator
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tuner.allocators.facts import HostFacts, WorkloadFacts
+    from tuner.allocators.facts import WorkloadFacts
     from tuner.allocators.probe import ProbeReport
-    from tuner.config import Narrowing
+    from tuner.config import ParameterSpec
     from tuner.records import Value
-    from tuner.space import Parameter
 
 _TIMER = "timer"
 """Setting of a thread of the library, which libexgen-st.so has not."""
@@ -46,16 +45,8 @@ class Exgen(Allocator):
 class ExgenSt(Exgen):
     """Adapter of libexgen-st.so."""
 
-    def parameters(
-        self,
-        installation: Installation,
-        host: HostFacts,
-        workload: WorkloadFacts,
-        narrowing: Mapping[str, Narrowing] | None = None,
-    ) -> tuple[Parameter, ...]:
-        """Return the genes that can act here: all of `Exgen` but its thread."""
-        found = super().parameters(installation, host, workload, narrowing)
-        return tuple(gene for gene in found if gene.name != f"{self.name}.{_TIMER}")
+    def _known(self, version: str) -> list[ParameterSpec]:
+        return [spec for spec in super()._known(version) if spec.name != _TIMER]
 
     def effective(self, report: ProbeReport) -> dict[str, Value]:
         """Return the settings but those about threads, which this library ignores."""

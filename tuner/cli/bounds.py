@@ -32,13 +32,7 @@ def within(limits: Range) -> Callable[[typer.CallbackParam, str | None], str | N
     """
 
     def check(param: typer.CallbackParam, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            return limits.check(value)
-        except SpecError as error:
-            message = f"{_name(param)}: {error}"
-            raise SpecError(message) from error
+        return None if value is None else limits.check_option(_name(param), value)
 
     return check
 

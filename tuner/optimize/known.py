@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from tuner.records import Configuration
@@ -74,10 +75,5 @@ def known_for(n_threads: int | None) -> tuple[Configuration, ...]:
     """
     if n_threads != 1:
         return KNOWN
-    without = (
-        Configuration.of(
-            one.allocator, {name: x for name, x in one.as_dict.items() if name not in _ARENAS}
-        )
-        for one in KNOWN
-    )
+    without = (reduce(Configuration.without, _ARENAS, one) for one in KNOWN)
     return tuple(one for one in dict.fromkeys(without) if not one.is_default)

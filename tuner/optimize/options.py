@@ -20,7 +20,7 @@ from tuner.optimize.turned_down import parse_program_constraint
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.service.constraints import parse_service_constraint
 from tuner.service.plan import ServicePlan
-from tuner.units import Range, parse_duration, parse_percent
+from tuner.units import parse_duration, parse_percent
 
 _FIXED: Final = ("allocators", "least", "evaluations", "timeout", "cpu", "seed", "direct")
 """Options that stay as a run folder was begun with."""
@@ -62,8 +62,8 @@ def request_of(
     if options.direct and options.evaluations is not None:
         message = "--evaluations: there are none with --direct, which emulates nothing"
         raise SpecError(message)
-    least = _within("--least", EFFECT, options.least or USUAL_EFFECT)
-    timeout = _within("--timeout", RUN_TIME, options.timeout) if options.timeout else None
+    least = EFFECT.check_option("--least", options.least or USUAL_EFFECT)
+    timeout = RUN_TIME.check_option("--timeout", options.timeout) if options.timeout else None
     return Request(
         command=tuple(commands[0]),
         further=tuple(map(tuple, commands[1:])),
@@ -166,13 +166,4 @@ def _limited(rules: Rules, options: Options) -> Rules:
 
 
 def _seconds(options: Options) -> float:
-    return parse_duration(_within("--time", BUDGET, options.time or USUAL_TIME)) / 1e9
-
-
-def _within(option: str, limits: Range, text: str) -> str:
-    """Return a text whose quantity lies in a range; errors name the option."""
-    try:
-        return limits.check(text)
-    except SpecError as error:
-        message = f"{option}: {error}"
-        raise SpecError(message) from error
+    return parse_duration(BUDGET.check_option("--time", options.time or USUAL_TIME)) / 1e9

@@ -118,7 +118,7 @@ class Service:
             brings=own_allocator(runs[1].libraries),
             wall_s=runs[1].wall_s,
             timeout_s=self._plan.load_s,
-            n_threads=max((run.n_threads or 0 for run in runs), default=0) or None,
+            n_threads=max(run.n_threads or 0 for run in runs) or None,
             requests=runs[1].requests,
             notes=steered_words(self._environment),
             steered=steering(self._environment),
