@@ -7,33 +7,46 @@ then takes its place.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from tuner.errors import OutputError, SpecError
 
 _EXECUTABLE = 0o111
 """Permission bits of execution for owner, group and others."""
+_SCRATCH: Final = "malloc-tuner-"
+_SETTLED_S: Final = 60.0
+"""A folder that nobody holds for so long is nobody's: it is held a moment after it is made."""
 
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder that is gone in the end.
+    """Make a folder that is gone in the end; those of killed tools are removed.
 
     Raises:
         OutputError: there is no place for it.
     """
     try:
-        folder = tempfile.TemporaryDirectory(prefix="malloc-tuner-")
+        folder = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
+        holder = os.open(folder.name, os.O_RDONLY)
     except OSError as error:
         place = tempfile.tempdir or os.environ.get("TMPDIR", "the temporary folder")
         message = f"{place}: cannot be written ({error.strerror}); set TMPDIR"
         raise OutputError(message) from error
     with folder as name:
-        yield Path(name)
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(holder, fcntl.LOCK_SH)
+            _remove_abandoned(Path(name).parent)
+            yield Path(name)
+        finally:
+            os.close(holder)
 
 
 @contextlib.contextmanager
@@ -63,6 +76,25 @@ def fresh_folder(path: Path) -> Path:
         message = f"{path}: cannot be created ({error.strerror})"
         raise OutputError(message) from error
     return path
+
+
+def _remove_abandoned(place: Path) -> None:
+    for folder in place.glob(f"{_SCRATCH}*/"):
+        # Of another user, or removed by somebody else at the same time.
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _SETTLED_S and not _is_held(folder):
+                shutil.rmtree(folder)
+
+
+def _is_held(folder: Path) -> bool:
+    holder = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(holder)
+    return False
 
 
 def make_folder(path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -83,3 +85,39 @@ def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.Mo
 
     with pytest.raises(OutputError, match=r"^/full: .*No usable .*; set TMPDIR"), scratch_folder():
         pass
+
+
+HOLDER = """
+import sys, time
+from tuner.output import scratch_folder
+with scratch_folder() as folder:
+    print(folder.name, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_folders_of_killed_tools_are_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOLDER],
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    names = [tool.stdout.readline().strip() for tool in tools if tool.stdout]
+    tools[0].kill()
+    tools[0].communicate()
+    for name in names:
+        os.utime(tmp_path / name, (0, 0))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with scratch_folder() as folder:
+        left = {path.name for path in tmp_path.iterdir()}
+    tools[1].kill()
+    tools[1].communicate()
+
+    assert left == {names[1], folder.name}

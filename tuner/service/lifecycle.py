@@ -14,11 +14,8 @@ fails or a port that another program holds, is an error.
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +23,7 @@ from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.program import PRELOAD, Surroundings, clean_environment
+from tuner.output import scratch_folder
 from tuner.records import Outcome, Status, signal_name
 from tuner.service.figures import Phases, figures
 from tuner.service.guard import Guard, Use, run_shell
@@ -34,7 +32,6 @@ from tuner.service.plan import ServicePlan, stop_signal
 from tuner.service.processes import Process, processes_below
 from tuner.service.readiness import is_open, port_of, probe_of
 
-_PREFIX = "malloc-tuner-service-"
 _PROBE_S = 5.0
 """Limit of one command that asks whether the service is ready."""
 
@@ -346,14 +343,13 @@ def _quoted(log: Path) -> str:
 
 @contextlib.contextmanager
 def _folder(user: str | None) -> Iterator[Path]:
-    """Make the folder of a run, and remove those of tools that were killed.
+    """Make the folder of a run.
 
     Raises:
+        OutputError: there is no place for it.
         SpecError: there is no such user, or only root can become it.
     """
-    _remove_stale()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    try:
+    with scratch_folder() as folder:
         state = folder / "state"
         state.mkdir(mode=0o700)
         if user is not None:
@@ -367,14 +363,3 @@ def _folder(user: str | None) -> Iterator[Path]:
                 message = f"--user {user}: only root can start a service as another user"
                 raise SpecError(message) from error
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_stale() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        match = re.match(r"(\d+)-", folder.name.removeprefix(_PREFIX))
-        with contextlib.suppress(OSError):
-            is_mine = folder.stat().st_uid == os.getuid()
-            if match and is_mine and not Path(f"/proc/{match[1]}").exists():
-                shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -299,19 +298,3 @@ def test_nothing_is_left_after_a_kill_at_twenty_moments(tmp_path: Path) -> None:
         outcomes = list(pool.map(outcome, range(20)))
 
     assert outcomes == [True] * 20
-
-
-def test_folders_of_killed_tools_are_removed_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    stale = tmp_path / f"malloc-tuner-service-{ended.pid}-abc"
-    stale.mkdir()
-    alive = tmp_path / f"malloc-tuner-service-{os.getpid()}-abc"
-    alive.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    run_service(replace(PLAN, load="echo 1 requests"), ENVIRONMENT)
-
-    assert [path.name for path in tmp_path.iterdir()] == [alive.name]
