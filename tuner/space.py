@@ -283,20 +283,26 @@ class Space:
 
     def _encoded(self, configuration: Configuration, _: tuple[type, ...]) -> Genome:
         wanted = configuration.as_dict
-        genome = [0] * len(self.parameters)
-        for index, parameter in enumerate(self.parameters):
-            genome[index] = self._level_for(parameter, configuration.allocator, wanted)
+        genome = list(self._resting)
+        for index in self._genes_of[ALLOCATOR]:
+            genome[index] = self._index(self.parameters[index], configuration.allocator)
+        for index in self._genes_of.get(configuration.allocator, ()):
+            genome[index] = self._level_for(self.parameters[index], wanted)
         if self.decode(tuple(genome)) != configuration:
             message = f"{configuration} lies outside the search space"
             raise ValueError(message)
         return self.canonical(tuple(genome))
 
-    def _level_for(self, parameter: Parameter, allocator: str, wanted: Mapping[str, Value]) -> int:
-        if parameter.name == ALLOCATOR:
-            return self._index(parameter, allocator)
-        owner, setting = parameter.name.split(".", 1)
-        if owner != allocator:
-            return parameter.resting
+    @cached_property
+    def _genes_of(self) -> Mapping[str, Sequence[int]]:
+        """Indices of the genes of each allocator; under `ALLOCATOR` that of the gene itself."""
+        genes: dict[str, list[int]] = {}
+        for index, parameter in enumerate(self.parameters):
+            genes.setdefault(parameter.name.split(".", 1)[0], []).append(index)
+        return genes
+
+    def _level_for(self, parameter: Parameter, wanted: Mapping[str, Value]) -> int:
+        setting = parameter.name.split(".", 1)[1]
         if parameter.is_structural:
             return self._structural_level(parameter, wanted)
         if setting in wanted:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -70,9 +71,13 @@ class Features:
             active[:, gene] = active[:, gate]
         levels = np.array(genomes, dtype=np.int64)
         features = np.zeros((len(genomes), len(self.gene)))
-        for gene, (code, end) in enumerate(zip(self._codes, self._ends, strict=True)):
-            rows = np.flatnonzero(active[:, gene])  # few: of one allocator only
-            features[rows, end - len(code) : end] = code[levels[rows, gene]]
+        genes, rows = active.T.nonzero()  # few: of one allocator only
+        ends = np.searchsorted(genes, range(1, len(self._codes) + 1)).tolist()
+        for gene, (begin, end) in enumerate(pairwise([0, *ends])):
+            code, last = self._codes[gene], self._ends[gene]
+            if begin < end:
+                of_gene = rows[begin:end]
+                features[of_gene, last - len(code) : last] = code[levels[of_gene, gene]]
         return features, active
 
 
