@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from tuner.compare.plan import Course
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.answer_table import AnswerRow
-from tuner.optimize.confirmation import Confirmed
+from tuner.optimize.confirmation import Confirmed, doubt_words
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets
 from tuner.optimize.evidence import fewest_rounds, rounds_for
@@ -90,9 +90,10 @@ class Conclusion:
             answer = self._answer(Decision.KEEP, best, selected, confirmed)
             return replace(answer, reasons=(reason, *answer.reasons))
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
+        doubt = doubt_words(held_out, self._rules)
         return replace(
             answer,
-            reasons=(*self._scaled(best), *counted_words(best), *answer.reasons),
+            reasons=(*doubt, *self._scaled(best), *counted_words(best), *answer.reasons),
             held_out=held_out.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),

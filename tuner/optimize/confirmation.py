@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.optimize.ablation import SettingEffect
+from tuner.optimize.answer_table import gain_words
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.evidence import fewest_rounds
-from tuner.optimize.judgement import Standing
+from tuner.optimize.judgement import Rules, Standing
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
 from tuner.optimize.race import Race, choose, standings
@@ -27,6 +28,7 @@ from tuner.optimize.work import (
     run_seconds,
     sequence_of,
 )
+from tuner.page import series
 from tuner.records import Configuration
 from tuner.units import show_percent
 
@@ -220,3 +222,23 @@ class Confirming:
         )
         cautious = replace(self._rules.of(reference.values), error=_HELD_OUT_ERROR)
         return standings(course, [label], cautious)[label]
+
+
+def doubt_words(held_out: Standing | None, rules: Rules) -> tuple[str, ...]:
+    """Say what looks worse on the held-out input, and is not proven to be."""
+    if held_out is None:
+        return ()
+    worse = [
+        f"{name} {gain_words(gain, with_bounds=True)}"
+        for name, gain in held_out.gains.items()
+        if name in rules.guards and gain.middle < -rules.margin(name)
+    ]
+    if not worse:
+        return ()
+    looks = f"look{'s'[: len(worse) == 1]}"
+    words = (
+        f"On the input that was not tuned on, {series(worse)} {looks} worse, which its "
+        f"{held_out.n_rounds} rounds do not prove: where such input matters, tune on it before "
+        "you deploy this."
+    )
+    return (words,)

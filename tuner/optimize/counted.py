@@ -308,13 +308,16 @@ def counted_words(best: Standing) -> tuple[str, ...]:
     work = math.expm1(-best.by_count[CPU])
     time = best.gains[CPU]
     ends = "too few rounds for bounds"
+    alone = "alone does not prove it"
     if time.bounds is not None:
         ends = " .. ".join(f"{100.0 * end:+.1f}" for end in time.bounds)
+        if time.low > 0.0:
+            alone = "agrees, in too few rounds to prove it alone"
     claim = "proves a gain" if CPU in best.better else "proves that there is no loss that counts"
     words = (
         f"Counted work, which no load changes, {claim}: instructions, with and without page faults "
         f"and system calls at their prices, change by {signed_percent(work)} or less. CPU time "
-        f"alone does not prove it: {signed_percent(time.change)} ({ends})."
+        f"{alone}: {signed_percent(time.change)} ({ends})."
     )
     return (words,)
 

@@ -22,6 +22,7 @@ from tuner.optimize.answer import Decision
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirming, HeldOutInput
 from tuner.optimize.counted import COUNTED_FILE, seconds_to_count
+from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
@@ -229,6 +230,25 @@ def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: P
     assert not found.is_good
     assert answer.decision is Decision.KEEP
     assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
+
+
+@pytest.mark.parametrize(("gain", "is_said"), [(-0.06, True), (-0.005, False), (0.05, False)])
+def test_a_loss_on_the_held_out_input_that_is_not_proven_is_said(
+    tmp_path: Path, gain: float, *, is_said: bool
+) -> None:
+    """Above it stood "Deploy", and nothing else."""
+    work = work_of(tmp_path, App({}), 200.0)
+    found = Confirming(work, REFERENCE, held_out_of(App({}))).confirm(CHOSEN)
+    assert found.best is not None
+    held_out = replace(found.best, n_rounds=10, gains={MEAN: Gain(gain, -0.1, 0.25)}, worse=())
+
+    answer = Conclusion(work, REFERENCE, "glibc").conclude(None, replace(found, held_out=held_out))
+
+    assert answer.decision is Decision.DEPLOY
+    said = " ".join(answer.reasons)
+    assert ("mean memory +6.2 % (-22.1 .. +10.5) looks worse, which its 10 rounds" in said) is (
+        is_said
+    )
 
 
 def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path) -> None:

@@ -225,6 +225,16 @@ def test_it_is_said_what_rests_on_counted_work() -> None:
     assert counted_words(replace(gain, by_count={})) == ()
 
 
+def test_cpu_time_whose_whole_range_is_a_gain_is_not_said_to_disagree() -> None:
+    """Beside "at least -2.9 %" stood that CPU time does not prove it."""
+    gains = {CPU: Gain(0.11, 0.03, 0.18)}
+    gain = Standing("x", 9, State.CONFIRMED, gains, (CPU,), (), (), by_count={CPU: 0.12})
+
+    (said,) = counted_words(gain)
+
+    assert "CPU time agrees, in too few rounds to prove it alone: -10.4 % (-16.5 .. -3.0)." in said
+
+
 def test_the_reason_is_looked_for_in_the_kernel() -> None:
     faster = {CPU: Gain(0.04, 0.02, 0.06)}
     more = {"instructions": 0.03, "page faults": -0.6, "system calls": 0.1}
