@@ -256,6 +256,7 @@ def optimize(
         condition.check({*request.rules.goals, *request.rules.guards})
     for command in _commands(request):
         _check_program(command[0])
+        _check_folder(run, command[0])
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
         where = Where(executor, workers, scheduler)
         answer = Session(run, request, view, where=where).answer()
@@ -294,6 +295,9 @@ def _check_program(program: str) -> None:
 
     if shutil.which(program) is None:
         message = f"{program}: no such program, nor a run folder of `optimize`"
+        first, *further = program.split()
+        if further and shutil.which(first):
+            message = f"{program!r}: is one word; give the command without quotes: -- {program}"
         if (Path(program) / REQUEST_FILE).is_file():
             message = (
                 f"{program}: a run folder goes on with its own command, so give none; "
@@ -309,6 +313,25 @@ def _check_program(program: str) -> None:
             if os.access(program, os.X_OK):
                 message = f"{program}: not in PATH; give ./{program}"
         raise MissingToolError(message)
+
+
+def _check_folder(run: Path, program: str) -> None:
+    """Refuse the user's own folder for a new run, whose files would lie among theirs.
+
+    Raises:
+        OutputError: it is the current folder, or the program is in it.
+    """
+    from tuner.optimize.request import REQUEST_FILE
+
+    own = run.resolve()
+    if not own.is_dir() or (own / REQUEST_FILE).exists() or not any(own.iterdir()):
+        return
+    found = Path(shutil.which(program) or program).resolve()
+    if own == Path.cwd() or own in found.parents:
+        holds = "is this folder" if own == Path.cwd() else f"holds {program}"
+        example = run / "runs" / found.stem
+        message = f"{run}: {holds}; name one for the run's own files, such as -o {example}"
+        raise OutputError(message)
 
 
 @contextlib.contextmanager

@@ -262,7 +262,7 @@ def validate(
         return
     else:
         summary = _kept(context, run, validation)
-    print_summary(summary, run)
+    print_summary(summary, run, has_details=details)
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)

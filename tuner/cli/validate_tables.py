@@ -33,12 +33,13 @@ _SHOWN = ("mean_heap", "peak_heap", "cpu", "faults")
 """Metrics of the table that fits on a screen."""
 
 
-def print_summary(summary: ValidationSummary, run: Path) -> None:
+def print_summary(summary: ValidationSummary, run: Path, *, has_details: bool = False) -> None:
     """Print what was decided, the subjects it was decided on, and what to do next.
 
     Args:
         summary: of a validation.
         run: its run folder, as the user named it.
+        has_details: what `print_details` prints follows.
     """
     console = stdout_console()
     console.print(summary.decision.sentence, style="bold", markup=False)
@@ -48,14 +49,16 @@ def print_summary(summary: ValidationSummary, run: Path) -> None:
     wide.print(table)
     hidden = len(summary.subjects) - table.row_count
     if hidden > 0:
-        console.print(f"{hidden} more: --details", style="dim")
+        where = "below" if has_details else "--details"
+        console.print(f"{hidden} more: {where}", style="dim")
     for found in summary.subjects:
         if found.reason:
             console.print(f"{found.subject.label} is out: {found.reason}", markup=False)
     for notice in summary.notices[:_MOST_NOTES]:
         console.print(f"note: {notice}", markup=False)
     console.print()
-    for line in _next_commands(summary, run):
+    commands = _next_commands(summary, run)
+    for line in commands[: -1 if has_details else None]:
         console.print(line, markup=False, soft_wrap=True)
 
 

@@ -22,6 +22,7 @@ OWN = "own"
 """As a baseline: every allocator is compared with its own default."""
 
 _BOUND = re.compile(r"\s*(?P<metric>\w+)\s*(?:<=|=)\s*(?P<limit>\S.*?)\s*")
+_SHARE = re.compile(r"\d+(?:\.\d+)?\s*%")
 _CHANGE = re.compile(r"(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?)\s*%")
 _FAR_RATIO = 10.0
 """From here on a value is said as a multiple of its limit."""
@@ -86,6 +87,10 @@ def parse_bound(text: str) -> Constraint:
     match = _BOUND.fullmatch(text)
     if not match:
         message = f"--max {text!r}: write METRIC=LIMIT, such as cost=+1% or peak_heap=2GiB"
+        raise SpecError(message)
+    if _SHARE.fullmatch(match["limit"]):
+        write = f"{match['metric']}=+{match['limit']}"
+        message = f"--max {text!r}: a share is of the baseline; write {write} for so much above it"
         raise SpecError(message)
     change = _CHANGE.fullmatch(match["limit"])
     limit = f"default {change['sign']} {change['percent']} %" if change else match["limit"]

@@ -546,7 +546,7 @@ def _left_words(standing: Standing) -> str:
         worse = ", ".join(standing.likely_worse)
         return f"likely worse: {worse}" if worse else "likely gains too little"
     if standing.state is State.OUT_OF_REACH:
-        return "no time to prove so small a gain"
+        return "no gain that the time could prove"
     if not standing.n_rounds:
         return "no time was left to run it"
     return ""

@@ -40,6 +40,9 @@ _MUCH_UNSEEN = 1.5
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
 
+_ANEW = "a new -o with more --time"
+"""Shows smaller gains where no candidate is left, so that the same folder goes no further."""
+
 
 class Conclusion:
     """Answers."""
@@ -66,7 +69,7 @@ class Conclusion:
         n_untried = selected.n_untried
         if not n_untried:
             answer = self._answer(Decision.KEEP, None, selected)
-            unseen = self._unseen(self._showable_of_few(selected), "a new -o with more --time")
+            unseen = self._unseen(self._showable_of_few(selected), _ANEW)
             return replace(answer, reasons=(*unseen, *answer.reasons))
         n_ran = len(selected.labels)
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
@@ -121,7 +124,9 @@ class Conclusion:
             nearest = max(found.values(), key=self._nearness)
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
             few = self._showable_of_few(selected) if selected else {}
-            unseen = self._unseen(self._showable(confirmed) or few)
+            is_in_reach = any(one.state is State.OUT_OF_REACH for one in found.values())
+            remedy = "more --time" if is_in_reach else _ANEW
+            unseen = self._unseen(self._showable(confirmed) or few, remedy)
             return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         nearest = max(still_open, key=self._nearness)
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
@@ -215,7 +220,7 @@ class Conclusion:
             n_rounds = int(n_runs / n_in_round)
         return showable_gains(self._rules, noise, n_rounds, n_candidates)
 
-    def _unseen(self, beyond: Mapping[str, float], remedy: str = "more --time") -> tuple[str, ...]:
+    def _unseen(self, beyond: Mapping[str, float], remedy: str) -> tuple[str, ...]:
         """Say which gains would not have shown, if there are such that count.
 
         Args:

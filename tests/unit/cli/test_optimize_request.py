@@ -173,6 +173,37 @@ def test_a_program_of_the_current_folder_is_told_its_path(
     assert "not in PATH; give ./app-of-this-folder" in capsys.readouterr().err
 
 
+def test_a_command_in_quotes_is_told_to_leave_them_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["optimize", "--", "sort some.txt"]) == 4
+
+    assert "'sort some.txt': is one word; give the command without quotes: -- sort some.txt" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_run_is_not_put_among_the_files_of_the_user(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_here: bool,
+) -> None:
+    """Fifteen files were, and would have replaced those of the same name."""
+    program = tmp_path / "app"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path if is_here else "/")
+    folder = "." if is_here else str(tmp_path)
+    what = "true" if is_here else str(program)
+
+    assert main.run(["optimize", "-o", folder, "--", what]) == 10
+
+    said = capsys.readouterr().err
+    assert f"{folder}: {'is this folder' if is_here else f'holds {program}'}; name one" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["app"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -21,7 +21,7 @@ def run() -> Run:
 def printed(run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", "160")
     summary = summarize(run, run.validations[-1])
-    print_summary(summary, Path("runs/x"))
+    print_summary(summary, Path("runs/x"), has_details=True)
     print_details(summary)
     return capsys.readouterr().out
 
@@ -38,6 +38,15 @@ def test_one_screen_says_what_was_decided_first(
     assert " ".join(lines).startswith(" ".join(summary.decision.sentence.split()))
     assert any(line.startswith("malloc-tuner report runs/x") for line in lines)
     assert sum("note:" in line for line in lines) == len(summary.notices)
+
+
+def test_details_do_not_name_themselves_as_the_next_command(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = printed(run, capsys, monkeypatch)
+
+    assert "malloc-tuner report runs/x" in said
+    assert "--details" not in said
 
 
 def test_details_are_as_wide_as_a_page(

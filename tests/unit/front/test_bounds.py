@@ -84,6 +84,12 @@ def test_bad_bound_is_refused(text: str) -> None:
         parse_bound(text)
 
 
+def test_a_share_without_a_sign_is_told_the_sign() -> None:
+    """The message spoke of the limits of campaigns, which are written otherwise."""
+    with pytest.raises(SpecError, match=r"write cost=\+1% for so much above it"):
+        parse_bound("cost=1%")
+
+
 def test_baseline_that_was_not_measured_is_refused() -> None:
     with pytest.raises(SelectionError, match=r"default of jemalloc was not measured.*glibc"):
         baselines(TRIALS, "jemalloc")

@@ -91,7 +91,7 @@ def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]) -> 
     ("state", "note"),
     [
         (State.HOPELESS, "likely gains too little"),
-        (State.OUT_OF_REACH, "no time to prove so small a gain"),
+        (State.OUT_OF_REACH, "no gain that the time could prove"),
         (State.CONFIRMED, ""),
         (State.OPEN, ""),
     ],

@@ -94,6 +94,19 @@ def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
     assert any("more --time shows smaller ones" in one for one in answer.reasons)
 
 
+@pytest.mark.parametrize(
+    ("state", "remedy"),
+    [(State.OUT_OF_REACH, "; more --time"), (State.HOPELESS, "; a new -o with more --time")],
+)
+def test_more_time_is_only_advised_where_the_same_folder_would_use_it(
+    conclusion: Conclusion, state: State, remedy: str
+) -> None:
+    """With ten minutes instead of one, nothing more ran, and the advice was the same."""
+    (said,) = conclusion.conclude(None, confirmed(state, 0.001)).reasons
+
+    assert f"{remedy} shows smaller ones." in said
+
+
 def test_a_quiet_program_hides_no_gain(conclusion: Conclusion) -> None:
     quiet = confirmed(State.HOPELESS, 0.0)
     quiet = Confirmed(CHOSEN, quiet.standings, course(*[1.0] * 6), None, None)
