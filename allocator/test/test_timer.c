@@ -2,6 +2,8 @@
  * that rests, while no other works; in a process with one thread and in the child of a fork, too.
  *
  * EXGEN_CONF has it look every millisecond; the test waits until it has, however long that takes.
+ * QEMU's user emulation (7.2) aborts where the child of a fork starts a thread and the parent had
+ * more than one, whatever the program.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -118,14 +120,19 @@ static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    bool emulated = count == 2 && strcmp(arguments[1], "emulated") == 0;
+    if (emulated)
+        printf("children of a fork: skipped, not possible in the emulator\n");
     if (!os_fence_threads()) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
         return 77;
     }
     what_the_only_thread_holds_goes();
-    the_child_of_a_fork_has_its_own(what_the_only_thread_holds_goes);
+    if (!emulated)
+        the_child_of_a_fork_has_its_own(what_the_only_thread_holds_goes);
     what_a_resting_thread_holds_goes();
-    the_child_of_a_fork_has_its_own(what_a_resting_thread_holds_goes);
+    if (!emulated)
+        the_child_of_a_fork_has_its_own(what_a_resting_thread_holds_goes);
     return test_passed();
 }
