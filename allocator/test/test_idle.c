@@ -1,7 +1,7 @@
 /* test_idle.c - what threads hold that rest goes back, by the hand of another thread.
  *
- * The linker sends os_clock_ms to the function below (--wrap).  A machine without membarrier cannot
- * do this: exit code 77.
+ * The linker sends os_clock_ms and os_purge to the functions below (--wrap).  A machine without
+ * membarrier cannot do this: exit code 77.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 
 #include "base/options.h"
 #include "exgen.h"
-#include "heap/heap.h"
+#include "heap/visit.h"
 #include "memory/link.h"
 #include "system/os.h"
 #include "test.h"
@@ -146,6 +146,81 @@ static void look_at_all(void) {
     EXPECT(little_is_held());
 }
 
+/* --- a heap with much to give back --- */
+
+enum {
+    N_LONG = 1000,
+    LONG = 60000 /* bytes; 64 MB in all */
+};
+
+static char *many[N_LONG];
+static struct heap *rich; /* its thread's */
+static int n_purges;      /* atomic: of memory of that heap */
+static bool is_back;      /* atomic: the thread needs memory */
+static bool comes_back;
+
+bool __real_os_purge(void *start, size_t bytes, uint64_t how);
+bool __wrap_os_purge(void *start, size_t bytes, uint64_t how);
+bool __wrap_os_purge(void *start, size_t bytes, uint64_t how) {
+    if (comes_back && __atomic_fetch_add(&n_purges, 1, __ATOMIC_RELAXED) == 0) {
+        __atomic_store_n(&is_back, true, __ATOMIC_RELAXED);
+        while (!heap_visitor_is_awaited())
+            sched_yield();
+    }
+    return __real_os_purge(start, bytes, how);
+}
+
+static size_t rich_bytes(void) {
+    return (rich->n_dirty << UNIT_SHIFT) + kept_bytes(rich);
+}
+
+static void *become_rich(void *unused) {
+    for (size_t i = 0; i < N_LONG; i++)
+        many[i] = memset(exgen_malloc(LONG), 1, LONG);
+    for (size_t i = 0; i < N_LONG; i++)
+        if (i % KEPT != 0)
+            exgen_free(many[i]);
+    rich = local.heap;
+    pthread_barrier_wait(&two);
+    while (comes_back && !__atomic_load_n(&is_back, __ATOMIC_RELAXED))
+        sched_yield();
+    if (comes_back) {
+        exgen_free(exgen_malloc(LEAST));
+        EXPECT(rich_bytes() > N_LONG * LONG / 4);
+    }
+    pthread_barrier_wait(&two);
+    for (size_t i = 0; i < N_LONG; i += KEPT)
+        exgen_free(many[i]);
+    return unused;
+}
+
+static void with_rich_thread(void (*look)(void)) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, become_rich, NULL);
+    pthread_barrier_wait(&two);
+    EXPECT(rich_bytes() > N_LONG * LONG / 2);
+    look();
+    pthread_barrier_wait(&two);
+    pthread_join(thread, NULL);
+    comes_back = false;
+}
+
+static void visit_of_a_working_thread_takes_a_part(void) {
+    enum {
+        N_LOOKS = 20
+    };
+    for (size_t i = 0; i < 2; i++) {
+        clock_ms += options.purge_delay + 1;
+        tick();
+    }
+    EXPECT(rich_bytes() > N_LONG * LONG / 4);
+    for (size_t i = 0; i < N_LOOKS; i++) {
+        clock_ms += options.purge_delay + 1;
+        tick();
+    }
+    EXPECT(rich_bytes() < 4 * options.purge_min);
+}
+
 /* --- visitors while all work --- */
 
 enum {
@@ -193,7 +268,6 @@ static void *look_for_marked(void *unused) {
 
 static void visits_come_before_looks_into_what_is_kept(void) {
     pthread_t thread;
-    pthread_barrier_init(&two, NULL, 2);
     pthread_create(&thread, NULL, look_for_marked, NULL);
     pthread_barrier_wait(&two);
     exgen_purge();
@@ -207,9 +281,13 @@ int main(void) {
         return 77;
     }
     pthread_barrier_init(&barrier, NULL, N_THREADS + 1);
+    pthread_barrier_init(&two, NULL, 2);
     with_resting_threads(purge);
     with_resting_threads(work_on);
     with_resting_threads(look_at_all);
+    with_rich_thread(visit_of_a_working_thread_takes_a_part);
+    comes_back = true;
+    with_rich_thread(exgen_purge);
     visits_leave_working_threads_alone();
     visits_come_before_looks_into_what_is_kept();
     return test_passed();

@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 
 #include "exgen.h"
-#include "heap/heap.h"
+#include "heap/kept.h"
+#include "heap/purge.h"
 #include "test.h"
 #include "thread/housekeeping.h"
 
@@ -105,6 +106,47 @@ static void what_is_kept_of_another_length_is_used(void) {
     for (size_t i = 0; i < N_BLOCKS; i++)
         exgen_free(blocks[i]);
     EXPECT(exgen_validate_heap());
+}
+
+static void keep_much(void) {
+    exgen_purge();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(RUN_BYTES);
+    for (size_t i = 0; i < N_BLOCKS; i += 2)
+        exgen_free(blocks[i]);
+    EXPECT(kept_bytes(local.heap) > 3 * KEPT_AT_ONCE);
+}
+
+static void free_the_rest(void) {
+    for (size_t i = 1; i < N_BLOCKS; i += 2)
+        exgen_free(blocks[i]);
+    exgen_purge();
+    EXPECT(exgen_validate_heap());
+}
+
+static void look_gives_back_part_by_part(void) {
+    keep_much();
+    purge_begin(local.heap, 1, false);
+    while (local.heap->looks) {
+        size_t before = kept_bytes(local.heap);
+        purge_step(local.heap);
+        EXPECT(kept_bytes(local.heap) + KEPT_AT_ONCE >= before);
+    }
+    EXPECT(kept_bytes(local.heap) == 0);
+    free_the_rest();
+}
+
+static void request_of_another_length_has_a_part_given_back(void) {
+    keep_much();
+    size_t before = kept_bytes(local.heap);
+    size_t n = 0;
+    for (; kept_bytes(local.heap) == before && n < N_BLOCKS; n += 2)
+        blocks[n] = exgen_malloc(RUN_BYTES / 2);
+    EXPECT(kept_bytes(local.heap) < before);
+    EXPECT(kept_bytes(local.heap) + 2 * KEPT_AT_ONCE >= before);
+    while (n > 0)
+        exgen_free(blocks[n -= 2]);
+    free_the_rest();
 }
 
 /* Trays of five blocks have no room for the request.  What else is free is used first. */
@@ -361,6 +403,8 @@ int main(void) {
     what_is_kept_does_not_raise_the_peak();
     larger_block_is_cut_before_all_go_back();
     what_is_kept_of_another_length_is_used();
+    look_gives_back_part_by_part();
+    request_of_another_length_has_a_part_given_back();
     requests_that_find_nothing_are_no_use_of_what_is_kept();
     block_of_few_more_steps_is_used_whole();
     shortest_that_is_long_enough_is_used();

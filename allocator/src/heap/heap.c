@@ -541,7 +541,6 @@ static void trim_bin(struct heap *heap, struct bin *bin) {
 }
 
 void heap_trim(struct heap *heap) {
-    kept_give_back(heap);
     for (size_t class = 0; class < classes.n_classes; class ++) {
         struct bin *bin = &heap->bins[class];
         struct slab *active = bin->active;
@@ -555,10 +554,14 @@ void heap_trim(struct heap *heap) {
 }
 
 void heap_trim_idle(struct heap *heap) {
-    kept_give_back(heap);
     for (size_t class = 0; class < classes.n_classes; class ++)
         trim_bin(heap, &heap->bins[class]);
     trays_trim(heap);
+}
+
+void heap_trim_all(struct heap *heap) {
+    kept_give_back(heap, SIZE_MAX);
+    heap_trim(heap);
 }
 
 void heap_link_slabs(struct heap *heap, struct superblock *sb) {

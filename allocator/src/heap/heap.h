@@ -101,6 +101,7 @@ struct heap {
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
     size_t look_list;
+    size_t look_kept;               /* bytes of kept blocks that the look is still to give back */
     struct superblock *sparse_next; /* where the next look at slabs starts, or NULL: at the first */
     struct superblock *look_sparse; /* where one of the purger goes on, or NULL: it does not */
     struct superblock *shed_next;   /* where the next early purge starts, or NULL: at the first */
@@ -110,7 +111,9 @@ struct heap {
     bool has_visitor;               /* atomic: or is about to have one */
     bool is_occupied;               /* atomic: it has a thread, which another may visit */
     uint32_t seen;                  /* visitors': entries at the last look */
-    uint32_t visited;               /* ... and after the last visit */
+    uint32_t visited;               /* ... and after the last visit that came to the end */
+    uint32_t visiting;              /* ... and at the last part of one */
+    struct superblock *visit_next;  /* where that goes on, or NULL: at the first */
     uint64_t seen_ms;               /* ... and since when it is what was seen, or 0 */
     struct heap *next_made;         /* all heaps, see registry_next */
     uint64_t visit_ms;              /* when its thread looks at others' heaps again */
@@ -308,11 +311,14 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block);
  * heaps', linked. */
 void *heap_return_list(struct heap *heap, struct local *from, size_t class);
 
-/* Give back the units of what is empty but was kept for the next malloc. */
+/* Give back the units of what is empty but was held for the next malloc. */
 void heap_trim(struct heap *heap);
 
 /* The same by another thread while the heap's own is not in there (visit.h): active slabs stay. */
 void heap_trim_idle(struct heap *heap);
+
+/* As heap_trim, and all that is kept. */
+void heap_trim_all(struct heap *heap);
 
 /* Give back the pages of a partial slab with few blocks in use on which there is none; the slab
  * will be used after all that have theirs. */

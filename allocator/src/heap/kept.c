@@ -1,4 +1,4 @@
-/* kept.c - all that is kept given back, and the walker; see kept.h. */
+/* kept.c - what is kept given back, and the walker; see kept.h. */
 #include "heap/kept.h"
 
 #include "heap/supply.h"
@@ -104,17 +104,20 @@ static void give_back_run(struct heap *heap, void *block) {
     supply_give(heap, slab);
 }
 
-void kept_give_back(struct heap *heap) {
+void kept_give_back(struct heap *heap, size_t bytes) {
     if (kept_bytes(heap) == 0)
         return;
+    size_t left = kept_bytes(heap) > bytes ? kept_bytes(heap) - bytes : 0;
+    void *block;
     for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++)
-        for (void *block; (block = take_block(heap, n)) != NULL;)
+        while (kept_bytes(heap) > left && (block = take_block(heap, n)) != NULL)
             trays_give_back(heap, block);
     for (size_t n = 1; n <= N_KEPT_UNITS; n++)
-        for (void *block; (block = take_run(heap, n)) != NULL;)
+        while (kept_bytes(heap) > left && (block = take_run(heap, n)) != NULL)
             give_back_run(heap, block);
-    ASSERT(kept_bytes(heap) == 0);
-    heap->kept.n_taken = heap->kept.n_until_tick;
+    ASSERT(kept_bytes(heap) <= left);
+    if (left == 0)
+        heap->kept.n_taken = heap->kept.n_until_tick;
 }
 
 void kept_count(const struct heap *heap, size_t *n_blocks, size_t *n_bytes) {

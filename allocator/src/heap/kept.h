@@ -4,9 +4,9 @@
  * A tray merges what is freed and searches what is asked for; a superblock does both with units.
  * A block that is kept does neither: it stays a block in use of its tray or slab, and is marked as
  * free blocks of a class are (see link.h), in the list of its length.  What is kept does not
- * raise the peak: before a heap takes more units than it ever had in use, all of it is given back
+ * raise the peak: before a heap takes more units than it ever had in use, it is given back
  * (kept_give_back), as before a new tray or superblock if little of it was used again, and at every
- * look of the purger.
+ * look of the purger; KEPT_AT_ONCE at a time, so that no call takes long.
  *
  *   blocks[n]                     blocks of n steps on trays
  *   blocks[N_TRAY_BLOCK_MAX + n]  blocks with n units of their own
@@ -15,6 +15,11 @@
 #define EXGEN_KEPT_H
 
 #include "heap/supply.h"
+
+enum {
+    KEPT_AT_ONCE = 16777216 /* bytes to be given back at once: of touched memory the system takes a
+                               tenth of a millisecond for each MiB */
+};
 
 /* The first block of a list, whose blocks have so many bytes; NULL if there is none, or if it was
  * written into or, without the mark, freed twice: kept_take_near finds out. */
@@ -124,8 +129,8 @@ ALWAYS_INLINE bool kept_is_stale(const struct heap *heap) {
  * if there is none. */
 bool kept_give_back_larger(struct heap *heap, size_t n);
 
-/* Give all kept blocks back to their trays and superblocks. */
-void kept_give_back(struct heap *heap);
+/* Give kept blocks of so many bytes, or all, back to their trays and superblocks. */
+void kept_give_back(struct heap *heap, size_t bytes);
 
 /* Kept blocks, which their trays and slabs count as in use. */
 void kept_count(const struct heap *heap, size_t *n_blocks, size_t *n_bytes);

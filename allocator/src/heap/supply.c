@@ -83,6 +83,7 @@ void supply_unlink(struct heap *heap, struct superblock *sb) {
     heap->n_units -= units_in_use(sb);
     heap->n_dirty -= sb->n_dirty;
     pass(&heap->purge_next, sb);
+    pass(&heap->visit_next, sb);
     pass(&heap->shed_next, sb);
     pass(&heap->sparse_next, sb);
     pass(&heap->look_sparse, sb);
@@ -263,15 +264,19 @@ bool supply_purge_step(struct heap *heap) {
     return sb != NULL;
 }
 
-void supply_purge_all(struct heap *heap) {
-    for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
-        next = sb->next;
-        purge(heap, sb, true);
-        if (superblock_is_empty(sb)) {
-            supply_unlink(heap, sb);
-            pool_give(sb);
-        }
+struct superblock *supply_purge_one(struct heap *heap, struct superblock *sb) {
+    struct superblock *next = sb->next;
+    purge(heap, sb, true);
+    if (superblock_is_empty(sb)) {
+        supply_unlink(heap, sb);
+        pool_give(sb);
     }
+    return next;
+}
+
+void supply_purge_all(struct heap *heap) {
+    for (struct superblock *sb = heap->superblocks; sb != NULL;)
+        sb = supply_purge_one(heap, sb);
 }
 
 bool supply_is_valid(const struct heap *heap) {

@@ -24,8 +24,10 @@ void supply_schedule_purge(struct heap *heap);
  * last look go back to the system.  False after the last superblock. */
 bool supply_purge_step(struct heap *heap);
 
-/* Give all free memory of the heap back at once. */
+/* Give all free memory of the heap back at once, or of one superblock of it; that returns the next.
+ */
 void supply_purge_all(struct heap *heap);
+struct superblock *supply_purge_one(struct heap *heap, struct superblock *sb);
 
 /* Add or remove a whole superblock with whatever slabs are in it. */
 void supply_link(struct heap *heap, struct superblock *sb);

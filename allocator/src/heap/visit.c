@@ -5,12 +5,16 @@
 #include "system/os.h"
 
 /* All state of this module. */
-static struct { struct lock lock; /* held by the visitor */ } visits;
+static struct {
+    struct lock lock;  /* held by the visitor */
+    int32_t n_waiting; /* atomic: owners that wait for it */
+} visits;
 
 void heap_wait_for_visitor(struct heap *heap) {
     uint32_t entries = heap->entries;
     if ((entries & ENTRIES_INSIDE) > 1)
         return; /* the visitor sees that, and leaves */
+    __atomic_add_fetch(&visits.n_waiting, 1, __ATOMIC_RELAXED);
     do {
         __atomic_store_n(&heap->entries, entries - 1, __ATOMIC_RELEASE);
         lock_take(&visits.lock);
@@ -18,6 +22,15 @@ void heap_wait_for_visitor(struct heap *heap) {
         __atomic_store_n(&heap->entries, entries, __ATOMIC_RELAXED);
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     } while (__atomic_load_n(&heap->has_visitor, __ATOMIC_ACQUIRE));
+    __atomic_sub_fetch(&visits.n_waiting, 1, __ATOMIC_RELAXED);
+}
+
+void heap_visits_forget_owners(void) {
+    __atomic_store_n(&visits.n_waiting, 0, __ATOMIC_RELAXED);
+}
+
+bool heap_visitor_is_awaited(void) {
+    return __atomic_load_n(&visits.n_waiting, __ATOMIC_RELAXED) > 0;
 }
 
 void heap_set_occupied(struct heap *heap, bool is_occupied) {
@@ -33,16 +46,20 @@ static bool may_visit(const struct heap *heap) {
            !__atomic_load_n(&heap->is_at_kept, __ATOMIC_ACQUIRE) && heap_is_occupied(heap);
 }
 
-void heap_visit(struct heap *const *heaps, size_t n, void (*work)(struct heap *heap)) {
+size_t heap_visit(struct heap *const *heaps, size_t n, void (*work)(struct heap *heap)) {
     ASSERT(n <= N_VISITED_MOST);
+    size_t n_visited = 0;
     for (size_t i = 0; i < n; i++)
         __atomic_store_n(&heaps[i]->has_visitor, true, __ATOMIC_RELAXED);
     bool is_fenced = n > 0 && os_fence_threads();
     for (size_t i = 0; i < n; i++) {
-        if (is_fenced && may_visit(heaps[i]))
+        bool goes_on = i == 0 || (n_visited == i && !heap_visitor_is_awaited());
+        n_visited += goes_on;
+        if (goes_on && is_fenced && may_visit(heaps[i]))
             work(heaps[i]);
         __atomic_store_n(&heaps[i]->has_visitor, false, __ATOMIC_RELEASE);
     }
+    return n_visited;
 }
 
 bool heap_visits_lock(bool waits) {

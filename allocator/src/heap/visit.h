@@ -62,16 +62,23 @@ void heap_set_occupied(struct heap *heap, bool is_occupied);
 bool heap_is_occupied(const struct heap *heap);
 
 enum {
-    N_VISITED_MOST = 4 /* at once: so long an owner may have to wait */
+    N_VISITED_MOST = 4 /* at once */
 };
 
 /* Call `work` for those of up to N_VISITED_MOST heaps that have a thread, which is not in there.
+ * Returns after how many it ended, at least one: an owner that waits is not to wait for the others.
  * With the lock held. */
-void heap_visit(struct heap *const *heaps, size_t n, void (*work)(struct heap *heap));
+size_t heap_visit(struct heap *const *heaps, size_t n, void (*work)(struct heap *heap));
+
+/* Whether an owner waits, so that the work is to end soon. */
+bool heap_visitor_is_awaited(void);
 
 /* Only one thread visits at a time.  Also for the moment of a fork.  False if another does, and the
  * caller does not want to wait. */
 bool heap_visits_lock(bool waits);
 void heap_visits_unlock(void);
+
+/* In the child of a fork, which has none of the other threads. */
+void heap_visits_forget_owners(void);
 
 #endif

@@ -95,6 +95,7 @@ static void after_in_parent(void) {
  * thread, not even taken it. */
 static void after_in_child(void) {
     timer_forget();
+    heap_visits_forget_owners();
     if (release_all())
         _IO_list_resetlock();
 }

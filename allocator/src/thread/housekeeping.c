@@ -2,6 +2,7 @@
 #include "thread/housekeeping.h"
 
 #include "base/options.h"
+#include "heap/kept.h"
 #include "heap/purge.h"
 #include "heap/supply.h"
 #include "memory/large.h"
@@ -59,6 +60,7 @@ void housekeeping_step(struct heap *heap) {
         return;
     heap->n_ticks = 0;
     heap->wants_timer = THREADS && timer_is_missing();
+    kept_give_back(heap, KEPT_AT_ONCE);
     heap_trim(heap);
     purge_begin(heap, now, true);
     heap->collects = thread_collect(now, N_COLLECTED);
@@ -83,13 +85,13 @@ void housekeeping_fall(struct heap *heap) {
         return;
     }
     heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
-    heap_trim(heap);
+    heap_trim_all(heap);
     supply_purge_all(heap);
     heap_set_high(heap, heap->n_units);
 }
 
 void housekeeping_give_back(struct heap *heap) {
     remote_drain_slowly(heap, SIZE_MAX);
-    heap_trim(heap);
+    heap_trim_all(heap);
     supply_purge_all(heap);
 }

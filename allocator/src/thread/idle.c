@@ -8,16 +8,42 @@
 #include "thread/registry.h"
 
 enum {
-    N_LOOKED_AT = 128 /* heaps, by one look */
+    N_LOOKED_AT = 128, /* heaps, by one look */
+    N_PURGED = 16      /* superblocks of a heap, at once */
 };
 
 /* All state of this module; while the visits are locked. */
 static struct { struct heap *turn; /* whose turn it is to be looked at; NULL: the first's */ } idle;
 
-static void give_back(struct heap *heap) {
+/* A part of what can be given back; true if it was the last.  The next part follows it, if the
+ * heap's thread did nothing in between. */
+static bool give_back_part(struct heap *heap) {
+    uint32_t entries = __atomic_load_n(&heap->entries, __ATOMIC_RELAXED);
+    if (entries != heap->visiting)
+        heap->visit_next = NULL;
+    heap->visiting = entries;
+    kept_give_back(heap, KEPT_AT_ONCE);
+    if (kept_bytes(heap) > 0)
+        return false;
     heap_trim_idle(heap);
-    supply_purge_all(heap);
-    heap->visited = __atomic_load_n(&heap->entries, __ATOMIC_RELAXED);
+    struct superblock *sb = heap->visit_next != NULL ? heap->visit_next : heap->superblocks;
+    for (size_t i = 0; i < N_PURGED && sb != NULL; i++)
+        sb = supply_purge_one(heap, sb);
+    heap->visit_next = sb;
+    if (sb == NULL)
+        heap->visited = entries;
+    return sb == NULL;
+}
+
+/* By a thread that has work of its own: the rest has time until the next visit. */
+static void give_back_some(struct heap *heap) {
+    give_back_part(heap);
+}
+
+/* By one whose work it is, until an owner waits. */
+static void give_back_all(struct heap *heap) {
+    while (!give_back_part(heap) && !heap_visitor_is_awaited()) {
+    }
 }
 
 /* Whether the heap's thread did something since the last visit, and nothing for purge_delay. */
@@ -44,8 +70,17 @@ void idle_give_back(const struct heap *own, uint64_t now_ms) {
         heap = registry_next(heap);
     }
     idle.turn = heap;
-    heap_visit(found, n, give_back);
+    heap_visit(found, n, give_back_some);
     heap_visits_unlock();
+}
+
+/* One after the other, with the owners that wait in between. */
+static void visit_all(struct heap *const *heaps, size_t n) {
+    for (size_t i = 0; i < n;) {
+        heap_visits_lock(true);
+        i += heap_visit(&heaps[i], n - i, give_back_all);
+        heap_visits_unlock();
+    }
 }
 
 /* All heaps but `own`: those that are idle, or with `now_ms` 0 all that have a thread. */
@@ -57,8 +92,8 @@ static void give_back_every(const struct heap *own, uint64_t now_ms) {
         for (; heap != NULL && n < N_VISITED_MOST; heap = registry_next(heap))
             if (heap != own && (now_ms > 0 ? is_idle(heap, now_ms) : heap_is_occupied(heap)))
                 found[n++] = heap;
-        heap_visit(found, n, give_back);
         heap_visits_unlock();
+        visit_all(found, n);
     }
 }
 

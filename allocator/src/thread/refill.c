@@ -32,7 +32,7 @@ static bool raises_peak(const struct heap *heap, size_t n) {
  * what it can do without. */
 static bool may_grow(struct heap *heap, size_t n) {
     if (raises_peak(heap, n))
-        kept_give_back(heap);
+        kept_give_back(heap, KEPT_AT_ONCE);
     size_t most = options.thread_max >> UNIT_SHIFT;
     if (options.thread_max == 0 || heap->n_units + heap->n_dirty + n <= most)
         return true;
@@ -54,7 +54,7 @@ static struct slab *take_own(struct heap *heap, size_t n, bool anywhere) {
     struct slab *units = may_grow(heap, n) ? supply_take_own(heap, n, anywhere) : NULL;
     if (units != NULL || !kept_is_stale(heap))
         return units;
-    kept_give_back(heap);
+    kept_give_back(heap, KEPT_AT_ONCE);
     return supply_take_own(heap, n, anywhere);
 }
 
@@ -173,7 +173,7 @@ static bool make_room_on_trays(struct heap *heap, size_t bytes) {
         return true;
     if (!kept_is_stale(heap) && !raises_peak(heap, tray_layout.n_units))
         return false;
-    kept_give_back(heap);
+    kept_give_back(heap, KEPT_AT_ONCE);
     return true;
 }
 

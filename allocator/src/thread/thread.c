@@ -140,7 +140,7 @@ struct heap *thread_attach(void) {
  * behind that could be free. */
 static void clean_up(struct heap *heap, size_t n_sent) {
     remote_drain_slowly(heap, n_sent);
-    heap_trim(heap);
+    heap_trim_all(heap);
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
         next = sb->next;
         if (superblock_is_empty(sb)) {
