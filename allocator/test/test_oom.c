@@ -251,6 +251,21 @@ static void *end_while_guards_stay(void *left) {
 }
 
 /* Empty slabs whose guards cannot be taken away stay, and are used when another heap has them. */
+static uint64_t start_fails_twice(void) {
+    first_failure = 1;
+    last_failure = SIZE_MAX;
+    EXPECT(exgen_malloc(1) == NULL && exgen_malloc(1) == NULL);
+    first_failure = SIZE_MAX;
+    EXPECT(exgen_malloc(1) != NULL);
+    return 0;
+}
+
+static void bad_entry_is_reported_once(void) {
+    struct outcome o = run_in_child(start_fails_twice, "check:maybe");
+    EXPECT(o.status == 0);
+    EXPECT(strcmp(o.output, "exgen: EXGEN_CONF: check:maybe: allowed is true or false\n") == 0);
+}
+
 static uint64_t slabs_stay_whose_guards_have_to(void) {
     pthread_t thread;
     void *left;
@@ -304,3 +319,4 @@ int main(void) {
     run_until_nothing_fails(SIZE_MAX, "pool_superblocks:0,large_cache_count:0");
     return test_passed();
 }
+    bad_entry_is_reported_once();

@@ -33,6 +33,7 @@
 /* All state of this module. */
 static struct {
     struct lock starting;
+    bool has_options;  /* also where the rest could not be had yet */
     bool started;      /* atomic: options, tables and owner map are in place */
     bool watches_fork; /* atomic */
     bool has_key;
@@ -50,11 +51,19 @@ COLD static void print_configuration(void) {
     text_to_stderr(&t);
 }
 
+/* Once: a bad entry of EXGEN_CONF is reported. */
+static void load_options(void) {
+    if (threads.has_options)
+        return;
+    os_init();
+    options_load();
+    threads.has_options = true;
+}
+
 static bool start_locked(void) {
     if (threads.started)
         return true;
-    os_init();
-    options_load();
+    load_options();
     if (!layout_init(options.superblock_size))
         return false;
     link_init();
