@@ -31,6 +31,7 @@ static struct {
     int moves_out;               /* whether os_move_out works here: 1, -1 no, 0 not known yet */
     uintptr_t sparse;            /* atomic: where os_clear last found few pages written */
     int n_unseen;                /* atomic: how often it may trust that without a look */
+    bool is_strict;              /* the system refuses memory that it might not have, set once */
 } os = {.page_bytes = 4096};
 
 static void count_mapped(size_t bytes) {
@@ -78,21 +79,34 @@ size_t os_address_space_bytes(void) {
     return is_known ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
-size_t os_most_mappings(void) {
-    enum {
-        USUAL = 65530 /* DEFAULT_MAX_MAP_COUNT of Linux */
-    };
+/* The number in a file of the system; 0 if it cannot be read. */
+COLD static size_t read_number(const char *path) {
     char text[24];
     size_t n = 0;
     int saved = errno;
-    int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n_bytes = fd >= 0 ? read(fd, text, sizeof text) : 0;
     for (ssize_t i = 0; i < n_bytes && text[i] >= '0' && text[i] <= '9'; i++)
         n = 10 * n + (size_t)(text[i] - '0');
     if (fd >= 0)
         close(fd);
     errno = saved;
+    return n;
+}
+
+size_t os_most_mappings(void) {
+    enum {
+        USUAL = 65530 /* DEFAULT_MAX_MAP_COUNT of Linux */
+    };
+    size_t n = read_number("/proc/sys/vm/max_map_count");
     return n > 0 ? n : USUAL;
+}
+
+void os_init_unmapping(void) {
+    enum {
+        NEVER_MORE = 2 /* OVERCOMMIT_NEVER of Linux */
+    };
+    os.is_strict = read_number("/proc/sys/vm/overcommit_memory") == NEVER_MORE;
 }
 
 void *os_map_aligned(size_t bytes, size_t alignment) {
@@ -137,10 +151,11 @@ bool os_retire(void *start, size_t bytes) {
     return done;
 }
 
-/* Other, untouched memory in the place of whole pages. */
+/* Other, untouched memory in the place of whole pages.  Linux (before 6.12) unmaps those before it
+ * counts what it commits itself to: where that is refused, nothing would be left there. */
 static bool map_anew(void *start, size_t bytes) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    if (mmap(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != start)
+    if (os.is_strict || mmap(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != start)
         return false;
     __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
     count_mapped(bytes);
@@ -153,9 +168,9 @@ bool os_purge(void *start, size_t bytes, uint64_t how) {
     if (from >= to)
         return false;
     int saved = errno;
-    bool done = how == PURGE_UNMAP ? map_anew((void *)from, to - from)
-                                   : madvise((void *)from, to - from,
-                                             how == PURGE_FREE ? MADV_FREE : MADV_DONTNEED) == 0;
+    bool done =
+        (how == PURGE_UNMAP && map_anew((void *)from, to - from)) ||
+        madvise((void *)from, to - from, how == PURGE_FREE ? MADV_FREE : MADV_DONTNEED) == 0;
     errno = saved;
     if (done)
         __atomic_add_fetch(&os.counters.n_purges, 1, __ATOMIC_RELAXED);

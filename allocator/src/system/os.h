@@ -41,6 +41,10 @@ size_t os_address_space_bytes(void);
 /* Most mappings that the process may have (vm.max_map_count). */
 size_t os_most_mappings(void);
 
+/* For once, before os_purge with PURGE_UNMAP: where the system never commits itself to more memory
+ * than it has (vm.overcommit_memory 2), that is as PURGE_DONTNEED. */
+void os_init_unmapping(void);
+
 /* Give address space back.  False if the system refused: then it stays, without its contents. */
 bool os_unmap(void *start, size_t bytes);
 

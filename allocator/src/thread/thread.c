@@ -67,6 +67,8 @@ static bool start_locked(void) {
     if (!layout_init(options.superblock_size))
         return false;
     link_init();
+    if (options.purge_how == PURGE_UNMAP)
+        os_init_unmapping();
     if (options.secure) {
         guard_init();
         canary_init();
