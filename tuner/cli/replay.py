@@ -118,7 +118,7 @@ def _as_text(points: Points, courses: Sequence[Replayed]) -> Iterator[str]:
         f"{points.name}: hypervolume in percent of that of all {len(points.genomes)} trials, "
         "median (worst) over the seeds"
     )
-    yield " ".join([" " * width, *(f"{mark:>14}" for mark in marks), "   recorded"])
+    yield " ".join([" " * width, *(f"{f'after {mark}':>14}" for mark in marks), "   recorded"])
     for name in dict.fromkeys(course.strategy for course in courses):
         own = [course for course in courses if course.strategy == name]
         cells = []
@@ -128,8 +128,8 @@ def _as_text(points: Points, courses: Sequence[Replayed]) -> Iterator[str]:
         exact = sum(course.exact for course in own) / len(own)
         yield " ".join([f"{name:<{width}}", *(f"{cell:>14}" for cell in cells), f"{exact:10.0%}"])
     yield (
-        "recorded: proposals that had a trial of their own; the others were answered by the "
-        "nearest one"
+        "after: proposals; recorded: those that had a trial of their own; the others were "
+        "answered by the nearest one"
     )
     yield from _left_out(points)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tuner.cli.bounds import duration, factor_within, number
 from tuner.cli.console import print_note, stdout_console
@@ -244,10 +246,23 @@ def _thin_command(
     print(f"{output}: {found.n_kept:,} of {found.n_events:,} events", file=sys.stderr)
 
 
+class _Group(TyperGroup):
+    """Names the command that is meant where a file stands in its place."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - the base class's
+        """Find the command of these words."""
+        first = args[0] if args else ""
+        if first not in self.commands and Path(first).is_file():
+            message = f"give a command too, such as: malloc-tuner trace info {shlex.quote(first)}"
+            raise typer.BadParameter(message)
+        return super().resolve_command(ctx, args)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     group = typer.Typer(
         name="trace",
+        cls=_Group,
         help="Describe a trace, shorten it, or save a recording.",
         no_args_is_help=True,
         rich_markup_mode=None,

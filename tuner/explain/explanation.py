@@ -236,7 +236,7 @@ def explained(setting: Setting, levels: list[Level], importance: Importance) -> 
     """Return what a setting does: its role follows from its shares and from what its values do."""
     shares = importance.shares[setting.name].values()
     matters = any(share.value >= _CARRIES and share.is_sure for share in shares)
-    gaining = [level for level in levels if level.gains and not level.harms]
+    gaining = [level for level in levels if level.gains and level.pays and not level.harms]
     best = min(gaining, key=lambda level: sum(level.changes.values()), default=None)
     danger = danger_of(setting, levels)
     is_known = len(shares) == len(importance.fit)

@@ -21,8 +21,8 @@ from tuner.records import Value
 from tuner.stats import TIE
 
 HARM: Final = 0.05
-"""Loss in an objective from which a value that gains nothing is dangerous; a smaller change may
-be the forest's error."""
+"""Loss in an objective from which a value that gains nothing is dangerous, and gain for which a
+greater loss may be taken; a smaller change may be the forest's error."""
 _FEWEST: Final = 3
 """Trials with a value before anything is said of it."""
 _MOST_FAILED: Final = 0.5
@@ -55,6 +55,12 @@ class Level:
     def gains(self) -> bool:
         """True when an objective becomes better by more than `TIE`."""
         return any(ratio < 1.0 - TIE for ratio in self.changes.values())
+
+    @property
+    def pays(self) -> bool:
+        """True when it gains `HARM` or more in an objective, or in sum over all of them."""
+        ratios = self.changes.values()
+        return min(ratios, default=1.0) <= 1.0 - HARM or sum(ratios) < len(ratios)
 
     @property
     def acts(self) -> bool:

@@ -215,7 +215,8 @@ class Program:
         made = record(reference.command, trace, is_silent=True)
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
-        return recorded_words(first, reference.values, time.monotonic() - begun_s)
+        took_s = time.monotonic() - begun_s
+        return recorded_words(first, reference.values, took_s, reference.exit_status)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference
@@ -392,13 +393,16 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     raise ProgramError(message)
 
 
-def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> str:
+def recorded_words(
+    totals: RecordedTotals, values: Mapping[str, float], took_s: float, exit_status: int = 0
+) -> str:
     """Return what was recorded of a program, and where that is little or malloc holds little.
 
     Args:
         totals: of its trace.
         values: what it uses as it is.
         took_s: time that the recording took.
+        exit_status: of the program as it is.
     """
     threads = f"{totals.n_threads} threads" if totals.n_threads > 1 else "1 thread"
     live = show_size(totals.peak_live_bytes)
@@ -407,7 +411,12 @@ def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: 
         f"the program: {show_size(round(values[PEAK]))} peak, {show_size(round(values[MEAN]))} "
         f"mean, {values[CPU] / 1e9:.2f} s CPU"
     )
-    if totals.n_events < FEW_EVENTS:
+    if totals.n_events < FEW_EVENTS and exit_status:
+        words += (
+            f"\nnote       these are few events, and the program ends with exit status {exit_status}:"
+            " does it do its work? Run it once by hand, with < /dev/null, as it runs here"
+        )
+    elif totals.n_events < FEW_EVENTS:
         words += (
             "\nnote       these are few events: standard input is empty in every run, so let a "
             "shell open a file for a program that reads it: -- sh -c 'exec ./app < FILE'"

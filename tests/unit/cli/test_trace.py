@@ -168,3 +168,12 @@ def test_a_profile_of_a_trace_without_a_readable_event_is_not_made(
     assert run(["fit", str(trace), "-o", str(output)]) == TraceError.exit_code
     assert "none can be read; it is of /usr/bin/app -x" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_a_trace_in_place_of_a_command_is_told_the_command(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["trace", str(trace)]) == 2
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"give a command too, such as: malloc-tuner trace info {trace}" in said

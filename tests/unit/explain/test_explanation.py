@@ -80,6 +80,19 @@ def test_what_is_rare_and_strong_does_not_do_nothing() -> None:
     assert explained(setting, [failing], shares).best is None
 
 
+@pytest.mark.parametrize(
+    ("heap", "cost", "role"),
+    [(0.993, 1.49, Role.COSTS), (0.94, 1.49, Role.CARRIES), (0.993, 1.004, Role.CARRIES)],
+)
+def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, role: Role) -> None:
+    """A setting was said to carry the gain that gave 0.7 % of heap for 49 % of cost."""
+    setting = Setting("tcache", (None, 0), is_scale=False)
+    level = Level(0, 9, 0, {"mean_heap": heap, "cost": cost})
+    shares = Importance({"cost": 0.9}, {"tcache": {"cost": Share(0.35, 0.01)}}, ())
+
+    assert explained(setting, [level], shares).role is role
+
+
 def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation) -> None:
     for allocator in explanation.allocators:
         first = allocator.settings[0]

@@ -94,6 +94,16 @@ def test_a_program_that_did_next_to_nothing_may_have_wanted_input(
     assert ("standard input is empty in every run" in words) is is_said
 
 
+def test_a_program_that_fails_and_did_next_to_nothing_is_not_said_to_want_input() -> None:
+    """As one that was given the wrong file."""
+    uses = {PEAK: 8e6, MEAN: 6e6, CPU: 1e9}
+
+    words = recorded_words(RecordedTotals(3, 1, 5 << 20), uses, 0.6, exit_status=3)
+
+    assert "few events, and the program ends with exit status 3: does it do its work?" in words
+    assert "standard input is empty" not in words
+
+
 @pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])
 def test_what_suits_threads_takes_part_where_a_program_may_have_some(
     n_threads: int | None, *, has_some: bool
