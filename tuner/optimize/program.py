@@ -413,8 +413,9 @@ def recorded_words(
     )
     if totals.n_events < FEW_EVENTS and exit_status:
         words += (
-            f"\nnote       these are few events, and the program ends with exit status {exit_status}:"
-            " does it do its work? Run it once by hand, with < /dev/null, as it runs here"
+            "\nnote       these are few events, and the program ends with exit status "
+            f"{exit_status}: does it do its work? Run it once by hand, with < /dev/null, as it "
+            "runs here"
         )
     elif totals.n_events < FEW_EVENTS:
         words += (
