@@ -37,10 +37,11 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         share_of_search: of the time, that goes to other things than selection and confirmation.
 
     Example:
-        >>> outlook_words(300.0, 3.0, Rules(), 0.325)
-        'about 67 runs of 3.0 s: CPU gains of about 4.8 % at a noise of 3 %; memory shows in a few'
-        >>> outlook_words(1800.0, 3.0, Rules(), 0.325)
-        'about 405 runs of 3.0 s: CPU gains of about 1.3 % at a noise of 3 %; memory shows in a few'
+        >>> head, _, words = outlook_words(300.0, 3.0, Rules(), 0.325).partition(": ")
+        >>> head
+        'about 67 runs of 3.0 s'
+        >>> words
+        'gains in CPU time show from 4.8 % on, if it varies by 3 %; in memory within a few runs'
         >>> outlook_words(120.0, 3.0, Rules(), 0.325)
         'about 27 runs of 3.0 s: too few for CPU time; memory that repeats itself can be settled'
         >>> outlook_words(5.0, 20.0, Rules(), 0.325)
@@ -56,8 +57,8 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         return f"{head}: too few for CPU time; memory that repeats itself can be settled"
     noise = show_percent(USUAL_NOISE, 0)
     return (
-        f"{head}: CPU gains of about {show_percent(gain)} at a noise of {noise}; memory shows in "
-        "a few"
+        f"{head}: gains in CPU time show from {show_percent(gain)} on, if it varies by {noise}; "
+        "in memory within a few runs"
     )
 
 

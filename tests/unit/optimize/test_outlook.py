@@ -22,7 +22,7 @@ def test_the_error_is_shared_by_two_candidates_and_their_goals(
     words = outlook_words(600.0, 3.0, rules, 0.0)
 
     assert words.startswith(
-        f"about 200 runs of 3.0 s: CPU gains of about {gain:.1%} at".replace("%", " %")
+        f"about 200 runs of 3.0 s: gains in CPU time show from {gain:.1%} on".replace("%", " %")
     )
 
 
