@@ -9,7 +9,7 @@ in the order of the first objective, so that each can be followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tuner.drawing.figure import WIDTH, Figure, Spec, label_layers, layer, quantity
@@ -27,6 +27,9 @@ _FAN = 0.32
 """Half height of the fan around a tick, in ticks."""
 _BAND_MARGIN = 0.06
 """What a tick's band adds to its fan, in ticks."""
+
+_MORE_DECIMALS = 5
+"""That an axis may take, one less, to tell its ticks apart."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,12 @@ def _objective_ticks(low: float, high: float, scale: Scale) -> tuple[tuple[float
     if low == high:
         return ((0.04, scale.show(low)),)
     shares = (0.0, 0.5, 1.0)
-    return tuple((0.04 + 0.92 * s, scale.show(low + s * (high - low))) for s in shares)
+    values = [low + share * (high - low) for share in shares]
+    for decimals in range(scale.decimals, scale.decimals + _MORE_DECIMALS):
+        texts = [replace(scale, decimals=decimals).show(value) for value in values]
+        if len(set(texts)) == len(texts):
+            break
+    return tuple((0.04 + 0.92 * share, text) for share, text in zip(shares, texts, strict=True))
 
 
 def _order(value: Value | None) -> tuple[int, float, str]:

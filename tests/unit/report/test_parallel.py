@@ -42,3 +42,16 @@ def test_values_of_an_axis_are_ordered_unset_numbers_names() -> None:
     (plot,) = parallel_plots(run_of(*trials))
 
     assert [text for _, text in plot.axes[0].ticks] == ["unset", "-1", "9", "10", "never"]
+
+
+def test_ticks_of_an_objective_differ_where_its_values_hardly_do() -> None:
+    """An axis had 14.47 twice."""
+    heaps = (14.474, 14.466)
+    trials = [
+        trial(n, Configuration.of("glibc", {"top_pad": n}), heap * MIB, 1e8 + n)
+        for n, heap in enumerate(heaps)
+    ]
+
+    (plot,) = parallel_plots(run_of(*trials))
+
+    assert [text for _, text in plot.axes[1].ticks] == ["14.466", "14.470", "14.474"]
