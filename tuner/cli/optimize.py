@@ -322,9 +322,11 @@ def _check_folder(run: Path, program: str) -> None:
         OutputError: it is the current folder, or the program is in it.
     """
     from tuner.optimize.request import REQUEST_FILE
+    from tuner.optimize.work import REFERENCE_FILE
 
     own = run.resolve()
-    if not own.is_dir() or (own / REQUEST_FILE).exists() or not any(own.iterdir()):
+    is_begun = (own / REQUEST_FILE).exists() or (own / REFERENCE_FILE).exists()
+    if is_begun or not own.is_dir() or not any(own.iterdir()):
         return
     found = Path(shutil.which(program) or program).resolve()
     if own == Path.cwd() or own in found.parents:
