@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 from tuner.allocators import get_allocator, locate_all
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
+from tuner.config.reading import closest
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
 from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, usable_core
@@ -179,6 +180,11 @@ def optimize(
     from tuner.optimize.options import Options, continued_request, request_of, service_request
     from tuner.optimize.session import Session
 
+    allowed = list(OptimizeOptions.__annotations__)
+    for name in options:
+        if name not in allowed:
+            message = f"{name}: unknown option{closest(name, allowed)}"
+            raise SpecError(message)
     chosen = Options(**options)
     folder = _path(output)
     if command is None:

@@ -164,6 +164,7 @@ def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]) -> N
         ({"allocators": []}, "--allocators: name one"),
         ({"constraints": ["peak <= 1"]}, "peak"),
         ({"cpu": 4096}, "--cpu 4096: give one of"),
+        ({"tmie": "5min"}, "tmie: unknown option; did you mean 'time'?"),
     ],
 )
 def test_optimize_refuses_what_the_command_refuses(

@@ -349,10 +349,12 @@ def _more_rounds(
     if not needed:
         return []
     n_pairs, label, metric = min(needed)
-    more = f"; {len(needed) - 1} more claims need more" if len(needed) > 1 else ""
+    n_more = len(needed) - 1
+    claims = "1 more claim needs more" if n_more == 1 else f"{n_more} more claims need more"
+    more = f"; {claims}" if n_more else ""
     notice = (
         f"not confirmed does not mean disproved: about {n_pairs} rounds would show the {metric} "
-        f"of {label}{more} (--rounds {n_pairs})"
+        f"of {label} (--rounds {n_pairs}){more}"
     )
     return [notice]
 

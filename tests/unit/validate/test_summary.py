@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -286,6 +287,27 @@ def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
     ]
     assert "rounds would show the mean heap of less" in notice
     assert int(notice.rpartition("--rounds ")[2].rstrip(")")) > 8
+
+
+def test_the_rounds_stand_beside_the_claim_that_they_would_show() -> None:
+    """They stood behind "1 more claims need more"."""
+    record = make_record(drift=0.0)
+    noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
+    samples = tuple(
+        changed(
+            s,
+            mean_heap_bytes=2000.0 * noise[s.round] * 0.8,
+            cpu_ns=int(10_000 * (1.0 + 0.2 * (noise[s.round] - 1.0)) * 0.95),
+        )
+        if s.label == "less"
+        else s
+        for s in record.samples
+    )
+
+    summary = summarize(make_run(), replace(record, samples=samples))
+
+    (notice,) = (one for one in summary.notices if "--rounds" in one)
+    assert re.search(r"of less \(--rounds \d+\); 1 more claim needs more$", notice)
 
 
 def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice() -> None:
