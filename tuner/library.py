@@ -125,9 +125,11 @@ class OptimizeOptions(TypedDict, total=False):
 
     time: str
     allocators: Sequence[str]
+    goals: Sequence[str]
     least: str
     evaluations: int
     timeout: str
+    expect_status: int
     cpu: int
     seed: int
     direct: bool

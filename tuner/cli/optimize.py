@@ -140,6 +140,16 @@ def optimize(
             metavar="NAME[:PATH],...", help=f"Allocators to try; {ALLOCATORS} by default."
         ),
     ] = None,
+    goals: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help=(
+                "What is to gain: mean_memory, peak_memory, cpu_time; the first or the last by "
+                "default. None of the three may become worse in any case."
+            ),
+        ),
+    ] = None,
     least: Annotated[
         str | None,
         typer.Option(
@@ -158,6 +168,9 @@ def optimize(
             RUN_TIME,
             "Limit of one run of the program; of a service that of the load, default 10 min.",
         ),
+    ] = None,
+    expect_status: Annotated[
+        int | None, number(0, 255, "Exit status of the program; 0 by default.")
     ] = None,
     cpu: Annotated[
         int | None,
@@ -232,7 +245,19 @@ def optimize(
     is_service = bool(ready or load)
     limits = None if is_service else tuple(constraint or ()) or None
     names = None if allocators is None else split_names(allocators)
-    options = Options(time, names, least, evaluations, timeout, cpu, seed, direct or None, limits)
+    options = Options(
+        time,
+        names,
+        None if goals is None else split_names(goals),
+        least,
+        evaluations,
+        timeout,
+        expect_status,
+        cpu,
+        seed,
+        direct or None,
+        limits,
+    )
     run, request = read_request(words or [], output, options)
     usable_core(request.cpu)
     if is_service:

@@ -65,9 +65,11 @@ def _with_file(options: Options, file: ProgramFile) -> Options:
     of_file = Options(
         time=table.time,
         allocators=tuple(file.allocators) if file.allocators else None,
+        goals=table.goals,
         least=table.least,
         evaluations=file.evaluations,
         timeout=table.timeout,
+        expect_status=table.expect_status,
         cpu=table.cpu,
         seed=file.seed,
         direct=table.direct or None,

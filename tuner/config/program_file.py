@@ -56,6 +56,10 @@ class ProgramTable(StrictModel):
     """For the whole optimisation, such as ``10min``."""
     timeout: Annotated[str, _HasUnit, AfterValidator(RUN_TIME.check)] | None = None
     """Limit of one run."""
+    expect_status: Annotated[int, Field(ge=0, le=255)] | None = None
+    """Exit status of the program; None: 0."""
+    goals: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """What is to gain, such as ``peak_memory``; None: mean memory or CPU time."""
     least: Annotated[str, AfterValidator(EFFECT.check)] | None = None
     """Least effect that counts, such as ``1%``."""
     cpu: Annotated[int, Field(ge=0)] | None = None

@@ -22,7 +22,7 @@ from tuner.optimize.answer_table import (
     rows_table,
 )
 from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
-from tuner.optimize.quantities import TABLE, key_of
+from tuner.optimize.quantities import CPU, MEAN, PEAK, TABLE, key_of
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
@@ -185,17 +185,27 @@ class Answer:
     def _keep_lines(self) -> Iterator[str]:
         # What is confirmed is kept back by the held-out input, of which a reason speaks.
         if self.standing is None or self.standing.state is not State.CONFIRMED:
-            floor = f" (at least {LEAST_BYTES >> 10} KiB)" if self.rules.floors else ""
+            share = f"{100 * self.rules.least:g} %"
             yield from _wrapped(
-                f"No setting tried is proven to save {100 * self.rules.least:g} % of "
-                f"memory{floor} or of CPU time without a loss in the other."
+                f"No setting tried is proven to save {share} of {_goal_words(self.rules)}."
             )
         best = _best_words(self.standing, self.rules) if self.standing else ""
         if best and self.label not in {one.label for one in self.turned_down}:
             yield from _wrapped(f"Nearest: {self.label}, {best}.")
+            yield from self._peak_lines()
         is_done = self._is_early and not self.n_untried
         unused = "; no candidate was left to run" if is_done else ""
         yield f"  {self.n_runs} runs in {show_duration(self.seconds)}{unused}."
+
+    def _peak_lines(self) -> Iterator[str]:
+        """Say that what was asked for is not what the nearest setting is proven to gain."""
+        gain = self.standing.gains.get(PEAK) if self.standing else None
+        is_programs = set(self.rules.goals) <= {MEAN, CPU}
+        if gain is not None and is_programs and gain.low > self.rules.threshold(PEAK):
+            yield from _wrapped(
+                "It is proven to hold less at the peak, which was not asked for: "
+                "`--goals peak_memory` with another -o asks for it."
+            )
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None and not self.standing.n_rounds:
@@ -210,6 +220,7 @@ class Answer:
                 f", {w} {signed_percent(change)}" for w, change in self.counted.items()
             )
             yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
+            yield from self._peak_lines()
         words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE:
@@ -490,6 +501,16 @@ def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
         }
         for name, gain in gains.items()
     }
+
+
+def _goal_words(rules: Rules) -> str:
+    memory = [name for name in rules.goals if TABLE[name].is_memory]
+    floor = f" (at least {LEAST_BYTES >> 10} KiB)" if rules.floors else ""
+    wanted = [f"{PEAK if memory == [PEAK] else 'memory'}{floor}"] if memory else []
+    if len(memory) < len(rules.goals):
+        wanted.append(CPU)
+    where = "in the other" if len(wanted) > 1 else "elsewhere"
+    return f"{' or of '.join(wanted)} without a loss {where}"
 
 
 def open_words(standing: Standing) -> str:

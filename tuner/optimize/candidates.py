@@ -186,15 +186,22 @@ class Choosing:
         usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
         rules, beyond = self._rules_of(selected.course), self._beyond(selected.course)
         places = affordable(self._work, self._reference)
-        chosen = with_reserves(usable, rows, rules, places, doubts, beyond=beyond)
+        every = Places(places.at_once, len(usable))
+        chosen = with_reserves(usable, rows, rules, every, doubts, beyond=beyond)
         corrected = {
             p.configuration: {name: values[index] for name, values in rows.items()}
             for index, p in enumerate(usable)
         }
         until_s = self._work.watch.used_s + _SHARE_OF_FEWER * self._work.watch.seconds
-        return dict(
-            self._smallest(p, corrected, lambda: self._work.watch.used_s < until_s) for p in chosen
-        )
+        found: dict[str, Configuration] = {}
+        for proposal in chosen:  # of which several may be the same one in fewer settings
+            if len(found) == sum(places):
+                break
+            label, one = self._smallest(
+                proposal, corrected, lambda: self._work.watch.used_s < until_s
+            )
+            found[label] = one
+        return found
 
     def selected(self, course: Course[None, Sample], ran: Mapping[str, Proposal]) -> Selected:
         """Return what few runs of each showed, and what all of them together say.

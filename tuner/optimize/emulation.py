@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
@@ -23,12 +24,17 @@ from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.measure.several import SeveralWorkloads
 from tuner.optimize.proposals import worthwhile
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import further_traces
 from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement, Trial
 from tuner.store import CampaignRecord, Store
 
 OBJECTIVES = ("mean_heap", "cost")
+"""Of the usual goals."""
+
+_MEMORY: Final = {MEAN: "mean_heap", PEAK: "peak_heap"}
+"""Goal -> objective."""
 """What the search minimises; peak memory guards on the program."""
 
 _MOST_EVALUATIONS = 600
@@ -66,7 +72,13 @@ class EmulatedTrials:
 
 
 def campaign_spec(
-    trace: Path, allocators: Sequence[str], seed: int, evaluations: int, program: str | None = None
+    trace: Path,
+    allocators: Sequence[str],
+    seed: int,
+    evaluations: int,
+    program: str | None = None,
+    *,
+    goals: Sequence[str] = (MEAN, CPU),
 ) -> CampaignSpec:
     """Return the campaign of an optimisation, on the trace and those that stand beside it.
 
@@ -76,16 +88,18 @@ def campaign_spec(
         seed: of the search.
         evaluations: at most so many.
         program: that the campaign is named after; None: the trace.
+        goals: quantities of the program.  A loss of CPU time counts whatever they are.
 
     Raises:
         SpecError: an option is wrong.
     """
+    memory = [metric for name, metric in _MEMORY.items() if name in goals]
     return campaign_from_options(
         name=program and name_after(Path(program)),
         trace=trace,
         further_traces=further_traces(trace),
         allocators=list(allocators),
-        objectives=list(OBJECTIVES),
+        objectives=[*memory, "cost"] if memory else list(OBJECTIVES),
         seed=seed,
         evaluations=evaluations,
         recheck={"share": 0.0},

@@ -79,4 +79,5 @@ def _program(
         files,
         surroundings,
         patience_s=request.patience_s,
+        expect_status=request.expect_status,
     )

@@ -14,15 +14,27 @@ from tuner.config.campaign import AllocatorChoice
 from tuner.errors import SpecError
 from tuner.limits import BUDGET, EFFECT, RUN_TIME, USUAL_EFFECT, USUAL_TIME
 from tuner.optimize.judgement import Rules
+from tuner.optimize.quantities import QUANTITIES, key_of
 from tuner.optimize.request import Request
 from tuner.optimize.service import service_rules
 from tuner.optimize.turned_down import parse_program_constraint
+from tuner.page import series
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.service.constraints import parse_service_constraint
 from tuner.service.plan import ServicePlan
 from tuner.units import parse_duration, parse_percent
 
-_FIXED: Final = ("allocators", "least", "evaluations", "timeout", "cpu", "seed", "direct")
+_FIXED: Final = (
+    "allocators",
+    "goals",
+    "least",
+    "evaluations",
+    "timeout",
+    "expect_status",
+    "cpu",
+    "seed",
+    "direct",
+)
 """Options that stay as a run folder was begun with."""
 
 
@@ -34,11 +46,15 @@ class Options:
     """For this call, such as ``10min``."""
     allocators: Sequence[str] | None = None
     """Names, or ``name:/path/to/library``."""
+    goals: Sequence[str] | None = None
+    """What is to gain, such as ``peak_memory``."""
     least: str | None = None
     """Least effect that counts, such as ``1%``."""
     evaluations: int | None = None
     timeout: str | None = None
     """Of one run, such as ``30s``."""
+    expect_status: int | None = None
+    """Exit status of the program."""
     cpu: int | None = None
     seed: int | None = None
     direct: bool | None = None
@@ -69,10 +85,11 @@ def request_of(
         further=tuple(map(tuple, commands[1:])),
         seconds=_seconds(options),
         allocators=_known_allocators(options.allocators),
-        rules=_limited(Rules(parse_percent(least)), options),
+        rules=_limited(Rules(parse_percent(least), _known_goals(options.goals)), options),
         held_out=tuple(held_out) if held_out else None,
         evaluations=options.evaluations,
         timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
+        expect_status=options.expect_status or 0,
         cpu=options.cpu,
         seed=1 if options.seed is None else options.seed,
         is_direct=bool(options.direct),
@@ -88,8 +105,9 @@ def continued_request(run: Path, options: Options) -> Request:
     """
     given = [name for name in _FIXED if getattr(options, name) is not None]
     if given:
+        name = given[0].replace("_", "-")
         message = (
-            f"--{given[0]}: {run} goes on as it was begun; only --time and --constraint may change"
+            f"--{name}: {run} goes on as it was begun; only --time and --constraint may change"
         )
         raise SpecError(message)
     kept = Request.load(run)
@@ -116,11 +134,12 @@ def service_request(
         SpecError: a constraint is not understood, or something else asked for is of programs that
             end.
     """
-    if request.further or request.held_out or request.service:
+    has_others = request.expect_status or request.rules.goals != Rules().goals
+    if request.further or request.held_out or request.service or has_others:
         message = (
             "--ready and --load describe one service that is begun: no file with several commands, "
-            "no --held-out (--held-out-load names another load), no run folder, which goes on "
-            "without them"
+            "no --held-out (--held-out-load names another load), no --goals or --expect-status, no "
+            "run folder, which goes on without them"
         )
         raise SpecError(message)
     return replace(
@@ -158,6 +177,22 @@ def _known_allocators(names: Sequence[str] | None) -> tuple[str, ...]:
             message = f"--allocators: {name!r}: {error}"
             raise SpecError(message) from error
     return tuple(names)
+
+
+def _known_goals(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the quantities of a list, by default mean memory and CPU time.
+
+    Raises:
+        SpecError: one is unknown, or there is none in it.
+    """
+    if names is None:
+        return Rules().goals
+    known = {key_of(name): name for name in QUANTITIES}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        message = f"--goals: {', '.join(unknown) or 'nothing'}; there are {series(known)}"
+        raise SpecError(message)
+    return tuple(name for key, name in known.items() if key in names)
 
 
 def _limited(rules: Rules, options: Options) -> Rules:

@@ -96,6 +96,7 @@ class Program:
         surroundings: Surroundings | None = None,
         *,
         patience_s: float | None = None,
+        expect_status: int = 0,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -106,7 +107,9 @@ class Program:
             files: adapter and installation of every allocator.
             surroundings: core, limits and kernel settings of every run.
             patience_s: limit of the first runs where `surroundings` have none.
+            expect_status: exit status with which it ends when it did its work.
         """
+        self._expect_status = expect_status
         self._patience_s = patience_s
         self.command = tuple(command)
         self._runner = runner
@@ -121,7 +124,8 @@ class Program:
         command if it can be run alone; `Reference.command` is then the child's.
 
         Raises:
-            ProgramError: a signal ends it, or its exit status is not the same twice.
+            ProgramError: a signal ends it, or its exit status is not the same twice, or not the
+                expected one.
             ProgramTimeoutError: it does not end in time.
         """
         whole, share = self._examined(self.command)
@@ -160,6 +164,7 @@ class Program:
                 "a program that does not do the same again cannot be compared"
             )
             raise ProgramError(message)
+        self._check_status(second)
         wall_s = second.wall_ns / 1e9
         is_busy = all(run.cpu_ns > _BUSY_SHARE * min(shares) * run.wall_ns for run in runs)
         used = runs if first.cpu_ns < _MUCH_MORE * second.cpu_ns else [second]
@@ -170,12 +175,12 @@ class Program:
             values={name: statistics.fmean(one[name] for one in found) for name in QUANTITIES},
             is_busy=is_busy,
             n_threads=max(run.n_threads for run in runs),
-            exit_status=second.exit_status or 0,
+            exit_status=self._expect_status,
             output_sha256=second.output_sha256 if is_same else None,
             brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
-            notes=(*_failure_words(second), *steered_words(self._environment)),
+            notes=steered_words(self._environment),
             steered=steering(self._environment),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
@@ -216,7 +221,7 @@ class Program:
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
-        return recorded_words(first, reference.values, took_s, reference.exit_status)
+        return recorded_words(first, reference.values, took_s)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference
@@ -295,10 +300,22 @@ class Program:
             message = f"{self.command[0]}: still running after {after}; {advice}"
             raise ProgramTimeoutError(message)
         if run.signal is not None:
-            last = _last_line(run)
-            words = f"\n  its last line: {last}" if last else ""
-            message = f"{self.command[0]}: {run.ending} before anything was changed{words}"
+            message = self._failure_words(run, "then repeat this command")
             raise ProgramError(message)
+
+    def _check_status(self, run: ProgramRun) -> None:
+        if run.exit_status == self._expect_status:
+            return
+        advice = f"if it should end so, give --expect-status {run.exit_status}"
+        raise ProgramError(self._failure_words(run, advice))
+
+    def _failure_words(self, run: ProgramRun, advice: str) -> str:
+        last = _last_line(run)
+        words = f"\n  its last line: {last}" if last else ""
+        return (
+            f"{self.command[0]}: {run.ending} before anything was changed{words}\n"
+            f"  run it once by hand in this folder; {advice}"
+        )
 
 
 def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -310,15 +327,6 @@ def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (
         f"As it is, its environment has {names}; settings are measured, and exported, without.",
     )
-
-
-def _failure_words(run: ProgramRun) -> tuple[str, ...]:
-    """Say that a program fails as it is, which may be as it should, or a run of nothing."""
-    if not run.exit_status:
-        return ()
-    last = _last_line(run)
-    words = f", after the line {last!r}" if last else ""
-    return (f"As it is, the program ends with {run.ending}{words}.",)
 
 
 def _last_line(run: ProgramRun) -> str:
@@ -393,16 +401,13 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     raise ProgramError(message)
 
 
-def recorded_words(
-    totals: RecordedTotals, values: Mapping[str, float], took_s: float, exit_status: int = 0
-) -> str:
+def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> str:
     """Return what was recorded of a program, and where that is little or malloc holds little.
 
     Args:
         totals: of its trace.
         values: what it uses as it is.
         took_s: time that the recording took.
-        exit_status: of the program as it is.
     """
     threads = f"{totals.n_threads} threads" if totals.n_threads > 1 else "1 thread"
     live = show_size(totals.peak_live_bytes)
@@ -411,13 +416,7 @@ def recorded_words(
         f"the program: {show_size(round(values[PEAK]))} peak, {show_size(round(values[MEAN]))} "
         f"mean, {values[CPU] / 1e9:.2f} s CPU"
     )
-    if totals.n_events < FEW_EVENTS and exit_status:
-        words += (
-            "\nnote       these are few events, and the program ends with exit status "
-            f"{exit_status}: does it do its work? Run it once by hand, with < /dev/null, as it "
-            "runs here"
-        )
-    elif totals.n_events < FEW_EVENTS:
+    if totals.n_events < FEW_EVENTS:
         words += (
             "\nnote       these are few events: standard input is empty in every run, so let a "
             "shell open a file for a program that reads it: -- sh -c 'exec ./app < FILE'"

@@ -73,6 +73,8 @@ class Race:
         self._view = view or View()
         self._duets = duets
         self._rounds_left = rounds_left
+        self._more_rounds = math.inf
+        """At the last look: what it confirmed stays so when others have left."""
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other until the answer is known, or there is no time."""
@@ -97,11 +99,19 @@ class Race:
 
     def _standings_so_far(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return the standings, without hope for what the time left cannot show."""
-        more = math.inf
         if self._rounds_left:
-            more = self._rounds_left(self.n_left(course))
+            self._more_rounds = self._rounds_left(self.n_left(course))
+        return self._standings(course, gives_up=True)
+
+    def _standings(self, course: Course[None, Sample], *, gives_up: bool) -> dict[str, Standing]:
         return standings(
-            course, self._labels, self._rules, self._n_claims, more, counted=self._counted
+            course,
+            self._labels,
+            self._rules,
+            self._n_claims,
+            self._more_rounds,
+            gives_up=gives_up,
+            counted=self._counted,
         )
 
     def n_left(self, course: Course[None, Sample]) -> int:
@@ -116,7 +126,7 @@ class Race:
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return what the rounds so far prove of every candidate."""
-        return standings(course, self._labels, self._rules, self._n_claims, counted=self._counted)
+        return self._standings(course, gives_up=False)
 
     def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
         subjects = (AS_IS, *labels)
@@ -143,6 +153,7 @@ def standings(
     n_claims: int | None = None,
     more_rounds: float = math.inf,
     *,
+    gives_up: bool = True,
     counted: Mapping[str, float] | None = None,
 ) -> dict[str, Standing]:
     """Return what the rounds so far prove of every candidate, by label; see `Race`.
@@ -152,7 +163,9 @@ def standings(
         labels: of the candidates.
         rules: what counts.
         n_claims: candidates that share the error; None: all of them.
-        more_rounds: that there is time for; what they cannot show has no hope.
+        more_rounds: that there is time for; what they cannot show has no hope.  A guard that
+            varies is looked at when no more than those that ran are to come.
+        gives_up: whether anything has no hope.
         counted: label -> what counted work gains; None: of none of them.
     """
     exact = exact_quantities(
@@ -162,11 +175,13 @@ def standings(
     found = {}
     for label in labels:
         logs = logs_of(course, label)
-        n_in_all = more_rounds + max(map(len, logs.values()), default=0)
+        n_rounds = max(map(len, logs.values()), default=0)
+        n_in_all = more_rounds + n_rounds if gives_up else math.inf
         n_candidates = n_claims or len(labels)
         standing = judge(
             label, logs, exact, rules, n_candidates,
             n_in_all=n_in_all, noise=noise, counted=(counted or {}).get(label),
+            may_scale=math.isinf(more_rounds) or n_rounds >= more_rounds,
         )  # fmt: skip
         left_because = course.out.get((None, label))
         if standing.state is State.OPEN and left_because in _GIVEN_UP:

@@ -24,6 +24,7 @@ _OPTIONS: Final = {
     "further": "command",
     "held_out": "held-out input",
     "timeout_s": "--timeout",
+    "expect_status": "--expect-status",
     "ready_s": "--timeout",
     "load_s": "--timeout",
     "warm_ups": "--warm-ups",
@@ -50,6 +51,8 @@ class Request:
     evaluations: int | None = None
     """In emulation; None: as many as a quarter of the time allows."""
     timeout_s: float | None = None
+    expect_status: int = 0
+    """Exit status with which the program ends when it did its work."""
     cpu: int | None = None
     seed: int = 1
     service: ServicePlan | None = None
@@ -96,6 +99,7 @@ class Request:
                 held_out=tuple(found["held_out"]) if found["held_out"] else None,
                 evaluations=found["evaluations"],
                 timeout_s=found["timeout_s"],
+                expect_status=found.get("expect_status", 0),
                 cpu=found["cpu"],
                 seed=found["seed"],
                 is_direct=found.get("is_direct", False),
@@ -158,4 +162,5 @@ def _fixed(request: Request) -> dict[str, Any]:
         rules = replace(rules, limits=(), strict=())
     else:
         found |= {one.name: getattr(plan, one.name) for one in fields(plan)}
-    return {**found, "least": rules.least, "constraint": replace(rules, least=0.0)}
+    others = replace(rules, least=0.0, goals=())
+    return {**found, "least": rules.least, "goals": rules.goals, "constraint": others}

@@ -279,6 +279,7 @@ class Session:
             self.request.seed,
             evaluations,
             self.request.command[0],
+            goals=self.request.rules.goals,
         )
 
     def _search(self, work: Work, reference: Reference) -> emulation.EmulatedTrials:

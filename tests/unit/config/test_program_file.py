@@ -12,7 +12,7 @@ from tuner.cli.services import service_of_file
 from tuner.config.program_file import load_program_file
 from tuner.errors import SpecError
 from tuner.optimize.options import Options
-from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.quantities import PEAK, SERVICE_NAMES
 
 SHIPPED = Path(__file__).resolve().parents[3] / "configs" / "services"
 TEXT = """
@@ -41,6 +41,15 @@ def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
     assert request.held_out == ("other",)
     assert request.rules.strict == (SERVICE_NAMES["p99"],)
     assert SERVICE_NAMES["floor"] in request.rules.goals
+
+
+def test_goals_and_the_exit_status_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text('[program]\ncommand = ["a"]\ngoals = ["peak_memory"]\nexpect_status = 1\n')
+
+    _, request = read_request([str(path)], None, Options())
+
+    assert (request.rules.goals, request.expect_status) == ((PEAK,), 1)
 
 
 def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path) -> None:

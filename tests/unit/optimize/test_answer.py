@@ -334,3 +334,29 @@ def test_of_another_input_only_what_it_shows_is_printed() -> None:
 )
 def test_times_are_written_without_powers_of_ten(name: str, value: float, words: str) -> None:
     assert value_words(name, value) == words
+
+
+@pytest.mark.parametrize("answer", [KEEP, OPEN], ids=["keep", "open"])
+def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer) -> None:
+    less = {**GAINS, PEAK: Gain(0.12, 0.1, 0.14)}
+    found = replace(answer, standing=replace(answer.standing or STANDING, gains=less))
+    asked = replace(found, rules=Rules(goals=(PEAK, CPU)))
+
+    assert "--goals peak_memory" in "\n".join(found.lines())
+    assert "--goals peak_memory" not in "\n".join(asked.lines())
+    assert "--goals peak_memory" not in "\n".join(answer.lines())
+
+
+@pytest.mark.parametrize(
+    ("goals", "words"),
+    [
+        ((MEAN, CPU), "of memory or of CPU time without a loss in the other."),
+        ((PEAK,), "of peak memory without a loss elsewhere."),
+        ((CPU,), "of CPU time without a loss elsewhere."),
+        ((MEAN, PEAK), "of memory without a loss elsewhere."),
+    ],
+)
+def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: str) -> None:
+    text = " ".join(" ".join(replace(KEEP, rules=Rules(goals=goals)).lines()).split())
+
+    assert f"proven to save 1 % {words}" in text

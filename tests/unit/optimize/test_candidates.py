@@ -227,6 +227,36 @@ def test_a_gain_that_there_is_time_to_show_is_a_candidate_whatever_the_noise(
     assert sum(OTHERS[0] in labels for labels in found) >= 19
 
 
+def test_candidates_that_are_the_same_in_fewer_settings_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def default(*args: object, **_: object) -> Configuration:
+        return Configuration(cast("Configuration", args[3]).allocator)
+
+    monkeypatch.setattr(emulation, "smallest", default)
+    gains = {("exgen", place): 0.2 for place in range(1, 7)} | {("jemalloc", 1): 0.05}
+    proposals = [
+        Proposal(Configuration.of(name, {"a": place}), 1, {CPU: -gain})
+        for (name, place), gain in gains.items()
+    ]
+    course: Course[None, Sample] = Course()
+    for number in range(4):
+        course.add((number, None, AS_IS), Outcome.succeeded({CPU: 1e9}))
+        for one in proposals:
+            log = one.expected[CPU]
+            label = str(one.configuration)
+            course.add((number, None, label), Outcome.succeeded({CPU: 1e9 * math.exp(log)}))
+    request = Request(("app",), 1000.0, OTHERS, Rules(goals=(CPU,), guards=(CPU,)))
+    work = Work(tmp_path, request, cast("Tuned", Noisy(0.0, 1)), Watch(1000.0, lambda: 0.0))
+    reference = Reference(("app",), {CPU: 1e9}, 0, None, None, wall_s=0.1, timeout_s=30.0)
+    none = cast("EmulatedTrials", None), cast("Baseline", None)
+    ran = {str(one.configuration): one for one in proposals}
+
+    found = Choosing(work, reference, proposals, *none).finalists(selected_of(course, ran))
+
+    assert list(found) == ["exgen", "jemalloc"]
+
+
 class Counts(Noisy):
     """Its work can be counted."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuner.optimize.emulation import campaign_spec
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 
 
 @pytest.mark.parametrize(
@@ -14,3 +15,20 @@ from tuner.optimize.emulation import campaign_spec
 )
 def test_it_is_named_after_the_program(tmp_path: Path, program: str | None, name: str) -> None:
     assert campaign_spec(tmp_path / "program.trace", ["glibc"], 1, 9, program).name == name
+
+
+@pytest.mark.parametrize(
+    ("goals", "objectives"),
+    [
+        ((MEAN, CPU), ["mean_heap", "cost"]),
+        ((PEAK,), ["peak_heap", "cost"]),
+        ((MEAN, PEAK, CPU), ["mean_heap", "peak_heap", "cost"]),
+        ((CPU,), ["mean_heap", "cost"]),
+    ],
+)
+def test_it_searches_for_the_goals(
+    tmp_path: Path, goals: tuple[str, ...], objectives: list[str]
+) -> None:
+    spec = campaign_spec(tmp_path / "program.trace", ["glibc"], 1, 9, goals=goals)
+
+    assert list(spec.objectives) == objectives

@@ -23,7 +23,7 @@ from tuner.recording import RecordedTotals, Recording
 from tuner.recording.program import Ending
 
 
-def program(*runs: ProgramRun, **environment: str) -> Program:
+def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Program:
     """Return a program that runs so, one run after the other."""
     made = iter(runs)
 
@@ -31,7 +31,8 @@ def program(*runs: ProgramRun, **environment: str) -> Program:
         def run(self, *_: object, **_named: object) -> ProgramRun:
             return next(made)
 
-    return Program(("app",), cast("RunsPrograms", Played()), environment, {})
+    played = cast("RunsPrograms", Played())
+    return Program(("app",), played, environment, {}, expect_status=expect_status)
 
 
 ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
@@ -42,13 +43,26 @@ def test_a_first_run_that_sets_something_up_is_left_out(first_ns: int, cpu_ns: f
     assert program(replace(ALONE, user_ns=first_ns), ALONE).examine().values[CPU] == cpu_ns
 
 
-def test_an_exit_status_is_said_with_the_last_line() -> None:
+def test_another_exit_status_than_the_expected_one_is_a_failure() -> None:
     failing = replace(ALONE, exit_status=2, stderr_tail="one\nFILE: not found\n")
 
-    assert program(failing, failing).examine().notes == (
-        "As it is, the program ends with exit status 2, after the line 'FILE: not found'.",
+    with pytest.raises(ProgramError) as error:
+        program(failing, failing).examine()
+    assert str(error.value) == (
+        "app: exit status 2 before anything was changed\n"
+        "  its last line: FILE: not found\n"
+        "  run it once by hand in this folder; if it should end so, give --expect-status 2"
     )
-    assert program(ALONE, ALONE).examine().notes == ()
+    assert program(failing, failing, expect_status=2).examine().exit_status == 2
+    with pytest.raises(ProgramError, match=r"^app: exit status 0 before"):
+        program(ALONE, ALONE, expect_status=2).examine()
+
+
+def test_a_program_that_a_signal_ends_is_to_be_run_by_hand() -> None:
+    killed = replace(ALONE, exit_status=None, signal=11)
+
+    with pytest.raises(ProgramError, match=r"(?s)SIGSEGV before .*\n  run it once by hand in this"):
+        program(killed).examine()
 
 
 def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it_is() -> None:
@@ -92,16 +106,6 @@ def test_a_program_that_did_next_to_nothing_may_have_wanted_input(
     words = recorded_words(RecordedTotals(n_events, 1, 5 << 20), uses, 0.6)
 
     assert ("standard input is empty in every run" in words) is is_said
-
-
-def test_a_program_that_fails_and_did_next_to_nothing_is_not_said_to_want_input() -> None:
-    """As one that was given the wrong file."""
-    uses = {PEAK: 8e6, MEAN: 6e6, CPU: 1e9}
-
-    words = recorded_words(RecordedTotals(3, 1, 5 << 20), uses, 0.6, exit_status=3)
-
-    assert "few events, and the program ends with exit status 3: does it do its work?" in words
-    assert "standard input is empty" not in words
 
 
 @pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])

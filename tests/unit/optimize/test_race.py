@@ -456,3 +456,23 @@ def test_what_a_program_varies_by_has_no_drift_in_it() -> None:
         course.add((number, None, AS_IS), Outcome.succeeded(values))
 
     assert noise_as_it_is(course)[CPU] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> None:
+    """Looked at after every round, the middle of few of them is soon within the limit by luck."""
+    ratios = {"less": (0.9, 1.0, 1.0)}
+    runs = program(ratios, noise=0.03)
+    n_rounds = 0
+
+    def run(step: Step[None]) -> Outcome[Sample]:
+        nonlocal n_rounds
+        n_rounds += step.subject == AS_IS
+        return runs(step)
+
+    plan = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 60.0 - n_rounds)
+    timed = plan.standings(compare(plan, run, Nowhere(), baseline=AS_IS))["less"]
+    untimed = race(ratios, noise=0.03)[0]["less"]
+
+    assert untimed.state is timed.state is State.CONFIRMED
+    assert timed.scaled.keys() == untimed.scaled.keys() == {CPU}
+    assert untimed.n_rounds < 30 <= timed.n_rounds < 40

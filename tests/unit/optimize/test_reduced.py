@@ -142,7 +142,7 @@ def test_what_runs_do_not_tell_apart_keeps_no_setting(
         only_narenas,
         cpu=lambda settings: 0.985 if len(settings) == 3 else 1.0,
         spread=spread,
-        seconds=400.0,
+        seconds=800.0,
     )
 
     assert found.best is not None
