@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -78,7 +80,7 @@ class App:
             known = candidates.get(step.subject)
             share = self._share(known.as_dict) if known else 1.0
             # Equal CPU times but for noise that comes from the round and the place in it.
-            noise = 1.0 + self._spread * ((7 * step.round + 3 * step.position) % 5)
+            noise = math.exp(Random(f"{step.round} {step.position}").gauss(0.0, self._spread))
             noise *= self._cpu(known.as_dict) if known else 1.0
             return Outcome.succeeded({MEAN: share * 1e6, PEAK: share * 2e6, CPU: noise * 1e9})
 
@@ -132,17 +134,17 @@ def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path) -> None:
     assert label_of(WINNER) in found.standings
 
 
-@pytest.mark.parametrize(("spread", "keeps_all"), [(0.001, True), (0.02, False)])
+@pytest.mark.parametrize(("spread", "keeps_all"), [(0.001, True), (0.05, False)])
 def test_what_runs_do_not_tell_apart_keeps_no_setting(
     tmp_path: Path, spread: float, *, keeps_all: bool
 ) -> None:
-    """All settings together save 1.5 % of CPU time, which varies by 0.15 %, or by 3 %."""
+    """All settings together save 1.5 % of CPU time, which varies by 0.1 %, or by 5 %."""
     found, _ = confirmed(
         tmp_path,
         only_narenas,
         cpu=lambda settings: 0.985 if len(settings) == 3 else 1.0,
         spread=spread,
-        seconds=800.0,
+        seconds=20.0,
     )
 
     assert found.best is not None
