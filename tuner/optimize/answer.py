@@ -199,9 +199,11 @@ class Answer:
 
     def _peak_lines(self) -> Iterator[str]:
         """Say that what was asked for is not what the nearest setting is proven to gain."""
-        gain = self.standing.gains.get(PEAK) if self.standing else None
+        if self.standing is None or self.standing.better:
+            return
+        gain = self.standing.gains.get(PEAK)
         is_programs = set(self.rules.goals) <= {MEAN, CPU}
-        if gain is not None and is_programs and gain.low > self.rules.threshold(PEAK):
+        if gain is not None and is_programs and gain.low > math.log1p(self.rules.least):
             yield from _wrapped(
                 "It is proven to hold less at the peak, which was not asked for: "
                 "`--goals peak_memory` with another -o asks for it."
@@ -221,7 +223,9 @@ class Answer:
             )
             yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
             yield from self._peak_lines()
-        words = f"About {minutes_words(self.more_seconds)} more may settle it."
+        words = "It is at its limit, so more time may not settle it."
+        if self.more_seconds >= 1.0:
+            words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE:
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"

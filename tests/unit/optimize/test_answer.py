@@ -339,11 +339,14 @@ def test_times_are_written_without_powers_of_ten(name: str, value: float, words:
 @pytest.mark.parametrize("answer", [KEEP, OPEN], ids=["keep", "open"])
 def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer) -> None:
     less = {**GAINS, PEAK: Gain(0.12, 0.1, 0.14)}
-    found = replace(answer, standing=replace(answer.standing or STANDING, gains=less))
+    standing = replace(answer.standing or STANDING, gains=less, better=())
+    found = replace(answer, standing=standing)
+    gains_more = replace(found, standing=replace(standing, better=(MEAN,)))
     asked = replace(found, rules=Rules(goals=(PEAK, CPU)))
 
     assert "--goals peak_memory" in "\n".join(found.lines())
     assert "--goals peak_memory" not in "\n".join(asked.lines())
+    assert "--goals peak_memory" not in "\n".join(gains_more.lines())
     assert "--goals peak_memory" not in "\n".join(answer.lines())
 
 
@@ -360,3 +363,9 @@ def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: 
     text = " ".join(" ".join(replace(KEEP, rules=Rules(goals=goals)).lines()).split())
 
     assert f"proven to save 1 % {words}" in text
+
+
+def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit() -> None:
+    lines = list(replace(OPEN, more_seconds=0.0, noise={}).lines())
+
+    assert "  It is at its limit, so more time may not settle it." in lines

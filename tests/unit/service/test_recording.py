@@ -91,6 +91,8 @@ def test_a_service_that_fails_under_the_recorder_is_an_error(tmp_path: Path) -> 
 def test_all_commands_have_the_environment_without_settings_of_allocators(tmp_path: Path) -> None:
     said = tmp_path / "said"
     server = " ".join(PLAN.command)
+    code = "import socket; socket.create_connection(('127.0.0.1', {port}))"
+    connect = f'{sys.executable} -c "{code}"'
 
     def say(what: str) -> str:
         return f"echo {what} $WORD ${{MALLOC_ARENA_MAX-}} >> {said}"
@@ -99,7 +101,7 @@ def test_all_commands_have_the_environment_without_settings_of_allocators(tmp_pa
         PLAN,
         command=("sh", "-c", f"{say('service')}; echo $$ > {{state}}/pid; exec {server}"),
         setup=say("setup"),
-        ready=f"command:test -s {{state}}/pid && {say('ready')}",
+        ready=f"command:{connect} && {say('ready')}",
         load=f"{say('load')}; echo 10 requests",
         stop=f"{say('stop')}; kill $(cat {{state}}/pid)",
         teardown=say("teardown"),
