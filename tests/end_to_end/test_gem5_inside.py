@@ -159,6 +159,6 @@ def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideT
 
 
 def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
-    found = replace(gem5, timeout_s=0.5).run(tasks["lists"], "one", guest({}))
+    found = replace(gem5, timeout_s=0.05).run(tasks["lists"], "one", guest({}))
     assert found.status is Status.TIMED_OUT
     assert found.reason == "gem5: stopped at the time limit"

@@ -149,7 +149,9 @@ class WindowWatch:
             self._signals_ns.append(now_ns)
         elif number in _STOPS and self._stop_ns is None:
             self._stop_ns = now_ns
-            self.look()  # the program may end before the watcher looks
+        else:
+            return
+        self.look()  # the program may end before the watcher looks
 
     def look(self) -> None:
         """Note what has begun or ended by now."""
