@@ -91,7 +91,9 @@ def test_too_little_time_gives_a_proposal_that_says_so(
     """Also where an earlier call was killed while it recorded."""
     (tmp_path / "run/program.trace.spool").mkdir(parents=True)
 
-    assert optimize(tmp_path / "run", "--time", "1s") == 0
+    program = f"import time; time.sleep(0.2); {PROGRAM}"
+
+    assert optimize(tmp_path / "run", "--time", "1s", program=program) == 0
 
     assert "which no run has confirmed" in capfd.readouterr().out
 
