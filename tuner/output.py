@@ -20,7 +20,7 @@ from tuner.errors import OutputError, SpecError
 
 _EXECUTABLE = 0o111
 """Permission bits of execution for owner, group and others."""
-_SCRATCH: Final = "malloc-tuner-"
+_SCRATCH: Final = "malloc-tuner-scratch-"
 _SETTLED_S: Final = 60.0
 """A folder that nobody holds for so long is nobody's: it is held a moment after it is made."""
 
