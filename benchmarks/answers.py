@@ -10,7 +10,8 @@ Several settings make a front: of a rival what it saw undominated, of emulation 
 `optimize` its answer and what it measured undominated (what emulation proposes, where no run was
 to be had), at most six of each, spread.  A hypervolume is that of a front's medians on the judged
 input, in logarithms of the ratios of mean memory and CPU time to the program as it is, up to 10 %
-more of each; the share is of that of all settings that were judged, in runs of any length.
+more of each; the share is of that of all settings that ran in the same rounds.  Among them are
+those known best: what all parts kept before, of any length, leave undominated.
 
 Targets: no answer is worse than the program as it is by more than 1 % in mean memory, peak memory
 or CPU time beyond doubt, that is with its whole 95 % interval; and none is in the median of memory.
@@ -30,6 +31,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +42,10 @@ from benchmarks import rivals
 from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, percent, table, verdict_on
 from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
+from tuner.allocators import get_allocator
 from tuner.campaign.setup import locate
 from tuner.compare.journal import read_journal
-from tuner.errors import ProgramError
+from tuner.errors import ProgramError, SpecError
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
 from tuner.front.whole import campaign_whole
@@ -65,6 +68,7 @@ ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 OTHER_SOURCE: Final = ROOT / "benchmarks" / "streams.cpp"
 OURS, EMULATED, DIRECT = "answer", "emulation alone", "direct search"
 DEFAULTS: Final = "allocators' defaults"
+KNOWN: Final = "known before"
 _LEAST: Final = 0.01
 _MUCH, _WITH_MUCH = 0.05, 3
 """What an answer must gain over every default, and how many must."""
@@ -138,12 +142,14 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
             subjects[DIRECT] = alone.configuration
     for rival in filter(rivals.is_there, call.options.rivals):
         sets[rival] = _spread(_rival(rival, run, task, seconds, seed))
+    if known := _spread(known_best(call.parts, task.name)):
+        sets[KNOWN] = known
     named = {label_of(one): one for found in sets.values() for one in found}
     everything = {
         **subjects,
         **{label: one for label, one in named.items() if label not in subjects},
     }
-    known = {label: one.key for label, one in everything.items()}
+    keys = {label: one.key for label, one in everything.items()}
     run_once, workers = _runner(run, task, everything)
     rows = run_rounds(
         call,
@@ -151,7 +157,7 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
         [task.name],
         [AS_IS, *everything],
         run_once,
-        same=[seconds, known],
+        same=[seconds, keys],
         baseline=AS_IS,
         workers=workers,
     )
@@ -166,6 +172,32 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
         "sets": {name: [label_of(one) for one in found] for name, found in sets.items()},
         "rows": rows,
     }
+
+
+def known_best(parts: Parts, program: str) -> list[Configuration]:
+    """Return the settings of a program that all kept parts leave undominated, by their memory.
+
+    What is no setting of this tree's allocators any more is left out.
+    """
+    points: dict[Configuration, tuple[float, float]] = {}
+    for kept in parts.values():
+        if kept["program"] == program:
+            for label in {label for labels in kept["sets"].values() for label in labels}:
+                setting, point = _setting(label), _point(kept["rows"], label)
+                if setting is not None and point is not None:
+                    points[setting] = point
+    return rivals.undominated(points)
+
+
+def _setting(label: str) -> Configuration | None:
+    name, *pairs = label.split()
+    settings = dict(pair.split("=", 1) for pair in pairs)
+    try:
+        adapter = get_allocator(name)
+        return adapter.configuration(settings, adapter.locate().version)
+    except SpecError as error:
+        print(f"{label}: left out: {error}", file=sys.stderr)
+        return None
 
 
 def _rival(rival: str, run: Path, task: Task, seconds: float, seed: int) -> list[Configuration]:
@@ -283,7 +315,6 @@ class Volume:
     """How much of the best known hypervolume the settings of one method have."""
 
     part: str
-    program: str
     seconds: float
     method: str
     share: float
@@ -291,30 +322,20 @@ class Volume:
 
 def volumes_of(parts: Parts) -> list[Volume]:
     """Return the shares of every method in every part that has fronts."""
-    fronts: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    found = []
     for name, kept in parts.items():
         if "sets" in kept:
-            sets = {DEFAULTS: list(ALLOCATORS), **kept["sets"]}
             at = partial(_point, kept["rows"])
-            fronts[name] = {
+            fronts = {
                 method: [point for point in map(at, labels) if point is not None]
-                for method, labels in sets.items()
+                for method, labels in {DEFAULTS: list(ALLOCATORS), **kept["sets"]}.items()
             }
-    best: dict[str, list[tuple[float, float]]] = {}
-    for name, methods in fronts.items():
-        for points in methods.values():
-            best.setdefault(parts[name]["program"], []).extend(points)
-    return [
-        Volume(
-            name,
-            (kept := parts[name])["program"],
-            kept["seconds"],
-            method,
-            _volume(points) / _volume(best[kept["program"]]),
-        )
-        for name, methods in fronts.items()
-        for method, points in methods.items()
-    ]
+            best = _volume(list(chain.from_iterable(fronts.values())))
+            found += [
+                Volume(name, kept["seconds"], method, _volume(points) / best)
+                for method, points in fronts.items()
+            ]
+    return found
 
 
 def _point(rows: Sequence[Mapping[str, Any]], label: str) -> tuple[float, float] | None:

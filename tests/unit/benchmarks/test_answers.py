@@ -137,22 +137,37 @@ def test_an_answer_of_an_earlier_commit_is_not_kept_as_of_today(
     assert call.begun == {"svg-render 9 s, seed 1": noted}
 
 
-def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_a_program() -> None:
+def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds() -> None:
     best = (1 / 1.1, 1 / 1.1)
     parts = {
-        "short": with_fronts(120.0, ours=(1.0, 1.0), emulated=(1.2, 1.2), tpe=best),
-        "long": with_fronts(600.0, ours=best, emulated=(1.0, 1.0), tpe=(1.0, 1.0)),
+        "x 120 s": with_fronts(120.0, ours=(1.0, 1.0), emulated=(1.2, 1.2), tpe=best),
+        "x 600 s": with_fronts(600.0, ours=(0.99, 1.0), emulated=(1.0, 1.0), tpe=(1.0, 1.0)),
     }
 
     found = {(one.part, one.method): one.share for one in volumes_of(parts)}
 
-    assert found["long", OURS] == pytest.approx(1.0)
-    assert found["short", rivals.TPE] == pytest.approx(1.0)
+    assert found["x 600 s", OURS] == pytest.approx(1.0), "rounds of another day are no measure"
+    assert found["x 120 s", rivals.TPE] == pytest.approx(1.0)
     # Logarithms: a square of one side for the program as it is, of two sides for the best.
-    assert found["short", OURS] == pytest.approx(0.25)
-    assert found["short", EMULATED] == pytest.approx(0.25), "without an answer the default stays"
-    assert found["short", DEFAULTS] == pytest.approx(0.25), "none of them ran"
+    assert found["x 120 s", OURS] == pytest.approx(0.25)
+    assert found["x 120 s", EMULATED] == pytest.approx(0.25), "without an answer the default stays"
+    assert found["x 120 s", DEFAULTS] == pytest.approx(0.25), "none of them ran"
     assert "100.0 %" in "\n".join(lines(parts))
+
+
+def test_what_parts_kept_before_and_nothing_dominates_runs_again() -> None:
+    kept = {
+        "one": with_fronts(120.0, **{"glibc mxfast=0": (0.9, 1.1), "glibc": (1.0, 1.0)}),
+        "two": with_fronts(600.0, glibc=(1.0, 1.2), exgen=(0.8, 1.2)),
+        "gone": with_fronts(600.0, **{"glibc no_such_setting=1": (0.5, 0.5)}),
+    }
+    for one in kept.values():
+        one["sets"] = {OURS: [row["subject"] for row in one["rows"] if row["subject"] != AS_IS]}
+    kept["another program"] = {**kept["one"], "program": "y"}
+
+    found = [str(one) for one in answers.known_best(kept, "x")]
+
+    assert found == ["exgen default", "glibc mxfast=0"]
 
 
 def test_being_behind_a_rival_misses_a_target() -> None:
