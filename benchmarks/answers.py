@@ -66,6 +66,7 @@ from tuner.report.measured import measured_front
 WORKLOADS: Final = ROOT / "configs" / "workloads"
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 OTHER_SOURCE: Final = ROOT / "benchmarks" / "streams.cpp"
+JOBS: Final = ROOT / "benchmarks" / "jobs.rb"
 OURS, EMULATED, DIRECT = "answer", "emulation alone", "direct search"
 DEFAULTS: Final = "allocators' defaults"
 KNOWN: Final = "known before"
@@ -102,6 +103,7 @@ TASKS: Final = {
         _workload("ruby-records", "8", "5"),
         _workload("lua-objects", "12", "9"),
         _workload("python-threads", "120", "90"),
+        Task("ruby-jobs", ("ruby", str(JOBS), "4000"), ("ruby", str(JOBS), "3000")),
         _workload("openmp-words", "24", "18"),
         _workload("tesseract-openmp", "12", "9"),
         _workload("cxx-compile", "containers.cpp", str(OTHER_SOURCE)),
@@ -459,7 +461,8 @@ BENCHMARK: Final = Benchmark(
     about=__doc__,
     claim="An answer of `optimize` holds on input that it was not tuned on.",
     depends_on=(
-        *("benchmarks/rivals.py", "benchmarks/streams.cpp", "configs/workloads"),
+        *("benchmarks/rivals.py", "benchmarks/streams.cpp", "benchmarks/jobs.rb"),
+        "configs/workloads",
         *("rand_malloc", "tuner/optimize"),
     ),
     measure=measure,
