@@ -5,6 +5,7 @@ order of `malloc-tuner validate`, under noise of several shapes; 3 to 30 rounds,
 Real: a small program under glibc's default, under several labels, once on the machine as it is
 and once beside processes that come and go; every run is kept, and cut into validations of several
 lengths.
+Recommendations: how often `optimize` recommends a candidate whose truth is known, simulated.
 
 A false alarm is a validation in which one claim or more is called anything but undecided or not
 confirmed.  They are too many when they are more than 5 % beyond doubt: by an exact binomial test
@@ -29,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
+from benchmarks import recommendations
 from benchmarks.harness import (
     NOT_SHOWN,
     Benchmark,
@@ -39,6 +41,7 @@ from benchmarks.harness import (
     table,
     verdict_on,
 )
+from benchmarks.recommendations import Recommendations
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds
 from tuner.compare.plan import order
@@ -47,6 +50,7 @@ from tuner.stats import FAMILY_ERROR, Estimate, fewest_pairs, paired_p_value
 from tuner.validate.verdicts import Claim, Verdict, decide
 
 SIMULATED: Final = "simulated"
+RECOMMENDATIONS: Final = "recommendations"
 ROUNDS: Final = (3, 5, 6, 8, 10, 12, 15, 20, 30)
 CLAIMS: Final = (1, 4, 22, 40)
 N_VALIDATIONS: Final = 400
@@ -122,7 +126,8 @@ class Cell:
 
 def measure(call: Call) -> None:
     """Simulate, and run the real thing without and with load."""
-    for part in call.choose([SIMULATED, *LOADS], [SIMULATED, *LOADS]):
+    parts = [SIMULATED, RECOMMENDATIONS, *LOADS]
+    for part in call.choose(parts, parts):
         if part == SIMULATED:
             some = (
                 ((5, 10), (1, 22), 10)
@@ -130,6 +135,9 @@ def measure(call: Call) -> None:
                 else (ROUNDS, CLAIMS, call.options.validations)
             )
             call.keep(part, [vars(cell) for cell in _simulate(*some)])
+        elif part == RECOMMENDATIONS:
+            few = (2, 20) if call.is_smoke else (recommendations.N_CONFIRMATIONS,)
+            call.keep(part, [vars(one) for one in recommendations.simulate(*few)])
         else:
             rounds = min(REAL_LENGTHS) if call.is_smoke else call.rounds
             call.keep(part, _run_real(call, part, rounds), rounds=rounds)
@@ -262,6 +270,23 @@ def lines(parts: Parts) -> Iterator[str]:
             rows.append([cell.what, *counts, _share(cell), interval])
     titles = ["the default against itself", "claims", "rounds", "validations", "false", "interval"]
     yield from table(titles, rows)
+    yield ""
+    yield from recommendation_lines(parts)
+
+
+def recommendation_lines(parts: Parts) -> Iterator[str]:
+    """Yield how often candidates of known truth are recommended."""
+    yield (
+        "Simulated confirmations that recommend a candidate, and the median of their rounds, with "
+        f"noise of {percent(recommendations.NOISE, 0)} and time for {recommendations.N_ROUNDS} "
+        "rounds, by when guards that vary are looked at:"
+    )
+    yield ""
+    yield from recommendations.lines(_recommendations(parts))
+
+
+def _recommendations(parts: Parts) -> list[Recommendations]:
+    return [Recommendations(**row) for row in parts.get(RECOMMENDATIONS, ())]
 
 
 def _simulated_table(cells: Sequence[Cell]) -> Iterator[str]:
@@ -281,7 +306,11 @@ def _share(cell: Cell) -> str:
 
 
 def targets(parts: Parts) -> Iterator[Target]:
-    """Yield how probable the worst cell is if 5 % are false, corrected for the number of cells."""
+    """Yield false recommendations, and the probability of the worst cell if 5 % are false.
+
+    That is corrected for the number of cells.
+    """
+    yield from recommendations.targets(_recommendations(parts))
     cells = cells_of(parts)
     if not cells:
         return
@@ -311,13 +340,21 @@ BENCHMARK: Final = Benchmark(
     name="false_alarms",
     about=__doc__,
     claim="At most 5 % of validations show a difference where there is none.",
-    depends_on=("rand_malloc/supervise", "tuner/stats.py", "tuner/validate"),
+    depends_on=(
+        "rand_malloc/supervise",
+        "tuner/stats.py",
+        "tuner/validate",
+        "tuner/optimize/evidence.py",
+        "tuner/optimize/judgement.py",
+        "tuner/optimize/race.py",
+    ),
     measure=measure,
     lines=lines,
     targets=targets,
     outcome=summary,
     options=_options,
     rounds=150,
+    blocks={RECOMMENDATIONS: recommendation_lines},
 )
 
 if __name__ == "__main__":
