@@ -1,6 +1,7 @@
 """Whether an answer holds where it was not tuned: real programs, one input to tune, one to judge.
 
-`optimize` answers for each program within --seconds; the answer is then compared on another input,
+`optimize` answers for each program within --seconds, with a held-out input where the program has a
+third one (--no-held-out: without); the answer is then compared on the input that judges,
 in rounds, with the program as it is, with every allocator's default, and with what
 emulation alone finds best: the balanced pick of the same campaign.  With --direct also
 with what `optimize --direct` answers in the same time, with --rivals also with what TPE and SMAC3
@@ -83,33 +84,38 @@ _REFERENCE: Final = math.log(1.1)
 
 @dataclass(frozen=True)
 class Task:
-    """A program with two inputs."""
+    """A program with its inputs."""
 
     name: str
     tuned: tuple[str, ...]
     judged: tuple[str, ...]
+    held_out: tuple[str, ...] | None = None
+    """With which `optimize` may turn its winner down."""
 
 
-def _workload(name: str, tuned: str, judged: str) -> Task:
-    run = str(WORKLOADS / name / "run.sh")
-    return Task(name, (run, tuned), (run, judged))
+def _task(name: str, run: tuple[str, ...], tuned: str, judged: str, held_out: str | None) -> Task:
+    return Task(name, (*run, tuned), (*run, judged), (*run, held_out) if held_out else None)
+
+
+def _workload(name: str, tuned: str, judged: str, held_out: str | None = None) -> Task:
+    return _task(name, (str(WORKLOADS / name / "run.sh"),), tuned, judged, held_out)
 
 
 TASKS: Final = {
     task.name: task
     for task in (
-        _workload("perl-index", "4", "6"),
-        _workload("sqlite-memory", "4000", "3000"),
-        _workload("ruby-records", "8", "5"),
-        _workload("lua-objects", "12", "9"),
-        _workload("python-threads", "120", "90"),
-        Task("ruby-jobs", ("ruby", str(JOBS), "4000"), ("ruby", str(JOBS), "3000")),
-        _workload("openmp-words", "24", "18"),
-        _workload("tesseract-openmp", "12", "9"),
+        _workload("perl-index", "4", "6", "5"),
+        _workload("sqlite-memory", "4000", "3000", "3500"),
+        _workload("ruby-records", "8", "5", "6"),
+        _workload("lua-objects", "12", "9", "10"),
+        _workload("python-threads", "120", "90", "105"),
+        _task("ruby-jobs", ("ruby", str(JOBS)), "4000", "3000", "3500"),
+        _workload("openmp-words", "24", "18", "21"),
+        _workload("tesseract-openmp", "12", "9", "10"),
         _workload("cxx-compile", "containers.cpp", str(OTHER_SOURCE)),
         _workload("clang-compile", "../cxx-compile/containers.cpp", str(OTHER_SOURCE)),
-        _workload("svg-render", "24", "36"),
-        _workload("gem5-timing-sort", "300", "220"),
+        _workload("svg-render", "24", "36", "30"),
+        _workload("gem5-timing-sort", "300", "220", "260"),
     )
 }
 """Interpreters, a database, compilers, a text recogniser, a renderer, a simulator, threads."""
@@ -129,7 +135,10 @@ def measure(call: Call) -> None:
 
 def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Mapping[str, object]:
     evaluations = 8 if call.is_smoke else None
-    request = Request(task.tuned, seconds, ALLOCATORS, evaluations=evaluations, seed=seed)
+    held_out = task.held_out if call.options.held_out and not call.is_smoke else None
+    request = Request(
+        task.tuned, seconds, ALLOCATORS, held_out=held_out, evaluations=evaluations, seed=seed
+    )
     run = call.run_folder(part, f"{task.name}-{seconds:g}-{seed}")
     answer = Session(run, request).answer()
     subjects = _subjects(run, answer)
@@ -138,7 +147,7 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
         EMULATED: _spread(_emulated(run)),
     }
     if call.options.direct:
-        direct = replace(request, evaluations=None, is_direct=True)
+        direct = replace(request, held_out=None, evaluations=None, is_direct=True)
         alone = Session(run.with_name(f"{run.name}-direct"), direct).answer()
         if alone.decision is Decision.DEPLOY and alone.configuration is not None:
             subjects[DIRECT] = alone.configuration
@@ -448,6 +457,8 @@ def summary(parts: Parts) -> str:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=600.0, metavar="S",
                         help="for each answer; default: %(default)s")  # fmt: skip
+    parser.add_argument("--no-held-out", dest="held_out", action="store_false",
+                        help="ask without a held-out input")  # fmt: skip
     parser.add_argument("--direct", action="store_true",
                         help="also ask `optimize --direct`, in as much time again")  # fmt: skip
     parser.add_argument("--rivals", nargs="*", choices=[rivals.TPE, rivals.SMAC], default=[],
