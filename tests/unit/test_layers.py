@@ -15,7 +15,7 @@ import pytest
 from tests.doubles.places import ROOT
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "registry"),
+    ("errors", "interrupts", "registry"),
     ("units", "page"),
     ("metrics", "limits"),
     ("records", "resources", "machine", "output", "zstd", "moocore"),

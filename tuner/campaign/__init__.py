@@ -13,7 +13,6 @@
     stopping.py   when it ends before its evaluations are spent
     recheck.py    which trials to measure again, and whether they agree
     held_out.py   what it picked, on workloads that it was not tuned for
-    interrupts.py Ctrl-C
     progress.py   what the user sees meanwhile, as lines; live.py the same on a terminal
     summary.py    what the user sees in the end
     replay.py     strategies compared on what campaigns recorded

@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.campaign.ahead import Ahead
-from tuner.campaign.interrupts import graceful
 from tuner.campaign.progress import Listener
 from tuner.campaign.purchases import FrontGate, gate_for, told_of
 from tuner.campaign.recheck import disagreements, is_repeatable, plan
@@ -41,6 +40,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.front.dominance import reference_point
+from tuner.interrupts import graceful
 from tuner.measure.evaluation import MAY_NOT_REPEAT, GateOf
 from tuner.measure.executor import Attempts, Executor
 from tuner.measure.offers import can_fix_addresses

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import tuner
 from tuner.cli import record_run
 from tuner.errors import OutputError, SpecError, TunerError
+from tuner.interrupts import take
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
@@ -165,9 +166,7 @@ def main() -> None:
     So does SIGHUP, a connection that is lost, unless it is ignored (nohup).
     """
     _open_closed_streams()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    take(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP)
     code = run()
     gc.freeze()  # nothing is looked through for garbage at the end: a tenth of a second
     sys.exit(code)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import MissingToolError
+from tuner.interrupts import ENDS, handling
 from tuner.recording.memory import AnonymousMemory
 from tuner.records import signal_name
 from tuner.resources import native_file
@@ -29,9 +30,7 @@ WINDOW_SIGNAL: Final = signal.SIGUSR1
 """Begins or ends a window; sent to the process that records, never to the program: services have
 their own use for it."""
 
-USUAL_ENDS: Final = frozenset(
-    {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGPIPE, signal.SIGALRM}
-)
+USUAL_ENDS: Final = frozenset({*ENDS, signal.SIGKILL, signal.SIGPIPE, signal.SIGALRM})
 """Signals by which people and scripts end a program; any other is a crash."""
 
 
@@ -169,12 +168,5 @@ def _signals_to(
         if number in {signal.SIGTERM, signal.SIGHUP}:
             process.send_signal(number)
 
-    taken = [signal.SIGINT, signal.SIGTERM, *((WINDOW_SIGNAL,) if watches_window else ())]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
-        taken.append(signal.SIGHUP)
-    before = {number: signal.signal(number, pass_on) for number in taken}
-    try:
+    with handling(pass_on, *ENDS, *((WINDOW_SIGNAL,) if watches_window else ())):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
