@@ -105,13 +105,12 @@ bool proc_counts(pid_t pid, struct proc_counts *counts) {
     unsigned long major = 0;
     unsigned long own[2] = {0};
     long children[2] = {0};
-    unsigned long threads = 0;
     unsigned long long started = 0;
     if (rest == NULL ||
         sscanf(rest + 1,
-               " %*c %d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %lu %*d %llu",
-               &parent, &minor, &major, &own[0], &own[1], &children[0], &children[1], &threads,
-               &started) != 9)
+               " %*c %d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu",
+               &parent, &minor, &major, &own[0], &own[1], &children[0], &children[1],
+               &started) != 8)
         return false;
     uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
     *counts = (struct proc_counts){.parent = parent,
@@ -121,8 +120,7 @@ bool proc_counts(pid_t pid, struct proc_counts *counts) {
                                    .user_ns = own[0] * tick_ns,
                                    .system_ns = own[1] * tick_ns,
                                    .children_user_ns = (uint64_t)children[0] * tick_ns,
-                                   .children_system_ns = (uint64_t)children[1] * tick_ns,
-                                   .n_threads = threads};
+                                   .children_system_ns = (uint64_t)children[1] * tick_ns};
     return true;
 }
 

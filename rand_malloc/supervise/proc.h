@@ -30,7 +30,6 @@ struct proc_counts {
     uint64_t system_ns;
     uint64_t children_user_ns; /* of the children waited for */
     uint64_t children_system_ns;
-    uint64_t n_threads;
 };
 
 /* From smaps_rollup and smaps: shares of what is resident, a page that n processes map counts 1/n

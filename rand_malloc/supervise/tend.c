@@ -81,7 +81,7 @@ static void report_use(struct service *service, const char *event) {
     json_integer(&json, "shared_bytes", use.shared);
     json_integer(&json, "file_bytes", use.file);
     json_integer(&json, "unshared_processes", use.n_unshared);
-    json_integer(&json, "threads", use.n_threads);
+    json_integer(&json, "threads", service->tree.n_threads);
     json_integer(&json, "cpu_ns", cpu_of_tree(&service->cpu, &service->tree));
     end_line(service, &json);
 }

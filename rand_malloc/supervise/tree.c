@@ -27,26 +27,34 @@ static void add_children_of_thread(struct tree *tree, pid_t pid, int tid) {
     fclose(children);
 }
 
-static void add_children(struct tree *tree, pid_t pid) {
+/* Returns how many threads the process has. */
+static size_t add_children(struct tree *tree, pid_t pid) {
     char path[PATH_ROOM];
+    size_t n_threads = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);
     if (tasks == NULL)
-        return;
+        return 0;
     struct dirent *entry;
     while ((entry = readdir(tasks)) != NULL) {
         int tid = atoi(entry->d_name);
-        if (tid > 0)
+        if (tid > 0) {
             add_children_of_thread(tree, pid, tid);
+            n_threads++;
+        }
     }
     closedir(tasks);
+    return n_threads;
 }
 
 void tree_walk(struct tree *tree) {
-    tree->n = 0;
-    add_children(tree, getpid());
-    for (size_t i = 0; i < tree->n; i++)
-        add_children(tree, tree->pids[i]);
+    tree->n = tree->n_threads = 0;
+    (void)add_children(tree, getpid());
+    for (size_t i = 0; i < tree->n; i++) {
+        size_t n_threads = add_children(tree, tree->pids[i]);
+        if (n_threads > tree->n_threads)
+            tree->n_threads = n_threads;
+    }
 }
 
 static void add_memory(pid_t pid, struct tree_use *use) {
@@ -61,9 +69,6 @@ static void add_memory(pid_t pid, struct tree_use *use) {
         use->anon += memory.anon;
         use->n_unshared++;
     }
-    struct proc_counts counts;
-    if (proc_counts(pid, &counts) && counts.n_threads > use->n_threads)
-        use->n_threads = counts.n_threads;
 }
 
 void tree_measure(const struct tree *tree, struct tree_use *use) {

@@ -18,6 +18,7 @@ enum {
 struct tree {
     size_t n;
     pid_t pids[TREE_PROCESSES]; /* parents before their children */
+    size_t n_threads;           /* of the process that has most */
 };
 
 /* What all of them use together, in bytes, each shared page counted once: the sum of proportional
@@ -29,7 +30,6 @@ struct tree_use {
     uint64_t file;       /* Pss_File */
     uint64_t n_unshared; /* processes of which only RssAnon is readable, which counts pages shared
                             between processes once for each */
-    uint64_t n_threads;  /* of the process that has most */
 };
 
 /* Processes that come and go meanwhile may be missing. */
