@@ -76,15 +76,12 @@ static void add_start(struct lane *lane, uint64_t stamp) {
 
 static uint64_t begin_stamp; /* of the traces that are built; 0: that of the recording */
 
-/* Builds the trace of the first n_strides; its events in words, "m0" for a
- * malloc by thread 0 and "f1" for a free by thread 1. */
-static struct builder_counts build(uint32_t n_strides, char *words, size_t words_bytes) {
-    static struct builder builder;
-    static const char letters[] = "mcarf+-";
-    struct spool spool;
-    struct trace_writer *writer;
-    struct trace_reader *reader;
-    size_t n_events;
+static struct builder builder;
+static struct spool spool;
+static struct trace_writer *writer;
+
+/* Writes the first n_strides and opens all that builds their trace. */
+static void begin(uint32_t n_strides) {
     FILE *stream = fopen(spool_path, "wb");
     CHECK(stream != NULL);
     CHECK(fwrite(&file, SPOOL_STRIDE_BYTES, n_strides + 1, stream) == n_strides + 1);
@@ -92,6 +89,15 @@ static struct builder_counts build(uint32_t n_strides, char *words, size_t words
     CHECK(spool_open(&spool, spool_path, message, sizeof message));
     CHECK(trace_create(trace_path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
     CHECK(builder_open(&builder, writer, &spool));
+}
+
+/* Builds the trace of the first n_strides; its events in words, "m0" for a
+ * malloc by thread 0 and "f1" for a free by thread 1. */
+static struct builder_counts build(uint32_t n_strides, char *words, size_t words_bytes) {
+    static const char letters[] = "mcarf+-";
+    struct trace_reader *reader;
+    size_t n_events;
+    begin(n_strides);
     if (begin_stamp != 0) {
         builder_be_quiet(&builder);
         builder_begin_at(&builder, begin_stamp);
@@ -310,8 +316,20 @@ static void test_nothing_after_the_stop_is_taken(void) {
     expect("m0", 1, 0, 0);
 }
 
+static void test_more_threads_than_a_trace_has_are_named(void) {
+    new_spool();
+    (void)add_stride(1, 1, 1);
+    add_start(add_stride(2, 2, 1), 2000);
+    begin(2);
+    builder.n_threads = TRACE_MAX_THREADS;
+    const char *found = builder_message(builder_add(&builder, &spool, 0));
+    CHECK(strstr(found, "more than 65536 threads at once") != NULL);
+    trace_abandon(writer);
+    builder_close(&builder);
+    spool_close(&spool);
+}
+
 static void test_giant_sizes_and_long_pauses_survive(void) {
-    struct spool spool;
     struct spool_event event;
     char words[64];
     new_spool();
@@ -338,7 +356,6 @@ static void test_a_home_outside_of_the_file_is_no_lane(void) {
 }
 
 static void test_what_is_no_spool_is_refused(void) {
-    struct spool spool;
     FILE *stream = fopen(spool_path, "wb");
     CHECK(stream != NULL && fputs("no spool", stream) >= 0 && fclose(stream) == 0);
     CHECK(!spool_open(&spool, spool_path, message, sizeof message));
@@ -468,6 +485,7 @@ int main(void) {
     test_archived_buffers_come_before_the_home();
     test_a_buffer_that_was_archived_but_not_emptied_counts_once();
     test_nothing_after_the_stop_is_taken();
+    test_more_threads_than_a_trace_has_are_named();
     test_giant_sizes_and_long_pauses_survive();
     test_a_home_outside_of_the_file_is_no_lane();
     test_what_is_no_spool_is_refused();

@@ -277,7 +277,7 @@ static int write_trace(struct history *history, const char *path, const char *ex
     else
         trace_abandon(writer);
     if (status != TRACE_OK)
-        return fail(message[0] != '\0' ? message : "cannot write the trace or no memory");
+        return fail(message[0] != '\0' ? message : builder_message(status));
     return print_result(path, header, &builder.counts, extra);
 }
 

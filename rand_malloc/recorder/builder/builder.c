@@ -412,6 +412,12 @@ uint32_t builder_fork(struct builder *builder, const struct spool *parent, uint3
     return survivor != NO_THREAD ? survivor : new_thread(builder);
 }
 
+const char *builder_message(int status) {
+    _Static_assert(TRACE_MAX_THREADS == 65536, "the message has it");
+    return status == TRACE_ERROR_FORMAT ? "more than 65536 threads at once, the most of a trace"
+                                        : "cannot write the trace or no memory";
+}
+
 int builder_finish(struct builder *builder) {
     flush(builder);
     return builder->status;

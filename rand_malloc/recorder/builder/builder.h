@@ -104,6 +104,9 @@ uint32_t builder_fork(struct builder *builder, const struct spool *parent, uint3
 /* Writes what is left; a status of trace.h. */
 int builder_finish(struct builder *builder);
 
+/* Why a status is not TRACE_OK, where the writer does not say. */
+const char *builder_message(int status);
+
 void builder_close(struct builder *builder);
 
 #endif
