@@ -18,9 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.importers.source import BadCallError
-from tuner.trace.file import EVENT, MAX_LIFE_NS, Api, Events, Op
+from tuner.trace.file import EVENT, MAX_LIFE_NS, MAX_SIZE, Api, Events, Op
 
-MAX_SIZE: Final = 1 << 47
 MAX_THREADS: Final = 65536
 MAX_ALIGN_LOG2: Final = 40
 """Limits of the format; ``rand_malloc/trace/trace.h``."""

@@ -28,7 +28,7 @@ from tuner.profile.fit import fit
 from tuner.profile.model import FREED, Life, Model, Window, take_apart
 from tuner.profile.plateaus import scale_length
 from tuner.profile.scaling import scale_intensity, scale_sizes, scale_threads, starts
-from tuner.trace.file import Op, Trace
+from tuner.trace.file import MAX_SIZE, Op, Trace
 from tuner.trace.lives import Ints, Lives, find_lives
 
 LEAST_FACTOR: Final = 1 / 1000
@@ -118,6 +118,9 @@ def vary(path: Path, variation: Variation) -> dict[str, Any]:
     if variation.aged_bytes:
         model = _aged(model, variation.aged_bytes, variation.aged_share)
     _check_size(sum(life.count * (1 + len(life.codes)) for life in model.lives))
+    if (largest := max((life.largest for life in model.lives), default=0)) > MAX_SIZE:
+        message = f"a block of {largest:,} bytes; one has at most {MAX_SIZE:,}: vary it by less"
+        raise SpecError(message)
     if not model.lives:
         message = "nothing is left: every life falls away; give larger factors"
         raise SpecError(message)

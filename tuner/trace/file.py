@@ -50,7 +50,9 @@ MAGIC: Final = b"\x93MTTRC\r\n"
 """First bytes of a trace; TRACE_MAGIC of ``rand_malloc/trace/format.h``."""
 
 MAX_LIFE_NS: Final = 1 << 62
-"""Longest life of a process; TRACE_MAX_LIFE_NS of ``rand_malloc/trace/trace.h``."""
+MAX_SIZE: Final = 1 << 47
+"""Longest life of a process, and largest block; TRACE_MAX_LIFE_NS and TRACE_MAX_SIZE of
+``rand_malloc/trace/trace.h``."""
 
 DEFAULT_BATCH: Final = 1 << 18
 """Events per batch: 10 MiB, large enough that Python's share of the time vanishes."""

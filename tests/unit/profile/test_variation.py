@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.traces import write_mixed_trace
+from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tests.doubles.varied import fitted, read, varied, write_server_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
@@ -86,6 +86,15 @@ def test_a_value_out_of_range_is_refused(changes: dict[str, Any]) -> None:
 def test_too_many_events_are_refused_at_once(server: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="at most 268,435,456: vary it by less"):
         vary(server, Variation(**changes))
+
+
+def test_a_block_larger_than_any_is_refused(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    maker.allocate(1 << 40)
+    profile = fitted(maker.write(tmp_path / "one.trace"))
+    assert varied(profile, size=128.0)[0]["size"].max() == 1 << 47
+    with pytest.raises(SpecError, match=r"a block of 140,.* bytes; one has at most 140,737"):
+        vary(profile, Variation(size=128.1))
 
 
 def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
