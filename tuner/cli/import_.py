@@ -123,15 +123,17 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         step: Annotated[
-            str, duration(EVENT_STEP, "Time between events where the file has none.")
-        ] = "1 us",
+            str | None,
+            duration(EVENT_STEP, "Time between events where the file has none (default: 1 us)."),
+        ] = None,
         seed: Annotated[int | None, number(0, 2**31 - 1, "Random seed of classic records.")] = None,
         as_json_object: AsJson = False,
     ) -> None:
         from tuner.importers import import_file
         from tuner.units import parse_duration
 
-        imported = import_file(file, output, format_name, parse_duration(step), seed)
+        step_ns = parse_duration(step) if step is not None else None
+        imported = import_file(file, output, format_name, step_ns, seed)
         if as_json_object:
             print(as_json(imported))
         else:

@@ -101,7 +101,7 @@ def import_file(
     path: Path,
     output: Path,
     format_name: str | None = None,
-    step_ns: int = DEFAULT_STEP_NS,
+    step_ns: int | None = None,
     seed: int | None = None,
 ) -> Imported:
     """Make a trace, or of a heap profile a workload profile, of a file another tool wrote.
@@ -110,14 +110,15 @@ def import_file(
         path: the file; gzip and zstd are unpacked on the way.
         output: the trace or profile; replaces one that exists when the import succeeds.
         format_name: key of `FORMATS`; None recognises it.
-        step_ns: time between two events where the file has no times, 0 or more.
+        step_ns: time between two events of a file without times, 0 or more; None:
+            `DEFAULT_STEP_NS`.
         seed: of the classic records that leave sizes or lifetimes to chance, 0..2**31-1; None: 1.
 
     Raises:
         TraceError: the file cannot be read, is not of this format, or is malformed; the
             message names line or byte.
-        SpecError: there is no such format, `output` is the file itself, or a seed is given for
-            a format that leaves nothing to chance.
+        SpecError: there is no such format, `output` is the file itself, a seed is given for a
+            format that leaves nothing to chance, or a step for a file that has times.
         OutputError: the output cannot be written.
     """
     check_apart(path, output)
@@ -129,6 +130,9 @@ def import_file(
         raise SpecError(message)
     if seed is not None and form is not classic.FORMAT:
         message = f"a seed does not apply to {form.name}: it is of the format {classic.FORMAT.name}"
+        raise SpecError(message)
+    if step_ns is not None and form.read_sites:
+        message = f"a step does not apply to {form.name}: it has sums, no events"
         raise SpecError(message)
     make_folder(output.parent)
     with source.errors():
@@ -171,14 +175,20 @@ def _import_sites(source: Source, output: Path, form: Format) -> tuple[str, ...]
     return (*sites.ASSUMED, *found.assumed)
 
 
-def _import_events(source: Source, output: Path, form: Format, step_ns: int, seed: int) -> None:
+def _import_events(
+    source: Source, output: Path, form: Format, given_ns: int | None, seed: int
+) -> None:
     """Write a trace."""
     assert form.read_events is not None  # noqa: S101 - the other reader
     metadata = _metadata(source, form)
+    step_ns = DEFAULT_STEP_NS if given_ns is None else given_ns
     with TraceWriter(output, metadata, spare_bytes=_SPARE_BYTES) as writer:
         heap = ImportedHeap(writer.write, step_ns, seed)
         form.read_events(source, heap)
         heap.flush()
+        if heap.has_times and given_ns is not None:
+            message = f"a step does not apply to {source.path}: it has the times of its events"
+            raise SpecError(message)
         if not heap.n_events:
             message = f"{source.path}: no allocation in it that {form.title} would have written"
             raise TraceError(message)

@@ -205,6 +205,8 @@ def test_the_command_prints_what_was_lost(
         (["{text}"], TraceError.exit_code, "not a file this can import"),
         (["{text}", "--format", "x"], 2, "'x' is none of valgrind, mtrace, glibc-trace"),
         (["{text}", "--step", "1"], SpecError.exit_code, "'1' is not a duration"),
+        (["{heaptrack}", "--step", "1us"], SpecError.exit_code, "it has the times of its events"),
+        (["{dhat}", "--step", "1us"], SpecError.exit_code, "does not apply to dhat: it has sums"),
     ],
 )
 def test_errors_of_the_command(
@@ -215,11 +217,12 @@ def test_errors_of_the_command(
     message: str,
 ) -> None:
     (tmp_path / "text").write_text("nothing\n")
-    words = [word.format(text=tmp_path / "text") for word in arguments]
+    samples = {name: SAMPLES / f"sample.{name}" for name in ("dhat", "heaptrack")}
+    words = [word.format(text=tmp_path / "text", **samples) for word in arguments]
 
     assert run(["import", *words, "-o", str(tmp_path / "new" / "app.trace")]) == code
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
+    assert not list(tmp_path.glob("new/*"))
 
 
 def test_a_trace_is_not_imported_again(tmp_path: Path) -> None:
