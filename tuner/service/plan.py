@@ -20,6 +20,8 @@ from tuner.service.readiness import check_ready
 _PORT = re.compile(r"\{port\d*\}")
 STATE = "{state}"
 """Stands for the state folder; ``{port}``, ``{port2}``, ... stand for free ports."""
+_NEARLY = re.compile(r"(?<!\$)\{(?:ports?|states?)[-_]?\d*\}", re.IGNORECASE)
+"""What is meant as one of these names.  Any other word in braces is of the shell or a script."""
 _LEAST_PORT: Final = 10_000
 _TRIES: Final = 256
 """Ports that are looked at before one of the clients' is taken."""
@@ -63,8 +65,13 @@ class ServicePlan:
         """Return it.
 
         Raises:
-            SpecError: readiness, stop or reader is not understood, or a number is out of range.
+            SpecError: readiness, stop, reader or a name in braces is not understood, or a number
+                is out of range.
         """
+        for name in _NEARLY.findall(" ".join(_texts(self))):
+            if name != STATE and not _PORT.fullmatch(name):
+                message = f"{name}: free ports are {{port}}, {{port2}}, ..., the folder {STATE}"
+                raise SpecError(message)
         check_ready(self.ready)
         check_reader(self.read)
         stop_signal(self.stop)

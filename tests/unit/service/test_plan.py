@@ -58,6 +58,9 @@ def test_where_clients_have_all_ports_one_of_theirs_is_free(
         ({"read": "wkr"}, "wkr"),
         ({"load": " "}, "--load"),
         ({"command": ()}, "command"),
+        ({"load": "load {PORT}"}, r"\{PORT\}: free ports are \{port\}, \{port2\}, ..., the folder"),
+        ({"setup": "fill {state2}"}, r"\{state2\}: free ports"),
+        ({"ready": "command:try {port_2}"}, r"\{port_2\}: free ports"),
         ({"idle_s": -1.0}, "0 or more"),
     ],
 )
@@ -71,6 +74,12 @@ def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], words: str) 
 )
 def test_every_kind_of_readiness_is_accepted(ready: str) -> None:
     assert replace(PLAN, ready=ready).checked().ready == ready
+
+
+def test_braces_of_shells_and_scripts_stay() -> None:
+    load = "awk '{print}'; python3 -c 'print(f\"{n}\")'; echo ${PORT} %{http_code} {port}"
+
+    assert replace(PLAN, load=load).checked().load == load
 
 
 def test_a_plan_survives_its_file() -> None:
