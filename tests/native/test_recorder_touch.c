@@ -55,7 +55,7 @@ static void test_a_survey_answers_for_blocks_that_are_alive(void) {
     char *block = make_block(&number);
     block[0] = 1;
     touch_survey();
-    CHECK(number != 0 && answers.touches[number] == BLOCK_BYTES / touch.page_bytes);
+    CHECK(number != 0 && answers.touches[number] == BLOCK_BYTES / pages_bytes());
 }
 
 /* The handler has come amid the work on the table: who holds the lock will not go on. */

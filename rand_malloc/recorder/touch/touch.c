@@ -1,8 +1,5 @@
 /* touch.c - see touch.h.
  *
- * Pages are looked at through /proc/self/pagemap: by PAGEMAP_SCAN (Linux 6.7), which shows
- * pages of zeros that were only read and huge pages from others, else by its entries.
- *
  * The table is open addressing with linear probing (Knuth, The Art of Computer Programming
  * volume 3, section 6.4, algorithms L and R) under a lock that only large blocks take.
  */
@@ -11,15 +8,14 @@
 #include "base/clock.h"
 #include "base/real.h"
 #include "spool/file.h"
+#include "touch/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,8 +23,6 @@ enum {
     TABLE_SLOTS = 1 << 17,
     TABLE_MOST = TABLE_SLOTS / 2,
     MOST_STRIDES = 4096,
-    MOST_REGIONS = 64,
-    MOST_ENTRIES = 256,
     /* Share of the time that each part of the work may take on a processor, and what it may take
      * at once. */
     BUDGET_SHARE = 100,
@@ -44,37 +38,6 @@ enum work {
     N_WORKS
 };
 
-/* Of linux/fs.h since 6.7; older headers lack it (Documentation/admin-guide/mm/pagemap.rst). */
-struct scan_region {
-    uint64_t begin;
-    uint64_t end;
-    uint64_t categories;
-};
-
-struct scan {
-    uint64_t bytes; /* sizeof(struct scan) */
-    uint64_t flags;
-    uint64_t begin;
-    uint64_t end;
-    uint64_t walk_end; /* where the kernel stopped */
-    uint64_t regions;  /* struct scan_region[n_regions] */
-    uint64_t n_regions;
-    uint64_t most_pages; /* 0: any number */
-    uint64_t inverted;
-    uint64_t all_of;
-    uint64_t any_of;
-    uint64_t returned; /* categories that come back */
-};
-
-enum {
-    PAGE_PRESENT = 1 << 3,
-    PAGE_SWAPPED = 1 << 4,
-    PAGE_OF_ZEROS = 1 << 5,
-    PAGE_HUGE = 1 << 6,
-};
-
-static const unsigned long scan_request = _IOWR('f', 16, struct scan);
-
 uint8_t touch_filter[1 << TOUCH_FILTER_BITS];
 
 static struct {
@@ -83,17 +46,12 @@ static struct {
     uint32_t n_numbers;                         /* given out */
     uint32_t n_strides;                         /* of answers */
     struct touch_stride *strides[MOST_STRIDES]; /* mapped from the spool */
-    size_t page_bytes;
     uint64_t start_ns;
     uint64_t spent_ns[N_WORKS]; /* atomic */
-    int pagemap;
-    dev_t device; /* of pagemap */
-    ino_t inode;
-    bool can_scan;
     bool disabled_huge_pages;
     bool is_on;
     char lock; /* guards table, numbers and strides */
-} touch = {.pagemap = -1};
+} touch;
 
 /* This thread has the lock or waits for it: a signal handler must not. */
 static __thread volatile bool is_inside __attribute__((tls_model("initial-exec")));
@@ -123,96 +81,9 @@ static bool has_budget(enum work work) {
 
 /* ---- pages ---- */
 
-struct range {
-    uintptr_t begin;
-    uintptr_t end; /* not below begin */
-};
-
-/* The whole pages between two offsets of a block. */
-static struct range whole_pages(uintptr_t address, size_t from, size_t to) {
-    uintptr_t mask = touch.page_bytes - 1;
-    struct range range = {(address + from + mask) & ~mask, (address + to) & ~mask};
-    if (range.end < range.begin)
-        range.end = range.begin;
-    return range;
-}
-
-static uint64_t pages_in(struct range range) {
-    return (range.end - range.begin) / touch.page_bytes;
-}
-
-static bool remember_pagemap(int fd) {
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0)
-        return false;
-    touch.pagemap = fd;
-    touch.device = status.st_dev;
-    touch.inode = status.st_ino;
-    return true;
-}
-
-static bool is_our_pagemap(void) {
-    struct stat status;
-    return fstat(touch.pagemap, &status) == 0 && status.st_dev == touch.device &&
-           status.st_ino == touch.inode;
-}
-
-/* Opened again if the program took it away. */
-static bool has_pagemap(void) {
-    if (is_our_pagemap())
-        return true;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-    return remember_pagemap(fd < 0 ? fd : file_move_high(fd));
-}
-
-/* Adds the pages that were written; false where that cannot be known. */
-static bool scan_pages(struct range range, uint64_t *n_pages) {
-    struct scan_region regions[MOST_REGIONS];
-    struct scan scan = {.bytes = sizeof scan,
-                        .begin = range.begin,
-                        .end = range.end,
-                        .regions = (uintptr_t)regions,
-                        .n_regions = MOST_REGIONS,
-                        .inverted = PAGE_OF_ZEROS,
-                        .all_of = PAGE_OF_ZEROS,
-                        .any_of = PAGE_PRESENT | PAGE_SWAPPED,
-                        .returned = PAGE_HUGE};
-    while (scan.begin < scan.end) {
-        long n = syscall(SYS_ioctl, touch.pagemap, scan_request, &scan);
-        if (n < 0)
-            return false;
-        for (long i = 0; i < n; i++) {
-            if (regions[i].categories != 0)
-                return false;
-            *n_pages += (regions[i].end - regions[i].begin) / touch.page_bytes;
-        }
-        scan.begin = scan.walk_end;
-    }
-    return true;
-}
-
-static bool read_pages(struct range range, uint64_t *n_pages) {
-    uint64_t entries[MOST_ENTRIES]; /* bit 63: present, 62: swapped */
-    uint64_t at = range.begin / touch.page_bytes;
-    uint64_t end = range.end / touch.page_bytes;
-    while (at < end) {
-        size_t n = end - at < MOST_ENTRIES ? end - at : MOST_ENTRIES;
-        long got =
-            syscall(SYS_pread64, touch.pagemap, entries, n * sizeof *entries, at * sizeof *entries);
-        if (got < (long)sizeof *entries)
-            return false;
-        n = (size_t)got / sizeof *entries;
-        for (size_t i = 0; i < n; i++)
-            *n_pages += entries[i] >> 62 != 0;
-        at += n;
-    }
-    return true;
-}
-
 static bool count_pages(struct range range, uint64_t *n_pages) {
     uint64_t start_ns = clock_thread_ns();
-    bool is_known =
-        has_pagemap() && (touch.can_scan ? scan_pages(range, n_pages) : read_pages(range, n_pages));
+    bool is_known = pages_count(range, n_pages);
     charge(LOOKING, clock_thread_ns() - start_ns);
     return is_known;
 }
@@ -235,8 +106,9 @@ static bool clear_pages(struct range range) {
 
 static bool is_zero(uintptr_t page) {
     const uint64_t *words = (const void *)page;
+    size_t n = pages_bytes() / sizeof *words;
     uint64_t all = 0;
-    for (size_t i = 0; i < touch.page_bytes / sizeof *words && all == 0; i++)
+    for (size_t i = 0; i < n && all == 0; i++)
         all |= words[i];
     return all == 0;
 }
@@ -246,10 +118,10 @@ static bool clear_zeros(struct range range) {
     uint64_t start_ns = clock_thread_ns();
     bool is_clear = true;
     struct range run = {range.begin, range.begin};
-    for (; run.end < range.end && is_clear; run.end += touch.page_bytes)
+    for (; run.end < range.end && is_clear; run.end += pages_bytes())
         if (!is_zero(run.end)) {
             is_clear = run.begin == run.end || drop_pages(run);
-            run.begin = run.end + touch.page_bytes;
+            run.begin = run.end + pages_bytes();
         }
     charge(LOOKING, clock_thread_ns() - start_ns);
     return is_clear && (run.begin >= run.end || drop_pages(run));
@@ -282,16 +154,16 @@ static void answer(uint32_t number, uint32_t value) {
 
 /* What is touched of a block as it is now, as in trace.h; *n_pages are its touched pages. */
 static uint32_t look_at(const struct touch_block *block, uint64_t *n_pages) {
-    struct range whole = whole_pages(block->address, 0, block->size);
+    struct range whole = pages_whole(block->address, 0, block->size);
     *n_pages = block->zero_pages;
     if (!count_pages(whole, n_pages))
         return 0;
-    uint64_t most = block->size / touch.page_bytes;
+    uint64_t most = block->size / pages_bytes();
     uint64_t n_untouched =
         pages_in(whole) - (*n_pages < pages_in(whole) ? *n_pages : pages_in(whole));
     /* What lies behind the last whole page is as untouched as that page: round it. */
     if (n_untouched > 0)
-        n_untouched += 2 * (block->address + block->size - whole.end) >= touch.page_bytes;
+        n_untouched += 2 * (block->address + block->size - whole.end) >= pages_bytes();
     n_untouched = n_untouched < most ? n_untouched : most;
     return n_untouched < UINT32_MAX ? (uint32_t)n_untouched + 1 : 0;
 }
@@ -376,7 +248,7 @@ uint32_t touch_begin(const void *address, size_t size) {
     struct touch_block block = {.address = (uintptr_t)address, .size = size};
     int saved_errno = errno;
     uint32_t number = 0;
-    if (is_measuring() && has_budget(LOOKING) && clear_pages(whole_pages(block.address, 0, size)))
+    if (is_measuring() && has_budget(LOOKING) && clear_pages(pages_whole(block.address, 0, size)))
         number = number_block(&block);
     errno = saved_errno;
     return number;
@@ -424,7 +296,7 @@ static bool inherit(const struct touch_move *move, struct touch_block *block) {
     block->zero_pages = move->old.zero_pages;
     if (block->address == move->address)
         return true;
-    struct range kept = whole_pages(block->address, 0, kept_bytes);
+    struct range kept = pages_whole(block->address, 0, kept_bytes);
     if (!count_pages(kept, &n_pages))
         return false;
     if (n_pages + block->zero_pages <= move->kept_pages) /* they moved, and were not copied */
@@ -453,7 +325,7 @@ uint32_t touch_after_realloc(const struct touch_move *move, const void *moved, s
         answer(move->old.number, move->touch);
     if (moved != NULL && size >= TRACE_TOUCH_LEAST_BYTES && has_budget(LOOKING) &&
         inherit(move, &block) &&
-        clear_pages(whole_pages(block.address,
+        clear_pages(pages_whole(block.address,
                                 move->usable_bytes < size ? move->usable_bytes : size, size)))
         number = number_block(&block);
     errno = saved_errno;
@@ -492,24 +364,13 @@ static void disable_huge_pages(void) {
         touch.disabled_huge_pages = prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0;
 }
 
-static void find_scan(void) {
-    uint64_t n_pages = 0;
-    struct range own = whole_pages((uintptr_t)touch.table, 0, touch.page_bytes);
-    touch.table[0].number = 0; /* written: the page is there */
-    touch.can_scan = true;
-    touch.can_scan = count_pages(own, &n_pages) && n_pages == 1;
-}
-
 void touch_start(void) {
     const size_t table_bytes = TABLE_SLOTS * sizeof *touch.table;
     touch.is_on = false;
     if (touch.table != NULL)
         munmap(touch.table, table_bytes);
-    if (is_our_pagemap()) /* in a child it is that of the parent's memory */
-        syscall(SYS_close, touch.pagemap);
     for (uint32_t i = 0; i < touch.n_strides; i++)
         munmap(touch.strides[i], SPOOL_STRIDE_BYTES);
-    touch.pagemap = -1;
     touch.n_strides = touch.n_numbers = 0;
     touch.n_blocks = 0;
     memset(touch_filter, 0, sizeof touch_filter);
@@ -519,12 +380,12 @@ void touch_start(void) {
     touch.table = table == MAP_FAILED ? NULL : table;
     if (touch.table == NULL)
         return;
-    touch.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     touch.start_ns = clock_monotonic_ns();
     memset(touch.spent_ns, 0, sizeof touch.spent_ns);
-    find_scan();
+    touch.table[0].number = 0; /* written: the page is there */
+    bool are_known = pages_start(touch.table);
     disable_huge_pages();
-    touch.is_on = touch.pagemap >= 0;
+    touch.is_on = are_known;
 }
 
 void touch_stop(void) {
