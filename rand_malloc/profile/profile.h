@@ -123,6 +123,11 @@ int profile_parse(const char *text, size_t n_bytes, struct profile *profile, cha
 
 void profile_release(struct profile *profile);
 
+/* Finds when its threads run by their events; NULL, or what is wrong with these. */
+const char *profile_find_spans(struct profile *profile);
+
+int profile_runs_in(const struct profile *profile, uint32_t thread, uint32_t window);
+
 /* The last life of the thread that begins at or before the window, else NULL.  Thread 0,
  * which always runs, has none. */
 const struct profile_span *profile_span_at(const struct profile *profile, uint32_t thread,
