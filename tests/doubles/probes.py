@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,12 @@ VERSIONS = {
 HOST = HostFacts("madvise", 4, 4096)
 ONE_THREAD = WorkloadFacts(1, 10**9)
 SERVER = WorkloadFacts(6, 60 * 10**9, freed_bytes=8 << 30)
+
+
+def effective_settings(environment: Mapping[str, str], name: str) -> dict[str, Value]:
+    """Return what the allocator of this machine makes of an environment, as far as it shows."""
+    adapter = get_allocator(name)
+    return adapter.effective(adapter.observe(environment))
 
 
 def recorded(name: str, **changes: Any) -> ProbeReport:

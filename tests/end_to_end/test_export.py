@@ -16,8 +16,9 @@ from tests.doubles.export_readers import (
     shell_environment,
     systemd_environment,
 )
+from tests.doubles.probes import effective_settings
 from tests.doubles.runs import campaign_record, trial, write_run
-from tuner.allocators import effective_settings, get_allocator
+from tuner.allocators import get_allocator
 from tuner.cli import main
 from tuner.records import Configuration, Value
 from tuner.registry import EXPORTERS

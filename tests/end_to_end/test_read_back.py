@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.doubles.probes import effective_settings
 from tuner.allocators import (
     Allocator,
     HostFacts,
     Installation,
     WorkloadFacts,
-    effective_settings,
     get_allocator,
 )
 from tuner.config.option_list import read_option_list
@@ -262,11 +262,6 @@ def test_a_library_that_cannot_be_preloaded_is_not_mistaken_for_glibc(tmp_path: 
     broken.write_bytes(b"not a library")
     with pytest.raises(MissingToolError, match="cannot be preloaded"):
         get_allocator(f"jemalloc:{broken}").locate()
-
-
-def test_an_environment_without_the_library_does_not_run_the_allocator() -> None:
-    with pytest.raises(SettingError, match=r"malloc comes from .*libc.so.6"):
-        effective_settings({"MALLOC_CONF": "retain:false"}, "jemalloc")
 
 
 def test_the_environment_of_the_caller_does_not_leak_in(monkeypatch: pytest.MonkeyPatch) -> None:

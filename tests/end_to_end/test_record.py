@@ -66,6 +66,11 @@ def after_marker(events: Events) -> Events:
     return events[start[0] + 2 :]
 
 
+def calls_of(events: Events) -> list[tuple[Op, Api, int, int]]:
+    """Return operation, function, size and alignment of each."""
+    return [(Op(e["op"]), Api(e["api"]), int(e["size"]), int(e["align_log2"])) for e in events]
+
+
 def recorded(tmp_path: Path, *command: str, follow: bool = False) -> tuple[Recording, Events]:
     recording = record(command, tmp_path / "out.trace", follow=follow)
     assert not (tmp_path / "out.trace.spool").exists()
@@ -77,10 +82,7 @@ def recorded(tmp_path: Path, *command: str, follow: bool = False) -> tuple[Recor
 
 def test_every_function_of_c_is_recorded_exactly(tmp_path: Path, subject: str) -> None:
     _, events = recorded(tmp_path, subject, "calls")
-    calls = [
-        (Op(e["op"]), Api(e["api"]), int(e["size"]), int(e["align_log2"]))
-        for e in after_marker(events)
-    ]
+    calls = calls_of(after_marker(events))
     page = os.sysconf("SC_PAGE_SIZE")
     assert calls == [
         (Op.MALLOC, Api.MALLOC, 101, 0),
@@ -108,10 +110,7 @@ def test_every_function_of_c_is_recorded_exactly(tmp_path: Path, subject: str) -
 
 def test_every_form_of_new_and_delete_is_recorded(tmp_path: Path, subject_new: str) -> None:
     recording, events = recorded(tmp_path, subject_new)
-    calls = [
-        (Op(e["op"]), Api(e["api"]), int(e["size"]), int(e["align_log2"]))
-        for e in after_marker(events)
-    ]
+    calls = calls_of(after_marker(events))
     one, array, sized = (Api.NEW, Api.DELETE), (Api.NEW_ARRAY, Api.DELETE_ARRAY), Api.DELETE_SIZED
     forms = [
         *[(*one, 11, 0), (*array, 12, 0), (*one, 13, 0), (*array, 14, 0)],

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from tuner.allocators.base import Allocator, Installation, Mismatch
 from tuner.allocators.facts import HostFacts, WorkloadFacts
 from tuner.config import AllocatorChoice, shipped_allocator_file
-from tuner.errors import SettingError, SpecError
+from tuner.errors import SpecError
 from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tuner.config import AllocatorFile
-    from tuner.records import Value
 
 __all__ = [
     "Allocator",
@@ -30,7 +29,6 @@ __all__ = [
     "Mismatch",
     "WorkloadFacts",
     "all_allocators",
-    "effective_settings",
     "get_allocator",
     "libc_malloc",
     "locate_all",
@@ -84,25 +82,3 @@ def libc_malloc() -> str:
 def all_allocators() -> tuple[Allocator, ...]:
     """Return one adapter of every allocator, in the order reports use."""
     return tuple(get_allocator(name) for name in ALLOCATORS)
-
-
-def effective_settings(environment: Mapping[str, str], allocator: str) -> dict[str, Value]:
-    """Return what an allocator makes of an environment, such as an exported one.
-
-    Args:
-        environment: all variables of the run, LD_PRELOAD included where the allocator needs it.
-        allocator: name of the adapter that knows how to ask.
-
-    Returns:
-        Setting -> effective value, for every setting that can be read or observed.
-
-    Raises:
-        SettingError: the environment does not run the allocator, or kills it.
-        MissingToolError: the library cannot be preloaded.
-    """
-    adapter = get_allocator(allocator)
-    report = adapter.observe(environment)
-    if not adapter.version_of(report):
-        message = f"{adapter.name}: malloc comes from {report.malloc_from} with this environment"
-        raise SettingError(message)
-    return adapter.effective(report)

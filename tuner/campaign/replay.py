@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tuner import zstd
 from tuner.errors import SelectionError, StoreError
@@ -43,8 +42,6 @@ _PACKING_LEVEL: Final = 19
 
 MARKS: Final = (50, 100, 200, 300, 500, 1000)
 """Evaluations after which scores are taken."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
