@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.trace.file import EVENT, Api, Op, write_trace
+from tuner.trace.file import EVENT, Api, Events, Op, Trace, write_trace
 
 _API = {
     Op.MALLOC: Api.MALLOC,
@@ -152,3 +152,10 @@ def _step(maker: TraceMaker, live: list[list[int]], thread: int, rng: random.Ran
         maker.reallocate(slot, size, thread=thread, untouched=_untouched(size))
     else:
         maker.free(blocks.pop(rng.randrange(len(blocks))), thread=thread)
+
+
+def load(path: Path) -> Events:
+    """Return the events of a trace, which must be whole."""
+    with Trace(path) as trace:
+        assert trace.totals.is_complete
+        return trace.read_all()

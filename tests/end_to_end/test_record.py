@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.doubles.traces import load
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.recording import Recording, record, recover
@@ -51,12 +52,6 @@ def run_record(output: Path, *command: str, **how: Any) -> subprocess.CompletedP
     """Run the command of this name in a process of its own."""
     words = command_line("record", "-o", str(output), "--", *command)
     return subprocess.run(words, capture_output=True, text=True, check=False, **how)
-
-
-def load(path: Path) -> Events:
-    with Trace(path) as trace:
-        assert trace.totals.is_complete
-        return trace.read_all()
 
 
 def after_marker(events: Events) -> Events:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.traces import load
 from tuner.cli.main import run
 from tuner.errors import ProgramError, SpecError
 from tuner.recording import program, record
@@ -34,12 +35,6 @@ for size in (333333, 444444, 555555):
     libc.malloc(size)
 """
 """Blocks of known sizes, one more for each line that it reads."""
-
-
-def load(path: Path) -> Events:
-    with Trace(path) as trace:
-        assert trace.totals.is_complete
-        return trace.read_all()
 
 
 def sizes(events: Events) -> list[int]:
