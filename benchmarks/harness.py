@@ -109,9 +109,11 @@ class Target:
         return f"{text} ({sign} {self.limit:{self.form}}){'; ' + self.note if self.note else ''}"
 
 
-def verdict_on(targets: Iterable[Target]) -> str:
-    """Return whether all of them are reached, in a word."""
-    return "reached" if all(target.is_met for target in targets) else "**missed**"
+def verdict_on(targets: Iterable[Target], *, is_whole: bool = True) -> str:
+    """Return in a word whether all of them are reached; not whole: others are not known."""
+    if not all(target.is_met for target in targets):
+        return "**missed**"
+    return "reached" if is_whole else NOT_SHOWN
 
 
 def outcome_of(targets: Sequence[Target]) -> str:

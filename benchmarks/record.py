@@ -31,7 +31,7 @@ import numpy.typing as npt
 import scipy.stats
 
 from benchmarks.allocator_programs import Command, make_programs
-from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, table
+from benchmarks.harness import Benchmark, Call, Target, table, verdict_on
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from tuner.trace.file import Op, Trace
@@ -327,8 +327,7 @@ def summary(parts: Parts) -> str:
     found = (added_share(part["rows"], "command_cpu_s") for part in parts.values())
     wholes = [share[0] for share in found if share is not None]
     sizes = [size for part in parts.values() if (size := bytes_per_event(part["rows"])) is not None]
-    is_met = all(target.is_met for target in judged)
-    words = "**missed**" if not is_met else "reached" if shares and sizes else NOT_SHOWN
+    words = verdict_on(judged, is_whole=bool(shares and sizes))
     most = f"at most {max(shares):.2f} of heaptrack's time" if shares else "no time to compare"
     whole = f"; whole command {min(wholes):.2f} to {max(wholes):.2f}" if wholes else ""
     room = f"{max(sizes):.1f} bytes" if sizes else "nothing recorded"
