@@ -178,16 +178,6 @@ def test_optimize_refuses_what_the_command_refuses(
 # Campaigns
 
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Path:
-    path = tmp_path / "demo.toml"
-    path.write_text(
-        'name = "demo"\ntrace = "demo.trace"\nallocators = ["glibc", "jemalloc"]\n'
-        'evaluations = 200\nconstraints = ["peak_heap <= 2 GiB"]\n'
-    )
-    return path
-
-
 def test_a_campaign_file_runs_in_the_folder_of_its_name(campaign: Path) -> None:
     spec, folder = read_campaign(campaign, None, {})
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.doubles import runs, synthetic
+from tests.doubles.clock import Clock
 from tuner.campaign.live import LiveProgress
 from tuner.campaign.progress import LineProgress, Scoreboard, clock_text
 from tuner.campaign.summary import summarise
@@ -23,16 +24,6 @@ OTHER = runs.trial(1, Configuration("jemalloc"), 80.0 * MIB, 1.2e8)
 BETTER = runs.trial(2, Configuration.of("jemalloc", {"decay": 0}), 50.0 * MIB, 9e7)
 FAILED = runs.failed_trial(3, Configuration.of("glibc", {"pad": 0}), Status.FAILED, "killed")
 REFERENCE = reference_point([DEFAULT, OTHER])
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def scoreboard(clock: Clock, *trials: Trial) -> Scoreboard:

@@ -9,6 +9,7 @@ import threading
 import pytest
 from rich.console import Console
 
+from tests.doubles.clock import Clock
 from tests.doubles.runs import trial
 from tuner.cli import optimize_view
 from tuner.cli.optimize_view import ProgressView
@@ -20,16 +21,6 @@ GAINS = {
     MEAN: Gain(0.1, 0.1, 0.1, is_exact=True),
     CPU: Gain(0.02, -0.01, 0.05),
 }
-
-
-class Clock:
-    """Stands still unless moved."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now_s
 
 
 def view(clock: Clock, out: io.StringIO) -> ProgressView:

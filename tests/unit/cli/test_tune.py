@@ -15,16 +15,6 @@ from tuner.cli.outcome import outcome_lines
 from tuner.errors import SpecError
 
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Path:
-    path = tmp_path / "demo.toml"
-    path.write_text(
-        'name = "demo"\ntrace = "demo.trace"\nallocators = ["glibc", "jemalloc"]\n'
-        'evaluations = 200\nconstraints = ["peak_heap <= 2 GiB"]\n'
-    )
-    return path
-
-
 def test_a_campaign_ends_with_a_line_for_each_pick() -> None:
     run = synthetic_run(n_trials=60)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.clock import Clock
 from tuner.compare.loop import Observer, TimeBudget, compare
 from tuner.compare.plan import Course, Once, Rounds, Step
 from tuner.errors import InterruptedCampaign, OutputError, ProgramError
@@ -214,11 +215,3 @@ def test_a_race_is_a_plan_that_looks_at_the_course() -> None:
 
     assert len(memory.samples) == 4
     assert course.out == {("x", "slow"): "lost"}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s

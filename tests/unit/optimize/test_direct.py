@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from tests.doubles.clock import Clock
 from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
 from tuner.compare.plan import Step
@@ -25,16 +26,6 @@ from tuner.space import Parameter, Space, joint_space
 
 USES = {MEAN: 100e6, PEAK: 120e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=1.0, timeout_s=30.0)
-
-
-class Clock:
-    """A second passes with every run."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class App:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.doubles.clock import Clock
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
 from tuner.optimize.answer import label_of
@@ -87,17 +88,6 @@ class App:
         return run
 
 
-class Clock:
-    """Each look at it takes 50 ms, so that a race ends."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        self.now_s += 0.05
-        return self.now_s
-
-
 def confirmed(
     folder: Path,
     share: Share,
@@ -111,7 +101,7 @@ def confirmed(
     """Confirm the winner, then reduce it."""
     app = App(share, cpu=cpu, spread=spread)
     request = Request(("app",), seconds, ("jemalloc",))
-    work = Work(folder, request, cast("Tuned", app), Watch(seconds, Clock()))
+    work = Work(folder, request, cast("Tuned", app), Watch(seconds, Clock(step_s=0.05)))
     work.trials[label_of(winner)] = 7
     other = HeldOutInput(cast("Tuned", App(held_out, "other")), OTHER_INPUT) if held_out else None
     confirming = Confirming(work, REFERENCE, other)
@@ -269,7 +259,7 @@ def test_another_winner_is_reduced_anew(tmp_path: Path) -> None:
 def test_another_reduced_one_is_held_out_anew(tmp_path: Path) -> None:
     """More rounds confirmed a smaller one than those before."""
     request = Request(("app",), 9.0, ("jemalloc",))
-    work = Work(tmp_path, request, cast("Tuned", App(needs_all)), Watch(9.0, Clock()))
+    work = Work(tmp_path, request, cast("Tuned", App(needs_all)), Watch(9.0, Clock(step_s=0.05)))
     held_out = HeldOutInput(cast("Tuned", App(only_narenas, "other")), OTHER_INPUT)
     confirming = Confirming(work, REFERENCE, held_out)
     for name in ("tcache", "dirty_decay_ms"):

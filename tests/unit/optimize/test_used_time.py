@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.clock import Clock
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.optimize.answer import write_answer
 from tuner.optimize.request import REQUEST_FILE
 from tuner.optimize.used_time import TIME_FILE, UsedTime
 from tuner.optimize.work import Watch
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def begun(folder: Path) -> Path:
