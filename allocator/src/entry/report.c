@@ -131,7 +131,7 @@ EXPORT void exgen_purge(void) {
         remote_send_all_home(local.heap);
         thread_collect(UINT64_MAX, SIZE_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
-        heap_trim_all(local.heap);
+        heap_trim(local.heap, SIZE_MAX);
         supply_purge_all(local.heap);
         heap_leave(local.heap);
     }

@@ -540,7 +540,8 @@ static void trim_bin(struct heap *heap, struct bin *bin) {
         release(heap, fresh);
 }
 
-void heap_trim(struct heap *heap) {
+void heap_trim(struct heap *heap, size_t bytes) {
+    kept_give_back(heap, bytes);
     for (size_t class = 0; class < classes.n_classes; class ++) {
         struct bin *bin = &heap->bins[class];
         struct slab *active = bin->active;
@@ -557,11 +558,6 @@ void heap_trim_idle(struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
         trim_bin(heap, &heap->bins[class]);
     trays_trim(heap);
-}
-
-void heap_trim_all(struct heap *heap) {
-    kept_give_back(heap, SIZE_MAX);
-    heap_trim(heap);
 }
 
 void heap_link_slabs(struct heap *heap, struct superblock *sb) {

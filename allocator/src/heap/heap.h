@@ -311,14 +311,13 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block);
  * heaps', linked. */
 void *heap_return_list(struct heap *heap, struct local *from, size_t class);
 
-/* Give back the units of what is empty but was held for the next malloc. */
-void heap_trim(struct heap *heap);
+/* Give back kept blocks of so many bytes, or all, and the units of what is empty but was held for
+ * the next malloc. */
+void heap_trim(struct heap *heap, size_t bytes);
 
-/* The same by another thread while the heap's own is not in there (visit.h): active slabs stay. */
+/* The units alone, by another thread while the heap's own is not in there (visit.h): active slabs
+ * stay. */
 void heap_trim_idle(struct heap *heap);
-
-/* As heap_trim, and all that is kept. */
-void heap_trim_all(struct heap *heap);
 
 /* Give back the pages of a partial slab with few blocks in use on which there is none; the slab
  * will be used after all that have theirs. */

@@ -60,8 +60,7 @@ void housekeeping_step(struct heap *heap) {
         return;
     heap->n_ticks = 0;
     heap->wants_timer = THREADS && timer_is_missing();
-    kept_give_back(heap, KEPT_AT_ONCE);
-    heap_trim(heap);
+    heap_trim(heap, KEPT_AT_ONCE);
     purge_begin(heap, now, true);
     heap->collects = thread_collect(now, N_COLLECTED);
     bool is_left = pool_purge(now) || heap->collects;
@@ -85,13 +84,13 @@ void housekeeping_fall(struct heap *heap) {
         return;
     }
     heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
-    heap_trim_all(heap);
+    heap_trim(heap, SIZE_MAX);
     supply_purge_all(heap);
     heap_set_high(heap, heap->n_units);
 }
 
 void housekeeping_give_back(struct heap *heap) {
     remote_drain_slowly(heap, SIZE_MAX);
-    heap_trim_all(heap);
+    heap_trim(heap, SIZE_MAX);
     supply_purge_all(heap);
 }

@@ -151,7 +151,7 @@ struct heap *thread_attach(void) {
  * behind that could be free. */
 static void clean_up(struct heap *heap, size_t n_sent) {
     remote_drain_slowly(heap, n_sent);
-    heap_trim_all(heap);
+    heap_trim(heap, SIZE_MAX);
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
         next = sb->next;
         if (superblock_is_empty(sb)) {
