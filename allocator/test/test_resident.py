@@ -1,7 +1,7 @@
 """What hardly ever runs takes no memory.
 
 test_resident.py LIBRARY...  A program with each library preloaded prints which pages of the
-library's code are resident: those of the segment that layout.ld sets apart must not be.
+library are resident: those of the two segments that layout.ld sets apart must not be.
 """
 
 from __future__ import annotations
@@ -19,29 +19,34 @@ print(open("/proc/self/smaps").read())
 """
 
 
-def resident_code(library: str) -> list[int]:
-    """Return KiB resident of each executable mapping of the library, by address."""
+def resident(library: str) -> dict[str, list[int]]:
+    """Return KiB resident of each mapping of the library, by address, for each kind of access."""
     environment = dict(os.environ, LD_PRELOAD=library, PYTHONMALLOC="malloc")
     environment.pop("EXGEN_CONF", None)
     smaps = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True, text=True
     ).stdout
-    is_ours = False
-    found = []
+    access = None
+    found: dict[str, list[int]] = {}
     for line in smaps.splitlines():
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-            is_ours = " r-xp " in line and line.endswith("/" + Path(library).name)
-        elif is_ours and line.startswith("Rss:"):
-            found.append(int(line.split()[1]))
+            is_ours = line.endswith("/" + Path(library).name)
+            access = line.split()[1] if is_ours else None
+        elif access is not None and line.startswith("Rss:"):
+            found.setdefault(access, []).append(int(line.split()[1]))
     return found
 
 
 def main() -> int:
     n_failed = 0
     for library in sys.argv[1:]:
-        found = resident_code(library)
-        is_good = len(found) == 2 and found[0] == 0 and found[1] > 0
-        print(f"{Path(library).name}: KiB of code resident by segment {found}, expected 0 and some")
+        found = resident(library)
+        code = found.get("r-xp", [])
+        constants = found.get("r--p", [])  # names, constants, unwinding tables, what was relocated
+        is_good = [n > 0 for n in code] == [False, True]
+        is_good = is_good and [n > 0 for n in constants] == [True, True, False, True]
+        print(f"{Path(library).name}: KiB resident of code {code}, expected 0 and some")
+        print(f"    and of what is only read {constants}, expected 0 at the third")
         n_failed += not is_good
     return 1 if n_failed else 0
 
