@@ -27,7 +27,8 @@
     candidates.py     runs that choose the candidates, which are no evidence for them
     selection.py      the plan of these runs
     selected.py       what these runs showed
-    confirmation.py   new runs of the candidates, and of the winner on another input
+    confirmation.py   new runs of the candidates, and which of them is the winner
+    held_out.py       runs of the winner on an input that was not tuned on
     race.py           the plan of the confirmation; losers leave, it ends when it is decided
     judgement.py      what the rounds prove of one candidate
     evidence.py       evidence that may be looked at after every round

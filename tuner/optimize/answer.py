@@ -131,9 +131,7 @@ class Answer:
             yield from _gain_lines(self.standing.gains, self.rules)
             for what, change in self.counted.items():
                 yield f"  {what:<12} {signed_percent(change):>8}   counted"
-            if self.held_out is not None:
-                yield "On the input that was not tuned on:"
-                yield from _gain_lines(self.held_out, self.rules)
+            yield from self._held_out_lines()
             yield from self._effect_lines()
         elif self.decision is Decision.KEEP:
             yield from self._keep_lines()
@@ -149,6 +147,11 @@ class Answer:
         if self.growth:
             yield ""
             yield from self._growth_lines()
+
+    def _held_out_lines(self) -> Iterator[str]:
+        if self.held_out is not None:
+            yield "On the input that was not tuned on:"
+            yield from _gain_lines(self.held_out, self.rules)
 
     def _growth_lines(self) -> Iterator[str]:
         yield "Growth in the second half of the load, median of the runs; shown, not judged:"
@@ -222,6 +225,7 @@ class Answer:
                 f", {w} {signed_percent(change)}" for w, change in self.counted.items()
             )
             yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
+            yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
         if self.more_seconds >= 1.0:
@@ -536,8 +540,18 @@ def open_words(standing: Standing) -> str:
     gains = "" if standing.better else "the best candidate gains enough"
     if not standing.unsure:
         return f"whether {gains}"
-    kept = f"{series(standing.unsure)} {'are' if len(standing.unsure) > 1 else 'is'} no worse"
+    kept = no_worse_words(standing.unsure)
     return f"whether {gains}, and {kept}" if gains else f"whether {kept}"
+
+
+def no_worse_words(names: Sequence[str]) -> str:
+    """Return what has to be shown of guards.
+
+    Example:
+        >>> no_worse_words(["CPU time"]), no_worse_words(["CPU time", "peak memory"])
+        ('CPU time is no worse', 'CPU time and peak memory are no worse')
+    """
+    return f"{series(names)} {'are' if len(names) > 1 else 'is'} no worse"
 
 
 def _wrapped(text: str, indent: int = 2) -> list[str]:

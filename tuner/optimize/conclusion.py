@@ -10,12 +10,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tuner.compare.plan import Course
-from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
-from tuner.optimize.answer_table import AnswerRow
-from tuner.optimize.confirmation import Confirmed, doubt_words
+from tuner.optimize.answer import (
+    Answer,
+    Decision,
+    label_of,
+    no_worse_words,
+    open_words,
+    rows_of,
+)
+from tuner.optimize.answer_table import AnswerRow, gain_words
+from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets
 from tuner.optimize.evidence import fewest_rounds, rounds_for
+from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import Proposal, score, spread_of
@@ -85,19 +93,25 @@ class Conclusion:
         if confirmed.best is None:
             return self._undecided_or_keep(selected, confirmed)
         best, held_out = confirmed.best, confirmed.held_out
+        back = [_turned_down_words(label, one) for label, one in confirmed.held_back.items()]
         if held_out is not None and held_out.is_bad:
-            bad = held_out.reason or ", ".join(
-                f"{name} {signed_percent(held_out.gains[name].change)}" for name in held_out.worse
-            )
-            reason = f"{best.label} gains on the tuned input, but on the held-out one: {bad}."
             answer = self._answer(Decision.KEEP, best, selected, confirmed)
-            return replace(answer, reasons=(reason, *answer.reasons))
+            reason = _turned_down_words(best.label, held_out)
+            return replace(answer, reasons=(reason, *back, *answer.reasons))
+        if held_out is not None and held_out.doubtful:
+            answer = self._answer(Decision.UNDECIDED, best, selected, confirmed)
+            return replace(
+                answer,
+                reasons=(_doubt_words(best, held_out), *back, *answer.reasons),
+                held_out=held_out.standing.gains,
+                missing=f"whether {no_worse_words(held_out.doubtful)} on the held-out input",
+                more_seconds=held_out.more_seconds,
+            )
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
-        doubt = doubt_words(held_out, self._rules)
         return replace(
             answer,
-            reasons=(*doubt, *self._scaled(best), *counted_words(best), *answer.reasons),
-            held_out=held_out.gains if held_out else None,
+            reasons=(*back, *self._scaled(best), *counted_words(best), *answer.reasons),
+            held_out=held_out.standing.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),
         )
@@ -349,6 +363,28 @@ class Conclusion:
             expected=expected,
             is_service=self._work.request.service is not None,
         )
+
+
+def _turned_down_words(label: str, held_out: HeldOutStanding) -> str:
+    """Say what turns a setting down on the held-out input."""
+    found = held_out.standing
+    bad = found.reason or ", ".join(
+        f"{name} {signed_percent(found.gains[name].change)}" for name in found.worse
+    )
+    return f"{label} gains on the tuned input, but on the held-out one: {bad}."
+
+
+def _doubt_words(best: Standing, held_out: HeldOutStanding) -> str:
+    """Say what looks worse on the held-out input, and is not proven to be."""
+    gains, n_rounds = held_out.standing.gains, held_out.standing.n_rounds
+    worse = series(
+        f"{name} {gain_words(gains[name], with_bounds=True)}" for name in held_out.doubtful
+    )
+    looks = f"look{'s'[: len(held_out.doubtful) == 1]}"
+    return (
+        f"{best.label} is proven better on the tuned input, but on the held-out one {worse} "
+        f"{looks} worse, which its {n_rounds} rounds do not prove."
+    )
 
 
 def _rounds_to(

@@ -1,55 +1,34 @@
-"""The confirmation of a few candidates, and the winner on an input not tuned on."""
+"""The confirmation of a few candidates, and which of them is the winner."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tuner.compare.journal import read_journal
-from tuner.compare.plan import Course, Rounds
+from tuner.compare.plan import Course
 from tuner.optimize.ablation import SettingEffect
-from tuner.optimize.answer_table import gain_words
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
-from tuner.optimize.evidence import fewest_rounds
-from tuner.optimize.judgement import Rules, Standing
+from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
+from tuner.optimize.judgement import Standing
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
-from tuner.optimize.race import Race, choose, standings
+from tuner.optimize.race import Race, choose
 from tuner.optimize.selection import noise_of
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import (
     CONFIRMATION_FILE,
     HELD_OUT_FILE,
+    HELD_OUT_NEXT_FILE,
     SELECTION_FILE,
     Work,
     duets_for,
     run_seconds,
-    sequence_of,
 )
-from tuner.page import series
 from tuner.records import Configuration
 from tuner.units import show_percent
-
-_SHARE_HELD_OUT = 0.15
-"""Of the time, kept for the held-out input at most."""
-
-_HELD_OUT_ROUNDS = 10
-"""Fewer where the time left is too short, but never too few to show a loss."""
-
-_HELD_OUT_ERROR = 0.2
-"""Of calling a loss on the held-out input one where there is none: the cautious side."""
-
-
-@dataclass(frozen=True)
-class HeldOutInput:
-    """The input that was not tuned on."""
-
-    tuned: Tuned
-    """What runs it."""
-    reference: Reference
-    """What the program as it is does with it."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +41,10 @@ class Confirmed:
     course: Course[None, Sample]
     best: Standing | None
     """The one to deploy; None when none is confirmed."""
-    held_out: Standing | None
+    held_out: HeldOutStanding | None
     """How the best one stands on the input that was not tuned on."""
+    held_back: Mapping[str, HeldOutStanding] = field(default_factory=dict)
+    """Label -> the same of those that gain more, and that the held-out input turned down."""
     effects: Sequence[SettingEffect] = ()
     """What each setting of the best one does, as far as there was time to see."""
     left_out: Sequence[str] = ()
@@ -73,8 +54,8 @@ class Confirmed:
 
     @property
     def is_good(self) -> bool:
-        """There is one to deploy, and the held-out input does not speak against it."""
-        return self.best is not None and not (self.held_out and self.held_out.is_bad)
+        """There is one to deploy, and nothing on the held-out input speaks against it."""
+        return self.best is not None and (self.held_out is None or self.held_out.is_good)
 
 
 class Confirming:
@@ -91,7 +72,7 @@ class Confirming:
         self._work = work
         self._rules = work.request.rules
         self._reference = reference
-        self._held_out = held_out
+        self._judging = Judging(work, held_out) if held_out else None
         self._to_count_s = 0.0
 
     def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
@@ -103,10 +84,30 @@ class Confirming:
         self._tell_what_time_buys(at_once, len(chosen), is_counted=counted.keys() >= chosen.keys())
         found, course = self.race(CONFIRMATION_FILE, chosen, counted, at_once=at_once)
         found = {label: one for label, one in found.items() if one.n_rounds} or found
+        best, judged, held_back = self._winner(found, chosen)
+        return Confirmed(chosen, found, course, best, judged, held_back, counted=counted)
+
+    def _winner(
+        self, found: Mapping[str, Standing], chosen: Mapping[str, Configuration]
+    ) -> tuple[Standing | None, HeldOutStanding | None, dict[str, HeldOutStanding]]:
+        """Return the one to deploy, how the held-out input judges it, and what that turned down.
+
+        Where it turns the first one down, the next one that is confirmed has its turn; where that
+        is turned down as well, or there is none, the first one is returned.
+        """
         sizes = {label: len(one.settings) for label, one in chosen.items()}
-        best = choose(found, sizes, self._rules)
-        judged = self.hold_out(best.label, chosen[best.label]) if best else None
-        return Confirmed(chosen, found, course, best, judged, counted=counted)
+        left, held_back = dict(found), dict[str, HeldOutStanding]()
+        for file in (HELD_OUT_FILE, HELD_OUT_NEXT_FILE):
+            best = choose(left, sizes, self._rules)
+            if best is None:
+                break
+            judged = self.hold_out(best.label, chosen[best.label], file)
+            if judged is None or not judged.is_bad:
+                return best, judged, held_back
+            held_back[best.label] = judged
+            del left[best.label]
+        first = choose(found, sizes, self._rules)
+        return first, held_back.pop(first.label) if first else None, held_back
 
     def race(
         self,
@@ -188,18 +189,12 @@ class Confirming:
         return max(0.0, left_s / (n_runs * self._work.run_seconds(self._reference)))
 
     def _reserved_s(self) -> float:
-        held_out_s = 0.0
-        if self._held_out:
-            wanted_s = _HELD_OUT_ROUNDS * self._held_out_round_s(self._held_out)
-            held_out_s = min(wanted_s, _SHARE_HELD_OUT * self._work.watch.seconds)
+        held_out_s = self._judging.reserved_s if self._judging else 0.0
         return held_out_s + self._to_count_s
-
-    def _held_out_round_s(self, held_out: HeldOutInput) -> float:
-        return 2.0 * self._work.run_seconds(held_out.reference)
 
     def hold_out(
         self, label: str, configuration: Configuration, file: str = HELD_OUT_FILE
-    ) -> Standing | None:
+    ) -> HeldOutStanding | None:
         """Compare the winner with the program as it is on the held-out input; kept once made.
 
         Args:
@@ -207,38 +202,6 @@ class Confirming:
             configuration: it.
             file: of the journal in the run folder.
         """
-        if self._held_out is None:
+        if self._judging is None:
             return None
-        reference = self._held_out.reference
-        in_time = int(self._work.watch.left_s / self._held_out_round_s(self._held_out))
-        n_rounds = max(fewest_rounds(_HELD_OUT_ERROR), min(in_time, _HELD_OUT_ROUNDS))
-        self._work.view.begin("held-out input", 2 * n_rounds)
-        course = self._work.compare(
-            file,
-            Rounds(sequence_of([label]), (None,), n_rounds),
-            {label: configuration},
-            reference,
-            self._held_out.tuned,
-        )
-        cautious = replace(self._rules.of(reference.values), error=_HELD_OUT_ERROR)
-        return standings(course, [label], cautious)[label]
-
-
-def doubt_words(held_out: Standing | None, rules: Rules) -> tuple[str, ...]:
-    """Say what looks worse on the held-out input, and is not proven to be."""
-    if held_out is None:
-        return ()
-    worse = [
-        f"{name} {gain_words(gain, with_bounds=True)}"
-        for name, gain in held_out.gains.items()
-        if name in rules.guards and gain.middle < -rules.margin(name)
-    ]
-    if not worse:
-        return ()
-    looks = f"look{'s'[: len(worse) == 1]}"
-    words = (
-        f"On the input that was not tuned on, {series(worse)} {looks} worse, which its "
-        f"{held_out.n_rounds} rounds do not prove: where such input matters, tune on it before "
-        "you deploy this."
-    )
-    return (words,)
+        return self._judging.judge(label, configuration, file, kept_s=self._to_count_s)

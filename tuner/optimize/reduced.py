@@ -78,7 +78,7 @@ def reduced(
         return known
     label, smaller = good[0], variants[good[0]]
     held_out = confirming.hold_out(label, smaller, HELD_OUT_REDUCED_FILE)
-    if held_out is not None and held_out.is_bad:
+    if held_out is not None and not held_out.is_good:
         return known
     left_out = [one for one in effects if one.name not in smaller.as_dict]
     return replace(

@@ -10,7 +10,7 @@
 
     confirm    at most three candidates at once on new runs, round after round until it is decided,
                then others where these are given up and time is left
-    hold out   the winner on an input that was not tuned on
+    hold out   the winner on an input that was not tuned on, and where that turns it down the next
     reduce     the winner to the settings that do something, again on new runs
 
 Source of the shares of time and of the numbers of candidates: docs/decisions/optimize.md.
@@ -39,13 +39,14 @@ from tuner.optimize.aside import move_to_before
 from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
-from tuner.optimize.confirmation import Confirmed, Confirming, HeldOutInput
+from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
 from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
 from tuner.optimize.examination import examine, examine_held_out
 from tuner.optimize.expecting import Expecting
+from tuner.optimize.held_out import HeldOutInput
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
 from tuner.optimize.program import TOO_SHORT
@@ -63,6 +64,7 @@ from tuner.optimize.work import (
     CONFIRMATION_FILE,
     FIRST_RUNS,
     HELD_OUT_FILE,
+    HELD_OUT_NEXT_FILE,
     HELD_OUT_REDUCED_FILE,
     REDUCED_FILE,
     SELECTION_FILE,
@@ -92,6 +94,7 @@ _OF_RULES = (
     SELECTION_FILE,
     CONFIRMATION_FILE,
     HELD_OUT_FILE,
+    HELD_OUT_NEXT_FILE,
     ABLATION_FILE,
     REDUCED_FILE,
     HELD_OUT_REDUCED_FILE,

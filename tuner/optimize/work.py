@@ -27,6 +27,7 @@ TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
 HELD_OUT_FILE = "held-out.jsonl"
+HELD_OUT_NEXT_FILE = "held-out-next.jsonl"
 ABLATION_FILE = "ablation.jsonl"
 REDUCED_FILE = "reduced.jsonl"
 HELD_OUT_REDUCED_FILE = "held-out-reduced.jsonl"
@@ -34,7 +35,13 @@ REFERENCE_FILE = "reference.json"
 HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
 
-_OF_ONE_WINNER = (HELD_OUT_FILE, ABLATION_FILE, REDUCED_FILE, HELD_OUT_REDUCED_FILE)
+_OF_ONE_WINNER = (
+    HELD_OUT_FILE,
+    HELD_OUT_NEXT_FILE,
+    ABLATION_FILE,
+    REDUCED_FILE,
+    HELD_OUT_REDUCED_FILE,
+)
 """Of these, what is begun anew where another candidate wins."""
 
 FIRST_RUNS = 2

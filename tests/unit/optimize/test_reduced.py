@@ -15,7 +15,8 @@ from tests.doubles.clock import Clock
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
 from tuner.optimize.answer import label_of
-from tuner.optimize.confirmation import Confirmed, Confirming, HeldOutInput
+from tuner.optimize.confirmation import Confirmed, Confirming
+from tuner.optimize.held_out import HeldOutInput
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
@@ -206,7 +207,7 @@ def test_the_held_out_input_has_a_say(tmp_path: Path) -> None:
     assert good.best is not None
     assert good.best.label == "jemalloc narenas=2"
     assert good.held_out is not None
-    assert good.held_out.label == "jemalloc narenas=2"
+    assert good.held_out.standing.label == "jemalloc narenas=2"
     assert bad.best is not None
     assert bad.best.label == label_of(WINNER)
 
@@ -268,5 +269,5 @@ def test_another_reduced_one_is_held_out_anew(tmp_path: Path) -> None:
         found = confirming.hold_out(label_of(less), less, HELD_OUT_REDUCED_FILE)
 
         assert found is not None
-        assert found.n_rounds > 0
+        assert found.standing.n_rounds > 0
         assert candidates_in(tmp_path / HELD_OUT_REDUCED_FILE) == [label_of(less)]

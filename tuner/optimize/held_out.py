@@ -1,0 +1,202 @@
+"""The winner on an input that was not tuned on: whether every guard holds there too.
+
+Rounds go on until each guard is decided, one is lost, or half of the time left is used; the other
+half is for the reduction to fewer settings.  Where a guard looks worse then, rounds go on until it
+is decided or the time is over.  So whether one looks worse is asked twice at most: the more often
+one looks, the sooner the middle of few rounds is within the limit by luck.
+
+A guard that is lost turns the winner down.  One that neither holds nor is lost, and whose middle
+is beyond its limit, leaves the answer open.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tuner.compare.plan import Course, Rounds, Step
+from tuner.optimize.evidence import fewest_rounds, rounds_for
+from tuner.optimize.judgement import Rules, Standing, State
+from tuner.optimize.race import standings
+from tuner.optimize.tuned import Reference, Sample, Tuned, logs_of
+from tuner.optimize.work import HELD_OUT_FILE, Work, sequence_of
+from tuner.records import Configuration
+
+_SHARE: Final = 0.15
+"""Of the time, kept for the held-out input at most."""
+
+_ROUNDS: Final = 10
+"""That time is kept for; fewer where it is too short, but never too few to show a loss."""
+
+_MOST_ROUNDS: Final = 1000
+
+_SHARE_OF_LEFT: Final = 0.5
+"""Of the time that is left, for what does not look worse: the rest is for fewer settings."""
+
+_ERROR: Final = 0.2
+"""Of calling a loss one where there is none, and the reverse."""
+
+
+@dataclass(frozen=True)
+class HeldOutInput:
+    """The input that was not tuned on."""
+
+    tuned: Tuned
+    """What runs it."""
+    reference: Reference
+    """What the program as it is does with it."""
+
+
+@dataclass(frozen=True)
+class HeldOutStanding:
+    """How a setting stands on the input that was not tuned on."""
+
+    standing: Standing
+    doubtful: tuple[str, ...] = ()
+    """Guards that neither hold nor are lost, and look worse."""
+    more_seconds: float = 0.0
+    """About how long the rounds take that settle these."""
+
+    @property
+    def is_bad(self) -> bool:
+        """It failed, or is proven worse."""
+        return self.standing.is_bad
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing speaks against it."""
+        return not (self.is_bad or self.doubtful)
+
+
+class Judging:
+    """Judges settings on the held-out input."""
+
+    def __init__(self, work: Work, held_out: HeldOutInput) -> None:
+        """Take the optimisation, and the input."""
+        self._work = work
+        self._reference = held_out.reference
+        self._tuned = held_out.tuned
+        self._rules = replace(work.request.rules.of(self._reference.values), error=_ERROR)
+
+    @property
+    def reserved_s(self) -> float:
+        """What is kept of the time, in s."""
+        return min(_ROUNDS * self._round_s, _SHARE * self._work.watch.seconds)
+
+    @property
+    def _round_s(self) -> float:
+        return 2.0 * self._work.run_seconds(self._reference)
+
+    def judge(
+        self,
+        label: str,
+        configuration: Configuration,
+        file: str = HELD_OUT_FILE,
+        *,
+        kept_s: float = 0.0,
+    ) -> HeldOutStanding:
+        """Compare a setting with the program as it is; kept once made.
+
+        Args:
+            label: of the setting.
+            configuration: it.
+            file: of the journal in the run folder.
+            kept_s: of the time left, for other things.
+        """
+
+        def rounds_left() -> float:
+            return max(0.0, (self._work.watch.left_s - kept_s) / self._round_s)
+
+        plan = _Plan(label, self._rules, rounds_left)
+        self._work.view.begin("held-out input", 2 * plan.n_planned())
+        course = self._work.compare(
+            file, plan, {label: configuration}, self._reference, self._tuned
+        )
+        standing = plan.standing(course)
+        doubtful = doubtful_guards(standing, self._rules)
+        n_rounds = self._rounds_to_settle(course, standing, doubtful) if doubtful else 0
+        return HeldOutStanding(standing, doubtful, n_rounds * self._round_s)
+
+    def _rounds_to_settle(
+        self, course: Course[None, Sample], standing: Standing, names: Sequence[str]
+    ) -> int:
+        """Return about how many more rounds show on which side of their limits guards are."""
+        logs = logs_of(course, standing.label)
+        wanted = [
+            rounds_for(
+                max(-standing.gains[name].middle - self._rules.margin(name), self._rules.least),
+                statistics.stdev(logs[name]) / 2.0**0.5,
+                _ERROR,
+            )
+            for name in names
+        ]
+        return max(1, max(wanted) - standing.n_rounds)
+
+
+class _Plan:
+    """Rounds of one setting until it is decided; see `tuner.compare.plan.Plan`."""
+
+    def __init__(self, label: str, rules: Rules, rounds_left: Callable[[], float]) -> None:
+        self._label, self._rules, self._rounds_left = label, rules, rounds_left
+        self._rounds = Rounds(sequence_of([label]), (None,), _MOST_ROUNDS)
+        self._more_rounds = rounds_left()
+        """At the last look."""
+
+    def n_planned(self, n_kept: int = 0) -> int:
+        """Return after how many rounds it ends, unless something is decided, or looks worse then.
+
+        Args:
+            n_kept: rounds of earlier calls; where they are enough, nothing is asked again.
+        """
+        if n_kept >= _ROUNDS:
+            return n_kept
+        in_time = n_kept + int(self._rounds_left())
+        half = n_kept + int(_SHARE_OF_LEFT * self._rounds_left())
+        return max(fewest_rounds(_ERROR), min(in_time, _ROUNDS), half)
+
+    def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
+        """Yield a round after the other."""
+        n_kept = max((number + 1 for number, _, _ in course.samples), default=0)
+        n_planned = self.n_planned(n_kept)
+        for number, block in enumerate(self._rounds.blocks(course)):
+            if number >= n_kept and not self._goes_on(course, number):
+                return
+            if number == n_planned:
+                yield ()  # it is asked of all rounds so far
+                if not doubtful_guards(self.standing(course), self._rules):
+                    return
+            yield block
+
+    def n_left(self, course: Course[None, Sample]) -> int:
+        """Return how many runs are missing, if nothing is decided sooner."""
+        n_kept = max((number + 1 for number, _, _ in course.samples), default=0)
+        return 2 * max(0, self.n_planned(n_kept) - n_kept)
+
+    def _goes_on(self, course: Course[None, Sample], number: int) -> bool:
+        """Return whether there is something left to decide, and time for it."""
+        self._more_rounds = self._rounds_left()
+        standing = self.standing(course)
+        if standing.state is State.FAILED:
+            return False
+        if number < fewest_rounds(_ERROR):
+            return True
+        is_decided = standing.is_bad or not standing.unsure
+        return not is_decided and self._more_rounds >= 1.0
+
+    def standing(self, course: Course[None, Sample]) -> Standing:
+        """Return what the rounds so far prove."""
+        found = standings(
+            course, [self._label], self._rules, more_rounds=self._more_rounds, gives_up=False
+        )
+        return found[self._label]
+
+
+def doubtful_guards(standing: Standing, rules: Rules) -> tuple[str, ...]:
+    """Return the guards that neither hold nor are lost, and whose middle is beyond their limit."""
+    return tuple(
+        name
+        for name in standing.unsure
+        if name not in standing.worse and standing.gains[name].middle < -rules.margin(name)
+    )
