@@ -35,6 +35,8 @@ class Role(enum.StrEnum):
 
     CARRIES = "carries the gain"
     """It matters, and a value of it makes an objective better."""
+    TRADES = "trades"
+    """It gains much of one objective and costs much of another."""
     COSTS = "only costs"
     """It matters, and none of its values makes an objective better."""
     SMALL = "small or unsure"
@@ -241,7 +243,9 @@ def explained(setting: Setting, levels: list[Level], importance: Importance) -> 
     danger = danger_of(setting, levels)
     is_known = len(shares) == len(importance.fit)
     acts = danger is not None or any(level.acts for level in levels)
-    if matters:
+    if best is not None and best.trades:
+        role = Role.TRADES
+    elif matters:
         role = Role.CARRIES if best else Role.COSTS
     elif is_known and not acts and all(share.value < _NOTHING for share in shares):
         role = Role.NOTHING

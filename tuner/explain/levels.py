@@ -63,6 +63,12 @@ class Level:
         return min(ratios, default=1.0) <= 1.0 - HARM or sum(ratios) < len(ratios)
 
     @property
+    def trades(self) -> bool:
+        """True when it gains `HARM` or more in an objective, and loses as much in another."""
+        ratios = self.changes.values() if self.n_trials >= _FEWEST else ()
+        return min(ratios, default=1.0) <= 1.0 - HARM and max(ratios, default=1.0) >= 1.0 + HARM
+
+    @property
     def acts(self) -> bool:
         """True when an objective changes by `HARM` or more, either way."""
         return any(abs(ratio - 1.0) >= HARM for ratio in self.changes.values())

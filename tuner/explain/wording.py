@@ -85,6 +85,7 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
 
 _TITLES: Final = {
     Role.CARRIES: "these carry the gain",
+    Role.TRADES: "these gain one thing and cost another",
     Role.COSTS: "these matter, and leaving them alone is best",
     Role.SMALL: "small or unsure",
     Role.NOTHING: "these do nothing",
