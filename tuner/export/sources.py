@@ -27,7 +27,7 @@ from tuner.runs import Run, load_run
 from tuner.store import store_path
 from tuner.validate.setup import search_spaces
 from tuner.validate.summary import summarize
-from tuner.validate.trust import believed_validation
+from tuner.validate.trust import proving_validation, recorded_program
 
 RECOMMENDED = "recommended"
 """Name of the pick that `malloc-tuner optimize` answers with, or that a validation proved."""
@@ -68,6 +68,8 @@ def find_deployment(
         chosen = proven or find_pick(run, pick or first_name(run))
     if proven is None and (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
+    if proven is not None and (other := other_input(run, validation)):
+        on_note(other)
     return deployment(run, chosen, library, validation=validation)
 
 
@@ -203,7 +205,7 @@ def validated_pick(run: Run, number: int | None = None) -> Pick | None:
         SelectionError: it recommends nothing to deploy.
         StoreError: there is none of that number.
     """
-    record = believed_validation(run, number)
+    record = proving_validation(run, number)
     if record is None:
         return None
     decision = summarize(run, record).decision
@@ -217,6 +219,20 @@ def validated_pick(run: Run, number: int | None = None) -> Pick | None:
     trial = next(one for one in run.trials if one.configuration == wanted)
     rule = f"validation {record.identifier} on the program recommends it"
     return Pick(RECOMMENDED, trial, rule)
+
+
+def other_input(run: Run, number: int | None = None) -> str:
+    """Say on which input a recommendation was proven, where that is not the one tuned on.
+
+    Args:
+        run: the campaign.
+        number: as in `validated_pick`.
+    """
+    record, recorded = proving_validation(run, number), recorded_program(run.campaign)
+    if record is None or recorded is None or not (words := recorded.differs_from(record.command)):
+        return ""
+    ran = f"validation {record.identifier} ran {shlex.join(record.command)}"
+    return f"{ran}, {words.partition(':')[0]}: what is exported is proven for that alone"
 
 
 def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
@@ -234,7 +250,7 @@ def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
         return None
     if answer is not None:
         return f"{what}; optimize: {answer.sentence}"
-    record = believed_validation(run, number)
+    record = proving_validation(run, number)
     if record is None:
         return f"{what} yet: malloc-tuner validate {shlex.quote(str(run.folder))} -- PROGRAM"
     summary = summarize(run, record)
@@ -322,7 +338,7 @@ def _brought(run: Run) -> tuple[str, ...]:
 
     The last validation saw them in the program; before any, the recorder did.
     """
-    record = believed_validation(run)
+    record = proving_validation(run)
     if record is not None:
         return record.brought_allocators
     recorded = run.campaign.brought_allocator

@@ -74,7 +74,7 @@ def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> R
 def believed_validation(run: Run, number: int | None = None) -> ValidationRecord | None:
     """Return the validation on the real program that a report or an export shows.
 
-    It is the last one of the program that was recorded; else the last one.
+    It is the last one of the command that was recorded; else of the program; else the last one.
 
     Args:
         run: the campaign.
@@ -92,10 +92,24 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
         message = f"{run.folder}: has no validation {number} of a program; there are: {known}"
         raise SelectionError(message)
     recorded = recorded_program(run.campaign)
-    return next(
-        (record for record in reversed(programs) if is_recorded_program(record, recorded)),
-        programs[-1] if programs else None,
-    )
+
+    def nearness(record: ValidationRecord) -> tuple[bool, bool, int]:
+        is_program = is_recorded_program(record, recorded)
+        is_same = is_program and recorded is not None and not recorded.differs_from(record.command)
+        return is_same, is_program, record.identifier
+
+    return max(programs, key=nearness, default=None)
+
+
+def proving_validation(run: Run, number: int | None = None) -> ValidationRecord | None:
+    """Return the validation that an export rests on: the believed one, but of no other program.
+
+    Args and errors: see `believed_validation`; one that the user chose counts in any case.
+    """
+    found = believed_validation(run, number)
+    if found is None or number is not None:
+        return found
+    return found if is_recorded_program(found, recorded_program(run.campaign)) else None
 
 
 def is_recorded_program(record: ValidationRecord, recorded: Recorded | None) -> bool:

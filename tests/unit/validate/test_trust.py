@@ -12,12 +12,12 @@ import pytest
 from tests.doubles.runs import synthetic_run
 from tuner.errors import SelectionError
 from tuner.export.formats import render
-from tuner.export.sources import deployment
+from tuner.export.sources import deployment, other_input
 from tuner.front.kept import find_pick
 from tuner.runs import Run
 from tuner.store import SimulationRecord, ValidationRecord
 from tuner.trace.file import EVENT, write_trace
-from tuner.validate.trust import Recorded, believed_validation, recorded_program
+from tuner.validate.trust import Recorded, believed_validation, proving_validation, recorded_program
 
 RECORDED = Recorded(("/opt/bin/app", "data"), 0)
 
@@ -73,6 +73,26 @@ def test_one_of_another_program_is_better_than_none(run: Run) -> None:
     others = replace(run, validations=run.validations[1:3])
     assert number(believed_validation(others)) == 3
     assert believed_validation(replace(run, validations=run.validations[3:])) is None
+
+
+def test_an_export_rests_on_the_input_that_was_tuned_on(run: Run) -> None:
+    """A later validation with other arguments took its place; so did one of another program."""
+    first, foreign = run.validations[0], run.validations[2]
+    later = replace(first, identifier=4, command=("/bin/app", "y"))
+    both = replace(run, validations=(first, foreign, later))
+    alone = replace(run, validations=(foreign, later))
+    others = replace(run, validations=(foreign,))
+
+    assert number(proving_validation(both)) == number(believed_validation(both)) == 1
+    assert other_input(both) == ""
+    assert number(proving_validation(alone)) == 4
+    assert other_input(alone) == (
+        "validation 4 ran /bin/app y, other arguments than recorded (./app x): what is exported is "
+        "proven for that alone"
+    )
+    assert proving_validation(others) is None
+    assert number(proving_validation(others, 3)) == 3
+    assert other_input(others, 3).startswith("validation 3 ran sh -c 'exit 3', another program")
 
 
 def test_without_the_trace_the_last_one_that_says_nothing_else_counts(run: Run) -> None:
