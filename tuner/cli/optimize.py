@@ -26,6 +26,7 @@ from tuner.cli.options import (
     refuse_input,
     split_names,
 )
+from tuner.cli.run_folder import check_run_folder
 from tuner.cli.services import (
     AUTO,
     IDLE,
@@ -246,17 +247,17 @@ def optimize(
     limits = None if is_service else tuple(constraint or ()) or None
     names = None if allocators is None else split_names(allocators)
     options = Options(
-        time,
-        names,
-        None if goals is None else split_names(goals),
-        least,
-        evaluations,
-        timeout,
-        expect_status,
-        cpu,
-        seed,
-        direct or None,
-        limits,
+        time=time,
+        allocators=names,
+        goals=None if goals is None else split_names(goals),
+        least=least,
+        evaluations=evaluations,
+        timeout=timeout,
+        expect_status=expect_status,
+        cpu=cpu,
+        seed=seed,
+        direct=direct or None,
+        constraints=limits,
     )
     run, request = read_request(words or [], output, options)
     usable_core(request.cpu)
@@ -281,7 +282,7 @@ def optimize(
         condition.check({*request.rules.goals, *request.rules.guards})
     for command in _commands(request):
         _check_program(command[0])
-        _check_folder(run, command[0])
+    check_run_folder(run, Path(request.command[0]).stem)
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
         where = Where(executor, workers, scheduler)
         answer = Session(run, request, view, where=where).answer()
@@ -338,27 +339,6 @@ def _check_program(program: str) -> None:
             if os.access(program, os.X_OK):
                 message = f"{program}: not in PATH; give ./{program}"
         raise MissingToolError(message)
-
-
-def _check_folder(run: Path, program: str) -> None:
-    """Refuse the user's own folder for a new run, whose files would lie among theirs.
-
-    Raises:
-        OutputError: it is the current folder, or the program is in it.
-    """
-    from tuner.optimize.request import REQUEST_FILE
-    from tuner.optimize.work import REFERENCE_FILE
-
-    own = run.resolve()
-    is_begun = (own / REQUEST_FILE).exists() or (own / REFERENCE_FILE).exists()
-    if is_begun or not own.is_dir() or not any(own.iterdir()):
-        return
-    found = Path(shutil.which(program) or program).resolve()
-    if own == Path.cwd() or own in found.parents:
-        holds = "is this folder" if own == Path.cwd() else f"holds {program}"
-        example = run / "runs" / found.stem
-        message = f"{run}: {holds}; name one for the run's own files, such as -o {example}"
-        raise OutputError(message)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import typer
 
 from tuner.cli.bounds import within
 from tuner.cli.options import refuse_options, split_names
+from tuner.cli.run_folder import check_run_folder
 from tuner.errors import SpecError
 from tuner.limits import MOST_RUNS, REST, usable_core
 
@@ -297,6 +298,7 @@ def compare_on_service(
     usable_core(options.cpu)
     usual = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
     folder = options.output or usual
+    check_run_folder(folder, usual.name)
     with ProgressView(str(folder), 0.0) as view:
         return compare_service(
             folder,

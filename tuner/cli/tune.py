@@ -22,6 +22,7 @@ from tuner.cli.options import (
     Threads,
     refuse_options,
 )
+from tuner.cli.run_folder import check_run_folder
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -226,6 +227,8 @@ def tune(
         parse_constraint(text)  # its message knows no key of a file
     given = {key: value for key, value in options.items() if value is not None}
     spec, folder = read_campaign(campaign, output, given)
+    if folder != campaign:
+        check_run_folder(folder, spec.name)
     if not any(map(is_profile, spec.traces)):
         refuse_options(context, {"--force", "--exact-trace"}, "to a trace: they are for profiles")
     with _listener(quiet=quiet) as listener:

@@ -278,7 +278,7 @@ def test_a_command_does_not_wait_for_the_others() -> None:
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     own = {"main", "app", "tune", "options", "bounds", "epilog", "console", "numerics"}
-    own |= {"record_run", "outcome", "tuner.optimize"}
+    own |= {"record_run", "run_folder", "outcome", "tuner.optimize"}
     assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(shown.stdout)} <= own
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.traces import write_mixed_trace
 from tuner.cli import main
 from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
@@ -181,27 +182,38 @@ def test_a_command_in_quotes_is_told_to_leave_them_out(capsys: pytest.CaptureFix
     )
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("optimize", "-o", "{}", "--", "true"),
+        ("tune", "app.trace", "-o", "{}", "--evaluations", "1"),
+        ("validate", "--ready", "tcp:80", "--load", "true", "-o", "{}", "--", "true"),
+    ],
+)
 @pytest.mark.parametrize("is_here", [True, False])
 def test_a_run_is_not_put_among_the_files_of_the_user(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     *,
+    words: tuple[str, ...],
     is_here: bool,
 ) -> None:
     """Fifteen files were, and would have replaced those of the same name."""
-    program = tmp_path / "app"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.chdir(tmp_path if is_here else "/")
-    folder = "." if is_here else str(tmp_path)
-    what = "true" if is_here else str(program)
+    write_mixed_trace(tmp_path / "app.trace", 1, 300)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / ".hidden").touch()
+    (folder / "notes").touch()
+    monkeypatch.chdir(folder if is_here else tmp_path)
+    (folder / "app.trace").symlink_to(tmp_path / "app.trace")
+    named = "." if is_here else "mine"
 
-    assert main.run(["optimize", "-o", folder, "--", what]) == 10
+    assert main.run([word.format(named) for word in words]) == 10
 
     said = capsys.readouterr().err
-    assert f"{folder}: {'is this folder' if is_here else f'holds {program}'}; name one" in said
-    assert [one.name for one in tmp_path.iterdir()] == ["app"]
+    assert f"{named}: holds app.trace, which is not a run's; name a folder for the run's" in said
+    assert {one.name for one in folder.iterdir()} == {".hidden", "app.trace", "notes"}
 
 
 @pytest.mark.parametrize(
