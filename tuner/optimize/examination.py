@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tuner.errors import SpecError, TunerError
+from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.program import digest
 from tuner.measure.warm import warm_memory
+from tuner.optimize.kinds import Files
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE, REFERENCE_FILE
 from tuner.output import write_text
+from tuner.recording.explain import is_static
 
 
 def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference:
@@ -72,6 +75,36 @@ def examine_held_out(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> 
     for note in found.notes:
         view.tell(f"held out   {note}")
     return found
+
+
+def loadable(
+    names: Sequence[str],
+    files: Files,
+    reference: Reference,
+    view: View,
+) -> tuple[str, ...]:
+    """Return the allocators that the program can have, and say which and why if not all.
+
+    Args:
+        names: that were asked for, each perhaps with its library.
+        files: of the allocators.
+        reference: the program as it is.
+        view: is shown what is to be known.
+
+    Raises:
+        ProgramError: it can have none of them.
+    """
+    programs = [shutil.which(part.command[0]) for part in reference.parts or (reference,)]
+    static = next((file for file in programs if file and is_static(Path(file))), None)
+    if static is None:
+        return tuple(names)
+    left = tuple(one for one in names if files[one.partition(":")[0]][1].library is None)
+    words = f"{static} is statically linked, so nothing can be preloaded into it"
+    if not left:
+        message = f"{words}; name glibc among --allocators: its settings act if it has its malloc"
+        raise ProgramError(message)
+    view.tell(f"note       {words}: only settings of glibc act, if it has glibc's malloc")
+    return left
 
 
 def _digest(reference: Reference) -> str:

@@ -44,7 +44,7 @@ from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
 from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
-from tuner.optimize.examination import examine, examine_held_out
+from tuner.optimize.examination import examine, examine_held_out, loadable
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.held_out import HeldOutInput
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
@@ -222,6 +222,9 @@ class Session:
         work.request = replace(work.request, is_direct=is_direct)
         self._tell_outlook(work, reference)
         if work.request.is_direct:
+            if work.request.service is None:
+                names = loadable(work.request.allocators, files, reference, self._view)
+                work.request = replace(work.request, allocators=names)
             choosing: Chooses = DirectSearch(work, reference, partial(space_of, files, reference))
         else:
             self._record(work.tuned, reference)

@@ -17,10 +17,10 @@ def why_nothing(command: Sequence[str], ending: Ending) -> str:
     if found is None:
         return f"{start}: the program {ending}"
     try:
-        mode, is_static = Path(found).stat().st_mode, _is_static(Path(found))
+        mode, has_no_loader = Path(found).stat().st_mode, is_static(Path(found))
     except OSError:
         return f"{start}: the program cannot be read"
-    if is_static:
+    if has_no_loader:
         return f"{start}: it is statically linked, so no library can be preloaded into it"
     if mode & (stat.S_ISUID | stat.S_ISGID):
         return f"{start}: it is setuid or setgid, for which the system ignores LD_PRELOAD"
@@ -57,9 +57,9 @@ def ended_at_once(spool: Path) -> str:
     return f"{spool}: nothing was recorded, the program ended before its first allocation"
 
 
-def _is_static(program: Path) -> bool:
+def is_static(program: Path) -> bool:
     """Return True for an ELF file that names no interpreter."""
-    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only to explain a failure
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only where asked
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
 
     with program.open("rb") as file:
