@@ -105,7 +105,7 @@ class Conclusion:
                 reasons=(_doubt_words(best, held_out), *back, *answer.reasons),
                 held_out=held_out.standing.gains,
                 missing=f"whether {no_worse_words(held_out.doubtful)} on the held-out input",
-                more_seconds=held_out.more_seconds,
+                more_seconds=max(1.0, held_out.more_seconds),
             )
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
         return replace(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course
 from tuner.optimize.ablation import SettingEffect
+from tuner.optimize.answer import ANSWER_FILE
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
@@ -142,6 +143,7 @@ class Confirming:
             rounds_left=self._rounds_left,
             counted=counted,
             at_once=at_once,
+            is_answered=(work.run / ANSWER_FILE).exists(),
         )
         course = work.compare(file, race, chosen, self._reference, duets=duets)
         return race.standings(course), course

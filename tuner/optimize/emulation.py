@@ -31,11 +31,10 @@ from tuner.records import Configuration, Measurement, Trial
 from tuner.store import CampaignRecord, Store
 
 OBJECTIVES = ("mean_heap", "cost")
-"""Of the usual goals."""
+"""What the search minimises for the usual goals; peak memory guards on the program."""
 
 _MEMORY: Final = {MEAN: "mean_heap", PEAK: "peak_heap"}
 """Goal -> objective."""
-"""What the search minimises; peak memory guards on the program."""
 
 _MOST_EVALUATIONS = 600
 _PLATEAU = 40

@@ -46,6 +46,7 @@ class Race:
         rounds_left: Callable[[int], float] | None = None,
         counted: Mapping[str, float] | None = None,
         at_once: int | None = None,
+        is_answered: bool = False,
     ) -> None:
         """Prepare.
 
@@ -61,8 +62,11 @@ class Race:
             rounds_left: how many rounds of so many runs there is time for; None: no end.
             counted: label -> what counted work gains; None: of none of them.
             at_once: how many candidates run in a round, at least 1; None: all that are left.
+            is_answered: an earlier call ended with what is kept: what that proved stays proven.
         """
         self._at_once = at_once
+        self._is_answered = is_answered
+        """True until there is a new round."""
         self._counted = counted
         self._labels = tuple(labels)
         self._rules = rules
@@ -92,6 +96,7 @@ class Race:
             self._view.standing(standings, left)
             if not left or not self._has_time(len(left) + 1):
                 return
+            self._is_answered = False
             is_begun = any(one == number for one, _, _ in course.samples)
             if self._duets and not is_begun and self._duets.wants(course, left):
                 self._duets.join(self._round(number, left))
@@ -112,6 +117,7 @@ class Race:
             self._more_rounds,
             gives_up=gives_up,
             counted=self._counted,
+            may_scale=self._is_answered,
         )
 
     def n_left(self, course: Course[None, Sample]) -> int:
@@ -155,6 +161,7 @@ def standings(
     *,
     gives_up: bool = True,
     counted: Mapping[str, float] | None = None,
+    may_scale: bool = False,
 ) -> dict[str, Standing]:
     """Return what the rounds so far prove of every candidate, by label; see `Race`.
 
@@ -167,6 +174,7 @@ def standings(
             varies is looked at when no more than those that ran are to come.
         gives_up: whether anything has no hope.
         counted: label -> what counted work gains; None: of none of them.
+        may_scale: whether such a guard is looked at in any case.
     """
     exact = exact_quantities(
         {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
@@ -181,7 +189,7 @@ def standings(
         standing = judge(
             label, logs, exact, rules, n_candidates,
             n_in_all=n_in_all, noise=noise, counted=(counted or {}).get(label),
-            may_scale=math.isinf(more_rounds) or n_rounds >= more_rounds,
+            may_scale=may_scale or math.isinf(more_rounds) or n_rounds >= more_rounds,
         )  # fmt: skip
         left_because = course.out.get((None, label))
         if standing.state is State.OPEN and left_because in _GIVEN_UP:

@@ -470,9 +470,14 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> No
         return runs(step)
 
     plan = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 60.0 - n_rounds)
-    timed = plan.standings(compare(plan, run, Nowhere(), baseline=AS_IS))["less"]
+    course = compare(plan, run, Nowhere(), baseline=AS_IS)
+    timed = plan.standings(course)["less"]
     untimed = race(ratios, noise=0.03)[0]["less"]
 
     assert untimed.state is timed.state is State.CONFIRMED
     assert timed.scaled.keys() == untimed.scaled.keys() == {CPU}
     assert untimed.n_rounds < 30 <= timed.n_rounds < 40
+
+    again = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 1e3, is_answered=True)
+    kept = compare(again, run, Kept(dict(course.samples)), baseline=AS_IS)
+    assert (len(kept.samples), again.standings(kept)["less"]) == (len(course.samples), timed)
