@@ -39,7 +39,7 @@ from tuner.measure.program import (
 )
 from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
-from tuner.optimize.known import OF_THREADS
+from tuner.optimize.known import known_for_program
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.page import series
@@ -205,8 +205,8 @@ class Program:
         return None
 
     def known(self, reference: Reference) -> tuple[Configuration, ...]:
-        """Return what is known to suit threads, where it has some or may have."""
-        return self.accepted(OF_THREADS) if reference.n_threads != 1 else ()
+        """Return what is known to suit such a program."""
+        return self.accepted(known_for_program(reference.n_threads))
 
     def accepted(self, wanted: Sequence[Configuration]) -> tuple[Configuration, ...]:
         """Return the settings that an allocator is here for, and takes."""

@@ -14,7 +14,7 @@ from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize import program as of_program
 from tuner.optimize.counted import FAULTS, SYSCALLS
-from tuner.optimize.known import OF_THREADS
+from tuner.optimize.known import LEAN, OF_THREADS
 from tuner.optimize.program import Program, recorded_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import ProgramSuite
@@ -120,6 +120,14 @@ def test_what_suits_threads_takes_part_where_a_program_may_have_some(
 
     wanted = tuple(known for known in OF_THREADS if known.allocator == "glibc")
     assert found == (wanted if has_some else ())
+
+
+def test_exgen_that_gives_back_at_once_takes_part_for_every_program_that_ends() -> None:
+    files = locate_all([get_allocator("exgen")])
+    one = Program(("app",), cast("RunsPrograms", None), {}, files)
+    reference = replace(program(ALONE, ALONE).examine(), n_threads=1)
+
+    assert one.known(reference) == LEAN
 
 
 @pytest.mark.parametrize(
