@@ -29,7 +29,7 @@ from tuner.optimize.proposals import (
     spread_of,
     with_reserves,
 )
-from tuner.optimize.quantities import CPU
+from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.selected import Selected, gains_in, noise_of_few, selected_of
 from tuner.optimize.selection import (
     MOST_SELECTED,
@@ -51,6 +51,12 @@ _CANDIDATES = 4
 
 _SHARE_OF_FEWER = 0.05
 """Of the time, for finding with how few settings the candidates do in emulation."""
+
+_LOOKS = 3
+"""Runs of which the middle is no slow one by chance."""
+
+_DOUBTS_IF_SLOW = 10.0
+"""By which a single run may be slower than it should be: noise of a few runs knows no outlier."""
 
 _ROUNDS_TO_DECIDE = 14
 """Rounds that a confirmation should have; where time is short, it has fewer candidates."""
@@ -255,16 +261,25 @@ class Choosing:
     ) -> list[Proposal]:
         """Return those that gain enough if they are as good as they may well be.
 
-        Of settings that are known from elsewhere only a run says what they do.
+        Of settings that are known from elsewhere only a run says what they do.  And what memory
+        speaks for, but one or two slow runs against, runs again: some programs are slower by far
+        now and then, more than the first runs show.
         """
         usable, rows, doubts = self._expected(course, proposals)
         at_best = {
             name: [value - doubt for value, doubt in zip(values, doubts[name], strict=True)]
             for name, values in rows.items()
         }
-        good = finalists(usable, at_best, self._rules_of(course), len(usable), beyond=beyond)
-        known = [p for p in usable if p.is_known and p not in good and not _has_run(course, p)]
-        return [*good, *known]
+        if_slow = {
+            name: [value if TABLE[name].is_memory else _DOUBTS_IF_SLOW * value for value in values]
+            for name, values in doubts.items()
+        }
+        rules = self._rules_of(course)
+        good = finalists(usable, at_best, rules, len(usable), beyond=beyond)
+        slow = finalists(usable, rows, rules, len(usable), if_slow, beyond=beyond)
+        known = [p for p in usable if p.is_known and not _has_run(course, p)]
+        again = [p for p in slow if 0 < _n_runs(course, p) < _LOOKS]
+        return list({p.configuration: p for p in (*good, *known, *again)}.values())
 
     def _rules_of(self, course: Course[None, Sample]) -> Rules:
         """Return what counts where the program does what these runs of it did."""
@@ -300,7 +315,10 @@ class Choosing:
         return usable, rows, doubts
 
     def _promising(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[str]:
-        """Return labels by what is expected after one run of each, the best first."""
+        """Return labels by what is expected after one run of each, the best first.
+
+        Two that seem to break no guard, then one that does: its run may have been a slow one.
+        """
         names = tuple(self._reference.values)
         values = {name: self._corrected(course, proposals, name) for name in names}
         slack = math.log1p(SLACK)
@@ -312,7 +330,13 @@ class Choosing:
             return is_broken, score(row, rules)
 
         ordered = sorted(range(len(proposals)), key=rank)
-        return [label_of(proposals[index].configuration) for index in ordered]
+        n_good = sum(not rank(index)[0] for index in ordered)
+        good, broken = ordered[:n_good], ordered[n_good:]
+        mixed: list[int] = []
+        while good or broken:
+            mixed += [*good[:2], *broken[:1]]
+            good, broken = good[2:], broken[1:]
+        return [label_of(proposals[index].configuration) for index in mixed]
 
     def _runnable(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Leave out what is the program as it is, or is refused by its allocator."""
@@ -391,5 +415,9 @@ class Choosing:
 
 
 def _has_run(course: Course[None, Sample], proposal: Proposal) -> bool:
+    return _n_runs(course, proposal) > 0
+
+
+def _n_runs(course: Course[None, Sample], proposal: Proposal) -> int:
     label = label_of(proposal.configuration)
-    return any(subject == label for _, _, subject in course.samples)
+    return sum(subject == label for _, _, subject in course.samples)

@@ -92,7 +92,7 @@ class Race:
             if is_decided(list(standings.values()), self._rules):
                 return
             left = self._in_race(course, standings)
-            left = leading(standings, left) or left
+            left = leading(standings, left, self._more_rounds) or left
             self._view.standing(standings, left)
             if not left or not self._has_time(len(left) + 1):
                 return
@@ -214,12 +214,18 @@ def noise_as_it_is(course: Course[None, Sample], n_least: int = 1) -> dict[str, 
     return {name: noise_of(some, has_floor=False) / math.sqrt(2.0) for name, some in steps.items()}
 
 
-def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:
+def leading(
+    found: Mapping[str, Standing], left: Sequence[str], more_rounds: float = math.inf
+) -> list[str]:
     """Return the candidate with the greatest gain of those whose gain is likely.
+
+    One that had more rounds than are left, which will not prove a guard of it, leads only where
+    that holds of all.
 
     Args:
         found: standings by label.
         left: candidates that have not left.
+        more_rounds: that there is time for.
 
     Returns:
         One label, or none where no gain is likely or one is confirmed: then all go on.
@@ -227,7 +233,9 @@ def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:
     if any(one.state is State.CONFIRMED for one in found.values()):
         return []
     still_open = [found[label] for label in left if found[label].state is State.OPEN]
-    best = max(still_open, key=lambda one: one.promise, default=None)
+    had_its_time = [one for one in still_open if one.stuck and one.n_rounds >= more_rounds]
+    provable = [one for one in still_open if one not in had_its_time] or still_open
+    best = max(provable, key=lambda one: one.promise, default=None)
     return [best.label] if best is not None and best.promise > -math.inf else []
 
 

@@ -139,6 +139,43 @@ def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path) -> No
     assert len(found.labels) == len(SETTINGS)
 
 
+class SlowOnce(Timed):
+    """A program whose first run under what gains takes longer than all others."""
+
+    def runner(self, candidates: object, reference: object) -> Runs:
+        """Return what makes one run."""
+        makes = super().runner(candidates, reference)
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            found = makes(step)
+            is_slow = found.good != {MEAN: 1e8} and self.ran_labels.count(step.subject) == 1
+            return Outcome.succeeded({**(found.good or {}), CPU: 1.08e9 if is_slow else 1e9})
+
+        return run
+
+
+def test_what_one_slow_run_speaks_against_runs_again_where_memory_speaks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was "nothing to gain" after three rounds, with nearly all of the time left."""
+    monkeypatch.setattr(emulation, "smallest", whole)
+    settings = [Configuration.of("glibc", {"mxfast": number}) for number in range(24)]
+    app = SlowOnce({str(settings[3]): 0.2})
+    rules = Rules(goals=(MEAN, CPU), guards=(MEAN, CPU))
+    request = Request(("app",), 600.0, ("glibc",), rules)
+    work = Work(tmp_path, request, cast("Tuned", app), Watch(600.0, lambda: app.now_s), app)
+    values = {MEAN: 1e8, CPU: 1e9}
+    reference = Reference(("app",), values, 0, None, None, wall_s=0.98, timeout_s=30.0)
+    proposals = [Proposal(one, 1, {MEAN: -0.05, CPU: 0.0}) for one in settings]
+    none = cast("EmulatedTrials", None), cast("Baseline", None)
+    choosing = Choosing(work, reference, proposals, *none)
+
+    found = choosing.finalists(choosing.select(n_possible=500))
+
+    assert app.ran_labels.count(str(settings[3])) > 1
+    assert [str(one) for one in found.values()] == [str(settings[3])]
+
+
 SPREAD = 0.02
 """Standard deviation of the logarithm of a run."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -330,6 +331,18 @@ def standing(label: str, gain: float, state: State = State.CONFIRMED) -> Standin
 def test_no_one_leads_where_no_gain_is_likely() -> None:
     """A standing promises nothing until rounds say so."""
     assert leading({"open": standing("open", 0.1, State.OPEN)}, ["open"]) == []
+
+
+def test_what_the_time_left_will_not_prove_does_not_lead() -> None:
+    """Of a Ruby program it had all the time, and nothing was deployed."""
+    found = {
+        "stuck": replace(standing("stuck", 0.3, State.OPEN), promise=0.3, stuck=(CPU,)),
+        "less": replace(standing("less", 0.1, State.OPEN), promise=0.1),
+    }
+
+    assert leading(found, list(found), more_rounds=9) == ["less"]
+    assert leading(found, list(found), more_rounds=11) == ["stuck"], "its rounds may yet show it"
+    assert leading({"stuck": found["stuck"]}, ["stuck"], more_rounds=9) == ["stuck"]
 
 
 def test_of_equal_gains_the_one_with_fewer_settings_is_chosen() -> None:
