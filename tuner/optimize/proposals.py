@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -230,8 +231,9 @@ def finalists(
 
     An allocator's default stands for its settings that gain less than half of the least effect
     over it: settings must be worth their words.  The greatest gain times the probability that its
-    guards hold comes first.  Where only one can be confirmed, a gain within its doubt is luck, and
-    counts as nothing.
+    guards hold comes first, then the greatest in each goal: settings of one allocator are mostly
+    alike, and the sum of the goals may rest on a time that varies.  Where only one can be
+    confirmed, a gain within its doubt is luck, and counts as nothing.
     """
     rows = [
         {name: float(values[index]) for name, values in corrected.items()}
@@ -284,7 +286,16 @@ def finalists(
         if not proposal.configuration.is_default and value > default - worth:
             continue
         chosen.append(proposal)
-    return chosen[:n]
+    if n == 1:
+        return chosen[:1]
+    places = {proposals[index].configuration: index for index in near}
+
+    def gain_in(goal: str, one: Proposal) -> float:
+        index = places[one.configuration]
+        return rows[index][goal] * chance(index)
+
+    leaders = [min(chosen, key=partial(gain_in, goal)) for goal in rules.goals if chosen]
+    return list({p.configuration: p for p in (*chosen[:1], *leaders, *chosen)}.values())[:n]
 
 
 def with_reserves(
