@@ -194,9 +194,12 @@ class _Plan:
 
 
 def doubtful_guards(standing: Standing, rules: Rules) -> tuple[str, ...]:
-    """Return the guards that neither hold nor are lost, and whose middle is beyond their limit."""
+    """Return the guards that neither hold nor are lost, and whose middle is beyond their limit.
+
+    None where it failed, or one is lost: nothing is left to doubt.
+    """
+    if standing.is_bad:
+        return ()
     return tuple(
-        name
-        for name in standing.unsure
-        if name not in standing.worse and standing.gains[name].middle < -rules.margin(name)
+        name for name in standing.unsure if standing.gains[name].middle < -rules.margin(name)
     )

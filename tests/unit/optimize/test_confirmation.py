@@ -206,11 +206,32 @@ def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(
     assert re.fullmatch(r"confirming \d candidates?.*, about \d+ rounds? in the time left", said)
 
 
-class Failing(App):
+class Lossy(App):
+    """Another input, on which a setting takes some CPU time more: label -> log of it."""
+
+    def __init__(self, losses: Mapping[str, float], noise: float) -> None:
+        super().__init__({}, noise)
+        self.losses = losses
+
+    def runner(self, candidates: object, reference: object) -> Runs:
+        """Return what makes one run."""
+        run = super().runner(candidates, reference)
+
+        def more(step: Step[None]) -> Outcome[Sample]:
+            values = run(step).good or {}
+            took = values[CPU] * math.exp(self.losses.get(step.subject, 0.0))
+            return Outcome.succeeded({**values, CPU: took})
+
+        return more
+
+
+class Failing(Lossy):
     """A program of which some runs fail: (round, subject) -> whether one does."""
 
-    def __init__(self, fails: Callable[[int, str], bool]) -> None:
-        super().__init__({})
+    def __init__(
+        self, fails: Callable[[int, str], bool], losses: Mapping[str, float] | None = None
+    ) -> None:
+        super().__init__(losses or {}, noise=0.0)
         self.fails = fails
 
     def runner(self, candidates: object, reference: object) -> Runs:
@@ -234,25 +255,6 @@ def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: P
     assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
 
 
-class Lossy(App):
-    """Another input, on which a setting takes some CPU time more: label -> log of it."""
-
-    def __init__(self, losses: Mapping[str, float], noise: float) -> None:
-        super().__init__({}, noise)
-        self.losses = losses
-
-    def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
-        run = super().runner(candidates, reference)
-
-        def more(step: Step[None]) -> Outcome[Sample]:
-            values = run(step).good or {}
-            took = values[CPU] * math.exp(self.losses.get(step.subject, 0.0))
-            return Outcome.succeeded({**values, CPU: took})
-
-        return more
-
-
 def judged(
     folder: Path, app: App, held_out: App, seconds: float, chosen: Mapping[str, Configuration]
 ) -> tuple[Confirmed, Answer]:
@@ -266,6 +268,17 @@ def judged(
 
 
 ONE = {"exgen": CHOSEN["exgen"]}
+
+
+def test_a_crash_after_a_round_that_looked_worse_turns_the_winner_down(tmp_path: Path) -> None:
+    """It was a defect of ours: one round has no spread."""
+    other = Failing(lambda number, subject: number == 1 and subject != AS_IS, {"exgen": 0.1})
+
+    found, answer = judged(tmp_path, App({}, noise=0.001), other, 200.0, ONE)
+
+    assert not found.is_good
+    assert answer.decision is Decision.KEEP
+    assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
 
 
 def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
