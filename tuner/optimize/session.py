@@ -223,8 +223,7 @@ class Session:
         self._tell_outlook(work, reference)
         if work.request.is_direct:
             if work.request.service is None:
-                names = loadable(work.request.allocators, files, reference, self._view)
-                work.request = replace(work.request, allocators=names)
+                self._leave_out_unloadable(work, reference, files)
             choosing: Chooses = DirectSearch(work, reference, partial(space_of, files, reference))
         else:
             self._record(work.tuned, reference)
@@ -233,6 +232,17 @@ class Session:
         if held_out is None or (self.run / HELD_OUT_FILE).exists():
             return answer
         return not_held_out(answer)
+
+    def _leave_out_unloadable(self, work: Work, reference: Reference, files: Files) -> None:
+        """Let those allocators alone take part that the program can have."""
+        try:
+            texts = loadable(work.request.allocators, files, reference, self._view)
+        except ProgramError:
+            (self.run / REQUEST_FILE).unlink()  # the folder is free for other allocators
+            raise
+        names = {text.partition(":")[0] for text in texts}
+        work.request = replace(work.request, allocators=texts)
+        work.known = tuple(one for one in work.known if one.allocator in names)
 
     def _tell_outlook(self, work: Work, reference: Reference) -> None:
         """Say what the time can show, unless runs of an earlier call have shown it."""

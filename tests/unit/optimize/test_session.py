@@ -324,6 +324,39 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
     assert [path.name for path in further_traces(tmp_path / TRACE_FILE)] == ["program-2.trace"]
 
 
+def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a static program with one thread exgen's settings alone are known."""
+    known = (Configuration.of("jemalloc", {"cache": False}),)
+    monkeypatch.setattr(app, "known", lambda _: known)
+    short = replace(REQUEST, seconds=14.0)
+
+    guided = answer(tmp_path / "guided", app, short)
+    monkeypatch.setattr(session, "loadable", lambda *_: ("glibc",))
+    blind = answer(tmp_path / "blind", app, short)
+
+    assert guided.rows
+    assert blind.missing == "there is time for no more than 23 runs of the program"
+
+
+def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says to name glibc; the same folder then held "another optimisation"."""
+
+    def refuses(*_: object) -> tuple[str, ...]:
+        message = "app is statically linked; name glibc among --allocators"
+        raise ProgramError(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "loadable", refuses)
+        with pytest.raises(ProgramError):
+            answer(tmp_path, app, replace(REQUEST, allocators=("jemalloc",)))
+
+    assert answer(tmp_path, app).label == "jemalloc cache=false"
+
+
 def test_a_search_that_nothing_guides_needs_more_runs() -> None:
     assert fewest_runs(is_blind=True) > 4 * FEWEST_RUNS
     assert fewest_runs(is_blind=False) == FEWEST_RUNS
