@@ -142,6 +142,8 @@ def service_request(
             "run folder, which goes on without them"
         )
         raise SpecError(message)
+    if held_out:
+        replace(plan, load=held_out).checked()
     return replace(
         request,
         rules=service_rules(request.rules.least, service_limits(constraints)),

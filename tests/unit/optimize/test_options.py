@@ -37,3 +37,11 @@ def test_what_is_of_programs_that_end_is_refused_for_a_service(options: dict[str
     assert service_request(asked(), plan, None, None).service is plan
     with pytest.raises(SpecError, match="no --goals or --expect-status"):
         service_request(asked(**options), plan, None, None)
+
+
+def test_a_name_in_braces_is_looked_at_in_the_other_load_too() -> None:
+    """It showed when the service had run twice."""
+    plan = ServicePlan(("app",), "line:ready", "load {port}")
+
+    with pytest.raises(SpecError, match=r"\{ports\}: free ports are"):
+        service_request(asked(), plan, None, "load {ports}")
