@@ -17,7 +17,12 @@ from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.validate.summary import ValidationSummary, summarize
-from tuner.validate.trust import believed_validation, is_recorded_program, recorded_program
+from tuner.validate.trust import (
+    believed_validation,
+    is_recorded_program,
+    nearness,
+    recorded_program,
+)
 from tuner.validate.verdicts import SubjectSummary
 
 
@@ -58,13 +63,13 @@ _Validated = tuple[ValidationSummary, SubjectSummary]
 
 
 def _validated(run: Run, pick: Pick, reduction: Reduction, number: int | None) -> _Validated | None:
-    """Return the last validation of the program that ran the pick, as picked or as reduced."""
+    """Return the most believed validation of the program that ran the pick or its reduction."""
     wanted = (pick.trial.configuration, reduction.configuration)
     recorded = recorded_program(run.campaign)
     trusted = [record for record in run.validations if is_recorded_program(record, recorded)]
     if number is not None and (named := believed_validation(run, number)) is not None:
         trusted = [named]
-    for record in reversed(trusted):
+    for record in sorted(trusted, key=lambda one: nearness(one, recorded), reverse=True):
         summary = summarize(run, record)
         others = (one for one in summary.subjects if not one.is_baseline)
         ran = {one.subject.configuration: one for one in others}

@@ -232,7 +232,7 @@ def other_input(run: Run, number: int | None = None) -> str:
     if record is None or recorded is None or not (words := recorded.differs_from(record.command)):
         return ""
     ran = f"validation {record.identifier} ran {shlex.join(record.command)}"
-    return f"{ran}, {words.partition(':')[0]}: what is exported is proven for that alone"
+    return f"{ran}, {words}: what is exported is proven for that alone"
 
 
 def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:

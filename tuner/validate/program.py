@@ -295,8 +295,9 @@ def _notices(reference: ProgramRun, command: Sequence[str], recorded: Recorded |
     notices = []
     if reference.exit_status:
         notices.append(f"the program ends with exit status {reference.exit_status}")
-    if recorded is not None and recorded.differs_from(command):
-        notices.append(recorded.differs_from(command))
+    if recorded is not None and (words := recorded.differs_from(command)):
+        shown = ": report and export show a validation of that one, if there is any"
+        notices.append(words if recorded.is_run_by(command) else words + shown)
     if reference.children_cpu_ns > _CHILDREN_SHARE * reference.cpu_ns:
         notices.append(
             "most CPU time was spent in child processes, but memory is that of the main process "

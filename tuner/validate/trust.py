@@ -39,10 +39,7 @@ class Recorded:
         if not self.command:
             return ""
         if not self.is_run_by(command):
-            return (
-                f"another program than the recorded one ({shlex.join(self.command)}): report and "
-                "export show a validation of that one, if there is any"
-            )
+            return f"another program than the recorded one ({shlex.join(self.command)})"
         if tuple(command[1:]) != self.command[1:]:
             return f"other arguments than recorded ({shlex.join(self.command)})"
         return ""
@@ -93,12 +90,19 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
         raise SelectionError(message)
     recorded = recorded_program(run.campaign)
 
-    def nearness(record: ValidationRecord) -> tuple[bool, bool, int]:
-        is_program = is_recorded_program(record, recorded)
-        is_same = is_program and recorded is not None and not recorded.differs_from(record.command)
-        return is_same, is_program, record.identifier
+    return max(programs, key=lambda record: nearness(record, recorded), default=None)
 
-    return max(programs, key=nearness, default=None)
+
+def nearness(record: ValidationRecord, recorded: Recorded | None) -> tuple[bool, bool, int]:
+    """Return what sorts validations, the one that is believed last.
+
+    Args:
+        record: of any version.
+        recorded: what the trace says; None when it is not there.
+    """
+    is_program = is_recorded_program(record, recorded)
+    is_same = is_program and recorded is not None and not recorded.differs_from(record.command)
+    return is_same, is_program, record.identifier
 
 
 def proving_validation(run: Run, number: int | None = None) -> ValidationRecord | None:

@@ -90,6 +90,8 @@ def test_an_export_rests_on_the_input_that_was_tuned_on(run: Run) -> None:
         "validation 4 ran /bin/app y, other arguments than recorded (./app x): what is exported is "
         "proven for that alone"
     )
+    write_trace(Path(run.campaign.trace_path), np.zeros(1, EVENT), {"command": ["./app", "tcp:1"]})
+    assert "other arguments than recorded (./app tcp:1): what is exported" in other_input(alone)
     assert proving_validation(others) is None
     assert number(proving_validation(others, 3)) == 3
     assert other_input(others, 3).startswith("validation 3 ran sh -c 'exit 3', another program")
@@ -123,6 +125,16 @@ def test_an_export_shows_the_good_one_with_its_notes(run: Run) -> None:
     assert "exit 3" not in text
     assert ", expected " in text
     assert "note:" in text
+
+
+def test_an_export_shows_what_was_proven_on_the_input_that_was_tuned_on(run: Run) -> None:
+    """Below the setting stood the gains of a later validation with other arguments."""
+    later = replace(run.validations[0], identifier=5, command=("./app", "y"))
+    both = replace(run, validations=(*run.validations, later))
+
+    text = render(deployment(both, find_pick(both, "no-regret")), "env")
+
+    assert "rounds of ./app x" in text
 
 
 def test_a_trace_without_the_command_has_the_arguments_of_its_process(
