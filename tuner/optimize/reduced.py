@@ -78,16 +78,18 @@ def reduced(
         return known
     label, smaller = good[0], variants[good[0]]
     held_out = confirming.hold_out(label, smaller, HELD_OUT_REDUCED_FILE)
+    kept = [one for one in effects if one.name in smaller.as_dict]
     if held_out is not None and not held_out.is_good:
-        return known
-    left_out = [one for one in effects if one.name not in smaller.as_dict]
+        needed = [one if one in kept else replace(one, is_needless=False) for one in effects]
+        return replace(known, effects=needed)
+    left_out = [one for one in effects if one not in kept]
     return replace(
         known,
         chosen={label: smaller, **confirmed.chosen},
         standings={label: standings[label], **confirmed.standings},
         best=standings[label],
         held_out=held_out,
-        effects=[one for one in effects if one.name in smaller.as_dict],
+        effects=kept,
         left_out=[one.setting for one in left_out],
     )
 

@@ -210,6 +210,8 @@ def test_the_held_out_input_has_a_say(tmp_path: Path) -> None:
     assert good.held_out.standing.label == "jemalloc narenas=2"
     assert bad.best is not None
     assert bad.best.label == label_of(WINNER)
+    assert len(bad.effects) == 3
+    assert not any(one.is_needless for one in bad.effects), "they were said to be"
 
 
 def test_without_time_the_winner_stays(tmp_path: Path) -> None:
