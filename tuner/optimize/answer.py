@@ -231,7 +231,7 @@ class Answer:
         if self.more_seconds >= 1.0:
             words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
-        if spread >= _LEAST_NOISE:
+        if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
         yield f"  {words[0].upper()}{words[1:]}"
 

@@ -279,6 +279,12 @@ def test_what_was_left_out_is_said() -> None:
     assert answer.as_record()["left_out"] == ["tcache=false", "dirty_decay_ms=0"]
 
 
+def test_what_is_open_on_another_input_is_not_laid_to_the_noise_of_the_tuned_one() -> None:
+    lines = list(replace(OPEN, held_out=GAINS).lines())
+
+    assert "  About 5 min more may settle it." in lines
+
+
 def test_noise_that_is_not_known_is_not_said() -> None:
     lines = list(replace(OPEN, noise={MEAN: 0.0, CPU: 0.0}).lines())
 
