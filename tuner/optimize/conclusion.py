@@ -90,19 +90,19 @@ class Conclusion:
 
     def conclude(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         """Return what the confirmation proves."""
+        back = (_turned_down_words(label, one) for label, one in confirmed.held_back.items())
+        answer = self._concluded(selected, confirmed)
+        return replace(answer, reasons=(*back, *answer.reasons))
+
+    def _concluded(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         if confirmed.best is None:
             return self._undecided_or_keep(selected, confirmed)
         best, held_out = confirmed.best, confirmed.held_out
-        back = [_turned_down_words(label, one) for label, one in confirmed.held_back.items()]
-        if held_out is not None and held_out.is_bad:
-            answer = self._answer(Decision.KEEP, best, selected, confirmed)
-            reason = _turned_down_words(best.label, held_out)
-            return replace(answer, reasons=(reason, *back, *answer.reasons))
         if held_out is not None and held_out.doubtful:
             answer = self._answer(Decision.UNDECIDED, best, selected, confirmed)
             return replace(
                 answer,
-                reasons=(_doubt_words(best, held_out), *back, *answer.reasons),
+                reasons=(_doubt_words(best, held_out), *answer.reasons),
                 held_out=held_out.standing.gains,
                 missing=f"whether {no_worse_words(held_out.doubtful)} on the held-out input",
                 more_seconds=max(1.0, held_out.more_seconds),
@@ -110,7 +110,7 @@ class Conclusion:
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
         return replace(
             answer,
-            reasons=(*back, *self._scaled(best), *counted_words(best), *answer.reasons),
+            reasons=(*self._scaled(best), *counted_words(best), *answer.reasons),
             held_out=held_out.standing.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),
@@ -132,8 +132,11 @@ class Conclusion:
         )
 
     def _undecided_or_keep(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
-        found = confirmed.standings
+        back = [confirmed.standings[label] for label in confirmed.held_back]
+        found = {n: one for n, one in confirmed.standings.items() if n not in confirmed.held_back}
         still_open = [one for one in found.values() if self._is_open(one)]
+        if back and not still_open:
+            return self._answer(Decision.KEEP, back[0], selected, confirmed)
         if not still_open:
             nearest = max(found.values(), key=self._nearness)
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)

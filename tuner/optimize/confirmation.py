@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.compare.journal import read_journal
@@ -22,7 +23,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import (
     CONFIRMATION_FILE,
     HELD_OUT_FILE,
-    HELD_OUT_NEXT_FILE,
+    HELD_OUT_FILES,
     SELECTION_FILE,
     Work,
     duets_for,
@@ -41,11 +42,11 @@ class Confirmed:
     standings: Mapping[str, Standing]
     course: Course[None, Sample]
     best: Standing | None
-    """The one to deploy; None when none is confirmed."""
+    """The one to deploy; None when none is confirmed, or the held-out input turned all down."""
     held_out: HeldOutStanding | None
     """How the best one stands on the input that was not tuned on."""
     held_back: Mapping[str, HeldOutStanding] = field(default_factory=dict)
-    """Label -> the same of those that gain more, and that the held-out input turned down."""
+    """Label -> the same of those that are confirmed, and that the held-out input turned down."""
     effects: Sequence[SettingEffect] = ()
     """What each setting of the best one does, as far as there was time to see."""
     left_out: Sequence[str] = ()
@@ -77,38 +78,37 @@ class Confirming:
         self._to_count_s = 0.0
 
     def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
-        """Run candidates until it is decided, or the time is up."""
+        """Run candidates until it is decided, or the time is up.
+
+        Where the held-out input turns the winner down, the race goes on without it.
+        """
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
         at_once = min(len(chosen), affordable(work, self._reference).at_once)
         self._tell_what_time_buys(at_once, len(chosen), is_counted=counted.keys() >= chosen.keys())
-        found, course = self.race(CONFIRMATION_FILE, chosen, counted, at_once=at_once)
+        sizes = {label: len(one.settings) for label, one in chosen.items()}
+        found, held_back = dict[str, Standing](), dict[str, HeldOutStanding]()
+        while True:
+            standings, course = self.race(
+                CONFIRMATION_FILE, chosen, counted, at_once=at_once, without=held_back
+            )
+            found |= standings
+            best = choose(standings, sizes, self._rules)
+            judged = self._judged(best.label, chosen) if best else None
+            if best is None or judged is None or not judged.is_bad:
+                break
+            held_back[best.label] = judged
         found = {label: one for label, one in found.items() if one.n_rounds} or found
-        best, judged, held_back = self._winner(found, chosen)
         return Confirmed(chosen, found, course, best, judged, held_back, counted=counted)
 
-    def _winner(
-        self, found: Mapping[str, Standing], chosen: Mapping[str, Configuration]
-    ) -> tuple[Standing | None, HeldOutStanding | None, dict[str, HeldOutStanding]]:
-        """Return the one to deploy, how the held-out input judges it, and what that turned down.
-
-        Where it turns the first one down, the next one that is confirmed has its turn; where that
-        is turned down as well, or there is none, the first one is returned.
-        """
-        sizes = {label: len(one.settings) for label, one in chosen.items()}
-        left, held_back = dict(found), dict[str, HeldOutStanding]()
-        for file in (HELD_OUT_FILE, HELD_OUT_NEXT_FILE):
-            best = choose(left, sizes, self._rules)
-            if best is None:
-                break
-            judged = self.hold_out(best.label, chosen[best.label], file)
-            if judged is None or not judged.is_bad:
-                return best, judged, held_back
-            held_back[best.label] = judged
-            del left[best.label]
-        first = choose(found, sizes, self._rules)
-        return first, held_back.pop(first.label) if first else None, held_back
+    def _judged(self, label: str, chosen: Mapping[str, Configuration]) -> HeldOutStanding | None:
+        """Return how the held-out input judges a candidate; each has a journal of its own."""
+        kept = {file: self._work.kept(file) for file in HELD_OUT_FILES}
+        own = (file for file in kept if kept[file] == {label: chosen[label]})
+        free = (file for file in kept if not kept[file].keys() & chosen.keys())
+        file = next(itertools.chain(own, free, HELD_OUT_FILES))
+        return self.hold_out(label, chosen[label], file)
 
     def race(
         self,
@@ -118,6 +118,7 @@ class Confirming:
         n_claims: int | None = None,
         *,
         at_once: int | None = None,
+        without: Collection[str] = (),
     ) -> tuple[dict[str, Standing], Course[None, Sample]]:
         """Run candidates against the program as it is, and return what the rounds prove.
 
@@ -125,19 +126,20 @@ class Confirming:
             file: of the journal in the run folder.
             chosen: label -> setting.
             counted: label -> what counted work gains.
-            n_claims: candidates that share the error; None: these.
+            n_claims: candidates that share the error; None: those chosen.
             at_once: candidates that run in a round, see `Race`.
+            without: labels of those that run no more; they share the error all the same.
         """
         work = self._work
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
         work.view.begin("confirmation", None)
         duets = duets_for(work, chosen, self._reference)
         race = Race(
-            list(chosen),
+            [label for label in chosen if label not in without],
             self._rules,
             self._has_time,
             work.request.seed,
-            n_claims=n_claims,
+            n_claims=n_claims or len(chosen),
             view=work.view,
             duets=duets,
             rounds_left=self._rounds_left,

@@ -10,7 +10,8 @@
 
     confirm    at most three candidates at once on new runs, round after round until it is decided,
                then others where these are given up and time is left
-    hold out   the winner on an input that was not tuned on, and where that turns it down the next
+    hold out   the winner on an input that was not tuned on; where that turns it down, the race
+               goes on without it
     reduce     the winner to the settings that do something, again on new runs
 
 Source of the shares of time and of the numbers of candidates: docs/decisions/optimize.md.
@@ -64,7 +65,7 @@ from tuner.optimize.work import (
     CONFIRMATION_FILE,
     FIRST_RUNS,
     HELD_OUT_FILE,
-    HELD_OUT_NEXT_FILE,
+    HELD_OUT_FILES,
     HELD_OUT_REDUCED_FILE,
     REDUCED_FILE,
     SELECTION_FILE,
@@ -93,8 +94,7 @@ to confirm one of these."""
 _OF_RULES = (
     SELECTION_FILE,
     CONFIRMATION_FILE,
-    HELD_OUT_FILE,
-    HELD_OUT_NEXT_FILE,
+    *HELD_OUT_FILES,
     ABLATION_FILE,
     REDUCED_FILE,
     HELD_OUT_REDUCED_FILE,

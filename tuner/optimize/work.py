@@ -27,7 +27,14 @@ TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
 HELD_OUT_FILE = "held-out.jsonl"
-HELD_OUT_NEXT_FILE = "held-out-next.jsonl"
+HELD_OUT_FILES = (
+    HELD_OUT_FILE,
+    "held-out-next.jsonl",
+    "held-out-third.jsonl",
+    "held-out-fourth.jsonl",
+)
+"""Of the first winner, and of those after it where one is turned down: one for each candidate."""
+
 ABLATION_FILE = "ablation.jsonl"
 REDUCED_FILE = "reduced.jsonl"
 HELD_OUT_REDUCED_FILE = "held-out-reduced.jsonl"
@@ -35,13 +42,7 @@ REFERENCE_FILE = "reference.json"
 HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
 
-_OF_ONE_WINNER = (
-    HELD_OUT_FILE,
-    HELD_OUT_NEXT_FILE,
-    ABLATION_FILE,
-    REDUCED_FILE,
-    HELD_OUT_REDUCED_FILE,
-)
+_OF_ONE_WINNER = (*HELD_OUT_FILES, ABLATION_FILE, REDUCED_FILE, HELD_OUT_REDUCED_FILE)
 """Of these, what is begun anew where another candidate wins."""
 
 FIRST_RUNS = 2
@@ -89,6 +90,8 @@ class Work:
     """Runs of the program so far, those of earlier calls too."""
     known: tuple[Configuration, ...] = ()
     """Settings that take part whatever emulation says of them."""
+    runs_in: dict[str, int] = field(default_factory=dict)
+    """File of a comparison -> its runs so far, which count once however often it goes on."""
     trials: dict[str, int] = field(default_factory=dict)
     """Label of a candidate -> trial of the campaign that it comes from."""
     uncounted: set[tuple[str, str]] = field(default_factory=set)
@@ -151,6 +154,7 @@ class Work:
         }
         if file in _OF_ONE_WINNER and self._is_of_others(file, candidates):
             move_aside(self.run / file)
+            self.runs_in.pop(file, None)
         runs = duets.runs if duets else what.runner(candidates, reference)
         return self._made(file, header, plan, runs, lambda: scene)
 
@@ -207,7 +211,8 @@ class Work:
             else:
                 lanes = _Lanes(self.machines, scene, keeper)
                 course = compare_apart(plan, lanes, keeper, observer, baseline=AS_IS)
-        self.n_runs += len(course.samples)
+        self.n_runs += len(course.samples) - self.runs_in.get(file, 0)
+        self.runs_in[file] = len(course.samples)
         return course
 
     def _observer(self, journal: Journal) -> Observer[None, Sample]:

@@ -249,8 +249,8 @@ def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: P
     found = Confirming(work, REFERENCE, held_out).confirm(CHOSEN)
     answer = Conclusion(work, REFERENCE, "glibc").conclude(None, found)
 
-    assert found.best is not None
-    assert not found.is_good
+    assert found.best is None
+    assert found.held_back.keys() == CHOSEN.keys()
     assert answer.decision is Decision.KEEP
     assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
 
@@ -317,8 +317,7 @@ def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path)
     assert again.held_out is not None
     assert again.held_out.doubtful == (CPU,)
     assert again.held_out.standing.n_rounds == n_rounds
-    assert found.held_out is not None
-    assert found.held_out.standing.n_rounds > n_rounds
+    assert found.held_back["exgen"].standing.n_rounds > n_rounds
     assert answer.decision is Decision.KEEP
 
 
@@ -363,8 +362,71 @@ def test_where_the_held_out_input_turns_one_down_the_next_one_has_its_turn(tmp_p
     other.losses = dict.fromkeys(CHOSEN, 0.1)
     none, answer = judged(tmp_path / "three", app, other, 400.0, CHOSEN)
     assert answer.decision is Decision.KEEP
-    assert none.best == first.best
+    assert next(iter(none.held_back)) == answer.label == first.best.label
     assert len([one for one in answer.reasons if "held-out one: CPU time" in one]) == 2
+
+
+class Unequal(App):
+    """A program that one allocator saves more memory than the other."""
+
+    def __init__(self, best: str) -> None:
+        super().__init__({}, noise=0.005)
+        self.best = best
+
+    def runner(self, candidates: object, reference: object) -> Runs:
+        """Return what makes one run."""
+        run = super().runner(candidates, reference)
+
+        def less(step: Step[None]) -> Outcome[Sample]:
+            values = run(step).good or {}
+            share = 0.9 if step.subject == self.best else 1.0
+            return Outcome.succeeded({**values, MEAN: share * values[MEAN]})
+
+        return less
+
+
+def test_where_the_held_out_input_turns_the_winner_down_the_race_goes_on_without_it(
+    tmp_path: Path,
+) -> None:
+    """It was "keep", with most of the time left: the other one had four rounds."""
+    other = Lossy({"mimalloc": 0.1}, noise=0.001)
+
+    found, answer = judged(tmp_path, Unequal("mimalloc"), other, 1000.0, CHOSEN)
+
+    assert list(found.held_back) == ["mimalloc"]
+    assert (answer.decision, answer.label) == (Decision.DEPLOY, "exgen")
+    journals = [path.read_text().splitlines() for path in tmp_path.glob("*.jsonl")]
+    assert answer.n_runs == sum(len(lines) - 1 for lines in journals)
+
+    again, same = judged(tmp_path, Unequal("mimalloc"), other, 0.1, CHOSEN)
+    assert (again.best, again.held_back) == (found.best, found.held_back)
+    assert same.sentence == answer.sentence
+    assert other.now_s == 0.0
+
+
+def test_a_candidate_keeps_its_rounds_on_the_held_out_input_where_another_one_leads(
+    tmp_path: Path,
+) -> None:
+    other = Lossy({"mimalloc": 0.1}, noise=0.001)
+    judged(tmp_path, Unequal("mimalloc"), other, 1000.0, CHOSEN)
+    (tmp_path / CONFIRMATION_FILE).unlink()
+
+    found, answer = judged(tmp_path, Unequal("exgen"), other, 1000.0, CHOSEN)
+
+    assert found.held_back == {}
+    assert (answer.decision, answer.label) == (Decision.DEPLOY, "exgen")
+    assert other.now_s == 0.0
+
+
+def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path) -> None:
+    other = Lossy({"mimalloc": 0.1}, noise=0.001)
+
+    found, answer = judged(tmp_path, Unequal("mimalloc"), other, 46.0, CHOSEN)
+
+    assert list(found.held_back) == ["mimalloc"]
+    assert answer.decision is Decision.UNDECIDED
+    assert answer.label == "exgen"
+    assert "mimalloc gains on the tuned input, but" in answer.reasons[0]
 
 
 def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path) -> None:
