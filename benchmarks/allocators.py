@@ -308,11 +308,18 @@ def _bench(call: Call, name: str) -> None:
 
     folder = call.folder / name
     found = run_missing(plan, subjects, folder, BenchDriver(), Observer(on_sample))
-    samples = [sample_record(*one) for one in found.samples.items()]
+    samples = [_kept(name, sample_record(*one)) for one in found.samples.items()]
     part = {"subjects": list(known), "header": {"seconds": plan.seconds},
             "samples": samples}  # fmt: skip
     call.keep(name, part, allocators=known, rounds=plan.rounds)
     shutil.rmtree(folder)
+
+
+def _kept(name: str, sample: Row) -> Row:
+    """Return what is kept of a sample: of ranges of sizes no percentiles, which nothing shows."""
+    if name != "classes" or not sample.get("result"):
+        return sample
+    return {**sample, "result": {**sample["result"], "latency": None}}
 
 
 # Showing

@@ -192,8 +192,8 @@ def known_best(parts: Parts, program: str) -> list[Configuration]:
     """
     points: dict[Configuration, tuple[float, float]] = {}
     for kept in parts.values():
-        if kept["program"] == program:
-            for label in {label for labels in kept["sets"].values() for label in labels}:
+        if kept.get("program") == program and "sets" in kept:
+            for label in set(chain.from_iterable(kept["sets"].values())):
                 setting, point = _setting(label), _point(kept["rows"], label)
                 if setting is not None and point is not None:
                     points[setting] = point
@@ -394,7 +394,7 @@ def targets(parts: Parts) -> Iterator[Target]:
         any(one.changes[name].median > _LEAST for name in (MEAN, PEAK) if name in one.changes)
         for one in own
     )
-    note = f"{len(own)} of {len(parts)} programs with a setting to deploy"
+    note = f"{len(own)} of {len(parts)} deploy a setting"
     yield Target("answers worse by 1 % beyond doubt", beyond, 0, note=note, form=".0f")
     yield Target("answers with 1 % more memory", memory, 0, form=".0f")
     if len(parts) >= _WITH_MUCH:
@@ -448,7 +448,7 @@ def _volume_targets(volumes: Sequence[Volume]) -> Iterator[Target]:
 def summary(parts: Parts) -> str:
     """Return how many settings were deployed, and whether all of them held."""
     n_deployed = sum(one.subject == OURS for one in judged_of(parts))
-    words = f"{n_deployed} settings to deploy for {len(parts)} programs"
+    words = f"{n_deployed} of {len(parts)} answers deploy a setting"
     if not n_deployed:
         return f"{NOT_SHOWN}: {words}"
     return f"{verdict_on(targets(parts))}: {words}"

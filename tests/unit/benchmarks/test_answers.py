@@ -62,9 +62,9 @@ def test_an_answer_that_costs_misses_them() -> None:
 def test_without_a_deployed_setting_nothing_is_shown() -> None:
     kept = part(mean=0.9)
 
-    assert summary({"lua-objects": kept}) == "reached: 1 settings to deploy for 1 programs"
+    assert summary({"lua-objects": kept}) == "reached: 1 of 1 answers deploy a setting"
     nothing = {**kept, "subjects": {}}
-    assert summary({"lua-objects": nothing}).startswith("not shown yet: 0 settings")
+    assert summary({"lua-objects": nothing}).startswith("not shown yet: 0 of 1")
 
 
 def above(n_programs: int, default: tuple[float, float], **ours: float) -> bool:
