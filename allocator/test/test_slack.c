@@ -79,6 +79,18 @@ static uint64_t of_larger_blocks(void) {
     return frees_until_used(LARGER_BYTES);
 }
 
+/* Two of 128 are free in each slab, which is used again for them: that alone is no slack, in which
+ * pages go back early. */
+static uint64_t is_slack_with_few_free(void) {
+    take_all();
+    for (size_t i = 0; i < N_BLOCKS; i += 2 * QUARTER)
+        exgen_free(blocks[i]);
+    for (size_t i = 0; i < N_OTHERS; i++)
+        EXPECT((others[i] = exgen_malloc(OTHER_BYTES)) != NULL);
+    EXPECT(exgen_validate_heap());
+    return local.heap->is_slack;
+}
+
 /* One slab of many that wait has no block in use: it is the last to be used, and found at once. */
 static uint64_t blocks_used_before_an_empty_slab(void) {
     uint64_t n = 0;
@@ -104,6 +116,7 @@ int main(void) {
     expect_frees(in_a_heap_that_shrank, QUARTER / 4);
     expect_frees(in_a_heap_that_grew_again, QUARTER);
     expect_frees(of_larger_blocks, 1);
+    expect_frees(is_slack_with_few_free, 0);
     struct outcome o = run_in_child(blocks_used_before_an_empty_slab, "purge_delay:60000");
     fprintf(stderr, "%s", o.output);
     EXPECT(o.status == 0 && o.value >= N_BLOCKS / QUARTER - 4 * QUARTER / 8);

@@ -72,7 +72,14 @@ static void list_remove(struct slab_list *list, struct slab *slab) {
 
 static void leave_partial(struct heap *heap, struct bin *bin, struct slab *slab) {
     list_remove(&bin->partial, slab);
-    heap->n_partial_units -= slab->n_units;
+    heap->n_slack_units -= slab->is_slack ? slab->n_units : 0;
+    slab->is_slack = false;
+}
+
+/* A slab in the list of partial ones has many free blocks. */
+static void become_slack(struct heap *heap, struct slab *slab) {
+    heap->n_slack_units += slab->is_slack ? 0 : slab->n_units;
+    slab->is_slack = true;
 }
 
 /* --- transitions --- */
@@ -81,19 +88,22 @@ static void leave_partial(struct heap *heap, struct bin *bin, struct slab *slab)
  * all it has is in use, blocks that leave and come by chance keep a twentieth waiting. */
 ALWAYS_INLINE void note_slack(struct heap *heap) {
     heap->is_slack =
-        heap->n_partial_units > heap->n_units / SLACK_SHARE + (options.dirty_min >> UNIT_SHIFT);
+        heap->n_slack_units > heap->n_units / SLACK_SHARE + (options.dirty_min >> UNIT_SHIFT);
 }
 
-/* Blocks of a slab to be freed before it wakes up.  In a slack heap it wakes early and is filled
- * again, so that slabs with fewer blocks become empty.  Waiting saves work in proportion to the
- * number of blocks, and costs memory in proportion to their size. */
-ALWAYS_INLINE uint32_t blocks_to_wake(const struct heap *heap, const struct slab *slab) {
-    if (slab->block_bytes >= WAKE_AT_ONCE_BYTES)
-        return 1;
+/* Free blocks of a slab that are slack.  In a slack heap they are fewer, so that the slab is filled
+ * again and others, with fewer blocks in use, become empty. */
+ALWAYS_INLINE uint32_t slack_blocks(const struct heap *heap, const struct slab *slab) {
     uint32_t n = slab->capacity * (uint32_t)options.merge_percent / 100;
     if (unlikely(heap->is_slack))
         n /= EARLIER_WHEN_SLACK;
     return n > 0 ? n : 1;
+}
+
+/* Blocks of a slab to be freed before it wakes up.  Waiting saves work in proportion to the number
+ * of blocks, and costs memory in proportion to their size. */
+ALWAYS_INLINE uint32_t blocks_to_wake(const struct heap *heap, const struct slab *slab) {
+    return slab->block_bytes >= WAKE_AT_ONCE_BYTES ? 1 : slack_blocks(heap, slab);
 }
 
 /* An active slab with nothing left to give waits for frees. */
@@ -109,18 +119,30 @@ ALWAYS_INLINE void fall_asleep(const struct heap *heap, struct bin *bin) {
     bin->active = &no_slab;
 }
 
-/* The event of a slab with free blocks is that few are in use, or none. */
+/* The event of a slab with many free blocks is that few are in use, or none. */
 static void await_few(struct slab *slab) {
     uint32_t used = slab_used(slab);
     uint32_t few = slab_few_blocks(slab);
     slab_set_used(slab, used, used > few ? used - few : used);
 }
 
+/* That of one with some is that these are many. */
+static void await_many_free(struct heap *heap, struct slab *slab) {
+    uint32_t used = slab_used(slab);
+    uint32_t n_free = slab->capacity - used;
+    uint32_t many = slack_blocks(heap, slab);
+    if (n_free < many) {
+        slab_set_used(slab, used, many - n_free < used ? many - n_free : used);
+        return;
+    }
+    become_slack(heap, slab);
+    await_few(slab);
+}
+
 static void wake_up(struct heap *heap, struct slab *slab) {
     struct bin *bin = &heap->bins[slab->class];
-    await_few(slab);
+    await_many_free(heap, slab);
     slab->state = SLAB_PARTIAL;
-    heap->n_partial_units += slab->n_units;
     if (options.slab_order == SLAB_ORDER_FIFO)
         list_push_last(&bin->partial, slab);
     else
@@ -137,6 +159,7 @@ ALWAYS_INLINE void activate(struct bin *bin, struct slab *slab) {
 /* A slab in the list of partial ones has no block in use any more, or leaves the list. */
 static void add_empty(struct heap *heap, struct bin *bin, struct slab *slab) {
     slab->is_empty = true;
+    become_slack(heap, slab);
     list_remove(&bin->partial, slab);
     list_push_last(&bin->partial, slab);
     bin->n_empty++;
@@ -284,10 +307,12 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     slab->free = block;
     if (slab->asleep == 0)
         slab_emptied(heap, slab);
-    else if (slab->state == SLAB_PARTIAL)
+    else if (slab->state != SLAB_PARTIAL)
+        wake_up(heap, slab);
+    else if (slab->is_slack)
         become_sparse(heap, slab);
     else
-        wake_up(heap, slab);
+        await_many_free(heap, slab);
 }
 
 void heap_free(struct heap *heap, struct slab *slab, void *block) {

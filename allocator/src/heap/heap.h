@@ -82,15 +82,15 @@ struct heap {
     size_t n_trays;
     size_t n_empty_trays; /* without a block in use */
     size_t n_superblocks;
-    size_t n_empty;         /* superblocks without a slab */
-    size_t n_units;         /* units in slabs */
-    size_t n_units_peak;    /* highest n_units so far */
-    size_t n_partial_units; /* units of slabs in `partial` of bins */
-    size_t n_empty_units;   /* ... of those without a block in use */
-    size_t n_units_high;    /* highest n_units since the last fall, see heap_has_fallen */
-    size_t n_units_low;     /* a fall is when no more than this are in use; 0: none is */
-    uint64_t fall_ms;       /* when falls are given back without haste again */
-    size_t n_dirty;         /* free units that may hold touched pages */
+    size_t n_empty;       /* superblocks without a slab */
+    size_t n_units;       /* units in slabs */
+    size_t n_units_peak;  /* highest n_units so far */
+    size_t n_slack_units; /* of slabs in `partial` of bins, with more than a few free blocks */
+    size_t n_empty_units; /* ... of those without a block in use */
+    size_t n_units_high;  /* highest n_units since the last fall, see heap_has_fallen */
+    size_t n_units_low;   /* a fall is when no more than this are in use; 0: none is */
+    uint64_t fall_ms;     /* when falls are given back without haste again */
+    size_t n_dirty;       /* free units that may hold touched pages */
     uint64_t purge_ms; /* atomic outside of visit.h: when to look for memory to give back; 0: none
                           is due */
     bool is_slack;     /* the thread's alone: its slabs wake up early, see heap.c */

@@ -88,7 +88,7 @@ static bool batch_is_valid(const struct batch *batch, size_t class) {
  * wait to be used against what the lists of bins have. */
 static bool slabs_are_valid(const struct heap *heap) {
     size_t n_units[N_CLASSES_MAX] = {0};
-    size_t n_partial = 0;
+    size_t n_slack = 0;
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
         for (size_t i = sb->first_unit; i < sb->n_units; i++) {
             const struct slab *slab = &sb->slab[i];
@@ -97,12 +97,12 @@ static bool slabs_are_valid(const struct heap *heap) {
             if (slab->n_units == 0 || slab->class >= classes.n_classes)
                 continue;
             n_units[slab->class] += slab->n_units;
-            n_partial += slab->state == SLAB_PARTIAL ? slab->n_units : 0;
+            n_slack += slab->state == SLAB_PARTIAL && slab->is_slack ? slab->n_units : 0;
         }
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (n_units[class] != heap->bins[class].n_units)
             return false;
-    return n_partial == heap->n_partial_units;
+    return n_slack == heap->n_slack_units;
 }
 
 /* Units of slabs that wait to be used, and of those the empty ones. */
@@ -112,10 +112,10 @@ static bool partial_units_are_valid(const struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
         for (const struct slab *slab = heap->bins[class].partial.first; slab != NULL;
              slab = slab->next) {
-            n_units += slab->n_units;
+            n_units += slab->is_slack ? slab->n_units : 0;
             n_empty += slab_used(slab) == 0 ? slab->n_units : 0;
         }
-    return n_units == heap->n_partial_units && n_empty == heap->n_empty_units;
+    return n_units == heap->n_slack_units && n_empty == heap->n_empty_units;
 }
 
 bool heap_is_valid(const struct heap *heap) {

@@ -63,6 +63,7 @@ struct slab {
     bool
         zeroed; /* blocks given out since the last carving read as zero, but for their first word */
     bool clean : 1;        /* uncarved memory reads as zero */
+    bool is_slack : 1;     /* in its bin's list, with so many free blocks that its units count */
     uint8_t n_thinned : 4; /* how often its used blocks had become half as many, see slab_pages.h */
     uint8_t unit_class;    /* of every unit of the slab: size class + 1, or 0 if it has none */
     bool is_guarded : 1;   /* its last page may not be touched, see guard.h */
