@@ -43,7 +43,6 @@ from benchmarks import rivals
 from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, percent, table, verdict_on
 from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
-from tuner.allocators import get_allocator
 from tuner.campaign.setup import locate
 from tuner.compare.journal import read_journal
 from tuner.errors import ProgramError, SpecError
@@ -52,6 +51,7 @@ from tuner.front.picks import select_balanced
 from tuner.front.whole import campaign_whole
 from tuner.optimize import emulation
 from tuner.optimize.answer import Answer, Decision, label_of
+from tuner.optimize.comparison import configuration_of
 from tuner.optimize.direct import space_of
 from tuner.optimize.duets import RunsOnCores, keeps_one_core
 from tuner.optimize.kinds import Files, tuned_of
@@ -153,7 +153,7 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
             subjects[DIRECT] = alone.configuration
     for rival in filter(rivals.is_there, call.options.rivals):
         sets[rival] = _spread(_rival(rival, run, task, seconds, seed))
-    if known := _spread(known_best(call.parts, task.name)):
+    if known := _spread(known_best(call.parts, task.name, _files(run))):
         sets[KNOWN] = known
     named = {label_of(one): one for found in sets.values() for one in found}
     everything = {
@@ -185,27 +185,24 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
     }
 
 
-def known_best(parts: Parts, program: str) -> list[Configuration]:
+def known_best(parts: Parts, program: str, files: Files) -> list[Configuration]:
     """Return the settings of a program that all kept parts leave undominated, by their memory.
 
-    What is no setting of this tree's allocators any more is left out.
+    What is no setting of these allocators any more is left out.
     """
     points: dict[Configuration, tuple[float, float]] = {}
     for kept in parts.values():
         if kept.get("program") == program and "sets" in kept:
             for label in set(chain.from_iterable(kept["sets"].values())):
-                setting, point = _setting(label), _point(kept["rows"], label)
+                setting, point = _setting(label, files), _point(kept["rows"], label)
                 if setting is not None and point is not None:
                     points[setting] = point
     return rivals.undominated(points)
 
 
-def _setting(label: str) -> Configuration | None:
-    name, *pairs = label.split()
-    settings = dict(pair.split("=", 1) for pair in pairs)
+def _setting(label: str, files: Files) -> Configuration | None:
     try:
-        adapter = get_allocator(name)
-        return adapter.configuration(settings, adapter.locate().version)
+        return configuration_of(label, files)
     except SpecError as error:
         print(f"{label}: left out: {error}", file=sys.stderr)
         return None

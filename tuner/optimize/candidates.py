@@ -329,9 +329,9 @@ class Choosing:
             is_broken = any(row[name] > rules.margin(name) + slack for name in rules.guards)
             return is_broken, score(row, rules)
 
-        ordered = sorted(range(len(proposals)), key=rank)
-        n_good = sum(not rank(index)[0] for index in ordered)
-        good, broken = ordered[:n_good], ordered[n_good:]
+        ordered = sorted((*rank(index), index) for index in range(len(proposals)))
+        good = [index for is_broken, _, index in ordered if not is_broken]
+        broken = [index for is_broken, _, index in ordered if is_broken]
         mixed: list[int] = []
         while good or broken:
             mixed += [*good[:2], *broken[:1]]

@@ -158,7 +158,7 @@ def service_candidates(
     Raises:
         SpecError: a setting is not understood, or of an allocator that takes no part.
     """
-    given = [_configuration(text, files) for text in settings]
+    given = [configuration_of(text, files) for text in settings]
     defaults = [Configuration(name) for name in files]
     wanted = dict.fromkeys((*defaults, *service.accepted(COPIED), *points, *given))
     runnable, refused = {}, []
@@ -171,7 +171,12 @@ def service_candidates(
     return Candidates(runnable, tuple(refused))
 
 
-def _configuration(text: str, files: Files) -> Configuration:
+def configuration_of(text: str, files: Files) -> Configuration:
+    """Return the setting that a label says: ``mimalloc``, ``jemalloc narenas=2``.
+
+    Raises:
+        SpecError: it is not understood, or of an allocator that takes no part.
+    """
     name, *words = text.split() or [""]
     pairs = [word.partition("=") for word in words]
     if name in ALLOCATORS and name not in files:

@@ -26,6 +26,7 @@ from tuner.errors import (
     SettingError,
     TunerError,
 )
+from tuner.interrupts import ENDS
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.program import (
     PRELOAD,
@@ -393,7 +394,7 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     if ending.exit_status == reference.exit_status:
         return
     trace.unlink(missing_ok=True)
-    if ending.signal_name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    if ending.signal_name in {one.name for one in ENDS}:
         message = "interrupted while the program was recorded; the same command goes on"
         raise InterruptedCampaign(message)
     name = reference.command[0]

@@ -233,9 +233,8 @@ def leading(
     if any(one.state is State.CONFIRMED for one in found.values()):
         return []
     still_open = [found[label] for label in left if found[label].state is State.OPEN]
-    had_its_time = [one for one in still_open if one.stuck and one.n_rounds >= more_rounds]
-    provable = [one for one in still_open if one not in had_its_time] or still_open
-    best = max(provable, key=lambda one: one.promise, default=None)
+    provable = [one for one in still_open if not one.stuck or one.n_rounds < more_rounds]
+    best = max(provable or still_open, key=lambda one: one.promise, default=None)
     return [best.label] if best is not None and best.promise > -math.inf else []
 
 

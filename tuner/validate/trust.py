@@ -89,7 +89,6 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
         message = f"{run.folder}: has no validation {number} of a program; there are: {known}"
         raise SelectionError(message)
     recorded = recorded_program(run.campaign)
-
     return max(programs, key=lambda record: nearness(record, recorded), default=None)
 
 

@@ -12,6 +12,7 @@ import pytest
 from benchmarks import answers, rivals
 from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
 from benchmarks.harness import Call
+from tuner.allocators import get_allocator, locate_all
 from tuner.errors import ProgramError
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS, Reference
@@ -163,9 +164,10 @@ def test_what_parts_kept_before_and_nothing_dominates_runs_again() -> None:
     }
     for one in kept.values():
         one["sets"] = {OURS: [row["subject"] for row in one["rows"] if row["subject"] != AS_IS]}
+    files = locate_all([get_allocator("glibc"), get_allocator("exgen")])
     kept["another program"] = {**kept["one"], "program": "y"}
 
-    found = [str(one) for one in answers.known_best(kept, "x")]
+    found = [str(one) for one in answers.known_best(kept, "x", files)]
 
     assert found == ["exgen default", "glibc mxfast=0"]
 
