@@ -211,10 +211,20 @@ static void look_at_large_later(void) {
     count_slow_path();
 }
 
-/* Large blocks, what is no block, and what the small owner map hides. */
+/* What cannot be the address of a block ends the program. */
+static void expect_sound(const void *block) {
+    if (likely(link_is_sound(block)))
+        return;
+    bool is_inside = owner_of_any((uintptr_t)block) != OWNER_NONE;
+    fatal(is_inside ? "invalid free, inside a block" : "invalid free, not a block of this heap",
+          block);
+}
+
+/* Large blocks, what is no block, and what the first owner map does not reach. */
 static NOINLINE void free_unmapped(void *block) {
     if (block == NULL)
         return;
+    expect_sound(block);
     uint8_t number = owner_of_any((uintptr_t)block);
     if (number == OWNER_NONE) {
         if (!large_free(block) && !nothing_free(block))
@@ -310,6 +320,7 @@ void free_slowly(void *block, uint8_t owner) {
 }
 
 void free_sized_slowly(void *block, size_t size, uint8_t owner) {
+    expect_sound(block);
     size_t usable = options.check ? exgen_malloc_usable_size(block) : size;
     if (block != NULL && size > usable)
         fatal("size given to free is larger than the block", block);
@@ -333,12 +344,6 @@ void free_event(void *block, struct slab *slab, size_t from_first) {
     const struct slab *entry = (const struct slab *)((const char *)slab + from_first);
     if (unlikely(!keep(slab, entry, slab->class, block)))
         free_event_slowly(block, slab);
-}
-
-void free_unsound(const void *block) {
-    bool is_inside = owner_of_any((uintptr_t)block) != OWNER_NONE;
-    fatal(is_inside ? "invalid free, inside a block" : "invalid free, not a block of this heap",
-          block);
 }
 
 void free_marked(void *block) {

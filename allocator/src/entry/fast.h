@@ -27,9 +27,6 @@ NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
  * `from_first` bytes behind the slab's. */
 NOINLINE void free_event(void *block, struct slab *slab, size_t from_first);
 
-/* What cannot be the address of a block, which ends the program. */
-COLD __attribute__((noreturn)) void free_unsound(const void *block);
-
 /* The thread's own block that bears the mark of a free one, which ends the program if it is one.
  * Not cold: memory that the program never wrote may bear the mark of a block that lay there. */
 NOINLINE void free_marked(void *block);
@@ -80,8 +77,6 @@ ALWAYS_INLINE void deallocate_mine(void *block) {
 }
 
 ALWAYS_INLINE void deallocate(void *block) {
-    if (unlikely(!link_is_sound(block)))
-        free_unsound(block);
     uint8_t owner = owner_at((uintptr_t)block);
     if (likely(owner == local.number))
         deallocate_mine(block);
@@ -90,8 +85,6 @@ ALWAYS_INLINE void deallocate(void *block) {
 }
 
 ALWAYS_INLINE void deallocate_sized(void *block, size_t size) {
-    if (unlikely(!link_is_sound(block)))
-        free_unsound(block);
     uint8_t owner = owner_at((uintptr_t)block);
     if (likely(owner == local.number))
         deallocate_mine(block);

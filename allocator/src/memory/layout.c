@@ -5,44 +5,57 @@
 #include "system/lock.h"
 #include "system/os.h"
 
-/* Until the start every address leads to these bytes, so that free(NULL) works. */
-static uint8_t no_owner[2] = {OWNER_NONE, OWNER_NONE};
+_Alignas(CACHE_LINE) struct layout layout;
 
-_Alignas(CACHE_LINE) struct layout layout = {.owner_map = no_owner, .shift = 63};
-
-/* The owner map as the slow paths know it; all state of this module but `layout`. */
-static struct {
-    uint8_t *bytes;  /* of the pieces from `first` on */
+/* The bytes of a range of pieces. */
+struct owner_map {
+    uint8_t *bytes;  /* atomic; NULL before there are any, which the system fills with 0 */
     uintptr_t first; /* piece of the address space */
-    uintptr_t n;     /* pieces; 0 before the start */
-    unsigned shift;  /* log2(superblock_size) */
+    uintptr_t n;     /* pieces */
     uintptr_t low; /* pieces that may have an owner lie in [low, high]; their bytes are writable */
     uintptr_t high;
-    struct lock lock; /* while it is held, no superblock is unmapped; guards low and high */
-} owners = {.low = UINTPTR_MAX};
+};
 
-/* A map of the whole address space, or, where that would take more than 1/64 of the address space
- * that the process may have, of the pieces around it: the system maps what is asked for side by
- * side.  With the small one free finds every owner on its slow path, which knows where the map
- * ends. */
-static bool map_owners(unsigned shift) {
+/* The owner maps as the slow paths know them; all state of this module but `layout`. */
+static struct {
+    struct owner_map near;
+    struct owner_map all;
+    unsigned shift;   /* log2(superblock_size) */
+    struct lock lock; /* while it is held, no superblock is unmapped; guards low and high, and the
+                         making of `all` */
+} owners = {.near.low = UINTPTR_MAX, .all.low = UINTPTR_MAX};
+
+static bool map_owners(struct owner_map *map, uintptr_t n_pieces) {
+    __atomic_store_n(&map->bytes, os_reserve_zeros(n_pieces), __ATOMIC_RELAXED);
+    return map->bytes != NULL;
+}
+
+/* The map around itself.  Most of it is of lower addresses, since Linux maps downwards (upwards
+ * where stacks have no limit).  What is locked in memory is charged for every address of it, and
+ * so is a limit of address space, under which a shorter one reaches all that may be mapped. */
+static bool map_near(unsigned shift) {
     enum {
-        N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
+        N_MOST = 1 << 22, /* pieces: 4 TiB of superblocks of 1 MiB */
+        N_LEAST = 1 << 18
     };
+    uintptr_t n_all = (uintptr_t)1 << (ADDRESS_BITS - shift);
+    uintptr_t n = n_all < N_MOST ? n_all : N_MOST;
+    while (n > N_LEAST && n > os_address_space_bytes() / 64)
+        n /= 2;
+    if (!map_owners(&owners.near, n))
+        return false;
+    owners.near.n = n;
+    owners.all.n = n_all;
+    uintptr_t here = (uintptr_t)owners.near.bytes >> shift;
+    uintptr_t below = n - n / 8;
+    uintptr_t most = n_all - n;
+    owners.near.first = here < below ? 0 : here - below < most ? here - below : most;
     owners.shift = shift;
-    owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
-    owners.bytes = owners.n <= os_address_space_bytes() / 64 ? os_reserve_zeros(owners.n) : NULL;
-    if (owners.bytes != NULL) {
-        layout.owner_map = owners.bytes;
-        layout.shift = shift;
-    }
-    if (owners.bytes != NULL)
-        return true;
-    owners.bytes = os_reserve_zeros(N_AROUND);
-    uintptr_t here = (uintptr_t)owners.bytes >> shift;
-    owners.first = here > N_AROUND / 2 ? here - N_AROUND / 2 : 0;
-    owners.n = owners.bytes != NULL ? N_AROUND : 0;
-    return owners.bytes != NULL;
+    layout.owner_map = owners.near.bytes;
+    layout.map_start = owners.near.first << shift;
+    layout.n_places = n << (shift - PLACE_SHIFT);
+    layout.piece_shift = shift - PLACE_SHIFT;
+    return true;
 }
 
 /* Heads lie at one of four places, which two bits of the address choose that are above those inside
@@ -60,7 +73,7 @@ static uintptr_t colour_mask(void) {
 }
 
 bool layout_init(size_t superblock_bytes) {
-    if (!map_owners(log2_floor(superblock_bytes)))
+    if (!map_near(log2_floor(superblock_bytes)))
         return false;
     layout.bytes = superblock_bytes;
     layout.base_mask = ~(superblock_bytes - 1);
@@ -70,10 +83,17 @@ bool layout_init(size_t superblock_bytes) {
     return true;
 }
 
-/* The byte of the map for an address, NULL if it has none. */
+/* The map with the byte of a piece; its `bytes` are NULL if there is none yet. */
+static struct owner_map *map_of(uintptr_t piece) {
+    return piece - owners.near.first < owners.near.n ? &owners.near : &owners.all;
+}
+
+/* The byte of an address, NULL if it has none. */
 static uint8_t *owner_byte(uintptr_t address) {
-    uintptr_t piece = (address >> owners.shift) - owners.first;
-    return piece < owners.n ? &owners.bytes[piece] : NULL;
+    uintptr_t piece = address >> owners.shift;
+    const struct owner_map *map = map_of(piece);
+    uint8_t *bytes = __atomic_load_n(&map->bytes, __ATOMIC_RELAXED);
+    return bytes != NULL && piece - map->first < map->n ? &bytes[piece - map->first] : NULL;
 }
 
 uint8_t owner_of_any(uintptr_t address) {
@@ -86,38 +106,47 @@ void owner_set(const void *superblock, uint8_t number) {
 }
 
 /* The page of the map with the byte of a piece. */
-static char *page_of(uintptr_t piece) {
-    return (char *)round_down((uintptr_t)&owners.bytes[piece - owners.first], os_page_bytes());
+static char *page_of(const struct owner_map *map, uintptr_t piece) {
+    return (char *)round_down((uintptr_t)&map->bytes[piece - map->first], os_page_bytes());
 }
 
 /* Make the bytes of pieces writable, if they are not; with the lock held. */
-static bool commit(uintptr_t low, uintptr_t high) {
-    char *from = page_of(low);
-    char *to = page_of(high);
-    bool has_any = owners.low <= owners.high;
-    if (has_any && from == page_of(owners.low) && to == page_of(owners.high))
+static bool commit(const struct owner_map *map, uintptr_t low, uintptr_t high) {
+    char *from = page_of(map, low);
+    char *to = page_of(map, high);
+    bool has_any = map->low <= map->high;
+    if (has_any && from == page_of(map, map->low) && to == page_of(map, map->high))
         return true;
     return os_protect(from, (size_t)(to - from) + os_page_bytes(), false);
 }
 
-bool owner_map_widen(const void *start, size_t bytes) {
-    const uint8_t *first = owner_byte((uintptr_t)start);
-    const uint8_t *last = owner_byte((uintptr_t)start + bytes - 1);
-    bool is_wide = first != NULL && last != NULL;
-    uintptr_t low = (uintptr_t)start >> owners.shift;
-    uintptr_t high = ((uintptr_t)start + bytes - 1) >> owners.shift;
-    if (!is_wide)
+/* The map of all addresses, unless it takes more than 1/64 of those that the process may have. */
+static bool map_all(void) {
+    return owners.all.bytes != NULL ||
+           (owners.all.n <= os_address_space_bytes() / 64 && map_owners(&owners.all, owners.all.n));
+}
+
+/* The piece may have an owner from now on; with the lock held. */
+static bool widen(uintptr_t piece) {
+    struct owner_map *map = map_of(piece);
+    uintptr_t low = piece < map->low ? piece : map->low;
+    uintptr_t high = piece > map->high ? piece : map->high;
+    bool is_there = map == &owners.near || (piece < map->n && map_all());
+    if (!is_there || !commit(map, low, high))
         return false;
+    map->low = low;
+    map->high = high;
+    return true;
+}
+
+bool owner_map_widen(const void *start, size_t bytes) {
+    uintptr_t piece = (uintptr_t)start >> owners.shift;
+    uintptr_t last = ((uintptr_t)start + bytes - 1) >> owners.shift;
     lock_take(&owners.lock);
-    low = low < owners.low ? low : owners.low;
-    high = high > owners.high ? high : owners.high;
-    is_wide = commit(low, high);
-    if (is_wide) {
-        owners.low = low;
-        owners.high = high;
-    }
+    while (piece <= last && widen(piece))
+        piece++;
     lock_release(&owners.lock);
-    return is_wide;
+    return piece > last;
 }
 
 bool owner_map_lock(bool waits) {
@@ -128,10 +157,19 @@ void owner_map_unlock(void) {
     lock_release(&owners.lock);
 }
 
-void *owner_map_next(const void *previous) {
-    uintptr_t piece = previous != NULL ? ((uintptr_t)previous >> owners.shift) + 1 : owners.low;
-    for (; piece <= owners.high; piece++)
+/* The next piece from `piece` on that has an owner in the map; UINTPTR_MAX if none has. */
+static uintptr_t next_owned(const struct owner_map *map, uintptr_t piece) {
+    for (piece = piece > map->low ? piece : map->low; piece <= map->high; piece++)
         if (owner_of_any(piece << owners.shift) != OWNER_NONE)
-            return (void *)(piece << owners.shift);
-    return NULL;
+            return piece;
+    return UINTPTR_MAX;
+}
+
+void *owner_map_next(const void *previous) {
+    uintptr_t from = previous != NULL ? ((uintptr_t)previous >> owners.shift) + 1 : 0;
+    const struct owner_map *map = previous != NULL ? map_of(from - 1) : &owners.near;
+    uintptr_t piece = next_owned(map, from);
+    if (piece == UINTPTR_MAX && map == &owners.near)
+        piece = next_owned(&owners.all, 0);
+    return piece != UINTPTR_MAX ? (void *)(piece << owners.shift) : NULL;
 }

@@ -14,6 +14,7 @@ static uint8_t map[1 << (ADDRESS_BITS - SHIFT)];
 static int head;
 static const uintptr_t address = (uintptr_t)3 << SHIFT;
 
+/* The first map has all pieces, as there are few. */
 void *os_reserve_zeros(size_t bytes) {
     assert(bytes == sizeof map);
     return map;
