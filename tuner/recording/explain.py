@@ -58,13 +58,19 @@ def ended_at_once(spool: Path) -> str:
 
 
 def is_static(program: Path) -> bool:
-    """Return True for an ELF file that names no interpreter."""
+    """Return True for an ELF file into which no library can be preloaded.
+
+    The dynamic loader names no interpreter either, but is no program: it may load one.
+    """
     from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only where asked
+    from elftools.elf.dynamic import DynamicSegment  # noqa: PLC0415 - as above
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
 
     with program.open("rb") as file:
         try:
-            segments = list(ELFFile(file).iter_segments())
+            parts = {part.header.p_type: part for part in ELFFile(file).iter_segments()}
+            dynamic = parts.get("PT_DYNAMIC")
+            is_library = isinstance(dynamic, DynamicSegment) and any(dynamic.iter_tags("DT_SONAME"))
         except ELFError:  # a script
             return False
-    return not any(segment.header.p_type == "PT_INTERP" for segment in segments)
+    return "PT_INTERP" not in parts and not is_library

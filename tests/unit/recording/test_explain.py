@@ -9,7 +9,7 @@ import pytest
 from tests.doubles.programs import SINGLE, compile_, needs_cc
 from tuner.errors import ProgramError
 from tuner.recording import record
-from tuner.recording.explain import why_nothing
+from tuner.recording.explain import is_static, why_nothing
 from tuner.recording.program import Ending
 
 ENDED = Ending(0, None, 0.1, 0.1, 1)
@@ -27,6 +27,18 @@ def test_a_static_program_cannot_be_recorded(tmp_path: Path) -> None:
     program = compile_(tmp_path, SINGLE, "-static")
 
     assert "it is statically linked" in why_nothing([str(program)], ENDED)
+
+
+@needs_cc
+def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(
+    tmp_path: Path,
+) -> None:
+    """`ld.so ./app` counted as a static program: the loader names no interpreter."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    loader = next(Path(word) for word in maps if word.rpartition("/")[2].startswith("ld-"))
+
+    assert is_static(compile_(tmp_path, SINGLE, "-static-pie"))
+    assert not is_static(loader)
 
 
 def test_a_setuid_program_is_named_as_one(tmp_path: Path) -> None:
