@@ -145,10 +145,11 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
     plain = {p.configuration.allocator: p for p in proposals if p.configuration.is_default}
     good = [p for p in good if p in defaults or _differs(p, plain, rules)]
     best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
-    if n <= len(defaults):  # too few for all defaults: the known ones, then what promises most
+    if n <= len(defaults):  # too few for all: known ones, one place for what promises most
         known = [p for p in defaults if p.is_known]
         promising = [*best, *(p for p in defaults if p in good)]
-        defaults = [*known, *sorted(promising, key=lambda p: score(p.expected, rules))]
+        promising.sort(key=lambda p: score(p.expected, rules))
+        defaults = [*known[: max(1, n - 1)], *promising, *known]
     layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]
     return list({p.configuration: p for p in (*defaults, *best, *layers)}.values())[:n]
 

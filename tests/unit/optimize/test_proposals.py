@@ -98,12 +98,14 @@ def test_where_few_can_run_the_most_promising_do() -> None:
     assert len(spread_of([*defaults, good, better], RULES, 4)) == 4
 
 
-def test_where_few_can_run_known_settings_come_first() -> None:
-    """Whatever emulation expects of them."""
+def test_where_few_can_run_known_settings_come_first_but_for_one_place() -> None:
+    """Whatever emulation expects of them; two of exgen had both places there was time for."""
     known = [replace(proposal(0.3, 0.3, "tcmalloc", a=i), is_known=True) for i in (2, 1)]
     better = proposal(-0.10, 0.0, a=3)
 
-    assert spread_of([better, *known], RULES, 2) == known
+    assert spread_of([better, *known], RULES, 1) == known[:1]
+    assert spread_of([better, *known], RULES, 2) == [known[0], better]
+    assert spread_of(known, RULES, 2) == known
 
 
 def test_a_setting_may_break_a_guard_by_the_slack_of_emulation_and_no_more() -> None:
