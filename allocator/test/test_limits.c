@@ -23,7 +23,7 @@ enum {
     ROOM = 100000000, /* bytes; an owner map of the whole address space would take all of it */
     BLOCK = 4000,
     CLASS = 4096,           /* what such a block takes */
-    LEAST = ROOM / 100 * 92 /* heads of superblocks and one that is begun take the rest */
+    LEAST = ROOM / 100 * 88 /* the map, heads of superblocks and one that is begun take the rest */
 };
 
 static char *blocks[N_BLOCKS_MAX];
