@@ -97,7 +97,7 @@ def _confirm(candidate: str, looks: str, n_rounds: int, seed: int) -> tuple[bool
             _run(course, Step(number, at, None, label), rng)
         standing = standings(course, [candidate], Rules(), gives_up=False)[candidate]
         return standing.state is State.CONFIRMED, done()
-    rounds_left = left if looks == FROM_HALF else None
+    rounds_left = left if looks == FROM_HALF else lambda _: math.inf
     race = Race(
         [candidate], Rules(), lambda n_runs: left(n_runs) > 0, seed,
         most_rounds=n_rounds, rounds_left=rounds_left,

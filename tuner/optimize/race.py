@@ -59,7 +59,8 @@ class Race:
             n_claims: candidates that share the error; None: those of the race.
             view: is shown what every round proves.
             duets: makes the runs, at once where that decides sooner; None: one by one.
-            rounds_left: how many rounds of so many runs there is time for; None: no end.
+            rounds_left: how many rounds of so many runs there is time for, ``inf`` for no end;
+                None: for `most_rounds`, and nothing is given up for what these cannot show.
             counted: label -> what counted work gains; None: of none of them.
             at_once: how many candidates run in a round, at least 1; None: all that are left.
             is_answered: an earlier call ended with what is kept: what that proved stays proven.
@@ -83,7 +84,7 @@ class Race:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other until the answer is known, or there is no time."""
         for number in range(_first_round(course), self._most_rounds):
-            standings = self._standings_so_far(course)
+            standings = self._standings_so_far(course, self._most_rounds - number)
             for label, standing in standings.items():
                 if standing.state in (State.WORSE, *_GIVEN_UP):
                     course.leave(None, label, str(standing.state))
@@ -102,11 +103,15 @@ class Race:
                 self._duets.join(self._round(number, left))
             yield self._round(number, left)
 
-    def _standings_so_far(self, course: Course[None, Sample]) -> dict[str, Standing]:
-        """Return the standings, without hope for what the time left cannot show."""
-        if self._rounds_left:
-            self._more_rounds = self._rounds_left(self.n_left(course))
-        return self._standings(course, gives_up=True)
+    def _standings_so_far(self, course: Course[None, Sample], most: int) -> dict[str, Standing]:
+        """Return the standings, without hope for what the time left cannot show.
+
+        Args:
+            course: the rounds.
+            most: rounds that may come.
+        """
+        self._more_rounds = self._rounds_left(self.n_left(course)) if self._rounds_left else most
+        return self._standings(course, gives_up=self._rounds_left is not None)
 
     def _standings(self, course: Course[None, Sample], *, gives_up: bool) -> dict[str, Standing]:
         return standings(

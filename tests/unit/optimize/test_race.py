@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -77,7 +78,7 @@ def race(
     ratios: Ratios, labels: tuple[str, ...] | None = None, most: int = 60, noise: float = 0.01
 ) -> tuple[dict[str, Standing], Course[None, Sample]]:
     names = labels or tuple(ratios)
-    plan = Race(names, RULES, lambda _: True, most_rounds=most)
+    plan = Race(names, RULES, lambda _: True, most_rounds=most, rounds_left=lambda _: math.inf)
     course = compare(plan, program(ratios, noise), Nowhere(), baseline=AS_IS)
     return standings(course, names, RULES), course
 
@@ -258,7 +259,9 @@ def test_a_race_of_one_leader_goes_on_with_it() -> None:
         ran.append(step)
         return run(step)
 
-    plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=10)
+    plan = Race(
+        tuple(ratios), RULES, lambda _: True, most_rounds=10, rounds_left=lambda _: math.inf
+    )
     compare(plan, counted, Kept(first.samples), baseline=AS_IS)
 
     assert n_rounds(first, "less") < 8
@@ -472,7 +475,10 @@ def test_what_a_program_varies_by_has_no_drift_in_it() -> None:
 
 
 def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> None:
-    """Looked at after every round, the middle of few of them is soon within the limit by luck."""
+    """Looked at after every round, the middle of few of them is soon within the limit by luck.
+
+    Where the number of rounds is given, as `validate` of a service does, in their second half.
+    """
     ratios = {"less": (0.9, 1.0, 1.0)}
     runs = program(ratios, noise=0.03)
     n_rounds = 0
@@ -485,11 +491,14 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> No
     plan = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 60.0 - n_rounds)
     course = compare(plan, run, Nowhere(), baseline=AS_IS)
     timed = plan.standings(course)["less"]
-    untimed = race(ratios, noise=0.03)[0]["less"]
+    endless = race(ratios, noise=0.03)[0]["less"]
+    number = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60)
+    limited = number.standings(compare(number, runs, Nowhere(), baseline=AS_IS))["less"]
 
-    assert untimed.state is timed.state is State.CONFIRMED
-    assert timed.scaled.keys() == untimed.scaled.keys() == {CPU}
-    assert untimed.n_rounds < 30 <= timed.n_rounds < 40
+    assert endless.state is timed.state is limited.state is State.CONFIRMED
+    assert timed.scaled.keys() == endless.scaled.keys() == limited.scaled.keys() == {CPU}
+    assert endless.n_rounds < 30 <= timed.n_rounds < 40
+    assert 30 <= limited.n_rounds < 40
 
     again = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 1e3, is_answered=True)
     kept = compare(again, run, Kept(dict(course.samples)), baseline=AS_IS)
