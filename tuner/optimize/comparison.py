@@ -6,11 +6,13 @@ and words are those of a confirmation.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tuner.compare.plan import Course
 from tuner.errors import SpecError
 from tuner.limits import SERVICE_ROUNDS
 from tuner.optimize.answer import Answer, label_of, write_answer
@@ -22,7 +24,7 @@ from tuner.optimize.known import COPIED
 from tuner.optimize.race import Race, choose, standings
 from tuner.optimize.request import REQUEST_FILE, Request, differences
 from tuner.optimize.service import Service
-from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import FIRST_RUNS, Watch, Work
@@ -32,7 +34,7 @@ from tuner.records import Configuration
 from tuner.registry import ALLOCATORS
 
 COMPARISON_FILE = "comparison.jsonl"
-"""Journal of the runs, in a run folder."""
+"""Journal of the runs, in a run folder; settings that are added have `comparison-2.jsonl`."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +96,45 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     work.request = replace(work.request, rules=work.request.rules.of(reference.values))
     rules = work.request.rules
     work.view.begin("comparison", None)
-    race = Race(
-        list(candidates), rules, lambda _: True, work.request.seed,
-        most_rounds=rounds, view=work.view,
-    )  # fmt: skip
-    course = work.compare(COMPARISON_FILE, race, candidates, reference)
+    course: Course[None, Sample] = Course(AS_IS)
+    for file, some in _parts(work, candidates):
+        race = Race(
+            list(some), rules, lambda _: True, work.request.seed,
+            most_rounds=rounds, n_claims=len(candidates), view=work.view,
+        )  # fmt: skip
+        _append(course, work.compare(file, race, some, reference))
     found = standings(course, list(candidates), rules)
     sizes = {label: len(one.settings) for label, one in candidates.items()}
     confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
     conclusion = Conclusion(work, reference, reference.brings or "glibc", most_rounds=rounds)
-    n_rounds = max((number + 1 for number, _, _ in course.samples), default=0)
+    n_rounds = max(one.n_rounds for one in found.values())
     return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds)
+
+
+def _parts(
+    work: Work, candidates: Mapping[str, Configuration]
+) -> Iterator[tuple[str, Mapping[str, Configuration]]]:
+    """Yield journals and the settings whose rounds they have: those that came later have their own.
+
+    Each round has a run of the service as it is, so what each setting is compared with is its own.
+    """
+    left = dict(candidates)
+    for number in itertools.count(1):
+        file = COMPARISON_FILE if number == 1 else f"comparison-{number}.jsonl"
+        kept = work.kept(file)
+        some = {label: left.pop(label) for label in list(kept or left) if label in left}
+        if some:
+            yield file, some
+        if not left:
+            return
+
+
+def _append(course: Course[None, Sample], more: Course[None, Sample]) -> None:
+    """Add rounds after those of a course."""
+    first = max((number + 1 for number, _, _ in course.samples), default=0)
+    for (number, task, subject), sample in more.samples.items():
+        course.samples[first + number, task, subject] = sample
+    course.out |= more.out
 
 
 def _examined(work: Work) -> Reference:

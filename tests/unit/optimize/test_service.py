@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tuner.measure.program import Surroundings
 from tuner.optimize.answer import ANSWER_FILE, Decision
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
 from tuner.optimize.expecting import Expecting
-from tuner.optimize.judgement import Rules
+from tuner.optimize.judgement import Rules, State
 from tuner.optimize.known import COPIED, KNOWN
 from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
@@ -178,9 +178,11 @@ def test_known_settings_stand_beside_what_emulation_tried() -> None:
     assert all(p.is_known for p in found), "one that was tried runs anyhow, too"
 
 
-def compared(folder: Path, server: Server, limits: Mapping[str, float]) -> Any:
+def compared(
+    folder: Path, server: Server, limits: Mapping[str, float], settings: Sequence[str] = ()
+) -> Any:
     tuned = service(server, tuple(limits))
-    candidates = service_candidates(tuned, FILES, [], []).runnable
+    candidates = service_candidates(tuned, FILES, [], settings).runnable
     rules = service_rules(0.01, limits)
     request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, is_comparison=True)
     return compare_settings(folder, request, tuned, candidates, rounds=40)
@@ -262,6 +264,30 @@ def test_a_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
     assert found.answer.decision is Decision.DEPLOY
     with pytest.raises(SpecError, match="another comparison"):
         compared(tmp_path, again, {"p99": 0.2})
+
+
+def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path) -> None:
+    """All rounds were made anew, in another folder.
+
+    Those of the others stay; more claims need a few more.
+    """
+    first = compared(tmp_path, Server(), {})
+    before = (tmp_path / COMPARISON_FILE).read_bytes()
+    again, added = Server(), "glibc arena_max=7"
+
+    found = compared(tmp_path, again, {}, [added])
+
+    standings = found.confirmed.standings
+    assert (tmp_path / COMPARISON_FILE).read_bytes().startswith(before)
+    assert standings.keys() == {*first.confirmed.standings, added}
+    assert standings[added].state is State.CONFIRMED
+    assert standings[added].n_rounds > 0
+    assert again.n_runs < first.answer.n_runs
+    assert found.answer.n_runs == first.answer.n_runs + again.n_runs
+
+    last = Server()
+    assert compared(tmp_path, last, {}, [added]).answer.rows == found.answer.rows
+    assert last.n_runs == 0
 
 
 def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(
