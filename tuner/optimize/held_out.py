@@ -5,6 +5,9 @@ half is for the reduction to fewer settings.  Where a guard looks worse then, ro
 is decided or the time is over.  So whether one looks worse is asked twice at most: the more often
 one looks, the sooner the middle of few rounds is within the limit by luck.
 
+Every winner has the few rounds that can show a loss, even where the time is over: without them it
+would have to stay open, with a gain that is proven.
+
 A guard that is lost turns the winner down.  One that neither holds nor is lost, and whose middle
 is beyond its limit, leaves the answer open.
 """

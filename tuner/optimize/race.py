@@ -63,7 +63,8 @@ class Race:
                 None: for `most_rounds`, and nothing is given up for what these cannot show.
             counted: label -> what counted work gains; None: of none of them.
             at_once: how many candidates run in a round, at least 1; None: all that are left.
-            is_answered: an earlier call ended with what is kept: what that proved stays proven.
+            is_answered: an earlier call ended with an answer: what that proved stays proven.  Where
+                rounds of a call that was interrupted came after it, this is one look more.
         """
         self._at_once = at_once
         self._is_answered = is_answered
