@@ -153,7 +153,8 @@ def _slim(svg: str) -> str:
     """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths.
 
     Ends of lines at 0, lines' usual width, the width of strokes that are not there, and moves by
-    nothing go too.  The font stands once, where it is one for all texts.
+    nothing go too.  Lines become paths, which are shorter.  The font stands once, where it is one
+    for all texts.
     """
     fonts = set(re.findall(r' font-family="[^"]*"', svg))
     if len(fonts) == 1:
@@ -165,7 +166,15 @@ def _slim(svg: str) -> str:
     svg = re.sub(r'(<line[^>]*?) stroke-width="1"', r"\1", svg)
     svg = svg.replace(' transform="translate(0,0)"', "")
     svg = re.sub(r'(<path(?![^>]* stroke=")[^>]*?) stroke-width="[^"]*"', r"\1", svg)
-    return re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg)
+    svg = re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg)
+    moved = r'<line transform="translate\(([^,)]+),([^)]+)\)" ([xy])2="([^"]+)"(?! [xy]2)'
+    return re.sub(moved, _path, svg)
+
+
+def _path(line: re.Match[str]) -> str:
+    """Return the beginning of a path that is an upright or a level line."""
+    x, y, axis, length = line.groups()
+    return f'<path d="M{x},{y}{"h" if axis == "x" else "v"}{length}"'
 
 
 # Parts of descriptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,19 @@ def test_text_stays_text_and_colours_are_those_of_all_names(tmp_path: Path) -> N
     assert ">peak RSS (MiB)</text>" in svg
     assert "#3f7fbf" in svg  # the second of the further looks, though the first is not drawn
     assert "#7a5c00" not in svg
+
+
+def test_level_and_upright_lines_are_short_paths_and_others_stay_lines(tmp_path: Path) -> None:
+    ends = {"x": quantity("x", "x"), "y": quantity("y", "y"), "x2": {"field": "to"}}
+    rows = [{"x": 1.0, "to": 3.0, "y": 2.0, "up": up} for up in (2.0, 4.0)]
+    spec = layer(rows, {"type": "rule"}, **ends, y2={"field": "up"})
+
+    (path,) = save_figure(Figure("rules", "Rules", spec), tmp_path, ("svg",))
+    svg = path.read_text()
+
+    assert re.search(r'<path d="M[\d.]+,[\d.]+h-?[\d.]+"', svg)
+    assert re.search(r'<line [^>]*x2="[^"]+" y2="[^"]+"', svg)
+    assert not re.search(r"<path[^>]* y2=", svg)
 
 
 def test_numbers_in_text_are_not_cut(tmp_path: Path) -> None:
