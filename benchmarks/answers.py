@@ -9,10 +9,10 @@ find on the program itself in the same time.  Every run is kept.
 
 Several settings make a front: of a rival what it saw undominated, of emulation its front, of
 `optimize` its answer and what it measured undominated (what emulation proposes, where no run was
-to be had), at most six of each, spread.  A hypervolume is that of a front's medians on the judged
-input, in logarithms of the ratios of mean memory and CPU time to the program as it is, up to 10 %
-more of each; the share is of that of all settings that ran in the same rounds.  Among them are
-those known best: what all parts kept before, of any length, leave undominated.
+to be had), at most six of each, spread.  What is heavier than the guard of peak memory allows, as
+far as each knows it, is not among them: `optimize` recommends no such setting.  The share is that
+of the hypervolume of all settings that ran in the same rounds (benchmarks/fronts.py).  Among them
+are those known best: what all parts kept before, of any length, leave undominated.
 
 Targets: no answer is worse than the program as it is by more than 1 % in mean memory, peak memory
 or CPU time beyond doubt, that is with its whole 95 % interval; and none is in the median of memory.
@@ -31,15 +31,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
-import moocore
 import numpy as np
 
 from benchmarks import rivals
+from benchmarks.fronts import points_of, shares_of
 from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, percent, table, verdict_on
 from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
@@ -54,14 +53,16 @@ from tuner.optimize.answer import Answer, Decision, label_of
 from tuner.optimize.comparison import configuration_of
 from tuner.optimize.direct import space_of
 from tuner.optimize.duets import RunsOnCores, keeps_one_core
+from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files, tuned_of
+from tuner.optimize.proposals import SLACK
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, TRACE_FILE
 from tuner.output import write_text
-from tuner.records import Configuration
+from tuner.records import Configuration, Trial
 from tuner.report.measured import measured_front
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
@@ -78,8 +79,9 @@ _FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
 _MOST_OF_A_FRONT: Final = 6
 _SHARE_OF_MEMORY: Final = 0.4
 """Of what is free, that all runs at once may take if each takes what the program does as it is."""
-_REFERENCE: Final = math.log(1.1)
-"""Of the hypervolume, in logarithms of the ratios."""
+
+RunOnce: TypeAlias = Callable[[str, str], Figures]
+"""From a task and a subject to what one run of it measured."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
     answer = Session(run, request).answer()
     subjects = _subjects(run, answer)
     sets: dict[str, list[Configuration]] = {
-        OURS: _spread([*(_measured(run) or _emulated(run)), *_deployed(subjects)]),
+        OURS: _spread([*_deployed(subjects), *(_measured(run) or _emulated(run))]),
         EMULATED: _spread(_emulated(run)),
     }
     if call.options.direct:
@@ -190,13 +192,13 @@ def known_best(parts: Parts, program: str, files: Files) -> list[Configuration]:
 
     What is no setting of these allocators any more is left out.
     """
-    points: dict[Configuration, tuple[float, float]] = {}
+    points: dict[Configuration, list[float]] = {}
     for kept in parts.values():
         if kept.get("program") == program and "sets" in kept:
             for label in set(chain.from_iterable(kept["sets"].values())):
-                setting, point = _setting(label, files), _point(kept["rows"], label)
-                if setting is not None and point is not None:
-                    points[setting] = point
+                setting, found = _setting(label, files), points_of(kept["rows"], label)
+                if setting is not None and found is not None:
+                    points[setting] = np.median(found, axis=0).tolist()
     return rivals.undominated(points)
 
 
@@ -232,8 +234,12 @@ def _measured(run: Path) -> list[Configuration]:
         if content is not None:
             found = content.header["candidates"]
             known |= {label: Configuration.from_key(key) for label, key in found.items()}
-    labels = [row.label for row in measured_front(run).front]
-    return [known[label] for label in labels if label in known]
+    seen = {
+        known[row.label]: [-row.changes[goal].likely for goal in (MEAN, CPU)]
+        for row in measured_front(run).rows
+        if row.label in known and row.changes and -row.changes[PEAK].likely <= Rules().margin(PEAK)
+    }
+    return rivals.undominated(seen)
 
 
 def _deployed(subjects: Mapping[str, Configuration]) -> list[Configuration]:
@@ -242,14 +248,21 @@ def _deployed(subjects: Mapping[str, Configuration]) -> list[Configuration]:
 
 def _emulated(run: Path) -> list[Configuration]:
     emulated = emulation.load(run)
-    points = front_points(emulated.trials, emulation.OBJECTIVES)
+    most = (1.0 + SLACK) * _emulated_peak(emulated.default_of(ALLOCATORS[0]))
+    light = [trial for trial in emulated.trials if _emulated_peak(trial) <= most]
+    points = front_points(light, emulation.OBJECTIVES)
     return [point.trial.configuration for point in points]
+
+
+def _emulated_peak(trial: Trial) -> float:
+    return trial.measurement.value("peak_heap") if trial.measurement else math.inf
 
 
 def _spread(found: Sequence[Configuration]) -> list[Configuration]:
     """Return at most six of a front, its ends among them."""
-    places = np.linspace(0, len(found) - 1, min(len(found), _MOST_OF_A_FRONT))
-    return [found[round(float(place))] for place in places]
+    each = list(dict.fromkeys(found))
+    places = np.linspace(0, len(each) - 1, min(len(each), _MOST_OF_A_FRONT))
+    return [each[round(float(place))] for place in places]
 
 
 def _subjects(run: Path, answer: Answer) -> dict[str, Configuration]:
@@ -272,9 +285,7 @@ def _files(run: Path) -> Files:
     return locate(emulation.campaign_spec(run / TRACE_FILE, ALLOCATORS, 1, 100))
 
 
-def _runner(
-    run: Path, task: Task, subjects: Mapping[str, Configuration]
-) -> tuple[Callable[[str, str], Figures], int]:
+def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tuple[RunOnce, int]:
     """Return what runs the judged input under a subject, and how many run at once.
 
     As in the duets of `optimize` those at once share a core, so load meets them alike.
@@ -330,34 +341,14 @@ class Volume:
 
 def volumes_of(parts: Parts) -> list[Volume]:
     """Return the shares of every method in every part that has fronts."""
-    found = []
-    for name, kept in parts.items():
-        if "sets" in kept:
-            at = partial(_point, kept["rows"])
-            fronts = {
-                method: [point for point in map(at, labels) if point is not None]
-                for method, labels in {DEFAULTS: list(ALLOCATORS), **kept["sets"]}.items()
-            }
-            best = _volume(list(chain.from_iterable(fronts.values())))
-            found += [
-                Volume(name, kept["seconds"], method, _volume(points) / best)
-                for method, points in fronts.items()
-            ]
-    return found
-
-
-def _point(rows: Sequence[Mapping[str, Any]], label: str) -> tuple[float, float] | None:
-    """Return the logarithms of the median ratios of memory and time; None where it failed."""
-    changes = changes_of(rows, label, AS_IS, (MEAN, CPU))
-    if len(changes) < len((MEAN, CPU)):
-        return None
-    return math.log1p(changes[MEAN].median), math.log1p(changes[CPU].median)
-
-
-def _volume(points: Sequence[tuple[float, float]]) -> float:
-    """Return the hypervolume of points and of the program as it is."""
-    found = np.array([(0.0, 0.0), *points], dtype=np.float64)
-    return float(moocore.hypervolume(found, ref=[_REFERENCE, _REFERENCE]))
+    return [
+        Volume(name, kept["seconds"], method, share)
+        for name, kept in parts.items()
+        if "sets" in kept
+        for method, share in shares_of(
+            kept["rows"], {DEFAULTS: list(ALLOCATORS), **kept["sets"]}
+        ).items()
+    ]
 
 
 def lines(parts: Parts) -> Iterator[str]:

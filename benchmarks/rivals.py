@@ -2,8 +2,8 @@
 
 Each proposes one setting after the other, the program runs once under it, and what it measured
 goes back: mean memory and CPU time.  Both begin with every allocator's default, and what they
-would report is what they saw undominated.  SMAC3 is no dependency of malloc-tuner; without
-``pip install '.[rivals]'`` it is left out.
+would report is what they saw undominated, without more peak memory than `optimize` allows.  SMAC3
+is no dependency of malloc-tuner; without ``pip install '.[rivals]'`` it is left out.
 
 Sources: Watanabe, "Tree-Structured Parzen Estimator", arXiv 2304.11127, 2023.  Lindauer and
 others, "SMAC3: A versatile Bayesian optimization package for hyperparameter optimization", JMLR
@@ -14,6 +14,7 @@ Computation 10, 2006).
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,8 @@ import moocore
 import numpy as np
 
 from tuner.compare.plan import Step
-from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.judgement import Rules
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.records import Configuration
 from tuner.search import Told, make_strategy
@@ -197,9 +199,10 @@ def searched(
     while clock() + reference.wall_s < end_s:
         genome = rival.ask()
         configuration = space.decode(genome)
-        values = _run(tuned, reference, configuration, number)
+        ratios = _run(tuned, reference, configuration, number)
+        values = [ratios[goal] for goal in GOALS] if ratios else None
         rival.tell(genome, values)
-        if values is not None:
+        if ratios and values and math.log(ratios[PEAK]) <= Rules().margin(PEAK):
             seen[configuration] = tuple(values)
         number += 1
     return undominated(seen)
@@ -207,13 +210,13 @@ def searched(
 
 def _run(
     tuned: Tuned, reference: Reference, configuration: Configuration, number: int
-) -> list[float] | None:
+) -> dict[str, float] | None:
     if tuned.refusal(configuration) is not None:
         return None
     found = tuned.runner({_SUBJECT: configuration}, reference)(Step(number, 0, None, _SUBJECT))
     if found.good is None:
         return None
-    return [found.good[goal] / reference.values[goal] for goal in GOALS]
+    return {name: found.good[name] / reference.values[name] for name in (*GOALS, PEAK)}
 
 
 def undominated(seen: Mapping[Configuration, Sequence[float]]) -> list[Configuration]:

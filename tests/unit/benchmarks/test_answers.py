@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import answers, rivals
 from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
+from benchmarks.fronts import shares_of
 from benchmarks.harness import Call
 from tuner.allocators import get_allocator, locate_all
 from tuner.errors import ProgramError
@@ -92,8 +95,11 @@ def test_an_answer_is_above_the_defaults_by_much_in_one_thing_at_no_loss_in_the_
     assert not above(2, (0.97, 1.0), mean=0.9), "two programs are too few"
 
 
-def with_fronts(seconds: float, **points: tuple[float, float]) -> dict[str, Any]:
-    """Return a part in which each method has one setting, with ratios of memory and time."""
+def with_fronts(
+    seconds: float, noise: float = 0.0, /, **points: tuple[float, ...]
+) -> dict[str, Any]:
+    """Return a part in which each method has one setting: ratios of memory, time and peak."""
+    random = np.random.default_rng(1)
     rows = [
         {
             "task": "x",
@@ -102,8 +108,8 @@ def with_fronts(seconds: float, **points: tuple[float, float]) -> dict[str, Any]
             "status": "ok",
             "reason": None,
             MEAN: 1e6 * ratios[0],
-            PEAK: 2e6,
-            CPU: 1e9 * ratios[1],
+            PEAK: 2e6 * (*ratios, 1.0)[2],
+            CPU: 1e9 * ratios[1] * math.exp(noise * random.standard_normal()),
         }
         for number in range(10)
         for subject, ratios in {AS_IS: (1.0, 1.0), **points}.items()
@@ -154,6 +160,24 @@ def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds() -
     assert found["x 120 s", EMULATED] == pytest.approx(0.25), "without an answer the default stays"
     assert found["x 120 s", DEFAULTS] == pytest.approx(0.25), "none of them ran"
     assert "100.0 %" in "\n".join(lines(parts))
+
+
+def test_settings_that_are_alike_are_no_better_for_being_many() -> None:
+    """The luckiest of thirty seems to need far less time than any one of them."""
+    alike = {str(number): (0.95, 0.95) for number in range(30)}
+    rows = with_fronts(600.0, 0.08, **alike)["rows"]
+
+    shares = [shares_of(rows, {"all": list(alike), "one": [one]})["one"] for one in alike]
+
+    assert np.mean(shares) == pytest.approx(1.0, abs=0.1)
+
+
+def test_what_breaks_the_guard_of_peak_memory_is_of_no_front() -> None:
+    rows = with_fronts(600.0, heavy=(0.8, 0.8, 1.02), light=(0.95, 0.95))["rows"]
+
+    shares = shares_of(rows, {"both": ["heavy", "light"], "light": ["light"]})
+
+    assert shares == pytest.approx({"both": 1.0, "light": 1.0})
 
 
 def test_what_parts_kept_before_and_nothing_dominates_runs_again() -> None:

@@ -1,0 +1,74 @@
+"""Shares of a hypervolume whose points are medians of noisy rounds, without the luck in them.
+
+Of many medians the undominated ones are mostly lucky.  So one random half of the rounds chooses
+what no other dominates, the other half says how much hypervolume that has, and the other way round;
+the mean over many splits counts, the same ones for a set and for the union of all, which may have
+less.  Points are logarithms of ratios to the program as it is, a point of every set; the reference
+has 10 % more of each.  Settings that break the guard of peak memory beyond doubt are in no set.
+
+Source: Chernozhukov and others, "Double/debiased machine learning for treatment and structural
+parameters", Econometrics Journal 21, 2018: samples that swap their parts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import moocore
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.rounds import changes_of, column
+from tuner.optimize.judgement import Rules
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.tuned import AS_IS
+
+GOALS: Final = (MEAN, CPU)
+_REFERENCE: Final = math.log(1.1)
+_SPLITS, _SEED = 50, 20250807
+
+Rows = Sequence[Mapping[str, Any]]
+Points = npt.NDArray[np.float64]
+"""(n_rounds, n_goals) float64, minimised."""
+
+
+def shares_of(rows: Rows, sets: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return the share of each set of labels in the hypervolume of all of them."""
+    labels = dict.fromkeys(itertools.chain.from_iterable(sets.values()))
+    points = {one: found for one in labels if (found := points_of(rows, one)) is not None}
+    whole = _volume(points.values())
+    return {
+        name: _volume(points[one] for one in some if one in points) / whole
+        for name, some in sets.items()
+    }
+
+
+def points_of(rows: Rows, label: str) -> Points | None:
+    """Return a setting's rounds; None where one failed, or its peak memory breaks the guard."""
+    mine, base = ([column(rows, goal, subject=one) for goal in GOALS] for one in (label, AS_IS))
+    peak = changes_of(rows, label, AS_IS, (PEAK,)).get(PEAK)
+    if peak is None or math.log1p(peak.low or 0.0) > Rules().margin(PEAK):
+        return None
+    found: Points = np.log(np.array(mine) / np.array(base)).T
+    return found
+
+
+def _volume(settings: Iterable[Points]) -> float:
+    """Return the hypervolume of settings by rounds that did not choose them, if there are two."""
+    found = list(settings)
+    if not found:
+        return _REFERENCE**2
+    points = np.stack([np.zeros_like(found[0]), *found])
+    n_rounds = points.shape[1]
+    n_half = max(1, n_rounds // 2)
+    random = np.random.default_rng(_SEED)
+    volumes = []
+    for order in (random.permutation(n_rounds) for _ in range(_SPLITS)):
+        for choose, count in itertools.permutations((order[:n_half], order[-n_half:])):
+            chosen = moocore.is_nondominated(np.median(points[:, choose], axis=1))
+            medians = np.median(points[chosen][:, count], axis=1)
+            volumes.append(moocore.hypervolume(medians, ref=[_REFERENCE] * len(GOALS)))
+    return float(np.mean(volumes))
