@@ -28,6 +28,7 @@ import argparse
 import json
 import math
 import os
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, TRACE_FILE
 from tuner.output import write_text
-from tuner.records import Configuration, Trial
+from tuner.records import Configuration, Outcome, Trial
 from tuner.report.measured import measured_front
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
@@ -77,6 +78,8 @@ _MUCH, _WITH_MUCH = 0.05, 3
 """What an answer must gain over every default, and how many must."""
 _FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
 _MOST_OF_A_FRONT: Final = 6
+_TIME_OF_A_ROW_S, _MOST_TIMES = 0.5, 12
+"""Of short runs that are repeated for one row, and how often at most."""
 _SHARE_OF_MEMORY: Final = 0.4
 """Of what is free, that all runs at once may take if each takes what the program does as it is."""
 
@@ -288,7 +291,8 @@ def _files(run: Path) -> Files:
 def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tuple[RunOnce, int]:
     """Return what runs the judged input under a subject, and how many run at once.
 
-    As in the duets of `optimize` those at once share a core, so load meets them alike.
+    As in the duets of `optimize` those at once share a core, so load meets them alike.  A short
+    program runs several times for one row: its CPU time varies by more than settings differ.
     """
     tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
     reference = tuned.examine()
@@ -296,14 +300,30 @@ def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tup
         words = f"exit status {reference.exit_status} as it is; nothing can be judged on it"
         message = f"{task.name}, {task.judged[-1]}: {words}"
         raise ProgramError(message)
+    times = max(1, min(_MOST_TIMES, int(_TIME_OF_A_ROW_S / reference.wall_s)))
     if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
-        return runner_of(tuned.runner(subjects, reference)), 1
+        return repeated(runner_of(tuned.runner(subjects, reference)), times), 1
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
     core = max(os.sched_getaffinity(0))
     n_at_once = max(1, min(len(subjects) + 1, fitting))
     beside = reference.patient(n_at_once)
-    return runner_of(tuned.on_core(core).runner(subjects, beside)), n_at_once
+    return repeated(runner_of(tuned.on_core(core).runner(subjects, beside)), times), n_at_once
+
+
+def repeated(run_once: RunOnce, times: int) -> RunOnce:
+    """Return what runs a subject so many times for one row: the medians, or the first failure."""
+
+    def run(task: str, subject: str) -> Figures:
+        found = [run_once(task, subject) for _ in range(times)]
+        values = [one.good for one in found if one.good is not None]
+        if len(values) < len(found):
+            return next(one for one in found if one.good is None)
+        return Outcome.succeeded(
+            {name: statistics.median(one[name] for one in values) for name in values[0]}
+        )
+
+    return run
 
 
 # What is shown

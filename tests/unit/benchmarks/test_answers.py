@@ -15,11 +15,12 @@ from benchmarks import answers, rivals
 from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
 from benchmarks.fronts import shares_of
 from benchmarks.harness import Call
+from benchmarks.rounds import failed
 from tuner.allocators import get_allocator, locate_all
 from tuner.errors import ProgramError
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS, Reference
-from tuner.records import Configuration
+from tuner.records import Configuration, Outcome
 
 USUAL = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 
@@ -214,6 +215,20 @@ def test_a_rival_reports_what_it_saw_undominated() -> None:
 
     assert front == [two, one]
     assert rivals.undominated({}) == []
+
+
+def test_one_row_of_a_short_program_is_the_middle_of_several_runs() -> None:
+    values = iter([3.0, 1.0, 2.0])
+    run_once = answers.repeated(lambda *_: Outcome.succeeded({CPU: next(values)}), 3)
+
+    assert run_once("x", "y").good == {CPU: 2.0}
+
+
+def test_a_failure_among_several_runs_is_that_of_the_row() -> None:
+    outcomes = iter([Outcome.succeeded({CPU: 1.0}), failed("killed")])
+    run_once = answers.repeated(lambda *_: next(outcomes), 2)
+
+    assert run_once("x", "y").reason == "killed"
 
 
 class Fails:
