@@ -221,10 +221,8 @@ def _rival(rival: str, run: Path, task: Task, seconds: float, seed: int) -> list
         tuned = tuned_of(Request(task.tuned, seconds, ALLOCATORS), files, os.environ)
         reference = tuned.examine()
         space = space_of(files, reference, ALLOCATORS)
-        asks: rivals.Asks = rivals.OptunaTpe(space, seed)
-        if rival == rivals.SMAC:
-            asks = rivals.Smac(space, seed, run / "smac")
-        found = rivals.searched(asks, tuned, reference, space, seconds)
+        strategy = rivals.made(rival, space, seed)
+        found = rivals.searched(strategy, tuned, reference, space, seconds)
         write_text(path, json.dumps([one.key for one in found]) + "\n")
     return [Configuration.from_key(key) for key in json.loads(path.read_bytes())]
 
@@ -480,7 +478,8 @@ BENCHMARK: Final = Benchmark(
     about=__doc__,
     claim="An answer of `optimize` holds on input that it was not tuned on.",
     depends_on=(
-        *("benchmarks/rivals.py", "benchmarks/streams.cpp", "benchmarks/jobs.rb"),
+        *("benchmarks/rivals.py", "benchmarks/search_rivals.py"),
+        *("benchmarks/streams.cpp", "benchmarks/jobs.rb"),
         "configs/workloads",
         *("rand_malloc", "tuner/optimize"),
     ),

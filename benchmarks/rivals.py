@@ -18,8 +18,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 import moocore
 import numpy as np
@@ -29,140 +28,22 @@ from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.records import Configuration
-from tuner.search import Told, make_strategy
-from tuner.space import Genome, Space
+from tuner.search import Strategy, Told, make_strategy
+from tuner.space import Space
 
 TPE, SMAC = "TPE", "SMAC3"
 GOALS: Final = (MEAN, CPU)
-_FAILED: Final = 4.0
-"""Times what the program as it is uses: a failed run, for a rival that needs a number."""
-
 _SUBJECT: Final = "tried"
 
 
-class Asks(Protocol):
-    """Proposes settings one by one."""
+def made(rival: str, space: Space, seed: int) -> Strategy:
+    """Return what proposes, one setting at a time but for the defaults."""
+    first = list(space.defaults())
+    if rival == TPE:
+        return make_strategy("tpe", space, len(GOALS), population=1, seed=seed, initial=first)
+    from benchmarks.search_rivals import Smac  # noqa: PLC0415 - where it is installed
 
-    def ask(self) -> Genome:
-        """Return the next one."""
-        ...
-
-    def tell(self, genome: Genome, values: Sequence[float] | None) -> None:
-        """Take what a run under it measured, as ratios; None where it failed."""
-        ...
-
-
-class OptunaTpe:
-    """TPE as campaigns use it, one proposal at a time."""
-
-    def __init__(self, space: Space, seed: int) -> None:
-        """Prepare."""
-        self._strategy = make_strategy(
-            "tpe", space, len(GOALS), population=1, seed=seed, initial=list(space.defaults())
-        )
-        self._asked: list[Genome] = []
-        self._told: list[Told] = []
-
-    def ask(self) -> Genome:
-        """Return the next one; a batch is told when all of it ran."""
-        if not self._asked:
-            if self._told:
-                self._strategy.tell(self._told)
-                self._told = []
-            self._asked = list(self._strategy.ask())
-        return self._asked.pop(0)
-
-    def tell(self, genome: Genome, values: Sequence[float] | None) -> None:
-        """Take what was measured."""
-        self._told.append(Told(genome, tuple(values) if values else None, 0.0 if values else 1.0))
-
-
-class Smac:
-    """SMAC3's facade for hyperparameters with ParEGO."""
-
-    def __init__(self, space: Space, seed: int, folder: Path) -> None:
-        """Prepare; it writes its log into a folder."""
-        from smac import HyperparameterOptimizationFacade as Facade  # noqa: PLC0415 - not ours
-        from smac import Scenario  # noqa: PLC0415 - likewise
-
-        self._space = space
-        self._configurations = configurations_of(space)
-        scenario = Scenario(
-            self._configurations,
-            objectives=["memory", "time"],
-            n_trials=100_000,
-            seed=seed,
-            deterministic=True,
-            output_directory=folder,
-        )
-        first = [self._encoded(genome) for genome in space.defaults()]
-        self._smac = Facade(
-            scenario,
-            lambda config, seed=0: {"memory": 1.0, "time": 1.0},  # noqa: ARG005 - asked, not run
-            initial_design=Facade.get_initial_design(scenario, additional_configs=first),
-            multi_objective_algorithm=Facade.get_multi_objective_algorithm(scenario),
-            overwrite=True,
-            logging_level=False,
-        )
-        self._infos: dict[Genome, Any] = {}
-
-    def ask(self) -> Genome:
-        """Return the next one."""
-        info = self._smac.ask()
-        genome = self._decoded(info.config)
-        self._infos[genome] = info
-        return genome
-
-    def tell(self, genome: Genome, values: Sequence[float] | None) -> None:
-        """Take what was measured."""
-        from smac.runhistory.dataclasses import TrialValue  # noqa: PLC0415 - not ours
-
-        cost = list(values or [_FAILED] * len(GOALS))
-        self._smac.tell(self._infos.pop(genome), TrialValue(cost=cost), save=False)
-
-    def _decoded(self, config: Any) -> Genome:  # noqa: ANN401 - SMAC has no types
-        known = dict(config)
-        genome = [int(known.get(p.name, p.resting)) for p in self._space.parameters]
-        return self._space.canonical(tuple(genome))
-
-    def _encoded(self, genome: Genome) -> Any:  # noqa: ANN401 - likewise
-        import ConfigSpace  # noqa: PLC0415 - not ours
-
-        active = self._space.active(genome)
-        values = {
-            parameter.name: level
-            for parameter, level, is_active in zip(
-                self._space.parameters, genome, active, strict=True
-            )
-            if is_active and parameter.n_levels > 1
-        }
-        return ConfigSpace.Configuration(self._configurations, values=values)
-
-
-def configurations_of(space: Space) -> Any:  # noqa: ANN401 - ConfigSpace has no types
-    """Return a space as ConfigSpace has it: a level of each gene, and the same conditions.
-
-    Genes of one level are left out: SMAC3 fails on conditions on constants.
-    """
-    import ConfigSpace  # noqa: PLC0415 - not ours
-
-    made: dict[str, Any] = {}
-    found = ConfigSpace.ConfigurationSpace()
-    for parameter in (one for one in space.parameters if one.n_levels > 1):
-        name, n = parameter.name, parameter.n_levels
-        made[name] = (
-            ConfigSpace.UniformIntegerHyperparameter(name, 0, n - 1)
-            if parameter.ordered
-            else ConfigSpace.CategoricalHyperparameter(name, list(range(n)))
-        )
-    found.add(list(made.values()))
-    levels = {parameter.name: parameter.levels for parameter in space.parameters}
-    for parameter in space.parameters:
-        gate = parameter.condition
-        if gate is not None and {parameter.name, gate.parameter} <= made.keys():
-            wanted = [i for i, v in enumerate(levels[gate.parameter]) if v in gate.values]
-            found.add(ConfigSpace.InCondition(made[parameter.name], made[gate.parameter], wanted))
-    return found
+    return Smac(space, len(GOALS), 1, seed, first)
 
 
 def is_there(rival: str) -> bool:
@@ -175,7 +56,7 @@ def is_there(rival: str) -> bool:
 
 
 def searched(
-    rival: Asks,
+    rival: Strategy,
     tuned: Tuned,
     reference: Reference,
     space: Space,
@@ -196,15 +77,19 @@ def searched(
     seen: dict[Configuration, tuple[float, ...]] = {}
     end_s = clock() + seconds
     number = 0
-    while clock() + reference.wall_s < end_s:
-        genome = rival.ask()
-        configuration = space.decode(genome)
-        ratios = _run(tuned, reference, configuration, number)
-        values = [ratios[goal] for goal in GOALS] if ratios else None
-        rival.tell(genome, values)
-        if ratios and values and math.log(ratios[PEAK]) <= Rules().margin(PEAK):
-            seen[configuration] = tuple(values)
-        number += 1
+    while asked := rival.ask():
+        told = []
+        for genome in asked:
+            if clock() + reference.wall_s >= end_s:
+                return undominated(seen)
+            configuration = space.decode(genome)
+            ratios = _run(tuned, reference, configuration, number)
+            values = tuple(ratios[goal] for goal in GOALS) if ratios else None
+            told.append(Told(genome, values, 0.0 if values else 1.0))
+            if ratios and values and math.log(ratios[PEAK]) <= Rules().margin(PEAK):
+                seen[configuration] = values
+            number += 1
+        rival.tell(told)
     return undominated(seen)
 
 

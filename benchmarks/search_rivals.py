@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +30,6 @@ from pymoo.core.termination import NoTermination
 from pymoo.core.variable import Choice, Integer
 from pymoo.problems.static import StaticProblem
 
-from benchmarks.rivals import configurations_of
 from tuner.search import Told
 from tuner.search.base import BatchStrategy
 from tuner.search.optuna_search import OptunaTpe
@@ -128,11 +128,11 @@ class Smac(BatchStrategy):
         logging.getLogger("smac").setLevel(logging.ERROR)
         self._folder = tempfile.TemporaryDirectory(prefix="smac-")
         objectives = [f"objective{number}" for number in range(n_objectives)]
-        configurations = configurations_of(space)
+        configurations = _configurations_of(space)
         configurations.seed(seed)
         scenario = smac.Scenario(
             configurations, objectives=objectives, deterministic=True, n_trials=10_000,
-            seed=seed, output_directory=self._folder.name,
+            seed=seed, output_directory=Path(self._folder.name),
         )  # fmt: skip
         facade = smac.HyperparameterOptimizationFacade
         self._smac = facade(
@@ -184,3 +184,29 @@ class Smac(BatchStrategy):
         active = zip(self._space.parameters, genome, self._space.active(genome), strict=True)
         values = {gene.name: level for gene, level, on in active if on and gene.n_levels > 1}
         return Configuration(space, values=values)
+
+
+def _configurations_of(space: Space) -> Any:  # noqa: ANN401 - ConfigSpace has no types
+    """Return a space as ConfigSpace has it: a level of each gene, and the same conditions.
+
+    Genes of one level are left out: SMAC3 fails on conditions on constants.
+    """
+    import ConfigSpace  # noqa: PLC0415 - not ours
+
+    made: dict[str, Any] = {}
+    found = ConfigSpace.ConfigurationSpace()
+    for parameter in (one for one in space.parameters if one.n_levels > 1):
+        name, n = parameter.name, parameter.n_levels
+        made[name] = (
+            ConfigSpace.UniformIntegerHyperparameter(name, 0, n - 1)
+            if parameter.ordered
+            else ConfigSpace.CategoricalHyperparameter(name, list(range(n)))
+        )
+    found.add(list(made.values()))
+    levels = {parameter.name: parameter.levels for parameter in space.parameters}
+    for parameter in space.parameters:
+        gate = parameter.condition
+        if gate is not None and {parameter.name, gate.parameter} <= made.keys():
+            wanted = [i for i, v in enumerate(levels[gate.parameter]) if v in gate.values]
+            found.add(ConfigSpace.InCondition(made[parameter.name], made[gate.parameter], wanted))
+    return found

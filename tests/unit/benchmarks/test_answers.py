@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,8 +20,9 @@ from benchmarks.rounds import failed
 from tuner.allocators import get_allocator, locate_all
 from tuner.errors import ProgramError
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.tuned import AS_IS, Reference
-from tuner.records import Configuration, Outcome
+from tuner.optimize.tuned import AS_IS, Reference, Tuned
+from tuner.records import Configuration, Outcome, Status
+from tuner.space import Parameter, joint_space
 
 USUAL = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 
@@ -206,6 +208,42 @@ def test_being_behind_a_rival_misses_a_target() -> None:
         "least share over the better rival's at 5 minutes",
         "times behind a rival",
     ]
+
+
+class Timed:
+    """A program of a second that needs less memory without a thread cache; 65 fails."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def refusal(self, _: Configuration) -> None:
+        return None
+
+    def runner(self, candidates: Mapping[str, Configuration], _: Reference) -> Any:
+        def run(step: Any) -> Outcome[Any]:
+            self.now_s += 1.0
+            count = int(candidates[step.subject].as_dict.get("count", 0))
+            if count == 65:
+                return Outcome.did_not_succeed(Status.FAILED, "crashed")
+            return Outcome.succeeded({MEAN: 1e6 - count, PEAK: 2e6, CPU: 1e9 + count})
+
+        return run
+
+
+def test_a_rival_searches_until_the_time_or_the_space_is_over() -> None:
+    pytest.importorskip("optuna")
+    count = Parameter("glibc.count", (None, 1, 65, 1024), ordered=True)
+    space = joint_space({"glibc": [count], "mimalloc": []})
+    app = Timed()
+    reference = Reference(("app",), USUAL, 0, None, None, 1.0, 30.0)
+
+    found = rivals.searched(
+        rivals.made(rivals.TPE, space, 1), cast("Tuned", app), reference, space, 30.0,
+        clock=lambda: app.now_s,
+    )  # fmt: skip
+
+    assert 2 < app.now_s < 30.0, "all of the space, each once"
+    assert found[0] == Configuration.of("glibc", {"count": 1024})
 
 
 def test_a_rival_reports_what_it_saw_undominated() -> None:
