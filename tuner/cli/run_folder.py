@@ -5,34 +5,42 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from tuner.errors import OutputError
+from tuner.errors import OutputError, StoreError
 
 
-def check_run_folder(folder: Path, name: str) -> None:
+def check_run_folder(folder: Path, name: str, *, is_campaign: bool = False) -> None:
     """Refuse a folder in which a run's files would lie among others; hidden ones do not count.
 
     Args:
         folder: new, empty, or of a run that was begun.
         name: of the run, for the folder that is proposed.
+        is_campaign: the run is one of `tune`.
 
     Raises:
         OutputError: it holds something, and nothing that a run begins with.
+        StoreError: it holds a campaign, and the run is none.
     """
+    from tuner.store import STORE_NAME
+
     found = [one.name for one in folder.iterdir()] if folder.is_dir() else []
     others = sorted(name for name in found if not name.startswith("."))
-    if others and not _is_begun(found):
-        message = (
-            f"{folder}: holds {others[0]}, which is not a run's; name a folder for the run's own "
-            f"files, such as -o {folder / 'runs' / name}"
-        )
-        raise OutputError(message)
+    has_store = STORE_NAME in found
+    if not others or (is_campaign and has_store) or _is_begun(found):
+        return
+    if has_store:
+        message = f"{folder}: holds a campaign of `malloc-tuner tune`; name another folder with -o"
+        raise StoreError(message)
+    message = (
+        f"{folder}: holds {others[0]}, which is not a run's; name a folder for the run's own "
+        f"files, such as -o {folder / 'runs' / name}"
+    )
+    raise OutputError(message)
 
 
 def _is_begun(names: Collection[str]) -> bool:
-    """Return whether files are such as a run begins with."""
+    """Return whether files are such as runs of a program begin with."""
     from tuner.optimize.request import REQUEST_FILE
     from tuner.optimize.used_time import TIME_FILE
     from tuner.optimize.work import REFERENCE_FILE
-    from tuner.store import STORE_NAME
 
-    return not {STORE_NAME, REQUEST_FILE, REFERENCE_FILE, TIME_FILE}.isdisjoint(names)
+    return not {REQUEST_FILE, REFERENCE_FILE, TIME_FILE}.isdisjoint(names)

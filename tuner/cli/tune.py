@@ -228,7 +228,7 @@ def tune(
     given = {key: value for key, value in options.items() if value is not None}
     spec, folder = read_campaign(campaign, output, given)
     if folder != campaign:
-        check_run_folder(folder, spec.name)
+        check_run_folder(folder, spec.name, is_campaign=True)
     if not any(map(is_profile, spec.traces)):
         refuse_options(context, {"--force", "--exact-trace"}, "to a trace: they are for profiles")
     with _listener(quiet=quiet) as listener:

@@ -14,6 +14,7 @@ from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
 from tuner.optimize.options import Options
 from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.store import STORE_NAME
 
 FILE = """
 allocators = ["glibc", "exgen"]
@@ -214,6 +215,22 @@ def test_a_run_is_not_put_among_the_files_of_the_user(
     said = capsys.readouterr().err
     assert f"{named}: holds app.trace, which is not a run's; name a folder for the run's" in said
     assert {one.name for one in folder.iterdir()} == {".hidden", "app.trace", "notes"}
+
+
+@pytest.mark.parametrize(
+    "words", [("optimize",), ("validate", "--ready", "tcp:80", "--load", "true")]
+)
+def test_runs_of_a_program_are_not_put_into_the_folder_of_a_campaign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """They were, and the campaign was refused only after the first runs."""
+    (tmp_path / STORE_NAME).touch()
+
+    assert main.run([*words, "-o", str(tmp_path), "--", "true"]) == 9
+
+    said = capsys.readouterr().err
+    assert f"{tmp_path}: holds a campaign of `malloc-tuner tune`; name another" in said
+    assert [one.name for one in tmp_path.iterdir()] == [STORE_NAME]
 
 
 @pytest.mark.parametrize(
