@@ -537,10 +537,21 @@ class _Judged:
         if self._is_exact:
             ends = min(self._logs), max(self._logs)
             return Gain(middle, *ends, is_exact=True, is_more_better=is_more)
-        low = lower_bound(self._logs, self._error)
+        low = max(lower_bound(self._logs, self._error), self._proven)
         high = upper_bound(self._logs, self._error)
         # An end may stem from an earlier look, and lie beyond the middle of all rounds.
         return Gain(middle, min(low, middle), max(high, middle), is_more_better=is_more)
+
+    @property
+    def _proven(self) -> float:
+        """Return the greatest limit that is proven to hold; outliers may hide it from a bound."""
+        if self._is_seen_better:
+            return self._threshold
+        if self.quantity not in self._rules.guards:
+            return -math.inf
+        if self._is_seen_not_worse:
+            return -self._margin
+        return -self._scaled if self.holds_scaled else -math.inf
 
     def _exceeds(self, limit: float, error: float) -> bool:
         if self._is_exact:
