@@ -25,7 +25,7 @@ from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, 
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore
-from tuner.optimize.answer import Recommendation, recommended
+from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import key_of
@@ -73,10 +73,19 @@ class MeasuredFront:
             return any(one.is_candidate for one in self.rows if one.label != AS_IS)
         return row.is_candidate
 
+    def is_answer(self, row: AnswerRow) -> bool:
+        """Return whether a row is what the answer says to deploy."""
+        answer = self.answer
+        return (
+            answer.decision is Decision.DEPLOY
+            and answer.configuration is not None
+            and row.label == label_of(answer.configuration)
+        )
+
     @property
     def rows(self) -> tuple[AnswerRow, ...]:
-        """All of them."""
-        return (*self.front, *self.others)
+        """All of them, what the answer says to deploy first."""
+        return tuple(sorted((*self.front, *self.others), key=self.is_answer, reverse=True))
 
 
 def measured_front(folder: Path) -> MeasuredFront:
@@ -107,7 +116,7 @@ def measured_front(folder: Path) -> MeasuredFront:
 def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
     """Write the front as a table; with `everything` what is dominated or failed, too."""
     answer = found.answer
-    rows = found.rows if everything else found.front
+    rows = [row for row in found.rows if everything or row in found.front or found.is_answer(row)]
     marked = [
         AnswerRow(row.label, row.changes, is_candidate=row.is_candidate, note=_note(row, found))
         for row in rows
@@ -127,7 +136,9 @@ def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
 
 def _note(row: AnswerRow, found: MeasuredFront) -> str:
     words = [row.note] if row.note else []
-    if row not in found.front and row.changes:
+    if found.is_answer(row):
+        words.append("deploy")
+    elif row not in found.front and row.changes:
         words.append("dominated")
     if not row.is_candidate and row.changes:
         words.append("few runs")

@@ -138,6 +138,26 @@ def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:
     assert "dominated, few runs" in whole
 
 
+def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it(
+    folder: Path,
+) -> None:
+    """The front of an answer was without the very setting that the last line said to deploy."""
+    winner = row("jemalloc narenas=2", -0.1, 0.02, is_candidate=True)
+    rows = (row("exgen", -0.11, 0.01), row("glibc mxfast=0", 0.01, 0.03), winner)
+    write_answer(folder, replace(DEPLOY, rows=rows))
+
+    found = measured_front(folder)
+    text = measured_text(found)
+
+    assert found.is_answer(found.rows[0])
+    assert not any(map(found.is_answer, found.rows[1:]))
+    assert re.search(r"^as it is .*\njemalloc narenas=2 .*  deploy$", text, re.MULTILINE)
+    assert "1 more that are dominated" in text
+    assert '<th scope="row">jemalloc narenas=2 <span class="tag">deploy</span></th>' in (
+        render_measured(folder, found)
+    )
+
+
 def test_json_and_csv_hold_all_rows(found: MeasuredFront) -> None:
     document = json.loads(measured_json(found))
     rows = list(csv.DictReader(io.StringIO(measured_csv(found))))
