@@ -35,6 +35,8 @@ class ChangeText:
     """``-12.3 %``, or a dash."""
     direction: str
     """``better``, ``worse`` or ``same``; empty when the ratio is missing."""
+    of: str = ""
+    """What the change is of, if not of the metric itself."""
 
 
 @dataclass(frozen=True)
@@ -203,10 +205,8 @@ def _change(metric: Metric, trial: Trial, baseline: Trial | None, whole: Whole) 
     value = metric.value(trial.measurement)
     found = _seen(metric, trial, baseline, whole) if baseline else None
     shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
-    change = show_expected(found)
-    if metric.name in whole:
-        change = f"{change} of the program"
-    return ChangeText(metric.label, shown, change, direction(found))
+    of = "of the program" if metric.name in whole else ""
+    return ChangeText(metric.label, shown, show_expected(found), direction(found), of)
 
 
 def direction(found: float | None) -> str:

@@ -122,4 +122,4 @@ def test_the_report_speaks_of_the_program() -> None:
     said = "changes mean heap by -0.50 % and cost by -3.00 % of the whole program"
     assert said in headline(run, picks)
     card = next(card for card in pick_cards(run, picks) if card.trial == 3)
-    assert card.changes[0].change == "-0.50 % of the program"
+    assert (card.changes[0].change, card.changes[0].of) == ("-0.50 %", "of the program")
