@@ -10,6 +10,7 @@ optimizers", IEEE Trans. Evol. Comput. 7(2), 2003, of the front against one poin
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -153,7 +154,8 @@ def material_of(run: Run) -> Material:
     counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
     message = (
         f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
-        "allocator are needed); extend the campaign with more --evaluations"
+        f"allocator are needed); `malloc-tuner tune {shlex.quote(str(run.folder))} --evaluations "
+        f"{2 * len(run.trials)}` goes on with more"
     )
     raise SelectionError(message)
 

@@ -233,7 +233,9 @@ def test_nothing_is_measured_for_a_run_with_too_few_trials(
     monkeypatch.setattr(library, "_measure", lambda *_: pytest.fail("measured in vain"))
 
     assert main.run(["explain", str(folder), "--measure"]) == SelectionError.exit_code
-    assert "too few trials to explain settings" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "too few trials to explain settings" in said
+    assert f"`malloc-tuner tune {folder} --evaluations 24` goes on with more" in said
 
 
 def test_trials_that_lack_every_objective_explain_nothing() -> None:
