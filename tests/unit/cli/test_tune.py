@@ -96,3 +96,15 @@ def test_a_file_of_a_program_is_sent_to_optimize(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"malloc-tuner optimize {path}" in line
     assert f"[{table}]" in line
+
+
+def test_a_run_folder_that_is_not_there_is_no_file_of_another_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert command(["tune", "runs/ap"]) == 5
+
+    said = capsys.readouterr().err
+    assert "runs/ap: cannot open the trace: no such file, nor a run folder" in said
+    assert not (tmp_path / "runs").exists()
