@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError
 from tuner.measure.process import Finished, Processes, last_line, tool_environment
-from tuner.records import Outcome, Status, signal_name
+from tuner.records import Outcome, Status
 from tuner.resources import native_file
 
 
@@ -145,7 +145,7 @@ def _judge(ended: Finished, library: Path | None, timeout_s: float) -> Outcome[D
         reason = f"stopped at the time limit of {timeout_s:g} s"
         return Outcome.did_not_succeed(Status.TIMED_OUT, reason)
     if ended.exit_status != 0:
-        return Outcome.did_not_succeed(Status.FAILED, _ending(ended))
+        return Outcome.did_not_succeed(Status.FAILED, ended.ending)
     try:
         result = DriverResult.model_validate_json(ended.stdout)
     except ValidationError as error:
@@ -166,12 +166,3 @@ def _is_from(malloc_from: str | None, library: Path | None) -> bool:
     if library is None:
         return Path(malloc_from).name.startswith("libc.so")
     return Path(malloc_from).resolve() == library.resolve()
-
-
-def _ending(ended: Finished) -> str:
-    if ended.exit_status < 0:
-        text = f"killed by {signal_name(-ended.exit_status)}"
-    else:
-        text = f"exit status {ended.exit_status}"
-    complaint = last_line(ended.stderr)
-    return f"{text}: {complaint}" if complaint else text

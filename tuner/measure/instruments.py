@@ -89,7 +89,7 @@ def ask_emulator(option: str, emulator: Path | None = None) -> str:
         message = f"{path}: cannot be started: {error.strerror}; reinstall malloc-tuner"
         raise MissingToolError(message) from error
     if ended.exit_status != 0 or ended.timed_out:
-        why = "took too long" if ended.timed_out else ended.stderr.strip() or ended.exit_status
+        why = "took too long" if ended.timed_out else ended.stderr.strip() or ended.ending
         message = f"rand_malloc {option}: failed: {why}"
         raise ProgramError(message)
     return ended.stdout

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tuner.records import signal_name
+
 _KEPT = ("PATH", "HOME", "TMPDIR")
 """Variables a native tool needs to find valgrind, qemu and a place for its files."""
 
@@ -29,6 +31,16 @@ class Finished:
     stderr: str
     timed_out: bool = False
     """True when it was killed at the time limit."""
+
+    @property
+    def ending(self) -> str:
+        """How it ended, and the last line of its complaint."""
+        if self.exit_status < 0:
+            text = f"killed by {signal_name(-self.exit_status)}"
+        else:
+            text = f"exit status {self.exit_status}"
+        complaint = last_line(self.stderr)
+        return f"{text}: {complaint}" if complaint else text
 
 
 class Processes:
