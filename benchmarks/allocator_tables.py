@@ -159,11 +159,11 @@ def comparison_of(part: Mapping[str, Any]) -> Comparison:
     return Comparison(tuple(part["subjects"]), samples, float(part["header"]["seconds"]))
 
 
-def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Target]:
-    """Yield throughput, percentiles and memory of a subject on every task."""
+def judge_threads(comparison: Comparison) -> Iterator[Target]:
+    """Yield throughput, percentiles and memory of exgen on every task."""
     for metric in THREADS_METRICS:
         rows = estimates(comparison, metric, tasks_of(comparison))
-        yield from _judge_metric(rows, metric, ours)
+        yield from _judge_metric(rows, metric, OURS[0])
 
 
 def standing_lines(comparison: Comparison) -> Iterator[str]:

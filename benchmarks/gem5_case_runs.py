@@ -76,9 +76,9 @@ def tune(allocators: Iterable[str], folder: Path = RUNS) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
 
-def load_campaigns(allocators: Iterable[str], folder: Path = RUNS) -> dict[str, Run]:
+def load_campaigns(allocators: Iterable[str]) -> dict[str, Run]:
     """Return the runs of the campaigns, by allocator."""
-    return {name: load_run(folder / f"gem5-{name}") for name in allocators}
+    return {name: load_run(RUNS / f"gem5-{name}") for name in allocators}
 
 
 def choose(run: Run, allocator: str, reference_bytes: float) -> dict[str, Trial]:
@@ -261,18 +261,19 @@ def _split_pages() -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("thp_split_page ")))
 
 
-def evaluation_cost(name: str, trace: Path, repeats: int = 5) -> float:
-    """Return the CPU seconds of one evaluation of a default, memory run and count run together.
+def evaluation_cost(name: str, trace: Path) -> float:
+    """Return the CPU seconds of an evaluation of a default, memory run and count run together.
+
+    The median of five.
 
     Args:
         name: of the allocator.
         trace: what is replayed.
-        repeats: evaluations, of which the median counts.
     """
     options = EmulationOptions(thp="keep")
     evaluator = EmulatorEvaluator(Emulation(trace, located([name]), load_calibration(), options))
     seconds = []
-    for _ in range(repeats):
+    for _ in range(5):
         before = children_s()
         evaluation = evaluator.evaluate(Configuration(name), None)
         seconds.append(children_s() - before)

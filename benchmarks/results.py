@@ -87,8 +87,6 @@ def make_stamp(
     depends_on: Sequence[str],
     *,
     of: Iterable[str],
-    allocators: Identities | None = None,
-    rounds: int | None = None,
 ) -> dict[str, Any]:
     """Return the stamp of what is measured now.
 
@@ -96,8 +94,6 @@ def make_stamp(
         command: the words that started it.
         depends_on: files and folders whose change makes the figures old.
         of: the parts of the file.
-        allocators: None: nothing was compared.
-        rounds: None where there are none.
 
     Raises:
         SpecError: this is no git checkout, so what was measured has no commit.
@@ -110,8 +106,8 @@ def make_stamp(
         "of": sorted(of),
         "commit": known,
         "sources": source_digests(depends_on),
-        "rounds": rounds,
-        "allocators": dict(allocators or {}),
+        "rounds": None,
+        "allocators": {},
         **take_provenance(command).as_record(),
     }
 

@@ -320,12 +320,10 @@ def kendall_tau(first: Sequence[float], second: Sequence[float], tie: float = TI
     return float((signs_first * signs_second).sum()) / norm if norm > 0.0 else None
 
 
-def concordance(
-    claimed: Sequence[float], reference: Sequence[float], different: float = DIFFERENT
-) -> Concordance | None:
+def concordance(claimed: Sequence[float], reference: Sequence[float]) -> Concordance | None:
     """Return how often the claimed values order a pair as the reference does.
 
-    Only pairs whose reference values differ by more than `different` count; a
+    Only pairs whose reference values differ by more than `DIFFERENT` count; a
     pair that the claimed values leave equal counts as not ordered.
 
     Returns:
@@ -335,7 +333,7 @@ def concordance(
         ValueError: the lengths differ or a value is not finite.
     """
     _check_paired(claimed, reference)
-    truth = _signs(reference, different)
+    truth = _signs(reference, DIFFERENT)
     n_pairs = int((truth != 0).sum())
     if n_pairs == 0:
         return None

@@ -20,7 +20,7 @@ from tuner.errors import ProgramError, TunerError
 from tuner.measure.evaluation import Evaluation, Gate, GateOf
 from tuner.measure.executor import Attempts, Tries
 from tuner.measure.remote import Kit, Measured, Proof, measure
-from tuner.measure.workers import PATIENCE_S, Call, LostError, OnNote, Workers
+from tuner.measure.workers import Call, LostError, OnNote, Workers
 from tuner.metrics import METRICS, Kind
 from tuner.records import Configuration, Measurement, Status
 from tuner.stats import TIE
@@ -54,7 +54,6 @@ class ClusterExecutor(Workers[_Task]):
         *,
         machines: Iterable[ClusterMachine] = (),
         on_note: OnNote = lambda _: None,
-        patience_s: float = PATIENCE_S,
     ) -> None:
         """Connect to the scheduler.
 
@@ -64,12 +63,11 @@ class ClusterExecutor(Workers[_Task]):
             default: the configuration that is measured on every machine.
             machines: those of the campaign so far, the first one first.
             on_note: called with what happens to workers.
-            patience_s: time without a scheduler before the campaign ends.
 
         Raises:
             MissingToolError: Dask is not installed, or no scheduler answers there.
         """
-        super().__init__(kit, address, on_note=on_note, patience_s=patience_s)
+        super().__init__(kit, address, on_note=on_note)
         self._default = default
         self.machines = {machine.name: machine for machine in machines}
         """Every machine that took part, the first one first."""

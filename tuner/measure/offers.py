@@ -132,22 +132,19 @@ def can_fix_addresses() -> bool:
     return bool(before != -1 and may)
 
 
-def try_supervision(command: Sequence[str] = ("true",)) -> Offer:
+def try_supervision() -> Offer:
     """Measure a program that does nothing, with fixed addresses and a stop at its exit.
 
     Containers often forbid one or the other: runs scatter more without the first, and
     without the second the peak is taken from samples.
     """
     program = try_native_part("supervise", "--version")
-    path = shutil.which(command[0])
+    path = shutil.which("true")
     if not program.works or path is None:
-        return program if path else Offer(works=False, detail=f"{command[0]}: not found")
-    return _supervise(native_file("supervise"), [path, *command[1:]])
-
-
-def _supervise(supervise: Path, command: Sequence[str]) -> Offer:
+        return program if path else Offer(works=False, detail="true: not found")
+    supervise = native_file("supervise")
     ended = Processes().run(
-        [supervise, "--report", "1", "--aslr", "off", "--timeout", "10", "--", *command],
+        [supervise, "--report", "1", "--aslr", "off", "--timeout", "10", "--", path],
         environment=os.environ,
         timeout_s=ANSWER_SECONDS,
     )

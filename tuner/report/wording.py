@@ -320,10 +320,10 @@ def _search_facts(run: Run) -> Facts:
     return facts
 
 
-def failure_reasons(run: Run, limit: int = 5) -> list[tuple[str, int]]:
-    """Return the most frequent reasons of failure with their counts."""
+def failure_reasons(run: Run) -> list[tuple[str, int]]:
+    """Return the five most frequent reasons of failure with their counts."""
     reasons = Counter(f"{_words(t.status)}: {t.reason}" for t in run.trials if t.has_failed)
-    return reasons.most_common(limit)
+    return reasons.most_common(5)
 
 
 _MACHINE_LABELS = {
