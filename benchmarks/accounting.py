@@ -1,6 +1,6 @@
 """Run ``malloc-tuner tune`` in this process, and account the CPU time of every child.
 
-Started by overhead.py, in a process of its own so that imports count:
+Started by `tuned`, in a process of its own so that imports count:
 
     accounting.py RESULT OPTION...      options of tune; CPU seconds by kind as JSON in RESULT
 """
@@ -58,6 +58,12 @@ class AccountingPopen(subprocess.Popen[Any]):
             words = [self.args] if isinstance(self.args, str | bytes | os.PathLike) else self.args
             ACCOUNTS.charge([os.fsdecode(word) for word in words], usage)
         return pid, status
+
+
+def tuned(result: Path, words: Sequence[object]) -> int:
+    """Run `malloc-tuner tune` with some words in a process that accounts; return its status."""
+    command = [sys.executable, __file__, result, *words]
+    return subprocess.run([*map(str, command)], check=False).returncode
 
 
 def main() -> int:

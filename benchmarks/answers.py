@@ -40,7 +40,16 @@ import numpy as np
 
 from benchmarks import rivals
 from benchmarks.fronts import points_of, shares_of
-from benchmarks.harness import NOT_SHOWN, Benchmark, Call, Target, percent, table, verdict_on
+from benchmarks.harness import (
+    ALLOCATORS,
+    NOT_SHOWN,
+    Benchmark,
+    Call,
+    Target,
+    percent,
+    table,
+    verdict_on,
+)
 from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
 from tuner.campaign.setup import locate
@@ -67,7 +76,6 @@ from tuner.records import Configuration, Outcome, Trial
 from tuner.report.measured import measured_front
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
-ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 OTHER_SOURCE: Final = ROOT / "benchmarks" / "streams.cpp"
 JOBS: Final = ROOT / "benchmarks" / "jobs.rb"
 OURS, EMULATED, DIRECT = "answer", "emulation alone", "direct search"

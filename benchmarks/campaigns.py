@@ -8,13 +8,12 @@ glibc's default in emulation, and both gains are confirmed on the program.  The 
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from benchmarks.harness import Benchmark, Call, Target, installed, relative, table
+from benchmarks.harness import Benchmark, Call, Target, installed, malloc_tuner, relative, table
 from benchmarks.results import Parts
 from benchmarks.sources import EMULATOR, EXGEN, SEARCH, VALIDATE
 from tuner.config import load_campaign
@@ -46,8 +45,8 @@ def _run(call: Call, name: str) -> dict[str, Any]:
     file = configs_dir() / "campaigns" / f"{name}.toml"
     folder = call.run_folder(name, name)
     program = load_campaign(file).trace.resolve().parent / "run.sh"
-    _malloc_tuner("tune", file, "-o", folder, "--quiet", *(_SMOKE if call.is_smoke else ()))
-    _malloc_tuner("validate", folder, "--rounds", call.rounds, "--", program)
+    malloc_tuner("tune", file, "-o", folder, "--quiet", *(_SMOKE if call.is_smoke else ()))
+    malloc_tuner("validate", folder, "--rounds", call.rounds, "--", program)
     run = load_run(folder)
     summary = summarize(run, run.validations[-1])
     return {
@@ -60,12 +59,6 @@ def _run(call: Call, name: str) -> dict[str, Any]:
         "taus": {r.objective: r.tau for r in summary.rankings if r.allocator is None},
         "samples": [_sample(sample) for sample in run.validations[-1].samples],
     }
-
-
-def _malloc_tuner(*words: object) -> None:
-    command = [sys.executable, "-m", "tuner.cli.main", *map(str, words)]
-    print("$ malloc-tuner", *words, file=sys.stderr)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
 
 def _point(subject: SubjectSummary) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from typing import Any, Final
 
 import tomli_w
 
-from benchmarks.harness import located
+from benchmarks.harness import located, malloc_tuner
 from benchmarks.results import ROOT
 from benchmarks.search_problem import RECORDED_FILES
 from tuner.allocators import HostFacts, WorkloadFacts
@@ -141,7 +140,7 @@ def _record(name: str, most: int, runs: Path, kept: Path) -> int:
     campaign.write_text(tomli_w.dumps(campaign_of(name, trace)), encoding="utf-8")
     n_trials = len(read_points(run).genomes) if run.exists() else 0
     wanted = min(most, n_trials + _PIECE)
-    _malloc_tuner("tune", campaign, "-o", run, "--evaluations", wanted, "--quiet")
+    malloc_tuner("tune", campaign, "-o", run, "--evaluations", wanted, "--quiet")
     points = read_points(run)
     kept.mkdir(exist_ok=True)
     save_points(_packed(points), kept / f"{name}.points.json.zst")
@@ -178,11 +177,6 @@ def _narrowed(allocator: str) -> dict[str, Any]:
     genes = adapter.parameters(installation, HostFacts.detect(), workload, None)
     others = (one.name.partition(".")[2] for one in genes if not one.is_structural)
     return {**dict.fromkeys(others, "unset"), **SPACE[allocator]}
-
-
-def _malloc_tuner(*words: object) -> None:
-    command = [sys.executable, "-m", "tuner.cli.main", *map(str, words)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness import Call, children_s, located
+from benchmarks.harness import Call, children_s, located, malloc_tuner
 from benchmarks.results import ROOT
 from benchmarks.rounds import Figures, Row, column, failed, run_rounds
 from tuner.config.gem5_suite import Simulation
@@ -70,10 +69,7 @@ def tune(allocators: Iterable[str], folder: Path = RUNS) -> None:
     """Run the campaigns, or what is missing of them."""
     for name in allocators:
         file = configs_dir() / "campaigns" / f"gem5-{name}.toml"
-        command = [sys.executable, "-m", "tuner.cli.main", "tune", str(file), "-q"]
-        command += ["-o", str(folder / f"gem5-{name}"), "--workers", "1"]
-        print("$ malloc-tuner", *command[3:], file=sys.stderr)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        malloc_tuner("tune", file, "-q", "-o", folder / f"gem5-{name}", "--workers", 1)
 
 
 def load_campaigns(allocators: Iterable[str]) -> dict[str, Run]:

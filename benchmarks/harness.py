@@ -28,6 +28,7 @@ import hashlib
 import json
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -467,6 +468,17 @@ def checked(run: ProgramRun) -> ProgramRun:
     reason = run.ending if run.exit_status != 0 else "the library was not loaded"
     message = f"the program failed: {reason}: {last_line(run.stderr_tail) or 'no message'}"
     raise ProgramError(message)
+
+
+def malloc_tuner(*words: object) -> None:
+    """Run a command of malloc-tuner for what it leaves; say which it is.
+
+    Raises:
+        CalledProcessError: it failed.
+    """
+    print("$ malloc-tuner", *words, file=sys.stderr)
+    command = [sys.executable, "-m", "tuner.cli.main", *map(str, words)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
 
 def children_s() -> float:

@@ -33,6 +33,7 @@ from typing import Final
 
 from scipy.stats import binomtest
 
+from benchmarks.calibration import busy_loops
 from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
 from benchmarks.results import ROOT, Parts
 from tuner.compare.journal import Journal, JournalKeeper
@@ -55,7 +56,6 @@ PROGRAM: Final = (
 )
 _BRIEF: Final = "print(sum(range(100000)))"
 """For a first look: counting takes fifty times as long."""
-_LOOP: Final = "while True: pass"
 COUNTED: Final = "counted"
 LOADS: Final = {"quiet": 0, "loaded": 2, COUNTED: 2}
 """Part -> endless loops beside the program."""
@@ -199,10 +199,7 @@ def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     header = {"schema": "malloc-tuner.benchmark.noise", "version": 1, "seconds": seconds}
     with ExitStack() as stack:
         run = _runner(shim, _BRIEF if call.is_smoke else PROGRAM)
-        for _ in range(LOADS[part]):
-            busy = subprocess.Popen([sys.executable, "-E", "-S", "-c", _LOOP])
-            stack.callback(busy.wait)
-            stack.callback(busy.kill)
+        stack.enter_context(busy_loops(LOADS[part]))
         path = call.journal(part, ["seconds", seconds])
         journal = stack.enter_context(Journal(path, {**header, **call.begin}, same=("seconds",)))
         call.go_on(part, journal.content.header)

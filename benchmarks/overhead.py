@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import compileall
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from statistics import median
 from typing import Any, Final
 
 import tuner
-from benchmarks.accounting import CALIBRATION, REPLAYS
+from benchmarks.accounting import CALIBRATION, REPLAYS, tuned
 from benchmarks.harness import Benchmark, Call, Target, percent, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
@@ -63,9 +62,7 @@ def _accounts(campaign: str, evaluations: int) -> Figures:
         result = Path(folder) / "accounts.json"
         words = [configs_dir() / "campaigns" / f"{campaign}.toml", "--output", Path(folder) / "run"]
         words += ["--evaluations", evaluations, "--quiet"]
-        accounting = Path(__file__).with_name("accounting.py")
-        command = [sys.executable, accounting, result, *words]
-        if status := subprocess.run([*map(str, command)], check=False).returncode:
+        if status := tuned(result, words):
             return failed(f"tune: exit status {status}")
         return Figures.succeeded(json.loads(result.read_text(encoding="utf-8")))
 

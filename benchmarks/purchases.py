@@ -38,7 +38,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.accounting import CALIBRATION
+from benchmarks.accounting import CALIBRATION, tuned
 from benchmarks.harness import Benchmark, Call, Target, children_s, located, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
@@ -115,10 +115,8 @@ def _tuned(
         if evaluations:
             words += ["--evaluations", evaluations]
         words += ["--output", folder / "run", "--quiet"]
-        accounting = Path(__file__).with_name("accounting.py")
-        command = [sys.executable, accounting, folder / "accounts.json", *words]
         begun_s = time.monotonic()
-        if status := subprocess.run([*map(str, command)], check=False).returncode:
+        if status := tuned(folder / "accounts.json", words):
             return failed(f"tune: exit status {status}")
         wall_s = time.monotonic() - begun_s
         accounts = json.loads((folder / "accounts.json").read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.harness import Benchmark, Call, Target, digits_of, table
+from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, digits_of, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Change, Figures, Row, changes_of, column, run_rounds, runner_of
 from tuner.campaign.progress import clock_text
@@ -56,7 +56,6 @@ from tuner.service.constraints import DEFAULTS
 from tuner.units import show_size
 
 SERVICES: Final = ("redis", "postgresql", "nginx", "gunicorn", "node", "puma")
-ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 OURS, EMULATED = "answer", "emulation alone"
 FELT: Final = tuple(SERVICE_NAMES[name] for name in ("mean", "floor"))
 """Memory that users complain about."""
