@@ -38,7 +38,7 @@ from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
 from benchmarks.results import ROOT, Parts
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
-from tuner.compare.plan import Course, Step, order
+from tuner.compare.plan import Course, Step, shuffled
 from tuner.errors import ProgramError
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.program import ProgramRunner, Surroundings
@@ -138,8 +138,7 @@ class Experiments:
         for one in self._experiments:
             number = 0
             while not self._is_over(course, one):
-                places = order(2, number, _SEED, str(one))
-                yield [Step(number, at, one, _SIDES[side]) for at, side in enumerate(places)]
+                yield shuffled(_SIDES, number, _SEED, one)
                 number += 1
 
     def n_left(self, course: Course[Experiment, Cost]) -> int:

@@ -149,6 +149,12 @@ class Once(Generic[TaskT]):
         return sum(course.wants(step) for step in self.steps)
 
 
+def shuffled(subjects: Sequence[str], number: int, seed: int, task: TaskT) -> list[Step[TaskT]]:
+    """Return the steps of a round in random order; see `order`."""
+    found = order(len(subjects), number, seed, "" if task is None else str(task))
+    return [Step(number, at, task, subjects[index]) for at, index in enumerate(found)]
+
+
 def order(n_subjects: int, number: int, seed: int, where: str = "") -> list[int]:
     """Return the random order of the subjects in a round.
 

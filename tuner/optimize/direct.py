@@ -23,7 +23,7 @@ import numpy as np
 
 from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
-from tuner.compare.plan import Course, Step, order
+from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import affordable
 from tuner.optimize.judgement import Rules
@@ -241,9 +241,7 @@ class DirectPlan:
             is_first = not self._handed_out
             self._handed_out |= self.running.keys()
             number, self._n_rounds = self._n_rounds, self._n_rounds + 1
-            subjects = (AS_IS, *self.running)
-            shuffled = order(len(subjects), number, self._work.request.seed)
-            steps = [Step(number, i, None, subjects[k]) for i, k in enumerate(shuffled)]
+            steps = shuffled((AS_IS, *self.running), number, self._work.request.seed, None)
             wanted = sum(map(course.wants, steps))
             if wanted and not is_first and not self._has_time(wanted, share()):
                 return False

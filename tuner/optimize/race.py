@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tuner.compare.plan import Course, Step, order
+from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.duets import Duets, is_duet, runs_as_is
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
 from tuner.optimize.selection import RUNS_TO_KNOW, noise_of
@@ -141,9 +141,7 @@ class Race:
         return self._standings(course, gives_up=False)
 
     def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
-        subjects = (AS_IS, *labels)
-        shuffled = order(len(subjects), number, self._seed)
-        return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
+        return shuffled((AS_IS, *labels), number, self._seed, None)
 
 
 def _first_round(course: Course[None, Sample]) -> int:

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tuner.compare.plan import Course, Step, order
+from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.duets import MOST_AT_ONCE
 from tuner.optimize.tuned import AS_IS, Sample
 
@@ -155,9 +155,7 @@ class Selection:
         return sum(course.wants(step) for block in blocks for step in block)
 
     def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
-        subjects = (AS_IS, *labels)
-        shuffled = order(len(subjects), number, self._seed)
-        return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
+        return shuffled((AS_IS, *labels), number, self._seed, None)
 
 
 def _rounds_of(labels: Sequence[str]) -> list[Sequence[str]]:
