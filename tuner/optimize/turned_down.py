@@ -74,12 +74,12 @@ class TurnedDown:
     @property
     def words(self) -> str:
         """Say what it gains, what it loses, and what allows it."""
-        losses = series(_loss_words(name, self.gains[name].change) for name in self.broken)
+        losses = _loss_words({name: self.gains[name].change for name in self.broken})
         gain = self.gains[self.gained].change
         once = "" if self.is_proven else " (in few runs)"
         text = f"Turned down: {self.label} {_gain_words(self.gained, gain)} but {losses}{once}"
         options = " ".join(f"--constraint '{one}'" for one in self.constraints)
-        return f"{text}; {options} allows it."
+        return f"{text}; {options} allow{'' if len(self.constraints) > 1 else 's'} it."
 
 
 def best_trade(
@@ -190,9 +190,18 @@ def _gain_words(name: str, change: float) -> str:
     return f"saves {show_percent(abs(change))} of {name}"
 
 
-def _loss_words(name: str, change: float) -> str:
-    share = show_percent(abs(change))
+def _loss_words(changes: Mapping[str, float]) -> str:
+    """Say what is lost; a verb that comes again is left out."""
+    words: list[str] = []
+    before = ""
+    for name, change in changes.items():
+        verb, what = _loss(name, show_percent(abs(change)))
+        words.append(what if verb == before else f"{verb} {what}")
+        before = verb
+    return series(words)
+
+
+def _loss(name: str, share: str) -> tuple[str, str]:
     if TABLE[name].is_more_better:
-        return f"loses {share} of {name}"
-    verb = "holds" if TABLE[name].is_memory else "needs"
-    return f"{verb} {share} more {name}"
+        return "loses", f"{share} of {name}"
+    return "holds" if TABLE[name].is_memory else "needs", f"{share} more {name}"

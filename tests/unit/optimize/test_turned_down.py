@@ -126,6 +126,16 @@ def test_a_service_names_its_own_metrics() -> None:
     assert one.constraints == ("rate >= default - 12 %",)
 
 
+def test_two_losses_of_a_kind_have_one_verb() -> None:
+    (one,) = turned_down([("x", changes(0.09, 0.11, -0.21), (MEAN, PEAK))], RULES, None, NOISE)
+
+    assert one.words == (
+        "Turned down: x saves 21.0 % of CPU time but holds 9.0 % more mean memory and 11.0 % more "
+        "peak memory; --constraint 'mean_memory <= default * 1.11' "
+        "--constraint 'peak_memory <= default * 1.14' allow it."
+    )
+
+
 @pytest.mark.parametrize("text", ["peak <= default * 1.1", "cpu_time >= default", "nonsense"])
 def test_a_constraint_that_is_not_understood_says_what_is(text: str) -> None:
     with pytest.raises(SpecError, match=r"constraint .*cpu_time"):
