@@ -65,11 +65,12 @@ def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
     chosen = min(equals, key=lambda found: (_n_settings(found), -_gain(found)))
     if chosen is best:
         return ValidationDecision(
-            chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}."
+            chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}{_open(chosen)}."
         )
     nothing = "set nothing" if not _n_settings(chosen) else "set no more"
     sentence = (
-        f"Deploy {_name(chosen)}: {_gains(chosen)}. {_name(best)} is not clearly better: {nothing}."
+        f"Deploy {_name(chosen)}: {_gains(chosen)}{_open(chosen)}. "
+        f"{_name(best)} is not clearly better: {nothing}."
     )
     return ValidationDecision(chosen.subject.label, sentence)
 
@@ -93,6 +94,17 @@ def _costs(found: SubjectSummary) -> list[str]:
         for name, metric in shown
         if metric and metric.ratio
     ]
+
+
+def _open(found: SubjectSummary) -> str:
+    """Say which guarded metrics look worse, though the rounds do not show it for sure."""
+    seen = ((name, found.metric(name)) for name in GUARDED)
+    words = [
+        f"{REAL[name].label} {_change(metric.ratio.median)}"
+        for name, metric in seen
+        if metric and metric.ratio and metric.ratio.median > 1.0 + GUARD
+    ]
+    return f"; not settled: {', '.join(words)}" if words else ""
 
 
 def _confirmed(found: SubjectSummary) -> list[tuple[Claim, Estimate]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,18 @@ def test_a_confirmed_pick_is_deployed_with_what_is_sure() -> None:
     assert found.label == "balanced"
     assert found.sentence == (
         "Deploy balanced (mimalloc decommit_delay=0): mean heap -12 % (at least -11 %)."
+    )
+
+
+def test_what_looks_worse_and_is_not_settled_is_said() -> None:
+    """A program of 4 ms had an allocator deployed for 9 % of CPU time; +30 % heap were not said."""
+    one = subject("exgen-default", "exgen", {}, CONFIRMED, 0.88)
+    metrics = (*one.metrics[:2], MetricSummary("cpu", None, ratio(1.3, 0.5)))
+
+    found = recommend([BASELINE, replace(one, metrics=metrics)])
+
+    assert found.sentence == (
+        "Deploy exgen as shipped: mean heap -12 % (at least -11 %); not settled: CPU time +30 %."
     )
 
 
