@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
     )
     def export(
         run: Annotated[
-            Path | None, typer.Argument(metavar="RUN", help="Run folder of a campaign.")
+            Path | None, typer.Argument(metavar="RUN", help="Run folder of `tune` or `optimize`.")
         ] = None,
         *,
         pick: Annotated[

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         "fit",
-        help="Make a profile of a trace: a small text file to share.",
+        help="Make a profile of a trace: a text file to edit and share.",
         epilog=epilog(
             "malloc-tuner fit app.trace -o app.profile.json",
             "malloc-tuner fit app.trace -o small.profile.json --windows 64 --fixed 500",

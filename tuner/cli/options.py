@@ -24,7 +24,9 @@ from tuner.registry import DEFAULT_ALLOCATORS, EXECUTORS
 ALLOCATORS = ",".join(DEFAULT_ALLOCATORS)
 """Default of options that name allocators."""
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run folder of `tune` or `optimize`.")
+]
 
 OutputFile = Annotated[
     Path | None,

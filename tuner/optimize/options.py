@@ -107,7 +107,8 @@ def continued_request(run: Path, options: Options) -> Request:
     if given:
         name = given[0].replace("_", "-")
         message = (
-            f"--{name}: {run} goes on as it was begun; only --time and --constraint may change"
+            f"--{name}: {run} goes on as it was begun; only --time and --constraint may change; "
+            "name another folder with -o"
         )
         raise SpecError(message)
     kept = Request.load(run)
