@@ -68,7 +68,7 @@ def test_a_confirmed_pick_is_deployed_with_what_is_sure() -> None:
 def test_what_looks_worse_and_is_not_settled_is_said() -> None:
     """A program of 4 ms had an allocator deployed for 9 % of CPU time; +30 % heap were not said."""
     one = subject("exgen-default", "exgen", {}, CONFIRMED, 0.88)
-    metrics = (*one.metrics[:2], MetricSummary("cpu", None, ratio(1.3, 0.5)))
+    metrics = (*one.metrics[:2], MetricSummary("cpu", Estimate(1.0, None, 12), ratio(1.3, 0.5)))
 
     found = recommend([BASELINE, replace(one, metrics=metrics)])
 
