@@ -396,6 +396,32 @@ static uint64_t double_free_in_a_batch(void) {
     return 0;
 }
 
+static bool was_sent(const void *block) {
+    for (size_t i = 0; i < 100; i++)
+        if (sent[i] == block)
+            return true;
+    return false;
+}
+
+/* The thread's own blocks come back through the exchange, while their slab sleeps without any that
+ * is free. */
+static uint64_t double_free_of_block_that_came_back(void) {
+    pthread_t thread;
+    for (size_t i = 0; i < 100; i++)
+        sent[i] = exgen_malloc(1000);
+    pthread_create(&thread, NULL, free_sent, NULL);
+    pthread_join(thread, NULL);
+    void **ready = &local.free[class_of(1000)];
+    for (size_t i = 0; i < 1000 && !was_sent(*ready); i++)
+        exgen_malloc(1000);
+    char *block = *ready;
+    const struct slab *slab = slab_of((uintptr_t)block);
+    EXPECT(was_sent(block) && slab->state == SLAB_ASLEEP && slab->free == NULL);
+    expect_message("double free", block);
+    exgen_free(block);
+    return 0;
+}
+
 /* --- in a thread that uses blocks of others --- */
 
 enum {
@@ -683,6 +709,7 @@ static const struct {
     {"kept_percent:100,kept_min:0", double_free_unseen_of_last_run, SIGABRT},
     {"", size_of_freed_on_tray, SIGABRT},
     {"", double_free_by_another_thread, SIGABRT},
+    {"", double_free_of_block_that_came_back, SIGABRT},
     {"", double_free_of_merged, SIGABRT},
     {"check:true", double_free_of_merged, SIGABRT},
     {"", free_of_interior_on_tray, SIGABRT},

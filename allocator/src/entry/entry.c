@@ -177,6 +177,12 @@ static void free_others(struct heap *heap, void *block) {
         count_slow_path();
 }
 
+/* The thread's own block bears the mark of a free one. */
+static void verify_marked(const struct slab *slab, const void *block) {
+    if (heap_lists(local.heap, &local, slab, block))
+        fatal("double free", block);
+}
+
 /* A block of a superblock for which no shorter way is open: of a thread without a heap or without a
  * number, and all with check:true. */
 static NOINLINE void free_thoroughly(void *block) {
@@ -196,8 +202,8 @@ static NOINLINE void free_thoroughly(void *block) {
         owner = superblock_owner(superblock_of((uintptr_t)block));
     }
     if (owner == heap && !options.check && link_is_marked(block))
-        free_marked(block);
-    else if (owner == heap)
+        verify_marked(slab, block);
+    if (owner == heap)
         heap_free(heap, slab, block);
     else
         free_others(heap, block);
@@ -340,16 +346,26 @@ static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
     heap_leave(heap);
 }
 
+/* Whether no list can have a block of the slab: a look at one that is freed, whose line is cold, is
+ * needless. */
+ALWAYS_INLINE bool is_in_no_list(const struct slab *slab) {
+    return slab->class < CLASS_TRAY && slab->state == SLAB_ASLEEP && slab->free == NULL &&
+           !local.heap->bins[slab->class].foreign.has_fed;
+}
+
 void free_event(void *block, struct slab *slab, size_t from_first) {
+    if (unlikely(!is_in_no_list(slab) && link_is_marked(block))) {
+        free_marked(block, slab);
+        return;
+    }
     const struct slab *entry = (const struct slab *)((const char *)slab + from_first);
     if (unlikely(!keep(slab, entry, slab->class, block)))
         free_event_slowly(block, slab);
 }
 
-void free_marked(void *block) {
-    struct slab *slab = slab_of((uintptr_t)block);
-    if (heap_lists(local.heap, &local, slab, block))
-        fatal("double free", block);
+void free_marked(void *block, struct slab *slab) {
+    slab->countdown++;
+    verify_marked(slab, block);
     heap_free(local.heap, slab, block);
 }
 

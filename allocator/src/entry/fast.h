@@ -1,8 +1,8 @@
 /* fast.h - the common paths of malloc and free, for the files that export them.
  *
  * malloc: size -> class (one byte load) -> first block of the thread's list.
- * free: may this be a block -> owner map says "mine" -> no mark of a free one -> count down in the
- * slab -> push on its list.
+ * free: may this be a block -> owner map says "mine" -> count down in the slab -> no mark of a free
+ * one -> push on its list.
  * Everything else is a function apart, reached by a tail call.  The number of
  * instructions of both paths is in the README and held by a test.
  */
@@ -27,9 +27,10 @@ NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
  * `from_first` bytes behind the slab's. */
 NOINLINE void free_event(void *block, struct slab *slab, size_t from_first);
 
-/* The thread's own block that bears the mark of a free one, which ends the program if it is one.
- * Not cold: memory that the program never wrote may bear the mark of a block that lay there. */
-NOINLINE void free_marked(void *block);
+/* The thread's own block that bears the mark of a free one, which ends the program if it is one; it
+ * was counted down.  Not cold: memory that the program never wrote may bear the mark of a block
+ * that lay there. */
+NOINLINE void free_marked(void *block, struct slab *slab);
 
 /* The first block of a list; NULL if it is empty or damaged: heap_take_active finds out which. */
 ALWAYS_INLINE void *pop(void **list) {
@@ -61,15 +62,15 @@ ALWAYS_INLINE void *allocate(size_t size) {
 }
 
 ALWAYS_INLINE void deallocate_mine(void *block) {
-    if (unlikely(link_is_marked(block))) {
-        free_marked(block);
-        return;
-    }
     const struct slab *entry = unit_slab_of((uintptr_t)block);
     size_t from_first = entry->to_first;
     struct slab *slab = (struct slab *)((uintptr_t)entry - from_first);
     if (unlikely(--slab->countdown < 0)) {
         free_event(block, slab, from_first);
+        return;
+    }
+    if (unlikely(link_is_marked(block))) {
+        free_marked(block, slab);
         return;
     }
     link_freed(block, slab->free);

@@ -203,8 +203,11 @@ ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
     if (!THREADS || class < classes.first_line)
         return NULL;
     struct foreign *list = &heap->bins[class].foreign;
-    list->was_used = list->has_fed = true;
-    return foreign_take(list);
+    list->was_used = true;
+    void *first = foreign_take(list);
+    if (first != NULL)
+        list->has_fed = true;
+    return first;
 }
 
 /* The thread uses a block that it freed, which may be another's. */
