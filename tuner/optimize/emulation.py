@@ -78,6 +78,7 @@ def campaign_spec(
     program: str | None = None,
     *,
     goals: Sequence[str] = (MEAN, CPU),
+    seeds: Sequence[Configuration] = (),
 ) -> CampaignSpec:
     """Return the campaign of an optimisation, on the trace and those that stand beside it.
 
@@ -88,11 +89,13 @@ def campaign_spec(
         evaluations: at most so many.
         program: that the campaign is named after; None: the trace.
         goals: quantities of the program.  A loss of CPU time counts whatever they are.
+        seeds: settings that the search begins with, in at most half of what follows the defaults.
 
     Raises:
         SpecError: an option is wrong.
     """
     memory = [metric for name, metric in _MEMORY.items() if name in goals]
+    n_seeds = max(0, evaluations - len(allocators)) // 2
     return campaign_from_options(
         name=program and name_after(Path(program)),
         trace=trace,
@@ -101,6 +104,9 @@ def campaign_spec(
         objectives=[*memory, "cost"] if memory else list(OBJECTIVES),
         seed=seed,
         evaluations=evaluations,
+        seed_configurations=[
+            {"allocator": one.allocator, "settings": one.as_dict} for one in seeds[:n_seeds]
+        ],
         recheck={"share": 0.0},
         stop={"plateau": _PLATEAU},
     )
@@ -174,6 +180,11 @@ def search(
 def begun_with(run: Path) -> int:
     """Return the evaluations of the campaign that a run folder holds; 0 where there is none."""
     return load(run).record.budget if Store.exists(run) else 0
+
+
+def begun_from(run: Path) -> tuple[Configuration, ...]:
+    """Return the settings that the search of a run folder began with."""
+    return load(run).record.seed_configurations
 
 
 def load(run: Path) -> EmulatedTrials:

@@ -288,7 +288,7 @@ class Session:
         is_begun = begun is not None and begun.held_out == self.request.held_out
         return HeldOutInput(tuned, examine_held_out(self.run, tuned, self._view, is_begun=is_begun))
 
-    def _spec(self, evaluations: int) -> CampaignSpec:
+    def _spec(self, evaluations: int, seeds: Sequence[Configuration] = ()) -> CampaignSpec:
         return emulation.campaign_spec(
             self.run / TRACE_FILE,
             self.request.allocators,
@@ -296,6 +296,7 @@ class Session:
             evaluations,
             self.request.command[0],
             goals=self.request.rules.goals,
+            seeds=seeds,
         )
 
     def _search(self, work: Work, reference: Reference) -> emulation.EmulatedTrials:
@@ -319,7 +320,7 @@ class Session:
 
         self._view.begin("emulation", wanted)
         found = emulation.search(
-            self._spec(wanted),
+            self._spec(wanted, self._seeds(work)),
             self.run,
             goes_on,
             trial_ended,
@@ -330,6 +331,15 @@ class Session:
             f"in emulation, {clock_text(self._watch.used_s - begun_s)}"
         )
         return found
+
+    def _seeds(self, work: Work) -> Sequence[Configuration]:
+        """Return what the search begins with: what is known to suit, but of a service.
+
+        Emulation does not see what makes settings suit services.
+        """
+        if emulation.begun_with(self.run):
+            return emulation.begun_from(self.run)
+        return () if self.request.service else work.known
 
     def _program_values(self, reference: Reference) -> dict[str, float]:
         """Return what the whole program uses, memory without files: a peak may have some."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuner.optimize.emulation import campaign_spec
+from tuner.optimize.known import LEAN
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 
 
@@ -32,3 +33,13 @@ def test_it_searches_for_the_goals(
     spec = campaign_spec(tmp_path / "program.trace", ["glibc"], 1, 9, goals=goals)
 
     assert list(spec.objectives) == objectives
+
+
+def test_it_begins_with_known_settings_and_leaves_half_of_the_evaluations_for_others(
+    tmp_path: Path,
+) -> None:
+    trace = tmp_path / "program.trace"
+
+    assert campaign_spec(trace, ["exgen"], 1, 9, seeds=LEAN).seeds == LEAN
+    assert campaign_spec(trace, ["exgen"], 1, 3, seeds=LEAN).seeds == LEAN[:1]
+    assert campaign_spec(trace, ["exgen"], 1, 1, seeds=LEAN).seeds == ()

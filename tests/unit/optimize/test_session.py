@@ -14,6 +14,7 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
 from tuner.compare.plan import Step
+from tuner.config import CampaignSpec
 from tuner.errors import InterruptedCampaign, OutputError, ProgramError, SpecError, TunerError
 from tuner.optimize import emulation, session
 from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended
@@ -296,6 +297,23 @@ def test_the_time_is_kept_while_it_emulates(
     monkeypatch.setattr(emulation, "search", search)
 
     answer(tmp_path, app, EMULATED)
+
+
+@pytest.mark.parametrize("service", [None, SERVICE.service])
+def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, service: ServicePlan | None
+) -> None:
+    known = (Configuration.of("glibc", {"arena_max": 1}),)
+    monkeypatch.setattr(app, "known", lambda _: known)
+
+    def search(spec: CampaignSpec, *_: object) -> None:
+        assert spec.seeds == (() if service else known)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(emulation, "search", search)
+
+    with pytest.raises(InterruptedCampaign):
+        answer(tmp_path, app, replace(EMULATED, service=service))
 
 
 def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next(
