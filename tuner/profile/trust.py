@@ -218,6 +218,9 @@ def gap_in(workload: Path) -> str | None:
 def _gap_in(opened: Trace) -> str | None:
     if not opened.totals.is_complete:
         return f"{opened.path}: the file was cut off; what follows covers its readable part only"
+    if opened.metadata.get("stopped"):
+        why = opened.metadata["stopped"]
+        return f"{opened.path}: recording stopped early: {why}; what follows covers no more of it"
     if opened.totals.lacks and not opened.is_low_fidelity:
         return f"{opened.path}: {opened.totals.lacks}"
     return None

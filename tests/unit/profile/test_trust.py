@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tests.doubles.judged import write_mixed_profile
@@ -15,9 +16,9 @@ from tuner.config import campaign_from_options
 from tuner.errors import SpecError
 from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import read_profile, workload_sha256, write_profile
-from tuner.profile.trust import recorded_facts, summary, weak_families
+from tuner.profile.trust import gap_in, recorded_facts, summary, weak_families
 from tuner.profile.variation import shrink
-from tuner.trace.file import Trace
+from tuner.trace.file import EVENT, Trace, write_trace
 
 
 @pytest.fixture
@@ -183,3 +184,16 @@ def test_what_the_program_used_is_known_of_whole_recordings(
     opened = SimpleNamespace(totals=SimpleNamespace(n_events=1), metadata=metadata)
 
     assert dict(recorded_facts(cast("Trace", opened))["program"]) == expected
+
+
+def test_a_recording_that_stopped_early_is_said_wherever_its_trace_is_used(tmp_path: Path) -> None:
+    """A disk was full: `emulate` and `tune` took the first twentieth for the whole program."""
+    events = np.zeros(9, EVENT)
+    events["size"], events["slot"], events["owner"] = 64, np.arange(9), 0
+    path = tmp_path / "app.trace"
+    write_trace(path, events, {"argv": ["app"], "stopped": "No space left on device"})
+
+    assert gap_in(path) == (
+        f"{path}: recording stopped early: No space left on device; what follows covers no more "
+        "of it"
+    )
