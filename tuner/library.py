@@ -38,7 +38,6 @@ from tuner.units import parse_percent
 if TYPE_CHECKING:  # each function imports what does its work: a campaign needs no validation
     from tuner.campaign.progress import Listener
     from tuner.compare.loop import Observer
-    from tuner.config.preset import Preset
     from tuner.explain.explanation import Explanation
     from tuner.fidelity.session import judge_profile
     from tuner.measure.program import Surroundings
@@ -716,7 +715,7 @@ def compare_service(
 
 
 def export(
-    source: Run | Preset | AnyPath,
+    source: Run | Configuration | AnyPath,
     pick: str | int | None = None,
     form: str = "env",
     *,
@@ -725,10 +724,10 @@ def export(
     validation: int | None = None,
     on_note: OnNote = _unheard,
 ) -> str:
-    """Return the text that deploys a point of a run, or a preset.
+    """Return the text that deploys a point of a run, or a setting.
 
     Args:
-        source: a run, see `load`, or its folder; or a preset, see `tuner.config.preset`.
+        source: a run, see `load`, or its folder; or a setting.
         pick: name of a pick or number of a trial; None: what `malloc-tuner optimize`
             recommends, else what the validation does, else the run's first pick, with a note.
         form: env, sh, systemd, docker, kubernetes or json.

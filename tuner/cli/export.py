@@ -1,4 +1,4 @@
-"""`malloc-tuner export`: write a pick or a preset in the form in which programs are deployed."""
+"""`malloc-tuner export`: write a pick or a setting in the form in which programs are deployed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner export runs/app --format env -o malloc.env",
             "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",
             "malloc-tuner export runs/app --trial 17 --format systemd",
-            "malloc-tuner export --preset mine.toml -o malloc.env",
+            "malloc-tuner export --setting 'jemalloc narenas=2' -o malloc.env",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -68,9 +68,11 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         trial: TrialNumber = None,
-        preset: Annotated[
-            Path | None,
-            typer.Option(metavar="FILE.toml", help="Settings for any program, instead of a run's."),
+        setting: Annotated[
+            str | None,
+            typer.Option(
+                metavar="'ALLOCATOR NAME=VALUE ...'", help="One of yours, instead of a run's."
+            ),
         ] = None,
         form: Annotated[
             str,
@@ -89,22 +91,19 @@ def register(app: typer.Typer) -> None:
         output: OutputFile = None,
     ) -> None:
         from tuner import library as api
-        from tuner.config.preset import load_preset
+        from tuner.export.sources import setting_of
 
-        if sum(option is not None for option in (pick, trial, preset)) > 1:
-            message = "give one of --pick, --trial and --preset"
+        if sum(option is not None for option in (pick, trial, setting)) > 1:
+            message = "give one of --pick, --trial and --setting"
             raise typer.BadParameter(message)
-        if run is not None and preset is not None:
-            message = "give either a run folder or --preset FILE.toml"
+        if (run is None) is (setting is None):
+            message = "give either a run folder or --setting"
             raise typer.BadParameter(message)
-        if run is None and preset is None:
-            message = "give a run folder, or --preset FILE.toml"
-            raise typer.BadParameter(message)
-        if preset is not None and validation is not None:
-            message = "--validation applies to a run folder, not to --preset"
+        if setting is not None and validation is not None:
+            message = "--validation applies to a run folder, not to --setting"
             raise typer.BadParameter(message)
         text = api.export(
-            load_preset(preset) if preset is not None else run or Path(),
+            setting_of(setting) if setting is not None else run or Path(),
             pick if trial is None else trial,
             form,
             library=library,

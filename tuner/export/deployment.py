@@ -1,7 +1,7 @@
 """What is exported, as plain values: variables, what they are valid for, what they gain.
 
 Every format of `tuner.export.formats` writes the same `Deployment`; `tuner.export.sources` makes
-one of a pick, an answer, or a preset.
+one of a pick, an answer, or a setting.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import tuner
 from tuner.allocators import Allocator, Installation
-from tuner.config.preset import Preset
 from tuner.errors import OutputError
 from tuner.export.reduction import Reduction
 from tuner.front.picks import Pick
@@ -51,9 +50,7 @@ class Deployment:
     """One configuration with all a deployment should know about it."""
 
     pick: Pick | None = None
-    """Of a campaign; None for a preset."""
-    preset: Preset | None = None
-    """None for a pick."""
+    """Of a campaign; None for others."""
     reduction: Reduction
     variables: tuple[tuple[str, str], ...]
     """Environment, LD_PRELOAD first where the allocator needs it; empty for glibc's default
@@ -67,15 +64,15 @@ class Deployment:
     version: str
     """Of the allocator."""
     campaign: str | None = None
-    date: str
-    """Day on which the campaign was started, or the preset was found, ISO 8601."""
+    date: str | None = None
+    """Day on which the campaign was started, ISO 8601; None for a setting."""
     n_trials: int | None = None
     trace: str | None = None
     """File name of the trace."""
     trace_sha256: str | None = None
-    baseline: str
+    baseline: str | None = None
     """Name of the allocator whose default is the baseline."""
-    gains: tuple[ObjectiveGain, ...]
+    gains: tuple[ObjectiveGain, ...] = ()
     validation: ValidationRecord | None = None
     """The last validation that ran this configuration."""
     valid_for: Mapping[str, str]

@@ -130,7 +130,7 @@ def kubernetes_env(deployment: Deployment) -> str:
 
 def json_document(deployment: Deployment) -> str:
     """Write everything that is known about the deployment as one JSON object."""
-    pick, preset, validation = deployment.pick, deployment.preset, deployment.validation
+    pick, validation = deployment.pick, deployment.validation
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -138,7 +138,6 @@ def json_document(deployment: Deployment) -> str:
         "campaign": deployment.campaign,
         "date": deployment.date,
         "pick": pick and {"name": pick.name, "rule": pick.rule, "trial": pick.trial.number},
-        "preset": preset and {"name": preset.name, "purpose": preset.purpose},
         "allocator": deployment.configuration.allocator,
         "library": deployment.library,
         "brought_allocators": list(deployment.brought),
@@ -246,10 +245,10 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
 
 def _proof_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     validation = deployment.validation
-    if deployment.preset is not None:
-        yield "validated", "not on your program; record and tune it, and validate what you pick"
-    elif deployment.proof is not None:
+    if deployment.proof is not None:
         yield "proven", deployment.proof
+    elif deployment.pick is None:
+        yield "validated", "not on your program: it is a setting that was given"
     elif validation is None:
         yield "validated", "not yet; malloc-tuner validate runs it on the real program"
     else:
@@ -268,11 +267,7 @@ def _reads_few_variables(deployment: Deployment) -> bool:
 
 
 def _source_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    pick, preset = deployment.pick, deployment.preset
-    if preset is not None:
-        yield "chosen", f'preset "{preset.name}": {preset.purpose}'
-        names = ", ".join(preset.gains)
-        yield "measured", f"{deployment.date}, emulated from the workloads {names} (mean of them)"
+    pick = deployment.pick
     if pick is not None:
         which = f"trial {pick.trial.number} of {deployment.n_trials} ({pick.rule})"
         yield "chosen", f'pick "{pick.name}" of campaign {deployment.campaign}: {which}'

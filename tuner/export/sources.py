@@ -1,4 +1,4 @@
-"""What a `Deployment` is made of: a pick of a campaign, an answer of `optimize`, or a preset."""
+"""What a `Deployment` is made of: a pick of a campaign, an answer of `optimize`, or a setting."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from tuner.allocators import Allocator, Installation, get_allocator
-from tuner.config.preset import Preset
+from tuner.allocators import Allocator, Installation, get_allocator, locate_all
 from tuner.errors import SelectionError
-from tuner.export.deployment import Deployment, Environment, ObjectiveGain, facts_of
+from tuner.export.deployment import Deployment, Environment, facts_of
 from tuner.export.gains import on_program, pick_gain, proven_gains
 from tuner.export.reduction import Reduction, reduce_configuration
 from tuner.front.kept import find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.machine import read_machine
-from tuner.metrics import find_objective
 from tuner.optimize.answer import Decision, Recommendation, recommended
+from tuner.optimize.comparison import configuration_of
 from tuner.optimize.request import REQUEST_FILE, Request, what_goes_on
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
+from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.runs import Run, load_run
 from tuner.store import store_path
@@ -37,18 +37,18 @@ _HUGE_PAGES = {"keep": "as the machine has them", "never": "off"}
 
 
 def find_deployment(
-    source: Run | Preset | str | os.PathLike[str],
+    source: Run | Configuration | str | os.PathLike[str],
     pick: str | int | None,
     library: Path | None,
     validation: int | None,
     on_note: Callable[[str], None],
 ) -> Deployment:
-    """Compute what a preset, an answer, or a point of a run is exported as.
+    """Compute what a setting, an answer, or a point of a run is exported as.
 
     Args and errors: see `tuner.library.export`.
     """
-    if isinstance(source, Preset):
-        return preset_deployment(source, library)
+    if isinstance(source, Configuration):
+        return setting_deployment(source, library)
     folder = source.folder if isinstance(source, Run) else store_path(Path(source)).parent
     is_open = pick in {None, RECOMMENDED}
     answer = recommended(folder) if is_open and validation is None else None
@@ -356,11 +356,21 @@ def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
     return facts
 
 
-def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment:
-    """Compute what a preset is exported as; its settings are read back first.
+def setting_of(text: str) -> Configuration:
+    """Return the setting that a text such as ``jemalloc narenas=2`` says.
+
+    Raises:
+        SpecError: it is not understood.
+        MissingToolError: the allocator is not on this machine.
+    """
+    return configuration_of(text, locate_all([get_allocator((text.split() or [""])[0])]))
+
+
+def setting_deployment(configuration: Configuration, library: Path | None = None) -> Deployment:
+    """Compute what a setting is exported as; it is read back first.
 
     Args:
-        preset: the settings.
+        configuration: the setting.
         library: where the library lies on the machine the file is for; None for this one's.
 
     Raises:
@@ -368,27 +378,15 @@ def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment
         SettingError: this version of it does not take a setting.
         OutputError: the library's path cannot stand in LD_PRELOAD.
     """
-    adapter = get_allocator(preset.allocator)
+    adapter = get_allocator(configuration.allocator)
     here = adapter.locate()
-    adapter.read_back(here, preset.configuration)
-    rendered = Environment.of(adapter, here, preset.configuration, library)
+    adapter.read_back(here, configuration)
+    rendered = Environment.of(adapter, here, configuration, library)
     return Deployment(
-        preset=preset,
-        reduction=Reduction(preset.configuration, (), None),
+        reduction=Reduction(configuration, (), None),
         variables=rendered.variables,
         library=rendered.library,
         is_shipped=_is_shipped(adapter, here.library),
         version=here.version,
-        date=preset.found_on,
-        baseline=preset.baseline,
-        gains=tuple(
-            ObjectiveGain(
-                name, find_objective(name).label, preset.gain(name), None, None, None, None
-            )
-            for name in ("mean_heap", "peak_heap", "cost")
-        ),
-        valid_for={
-            adapter.name: f"{here.version}, {rendered.library or 'the C library itself'}",
-            "transparent huge pages in emulation": _HUGE_PAGES.get(preset.thp, preset.thp),
-        },
+        valid_for={adapter.name: f"{here.version}, {rendered.library or 'the C library itself'}"},
     )
