@@ -153,8 +153,8 @@ def _slim(svg: str) -> str:
     """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths.
 
     Ends of lines at 0, lines' usual width, the width of strokes that are not there, and moves by
-    nothing go too.  Lines become paths, which are shorter.  The font stands once, where it is one
-    for all texts.
+    nothing go too.  Lines become paths, which are shorter, neighbours one.  The font stands once,
+    where it is one for all texts.
     """
     fonts = set(re.findall(r' font-family="[^"]*"', svg))
     if len(fonts) == 1:
@@ -168,7 +168,16 @@ def _slim(svg: str) -> str:
     svg = re.sub(r'(<path(?![^>]* stroke=")[^>]*?) stroke-width="[^"]*"', r"\1", svg)
     svg = re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg)
     moved = r'<line transform="translate\(([^,)]+),([^)]+)\)" ([xy])2="([^"]+)"(?! [xy]2)'
-    return re.sub(moved, _path, svg)
+    svg = re.sub(moved, _path, svg)
+    line = r'<path d="M[-.\d]+,[-.\d]+[hv][-.\d]+"'
+    alike = rf"{line}((?![^>]*opacity)[^>]*)/>(?:{line}\1/>)+"
+    return re.sub(alike, _joined, svg)
+
+
+def _joined(alike: re.Match[str]) -> str:
+    """Return one path for several that differ in their lines alone."""
+    lines = re.findall(r' d="([^"]*)"', alike[0])
+    return f'<path d="{"".join(lines)}"{alike[1]}/>'
 
 
 def _path(line: re.Match[str]) -> str:
