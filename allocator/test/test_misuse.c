@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -454,22 +454,33 @@ static uint64_t double_free_of_a_smallest_block(void) {
     return double_free_of(16);
 }
 
-/* A limit of address space with no room for the whole owner map, so that free finds no owner on its
- * common paths. */
-static void limit_address_space(void) {
+/* A block that waits in a list for others' blocks when the thread uses such blocks no more. */
+static uint64_t double_free_of_block_in_a_list_of_others(void) {
     enum {
-        ROOM = 100000000
+        SIZE = 1000,
+        N = 100000
     };
-    unsigned long n_pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    EXPECT(file != NULL && fscanf(file, "%lu", &n_pages) == 1);
-    fclose(file);
-    rlim_t most = n_pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM;
-    EXPECT(setrlimit(RLIMIT_AS, &(struct rlimit){most, most}) == 0);
+    use_blocks_of_others();
+    char *block = exgen_malloc(SIZE);
+    const struct slab *slab = slab_of((uintptr_t)block);
+    for (size_t i = 0; i < N && slab->state != SLAB_ASLEEP; i++)
+        exgen_malloc(SIZE);
+    exgen_free(block);
+    for (size_t i = 0; i < N && local.mixed != NULL; i++)
+        exgen_malloc(200);
+    EXPECT(local.mixed == NULL && slab->state == SLAB_ASLEEP && slab->free == NULL);
+    expect_message("double free", block);
+    exgen_free(block);
+    return 0;
 }
 
-static uint64_t double_free_with_the_small_map(void) {
-    limit_address_space();
+/* The common paths of free find no owner of a block that lies far away. */
+static uint64_t double_free_far_away(void) {
+    exgen_free(exgen_malloc(1));
+    mmap(NULL, layout.n_places << PLACE_SHIFT, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); /* or a sanitizer has taken them */
+    for (size_t i = 0; i < 100; i++)
+        exgen_malloc(100000);
     use_blocks_of_others();
     return double_free_at_once();
 }
@@ -710,6 +721,7 @@ static const struct {
     {"", size_of_freed_on_tray, SIGABRT},
     {"", double_free_by_another_thread, SIGABRT},
     {"", double_free_of_block_that_came_back, SIGABRT},
+    {"", double_free_of_block_in_a_list_of_others, SIGABRT},
     {"", double_free_of_merged, SIGABRT},
     {"check:true", double_free_of_merged, SIGABRT},
     {"", free_of_interior_on_tray, SIGABRT},
@@ -744,7 +756,7 @@ static const struct {
     {"exchange_bytes:0", overwritten_address_in_bundle, SIGABRT},
     {"", double_free_in_a_batch, SIGABRT},
     {"", double_free_of_a_smallest_block, SIGABRT},
-    {"", double_free_with_the_small_map, SIGABRT},
+    {"", double_free_far_away, SIGABRT},
     {"check:true", overwritten_link_text, SIGABRT},
     {"junk:true", double_free_later, SIGABRT},
     {"quarantine:100", double_free_later, SIGABRT},

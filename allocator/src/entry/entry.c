@@ -349,8 +349,10 @@ static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
 /* Whether no list can have a block of the slab: a look at one that is freed, whose line is cold, is
  * needless. */
 ALWAYS_INLINE bool is_in_no_list(const struct slab *slab) {
-    return slab->class < CLASS_TRAY && slab->state == SLAB_ASLEEP && slab->free == NULL &&
-           !local.heap->bins[slab->class].foreign.has_fed;
+    if (slab->class >= CLASS_TRAY || slab->state != SLAB_ASLEEP || slab->free != NULL)
+        return false;
+    const struct foreign *list = &local.heap->bins[slab->class].foreign;
+    return list->free == NULL && !list->has_fed;
 }
 
 void free_event(void *block, struct slab *slab, size_t from_first) {
