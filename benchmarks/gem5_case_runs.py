@@ -198,8 +198,6 @@ def _run(gem5: Gem5, simulation: Simulation, point: Point) -> Figures:
         "not_heap": kinds.program + kinds.python,
         "faults": heap.faults,
         "cpu_ns": heap.cpu_ns,
-        "system_ns": heap.system_ns,
-        "wall_ns": heap.wall_ns,
         "digest": digest_of(found),
     })  # fmt: skip
 

@@ -46,8 +46,7 @@ from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
 from tuner.records import Outcome, Status
 
 Row = Mapping[str, float | int | str]
-"""One pair of runs: kind, mode, experiment, round, CPU time in ns or instructions of both, elapsed
-time of the longer one in ns."""
+"""One pair of runs: kind, mode, experiment, round, CPU time in ns or instructions of both, load."""
 
 PROGRAM: Final = (
     "x = [bytes(i % 700) for i in range(360000)]\n"
@@ -308,7 +307,6 @@ def _rows(
             "round": number,
             f"first_{_UNITS[one.mode]}": first.work,
             f"second_{_UNITS[one.mode]}": second.work,
-            "wall_ns": max(first.wall_ns, second.wall_ns),
             "load": round(max(first.load, second.load), 1),
         }
         for one in dict.fromkeys(key[1] for key, _ in kept)

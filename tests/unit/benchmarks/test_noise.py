@@ -40,7 +40,6 @@ def rows(kind: str, share: float, n: int, n_rounds: int = 60) -> list[dict[str, 
             "round": at,
             "first_ns": 3e8 * rng.normal(1.0, 0.01),
             "second_ns": 3e8 * (1.0 + share) * rng.normal(1.0, 0.01),
-            "wall_ns": 3e8,
         }
         for number in range(n)
         for at in range(n_rounds)
@@ -68,7 +67,6 @@ def test_counted_work_is_found_under_load() -> None:
             "round": 0,
             "first_instructions": 1_000_000 + number,
             "second_instructions": round(1_000_000 * (1.0 + share)),
-            "wall_ns": 1,
         }
         for kind, share in ((SAME, 0.0), (LITTLE, 0.01))
         for number in range(20)
