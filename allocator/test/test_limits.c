@@ -4,7 +4,7 @@
  * elsewhere.
  *
  * The limits are what the process has mapped plus some, so the test runs under
- * sanitizers, too.
+ * the address sanitizer, too.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -63,11 +63,18 @@ static void release(size_t n) {
     }
 }
 
+/* Free finds the owner of each block in the first owner map. */
+static void expect_on_common_path(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        EXPECT(owner_at((uintptr_t)blocks[i]) != OWNER_NONE);
+}
+
 static uint64_t live_within_limit(void) {
     struct rlimit limit = beyond("VmSize", ROOM);
     EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
     size_t n = fill(BLOCK);
     EXPECT(n * CLASS > LEAST);
+    expect_on_common_path(n);
     release(n);
     EXPECT(exgen_validate_heap());
     exgen_purge();
@@ -93,6 +100,7 @@ static uint64_t fill_data(void) {
     EXPECT(setrlimit(RLIMIT_DATA, &limit) == 0);
     size_t n = fill(BLOCK);
     EXPECT(n * CLASS > LEAST);
+    expect_on_common_path(n);
     release(n);
     return 0;
 }
