@@ -39,7 +39,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from benchmarks import rivals
-from benchmarks.fronts import points_of, shares_of
+from benchmarks.fronts import GOALS, points_of, shares_of
 from benchmarks.harness import (
     ALLOCATORS,
     NOT_SHOWN,
@@ -244,7 +244,7 @@ def _measured(run: Path) -> list[Configuration]:
             found = content.header["candidates"]
             known |= {label: Configuration.from_key(key) for label, key in found.items()}
     seen = {
-        known[row.label]: [-row.changes[goal].likely for goal in (MEAN, CPU)]
+        known[row.label]: [-row.changes[goal].likely for goal in GOALS]
         for row in measured_front(run).rows
         if row.label in known and row.changes and -row.changes[PEAK].likely <= Rules().margin(PEAK)
     }

@@ -23,16 +23,16 @@ from typing import Final
 import moocore
 import numpy as np
 
+from benchmarks.fronts import GOALS
 from tuner.compare.plan import Step
 from tuner.optimize.judgement import Rules
-from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.quantities import PEAK
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.records import Configuration
 from tuner.search import Strategy, Told, make_strategy
 from tuner.space import Space
 
 TPE, SMAC = "TPE", "SMAC3"
-GOALS: Final = (MEAN, CPU)
 _SUBJECT: Final = "tried"
 
 

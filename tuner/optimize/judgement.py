@@ -319,8 +319,7 @@ def exact_quantities(runs: Mapping[str, Sequence[float]], rules: Rules) -> froze
 
     Memory of most programs with one thread repeats itself; two runs then show what a test of
     signs would need ten for.  Where three agree by luck, those of later rounds do not, and nothing
-    is confirmed before CPU time has its rounds: in 4,000 simulated confirmations of three
-    candidates that changed nothing, none was.
+    is confirmed before CPU time has its rounds.
     """
     return frozenset(name for name, values in runs.items() if _agree(values, rules, _EXACT_RUNS))
 
