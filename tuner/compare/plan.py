@@ -112,25 +112,14 @@ class Rounds(Generic[TaskT]):
         for number in range(self.rounds):
             for task in self.tasks:
                 if self.repeats is None or number < self.repeats(task):
-                    yield self._block(number, task)
+                    yield shuffled(
+                        self.subjects, number, self.seed, task,
+                        is_alike=self.is_alike, leads=self.leads and number == 0,
+                    )  # fmt: skip
 
     def n_left(self, course: Course[TaskT, ValuesT]) -> int:
         """Return how many steps are missing."""
         return sum(course.wants(step) for block in self.blocks(course) for step in block)
-
-    def _block(self, number: int, task: TaskT) -> list[Step[TaskT]]:
-        found = order(
-            len(self.subjects),
-            number,
-            self.seed,
-            "" if self.is_alike or task is None else str(task),
-        )
-        if self.leads and number == 0:
-            found = [0, *(index for index in found if index)]
-        return [
-            Step(number, position, task, self.subjects[index])
-            for position, index in enumerate(found)
-        ]
 
 
 @dataclass(frozen=True)
@@ -149,9 +138,28 @@ class Once(Generic[TaskT]):
         return sum(course.wants(step) for step in self.steps)
 
 
-def shuffled(subjects: Sequence[str], number: int, seed: int, task: TaskT) -> list[Step[TaskT]]:
-    """Return the steps of a round in random order; see `order`."""
-    found = order(len(subjects), number, seed, "" if task is None else str(task))
+def shuffled(
+    subjects: Sequence[str],
+    number: int,
+    seed: int,
+    task: TaskT,
+    *,
+    is_alike: bool = False,
+    leads: bool = False,
+) -> list[Step[TaskT]]:
+    """Return the steps of a round in random order; see `order`.
+
+    Args:
+        subjects: labels.
+        number: of the round, from 0.
+        seed: of the comparison.
+        task: of the round.
+        is_alike: take the order that every task of the round has.
+        leads: put the first subject first.
+    """
+    found = order(len(subjects), number, seed, "" if is_alike or task is None else str(task))
+    if leads:
+        found = [0, *(index for index in found if index)]
     return [Step(number, at, task, subjects[index]) for at, index in enumerate(found)]
 
 
