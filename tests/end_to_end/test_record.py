@@ -505,11 +505,17 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_missing_folders_are_made_as_for_every_other_output(tmp_path: Path, subject: str) -> None:
+    recording = record([subject], tmp_path / "new" / "folder" / "a.trace")
+    assert [one.path for one in recording.processes] == [tmp_path / "new" / "folder" / "a.trace"]
+
+
 def test_an_unwritable_place_is_an_error_before_the_program_runs(
     tmp_path: Path, subject: str
 ) -> None:
-    with pytest.raises(OutputError, match="cannot write here: No such file"):
-        record([subject], tmp_path / "nowhere" / "a.trace")
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"/file: cannot be made a folder \(.*file is a file\)"):
+        record([subject], tmp_path / "file" / "a.trace")
     with pytest.raises(OutputError, match="is a folder"):
         record([subject], tmp_path)
 

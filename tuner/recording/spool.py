@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.errors import OutputError, TraceError
+from tuner.output import make_folder
 from tuner.trace import SPOOL_SUFFIX
 
 _OPEN_FOLDER = 0o1733
@@ -52,12 +53,13 @@ def check_output(output: Path, *, follow: bool, force: bool) -> None:
 
 
 def make_spool(output: Path) -> Path:
-    """Create the spool folder beside a trace.
+    """Create the spool folder beside a trace, with missing folders above it.
 
     Raises:
         OutputError: there is one already, or the place cannot be written.
     """
     spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
+    make_folder(output.parent)
     try:
         spool.mkdir()
         let_others_record(spool)
