@@ -37,6 +37,12 @@ _MOST_BYTES = 1 << 28
 _TOML = re.compile(rb"(?:\s|#[^\n]*(?:\n|$))*schema[ \t]*=")
 """Begin of a profile in TOML."""
 
+_NUMBERS = re.compile(r"(?P<indent>)\[\n(?: +[-+.\w]+,\n)+ *\]")
+_ROW = re.compile(
+    r"(?P<indent>^ +)\[\n(?:(?P=indent) +[-+.\w\[\], ]+,\n)+(?P=indent)\]", re.MULTILINE
+)
+"""Arrays as tomli-w writes them: of numbers, and within another array of numbers and of these."""
+
 _DESCRIBES = ("metadata", "source", "fidelity")
 """Members whose content rand_malloc passes over."""
 
@@ -140,7 +146,13 @@ def _compact(value: object) -> str:
 def profile_toml(profile: Mapping[str, Any]) -> str:
     """Return the text of a profile as TOML, which has no null: what is None is left out."""
     members = {name: _without_none(v, _readable) for name, v in profile.items() if v is not None}
-    return tomli_w.dumps(members)
+    return _ROW.sub(_one_line, _NUMBERS.sub(_one_line, tomli_w.dumps(members)))
+
+
+def _one_line(array: re.Match[str]) -> str:
+    """Return an array of numbers, which has a line for each, in one line."""
+    words = " ".join(line.strip() for line in array[0].splitlines())
+    return array["indent"] + words.replace("[ ", "[").replace(", ]", "]")
 
 
 def write_profile(path: Path, profile: Mapping[str, Any]) -> None:

@@ -158,6 +158,18 @@ def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> Non
     assert np.array_equal(read(tmp_path / "again.json"), read(profile))
 
 
+def test_toml_has_a_line_for_each_kind_and_for_the_numbers_of_a_window(
+    tmp_path: Path, profile: dict[str, Any]
+) -> None:
+    """It is there to be edited and reviewed; a line for each number was twelve times as long."""
+    words = {**profile, "metadata": {"argv": ["[ a,  b, ]"]}}
+    kinds = [[0, 0, 64, 0, -1, 0], [0, 0, 295000, 0, -1, 0, [71, 8]]]
+    text = profile_toml({**words, "kinds": kinds, "threads": [1, 2]})
+    assert "kinds = [\n    [0, 0, 64, 0, -1, 0],\n    [0, 0, 295000, 0, -1, 0, [71, 8]],\n]" in text
+    assert "threads = [1, 2]\n" in text
+    assert '"[ a,  b, ]"' in text
+
+
 def test_toml_may_begin_with_comments_and_be_in_any_order(
     tmp_path: Path, profile: dict[str, Any]
 ) -> None:
