@@ -711,7 +711,7 @@ def compare_service(
     compared = compare_settings(
         Path(folder), request, service, candidates.runnable, rounds=most, view=view
     )
-    return replace(compared, refused=refused)
+    return replace(compared, refused=(*refused, *compared.refused))
 
 
 def export(

@@ -48,7 +48,7 @@ class Compared:
     n_rounds: int
     """Of the subject that ran most."""
     refused: tuple[str, ...] = ()
-    """Settings that an allocator here does not take, with why."""
+    """Settings that did not run, with why."""
 
 
 def compare_settings(
@@ -95,6 +95,7 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     reference = _examined(work)
     work.request = replace(work.request, rules=work.request.rules.of(reference.values))
     rules = work.request.rules
+    candidates, same = _apart(candidates, reference)
     work.view.begin("comparison", None)
     course: Course[None, Sample] = Course(AS_IS)
     for file, some in _parts(work, candidates):
@@ -108,7 +109,23 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
     conclusion = Conclusion(work, reference, reference.brings or "glibc", most_rounds=rounds)
     n_rounds = max(one.n_rounds for one in found.values())
-    return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds)
+    return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds, same)
+
+
+def _apart(
+    candidates: Mapping[str, Configuration], reference: Reference
+) -> tuple[Mapping[str, Configuration], tuple[str, ...]]:
+    """Return what differs from the service as it is, and what does not, with why.
+
+    Raises:
+        SpecError: nothing does.
+    """
+    same = [c for c, one in candidates.items() if reference.is_of(one) and not reference.steered]
+    left = {label: one for label, one in candidates.items() if label not in same}
+    if not left:
+        message = f"nothing to compare with {reference.command[0]} as it is: {same[0]} is that"
+        raise SpecError(message)
+    return left, tuple(f"{label}: the service as it is" for label in same)
 
 
 def _parts(

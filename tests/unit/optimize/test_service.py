@@ -179,9 +179,13 @@ def test_known_settings_stand_beside_what_emulation_tried() -> None:
 
 
 def compared(
-    folder: Path, server: Server, limits: Mapping[str, float], settings: Sequence[str] = ()
+    folder: Path,
+    server: Server,
+    limits: Mapping[str, float],
+    settings: Sequence[str] = (),
+    tuned: Service | None = None,
 ) -> Any:
-    tuned = service(server, tuple(limits))
+    tuned = tuned or service(server, tuple(limits))
     candidates = service_candidates(tuned, FILES, [], settings).runnable
     rules = service_rules(0.01, limits)
     request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, is_comparison=True)
@@ -194,6 +198,30 @@ def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: 
     assert found.answer.decision is Decision.DEPLOY
     assert found.answer.configuration == COPIED[0]
     assert found.n_rounds <= 40
+
+
+def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path) -> None:
+    found = compared(tmp_path, Server(), {})
+
+    assert {subject for _, _, subject in found.confirmed.course.samples} == {AS_IS, str(COPIED[0])}
+    assert found.refused == ("glibc: the service as it is",)
+
+
+def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path) -> None:
+    server = Server()
+    steered = Service(PLAN, {"MALLOC_ARENA_MAX": "8"}, FILES, run=server)
+    found = compared(tmp_path, server, {}, tuned=steered)
+
+    assert "glibc" in {subject for _, _, subject in found.confirmed.course.samples}
+
+
+def test_a_comparison_with_the_service_as_it_is_alone_is_refused(tmp_path: Path) -> None:
+    one = service(Server())
+    request = Request(
+        PLAN.command, 0.0, ("glibc",), service_rules(0.01, {}), service=PLAN, is_comparison=True
+    )
+    with pytest.raises(SpecError, match="nothing to compare with server as it is: glibc"):
+        compare_settings(tmp_path, request, one, {"glibc": Configuration("glibc")})
 
 
 def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> None:
@@ -282,7 +310,7 @@ def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path) -> None:
     assert standings.keys() == {*first.confirmed.standings, added}
     assert standings[added].state is State.CONFIRMED
     assert standings[added].n_rounds > 0
-    assert again.n_runs < first.answer.n_runs
+    assert again.n_runs < compared(tmp_path / "anew", Server(), {}, [added]).answer.n_runs
     assert found.answer.n_runs == first.answer.n_runs + again.n_runs
 
     last = Server()
