@@ -26,7 +26,7 @@ from tuner.allocators import (
     locate_all,
 )
 from tuner.campaign.identity import check_same
-from tuner.campaign.workloads import ReplayFiles, replay_files
+from tuner.campaign.workloads import ReplayFiles, check_whole, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
 from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
 from tuner.emulation import Calibration, EmulationOptions
@@ -153,6 +153,8 @@ def _begin(
         spec, warmth = _warmed(spec, spaces)
         workload = workload or Workload(spec.trace)
         workload = replace(workload, notes=(*workload.notes, warmth))
+    if not is_begun:
+        check_whole(spec.traces)
     prices = emulation.calibration if is_begun else load_calibration()
     wanted = make_record(spec, located, spaces, options, workload, prices=prices)
     store = Store.open(run, writable=True) if is_begun else Store.create(run, wanted)

@@ -89,6 +89,19 @@ def replay_files(
         yield ReplayFiles(waiting, _facts_of(spec, options.seed, beginnings))
 
 
+def check_whole(workloads: Sequence[Path]) -> None:
+    """Read traces to their end, so that damage shows before anything is measured.
+
+    Raises:
+        TraceError: one is damaged.
+    """
+    for workload in workloads:
+        if not is_profile(workload):
+            with Trace(workload) as trace:
+                for _ in trace.batches():
+                    pass
+
+
 def _facts_of(spec: CampaignSpec, seed: int, beginnings: Sequence[Beginning]) -> WorkloadFacts:
     """Return the greatest facts of a campaign's workloads; what no parameter needs is None."""
     if len(beginnings) < len(spec.traces):

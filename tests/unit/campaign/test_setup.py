@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.runs import trial
-from tests.doubles.traces import TraceMaker
+from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner import library
 from tuner.campaign import setup
 from tuner.campaign.setup import (
@@ -22,7 +22,7 @@ from tuner.campaign.setup import (
 )
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import Calibration
-from tuner.errors import StoreError
+from tuner.errors import StoreError, TraceError
 from tuner.profile import file, trust
 from tuner.profile.file import read_profile, workload_sha256
 from tuner.records import Configuration
@@ -172,6 +172,22 @@ def test_another_campaign_that_measured_nothing_makes_room(begun: Callable[[int]
         store.add_trial(trial(0, Configuration("glibc"), names=("peak_heap", "mean_heap")))
     with pytest.raises(StoreError, match=r"evaluations: was 5, is 3 \(it can only grow\)"):
         begun(3)
+
+
+def test_a_damaged_trace_is_found_before_the_machine_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prices take ten seconds; one whose file is damaged later than its beginning opens well."""
+    trace = write_mixed_trace(tmp_path / "damaged.trace", 2, 20_000)
+    content = bytearray(trace.read_bytes())
+    content[len(content) // 2] ^= 1
+    trace.write_bytes(content)
+    monkeypatch.setattr(setup, "load_calibration", lambda: pytest.fail("measured"))
+    spec = campaign_from_options(trace=trace, allocators=["glibc"], evaluations=1)
+
+    with pytest.raises(TraceError, match="the checksum does not match; the file is damaged"):
+        open_campaign(spec, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_campaign_file_that_a_kill_prevented_is_there_when_it_goes_on(
