@@ -42,6 +42,7 @@ from tuner.cli.services import (
     Teardown,
     User,
     WarmUps,
+    refuse_where_described,
     refuse_without_service,
     service_plan,
 )
@@ -235,7 +236,7 @@ def optimize(
     from tuner.campaign.executors import Where
     from tuner.cli.optimize_request import read_request
     from tuner.optimize.conditions import parse_condition
-    from tuner.optimize.options import Options, service_request
+    from tuner.optimize.options import Options, judged_on, service_request
     from tuner.optimize.session import Session
 
     conditions = {text: parse_condition(text) for text in fail_if or []}
@@ -276,6 +277,9 @@ def optimize(
             timeout=timeout,
         )
         request = service_request(request, plan, constraint, held_out_load)
+    elif request.service is not None:
+        refuse_where_described(context)
+        request = judged_on(request, held_out_load)
     else:
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
     for condition in conditions.values():

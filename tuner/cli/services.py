@@ -164,6 +164,17 @@ def refuse_without_service(context: typer.Context, others: Iterable[str] = ()) -
     refuse_options(context, own, "without --ready and --load, which make it a service")
 
 
+def refuse_where_described(context: typer.Context) -> None:
+    """Refuse the options that a file or a run folder has of its service.
+
+    Raises:
+        InapplicableOption: one of them is on the command line.
+    """
+    others = ("--allocators", "--output", "--constraint", "--held-out-load")
+    why = "where a file or a run folder describes the service: change the file and name a new -o"
+    refuse_options(context, set(_OWN).difference(others), why)
+
+
 def service_plan(
     command: Sequence[str],
     ready: str | None,

@@ -143,14 +143,20 @@ def service_request(
             "run folder, which goes on without them"
         )
         raise SpecError(message)
-    if held_out:
-        replace(plan, load=held_out).checked()
-    return replace(
-        request,
-        rules=service_rules(request.rules.least, service_limits(constraints)),
-        held_out=(held_out,) if held_out else None,
-        service=plan,
-    )
+    rules = service_rules(request.rules.least, service_limits(constraints))
+    return judged_on(replace(request, rules=rules, service=plan), held_out)
+
+
+def judged_on(request: Request, load: str | None) -> Request:
+    """Return a request for a service with another load to judge the winner on; None: as it is.
+
+    Raises:
+        SpecError: the load is not understood.
+    """
+    if load is None or request.service is None:
+        return request
+    replace(request.service, load=load).checked()
+    return replace(request, held_out=(load,))
 
 
 def service_limits(constraints: Sequence[str] | None) -> dict[str, float]:

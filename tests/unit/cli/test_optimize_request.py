@@ -12,8 +12,10 @@ from tests.doubles.traces import write_mixed_trace
 from tuner.cli import main
 from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
-from tuner.optimize.options import Options
+from tuner.optimize import session
+from tuner.optimize.options import Options, request_of, service_request
 from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.service.plan import ServicePlan
 from tuner.store import STORE_NAME
 
 FILE = """
@@ -78,6 +80,38 @@ def test_a_folder_with_a_command_is_told_what_it_is(
     assert main.run(["optimize", str(tmp_path), "--", "/bin/true"]) == 4
 
     assert "goes on with its own command" in capsys.readouterr().err
+
+
+@pytest.fixture
+def of_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the run folder of a service; what an optimisation is asked for ends it as an error."""
+    plan = ServicePlan(("true",), "line:ready", "load {port}")
+    request = service_request(request_of([["true"]], None, Options()), plan, None, None)
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+
+    def asked_for(_: Path, asked: Request, *__: object, **___: object) -> None:
+        message = f"asked for {asked.held_out}"
+        raise SpecError(message)
+
+    monkeypatch.setattr(session, "Session", asked_for)
+    return tmp_path
+
+
+def test_another_load_to_judge_on_may_come_later(
+    of_service: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the held-out input of a program; --ready and --load are in the folder."""
+    assert main.run(["optimize", str(of_service), "--held-out-load", "other {port}"]) == 3
+    assert "asked for ('other {port}',)" in capsys.readouterr().err
+
+
+def test_what_is_known_of_a_service_is_not_given_again(
+    of_service: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["optimize", str(of_service), "--idle", "5s"]) == 2
+    assert "--idle does not apply where a file or a run folder describes the service" in (
+        capsys.readouterr().err
+    )
 
 
 def test_constraints_may_change_later(tmp_path: Path) -> None:
