@@ -245,7 +245,9 @@ def measured_figure(found: MeasuredFront) -> Figure | None:
                 "type": "line", "interpolate": "step-after", "color": INK, "strokeDash": [2, 3],
                 "clip": True,
             }, **position, order={"field": "order"}),
-            layer(once, {**mark, "filled": False, "size": 60}, **position, **looks, **tip),
+            layer(once, {
+                **mark, "filled": False, "size": 80, "strokeWidth": 1.2,
+            }, **position, **looks, **tip),
             layer(spans, {"type": "rule", "clip": True}, **ends, color=colours("allocator", names)),
             layer(proven, {**mark, "filled": True, "size": 110}, **position, **looks, **tip),
         ],

@@ -177,6 +177,8 @@ def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
     drawn = json.dumps(figure.spec)
     assert "mimalloc" in drawn
     assert "exgen" not in drawn
+    hollow = next(x["mark"] for x in figure.spec["layer"] if x["mark"].get("filled") is False)
+    assert hollow["strokeWidth"] < 1.5, "a star of thick strokes has no hole"
 
 
 def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront) -> None:
