@@ -20,6 +20,10 @@ _KEPT = ("PATH", "HOME", "TMPDIR")
 _LONGEST_WAIT_S = 1e6
 """Eleven days; poll(2) cannot wait for more than 2^31 ms."""
 
+_LINES = 4
+_CHARACTERS = 400
+"""Of what a program said last, in a message."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -127,6 +131,17 @@ def last_line(text: str) -> str:
     """Return the last line of what a program said; empty where it said nothing."""
     lines = text.strip().splitlines()
     return lines[-1].strip() if lines else ""
+
+
+def last_lines(text: str) -> str:
+    r"""Return the last lines of what a program said, in one; empty where it said nothing.
+
+    Example:
+        >>> last_lines("usage\n\nno such file\n  in this folder\n")
+        'usage / no such file / in this folder'
+    """
+    lines = " / ".join([line.strip() for line in text.splitlines() if line.strip()][-_LINES:])
+    return lines if len(lines) <= _CHARACTERS else f"...{lines[-_CHARACTERS:]}"
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished:

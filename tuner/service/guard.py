@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.process import last_lines
 from tuner.measure.program import Surroundings, clean_environment, supervise_options
 from tuner.resources import native_file
 
@@ -222,14 +223,10 @@ class ShellRun:
     timed_out: bool = False
 
     @property
-    def last_line(self) -> str:
-        """The last line that says something."""
-        return next((line for line in reversed(self.text.splitlines()) if line.strip()), "")
-
-    @property
     def said(self) -> str:
-        """What a sentence on its end closes with: that line, or that there is none."""
-        return f": {self.last_line}" if self.last_line else ", and printed nothing"
+        """What a sentence on its end closes with: its last lines, or that there are none."""
+        lines = last_lines(self.text)
+        return f": {lines}" if lines else ", and printed nothing"
 
 
 def run_shell(

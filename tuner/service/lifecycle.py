@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
+from tuner.measure.process import last_lines
 from tuner.measure.program import PRELOAD, Surroundings, clean_environment
 from tuner.output import scratch_folder
 from tuner.records import Outcome, Status, signal_name
@@ -337,8 +338,8 @@ def _ending(service: Guard) -> str:
 
 
 def _quoted(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return f"\n  its last line: {lines[-1][:200]}" if lines else ""
+    lines = last_lines(log.read_text(errors="replace"))
+    return f"\n  it printed last: {lines}" if lines else ""
 
 
 @contextlib.contextmanager

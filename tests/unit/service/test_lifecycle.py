@@ -192,6 +192,17 @@ def test_a_setup_that_fails_is_an_error_with_its_last_line() -> None:
         run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)
 
 
+def test_a_service_that_does_not_start_is_quoted_with_more_than_its_last_line() -> None:
+    """The last line of PostgreSQL under root is "more information on how to start the server"."""
+    words = "echo root is not permitted; echo; echo See the manual; echo for more words; exit 1"
+    run = run_service(replace(PLAN, command=("sh", "-c", words)), ENVIRONMENT)
+
+    assert run.reason == (
+        "ended with exit status 1 before it was ready\n"
+        "  it printed last: root is not permitted / See the manual / for more words"
+    )
+
+
 def test_a_setup_that_fails_in_silence_is_said_to() -> None:
     with pytest.raises(ProgramError, match=r"--setup exit 5: exit status 5, and printed nothing$"):
         run_service(replace(PLAN, setup="exit 5"), ENVIRONMENT)
