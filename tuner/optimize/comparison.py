@@ -15,7 +15,7 @@ from pathlib import Path
 from tuner.compare.plan import Course
 from tuner.errors import SpecError
 from tuner.limits import SERVICE_ROUNDS
-from tuner.optimize.answer import Answer, label_of, write_answer
+from tuner.optimize.answer import Answer, label_of, minutes_words, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.examination import examine
@@ -27,7 +27,7 @@ from tuner.optimize.service import Service
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
-from tuner.optimize.work import FIRST_RUNS, Watch, Work
+from tuner.optimize.work import FIRST_RUNS, Watch, Work, run_seconds
 from tuner.output import make_folder, write_text
 from tuner.page import series
 from tuner.records import Configuration
@@ -96,6 +96,11 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     work.request = replace(work.request, rules=work.request.rules.of(reference.values))
     rules = work.request.rules
     candidates, same = _apart(candidates, reference)
+    round_s = (1 + len(candidates)) * run_seconds(reference)
+    settings = f"{len(candidates)} setting{'s' * (len(candidates) != 1)}"
+    work.view.tell(
+        f"comparing  {settings} in at most {rounds} rounds of about {minutes_words(round_s)}"
+    )
     work.view.begin("comparison", None)
     course: Course[None, Sample] = Course(AS_IS)
     for file, some in _parts(work, candidates):

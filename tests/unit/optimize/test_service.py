@@ -183,13 +183,15 @@ def compared(
     server: Server,
     limits: Mapping[str, float],
     settings: Sequence[str] = (),
+    *,
     tuned: Service | None = None,
+    view: View | None = None,
 ) -> Any:
     tuned = tuned or service(server, tuple(limits))
     candidates = service_candidates(tuned, FILES, [], settings).runnable
     rules = service_rules(0.01, limits)
     request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, is_comparison=True)
-    return compare_settings(folder, request, tuned, candidates, rounds=40)
+    return compare_settings(folder, request, tuned, candidates, rounds=40, view=view)
 
 
 def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: Path) -> None:
@@ -205,6 +207,19 @@ def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path) -> No
 
     assert {subject for _, _, subject in found.confirmed.course.samples} == {AS_IS, str(COPIED[0])}
     assert found.refused == ("glibc: the service as it is",)
+
+
+def test_a_comparison_says_at_first_how_long_a_round_takes(tmp_path: Path) -> None:
+    """It takes hours where one run takes a minute, and nothing said so."""
+    told: list[str] = []
+
+    class Told(View):
+        def tell(self, line: str) -> None:
+            told.append(line)
+
+    compared(tmp_path, Server(), {}, view=Told())
+
+    assert told[0] == "comparing  1 setting in at most 40 rounds of about 2 s"
 
 
 def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path) -> None:
