@@ -40,7 +40,10 @@ VERSION: Final = 1
 
 _HEIGHT: Final = 400
 _NEAR: Final = 30.0
-"""Per cent more than the program as it is; what loses more lies outside of the figure."""
+"""Per cent more than the program as it is; what loses more lies outside of the figure, and so does
+what ran once and loses more than these per cent and so many times the greatest gain."""
+_NEAR_GAINS: Final = 5.0
+_TIMES_GAINED: Final = 3.0
 
 _ROOM: Final = 0.05
 """Of the width, beside the outermost points."""
@@ -256,9 +259,12 @@ def measured_figure(found: MeasuredFront) -> Figure | None:
 
 
 def _scale(rows: Sequence[AnswerRow], name: str) -> Spec:
-    """Return a scale that holds all that gains, and of what loses no more than is near."""
+    """Return a scale that holds all that gains or ran in rounds, and what else is near to it."""
     values = [100.0 * row.changes[name].change for row in rows]
-    low, high = min(0.0, *values), max(1.0, min(_NEAR, max(values)))
+    low = min(0.0, *values)
+    compared = (value for row, value in zip(rows, values, strict=True) if row.is_candidate)
+    near = min(_NEAR, max(_NEAR_GAINS, -_TIMES_GAINED * low, *compared))
+    high = max(1.0, *(value for value in values if value <= near))
     room = _ROOM * (high - low)
     return {"domain": [low - room, high + room], "nice": False}
 

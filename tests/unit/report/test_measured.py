@@ -181,6 +181,19 @@ def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
     assert hollow["strokeWidth"] < 1.5, "a star of thick strokes has no hole"
 
 
+def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: MeasuredFront) -> None:
+    """An allocator that took 20 % more shrank all that gained 2 % to a dot."""
+    small = [row("jemalloc", -0.02, 0.0), row("exgen", 0.03, 0.0), row("mimalloc", 0.2, 0.0)]
+    highs = []
+    for rows in (small, [*small, row("tcmalloc", 0.15, 0.0, is_candidate=True)]):
+        figure = measured_figure(replace(found, front=tuple(rows), others=()))
+        assert figure is not None
+        highs.append(figure.spec["layer"][-1]["encoding"]["x"]["scale"]["domain"][1])
+
+    assert 3.0 < highs[0] < 4.0
+    assert 16.0 < highs[1] < 18.0, "what ran in rounds is in the figure"
+
+
 def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront) -> None:
     """A point that is on the front for a third goal alone lies behind it."""
     behind = row("glibc mxfast=0", 0.2, 0.2)
