@@ -11,6 +11,7 @@ import fcntl
 import glob
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -162,7 +163,7 @@ def _describe(trace: Path) -> str:
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(status.st_mtime))
     try:
         with Trace(trace) as opened:
-            words = " ".join(opened.argv) or "an unknown program"
+            words = shlex.join(opened.argv) or "an unknown program"
             return f"trace of {words}, {opened.totals.n_events:,} events, written {date}"
     except TraceError:
         return f"no trace, {status.st_size:,} bytes, written {date}"

@@ -41,7 +41,7 @@ def test_a_device_is_no_trace_and_stays(tmp_path: Path) -> None:
 def there(tmp_path: Path) -> Path:
     """A trace that another campaign may need."""
     trace = tmp_path / "a.trace"
-    record(["ls", "/"], trace)
+    record(["ls", "-I", "", "/"], trace)
     os.utime(trace, (0, time.mktime((2026, 3, 1, 12, 30, 0, 0, 0, -1))))
     return trace
 
@@ -54,7 +54,7 @@ def test_a_trace_that_exists_is_kept(there: Path, capfd: pytest.CaptureFixture[s
     out, err = capfd.readouterr()
     with Trace(there) as trace:
         n_events = trace.totals.n_events
-    what = f"trace of ls /, {n_events:,} events, written 2026-03-01 12:30"
+    what = f"trace of ls -I '' /, {n_events:,} events, written 2026-03-01 12:30"
     assert f"{there}: exists ({what}); choose another name with -o, or replace it with" in err
     assert (out, there.read_bytes()) == ("", before), "the program did not even run"
 
