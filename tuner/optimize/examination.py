@@ -44,8 +44,11 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
     if is_begun and path.exists():
         known = Reference.load(path)
         if known.file_sha256 not in ("", _digest(known)):
-            what = f"runs of {known.command[0]} before its file changed"
-            message = f"{run}: holds {what}; choose another -o"
+            program = known.command[0]
+            now = f", which is {shutil.which(program)} now" if "/" not in program else ""
+            message = (
+                f"{run}: holds runs of {program} before its file changed{now}; choose another -o"
+            )
             raise SpecError(message)
         return known
     view.begin("examining", None)

@@ -92,5 +92,24 @@ def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Pa
             examine(tmp_path, cast("Tuned", app), app, is_begun=False)
             examine(tmp_path, cast("Tuned", app), app, is_begun=True)
 
-    with pytest.raises(SpecError, match="before its file changed"):
+    with pytest.raises(SpecError, match="before its file changed; choose another -o"):
+        examine(tmp_path, cast("Tuned", app), app, is_begun=True)
+
+
+def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As python3 is where a virtual environment was active before, and is not now."""
+    app = App()
+    app.examine = lambda: replace(FAILING, command=("app",))  # type: ignore[method-assign]
+    for folder in ("before", "now"):
+        program = tmp_path / folder / "app"
+        program.parent.mkdir()
+        program.write_text(folder)
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "before"))
+    examine(tmp_path, cast("Tuned", app), app, is_begun=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "now"))
+
+    with pytest.raises(SpecError, match=r"its file changed, which is .*/now/app now; choose"):
         examine(tmp_path, cast("Tuned", app), app, is_begun=True)
