@@ -113,7 +113,10 @@ def continued_request(run: Path, options: Options) -> Request:
         raise SpecError(message)
     kept = Request.load(run)
     if options.constraints and kept.service is not None:
-        message = f"--constraint: {run} holds a service, whose constraints stay as they were begun"
+        message = (
+            f"--constraint: {run} holds a service, whose constraints stay as they were begun; give "
+            "its whole command with this one and another -o"
+        )
         raise SpecError(message)
     if options.constraints:
         kept = replace(kept, rules=_limited(kept.rules, options))

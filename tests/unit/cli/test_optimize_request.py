@@ -105,6 +105,15 @@ def test_another_load_to_judge_on_may_come_later(
     assert "asked for ('other {port}',)" in capsys.readouterr().err
 
 
+def test_another_constraint_on_a_service_is_told_what_it_takes(
+    of_service: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer says which --constraint allows what it turned down."""
+    words = ["optimize", str(of_service), "--constraint", "cpu <= default * 2"]
+    assert main.run(words) == 3
+    assert "its whole command with this one and another -o" in capsys.readouterr().err
+
+
 def test_what_is_known_of_a_service_is_not_given_again(
     of_service: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
