@@ -304,6 +304,57 @@ static void neighbours_become_one(void) {
     EXPECT(stats().n_maps == before);
 }
 
+/* More blocks than the first table has descriptions of, cut from one and freed by leaps. */
+static void neighbours_become_one_in_any_order(void) {
+    enum {
+        N_PARTS = 101, /* a prime, so that leaps reach all */
+        LEAP = 37
+    };
+    exgen_purge();
+    char *all = exgen_malloc((size_t)N_PARTS * LARGE_BYTES);
+    exgen_free(all);
+    for (size_t i = 0; i < N_PARTS; i++) {
+        blocks[i] = exgen_malloc(LARGE_BYTES);
+        EXPECT(blocks[i] == all + i * LARGE_BYTES);
+    }
+    EXPECT(exgen_validate_heap());
+    for (size_t i = 0; i < N_PARTS; i++) {
+        exgen_free(blocks[i * LEAP % N_PARTS]);
+        EXPECT(exgen_validate_heap());
+    }
+    EXPECT(exgen_malloc((size_t)N_PARTS * LARGE_BYTES) == all);
+    exgen_free(all);
+    exgen_purge();
+}
+
+/* Of five that are kept, with blocks in between that stay. */
+static void shortest_large_block_that_is_long_enough_is_cut(void) {
+    static const size_t lengths[] = {5, 3, 9, 7, 4};
+    enum {
+        N_LENGTHS = sizeof lengths / sizeof *lengths
+    };
+    exgen_purge();
+    exgen_free(exgen_malloc((size_t)64 * LARGE_BYTES)); /* of which all are cut */
+    for (size_t i = 0; i < N_LENGTHS; i++) {
+        blocks[i] = exgen_malloc(lengths[i] * LARGE_BYTES);
+        blocks[N_LENGTHS + i] = exgen_malloc(LARGE_BYTES);
+    }
+    for (size_t i = 0; i < N_LENGTHS; i++)
+        exgen_free(blocks[i]);
+    EXPECT(exgen_malloc(6 * LARGE_BYTES) == blocks[3]);
+    EXPECT(exgen_malloc(4 * LARGE_BYTES) == blocks[4]);
+    EXPECT(exgen_malloc(4 * LARGE_BYTES) == blocks[0]);
+    EXPECT(exgen_malloc(9 * LARGE_BYTES) == blocks[2]);
+    EXPECT(exgen_validate_heap());
+    exgen_free(blocks[0]);
+    exgen_free(blocks[2]);
+    exgen_free(blocks[3]);
+    exgen_free(blocks[4]);
+    for (size_t i = 0; i < N_LENGTHS; i++)
+        exgen_free(blocks[N_LENGTHS + i]);
+    exgen_purge();
+}
+
 /* Every second block stays, so that no two become one. */
 static void oldest_is_the_first_to_go(void) {
     size_t n = options.large_cache_count + 1;
@@ -415,6 +466,8 @@ int main(void) {
     block_grows_into_what_is_kept_behind_it();
     block_grows_elsewhere_into_what_is_kept();
     neighbours_become_one();
+    neighbours_become_one_in_any_order();
+    shortest_large_block_that_is_long_enough_is_cut();
     oldest_is_the_first_to_go();
     alignment_is_found_among_kept_blocks();
     aligned_block_leaves_what_is_before_it();

@@ -302,13 +302,13 @@ static uint64_t slabs_stay_whose_guards_have_to(void) {
 
 /* --- what others find while a call to the system is under way --- */
 
-/* With a table that is full (half of 64 entries), a block is taken out of the middle of the only
+/* With a table that is full (63 of 64 descriptions), a block is taken out of the middle of the only
  * one that is kept; of the two that are left one may stay, also while the table grows. */
 static uint64_t limits_hold_while_the_table_grows(void) {
     char *kept = exgen_memalign(2 * LARGE, 5 * LARGE);
     exgen_free(kept);
     EXPECT(exgen_malloc(LARGE / 2) == kept);
-    for (size_t i = 1; i < 32; i++)
+    for (size_t i = 2; i < 63; i++)
         EXPECT(exgen_malloc(12 * LARGE) != NULL); /* to which what is kept is no help */
     n_validated = 0;
     validates_in_mmap = 1;
