@@ -223,7 +223,8 @@ static uint64_t delay_of_the_pool(void) {
 static uint64_t delay_of_freed_blocks_of_others(void) {
     void *block = exgen_malloc(100);
     size_t class = slab_of((uintptr_t)block)->class;
-    EXPECT(exchange_put(class, 1, &block, 1, N_SEGMENT) == 1);
+    link_set(block, NULL);
+    EXPECT(exchange_give_list(class, 1, block, 1));
     supply_schedule_purge(local.heap);
     return delay_until_change(n_on_shelves);
 }

@@ -1,12 +1,15 @@
 /* test_exchange.c - what goes into the exchange comes out of it exactly once, whatever the threads
  * do.
  *
- * Tokens stand for blocks; the exchange never looks into those.  Threads put tokens they hold into
- * two stacks and take others out, at random; no thread may get a token that another holds.
+ * Tokens stand for blocks; the exchange looks only into those that are a list.  Threads put tokens
+ * they hold into two stacks and take others out, at random, as addresses and as lists; no thread
+ * may get a token that another holds.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "exgen.h"
+#include "memory/link.h"
 #include "test.h"
 #include "thread/exchange.h"
 #include "thread/stack_top.h"
@@ -19,7 +22,10 @@ enum {
     CLASS = 5
 };
 
-static struct token { _Alignas(16) uint32_t n_holders; /* atomic, 0 or 1 */ } tokens[N_TOKENS];
+static struct token {
+    _Alignas(16) uintptr_t link[2];
+    uint32_t n_holders; /* atomic, 0 or 1 */
+} tokens[N_TOKENS];
 
 struct hand {
     uint64_t random;
@@ -44,21 +50,48 @@ static void let_go(struct hand *hand, size_t n) {
     }
 }
 
+static void put(size_t class, void *const *blocks, size_t n) {
+    void **places = exchange_open();
+    EXPECT(places != NULL);
+    memcpy(places, blocks, n * sizeof *blocks);
+    EXPECT(exchange_give(class, 1, places, n));
+}
+
+static void put_list(size_t class, void *const *blocks, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        link_set(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
+    EXPECT(exchange_give_list(class, 1, blocks[0], n));
+}
+
 static void put_some(struct hand *hand) {
     size_t n = 1 + test_random(&hand->random) % N_SEGMENT;
     if (n > hand->n)
         n = hand->n;
     size_t class = CLASS + test_random(&hand->random) % 2;
     let_go(hand, n);
-    EXPECT(exchange_put(class, 1, hand->held + hand->n, n, N_SEGMENT) == n);
+    if (n > 0)
+        (test_random(&hand->random) % 2 == 0 ? put : put_list)(class, hand->held + hand->n, n);
+}
+
+/* Hold the blocks that were taken. */
+static void hold(struct hand *hand, const struct taken *taken) {
+    void *block = taken->blocks[0];
+    for (size_t i = 0; i < taken->n; i++) {
+        hand->held[hand->n + i] = taken->is_list ? block : taken->blocks[i];
+        block = taken->is_list ? link_follow(block) : NULL;
+    }
+    EXPECT(!taken->is_list || block == NULL);
+    exchange_close(taken->blocks);
+    grasp(hand, taken->n);
 }
 
 static void take_some(struct hand *hand) {
     size_t class = CLASS + test_random(&hand->random) % 2;
-    void **to = hand->held + hand->n;
-    size_t n = test_random(&hand->random) % 8 == 0 ? exchange_take_anywhere(class, 0, to)
-                                                   : exchange_take(class, 1, to);
-    grasp(hand, n);
+    struct taken taken;
+    bool is_found = test_random(&hand->random) % 8 == 0 ? exchange_take_anywhere(class, 0, &taken)
+                                                        : exchange_take(class, 1, &taken);
+    if (is_found)
+        hold(hand, &taken);
 }
 
 static void *play(void *seed) {
@@ -80,7 +113,7 @@ static void *play(void *seed) {
 static void put_all(void) {
     for (size_t i = 0; i < N_TOKENS; i++) {
         void *token = &tokens[i];
-        EXPECT(exchange_put(CLASS, 1, &token, 1, N_SEGMENT) == 1);
+        put(CLASS, &token, 1);
     }
 }
 

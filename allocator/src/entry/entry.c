@@ -265,7 +265,7 @@ static NOINLINE void free_apart(void *block) {
 
 /* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
  * it is cannot be predicted and does not matter to the next malloc. */
-static void free_mixed(void *block) {
+ALWAYS_INLINE void free_mixed(void *block) {
     size_t class = class_of_block((uintptr_t)block);
     if (unlikely(class >= N_CLASSES_MAX || class < classes.first_line)) {
         free_apart(block);
@@ -273,7 +273,7 @@ static void free_mixed(void *block) {
     }
     if (unlikely(link_is_marked(block)))
         remote_add_marked(local.heap, class, block);
-    else if (unlikely(!remote_push(local.heap, class, block)))
+    else if (unlikely(!remote_push(&local.mixed[class].foreign, block)))
         shed(class);
 }
 
@@ -317,10 +317,10 @@ static void free_without_number(void *block, uint8_t owner) {
 void free_slowly(void *block, uint8_t owner) {
     if (owner == OWNER_NONE)
         free_unmapped(block);
+    else if (THREADS && local.mixed != NULL)
+        free_mixed(block);
     else if (!THREADS || local.own_number == OWNER_NOBODY)
         free_without_number(block, owner);
-    else if (local.mixed != NULL)
-        free_mixed(block);
     else if (unlikely(!remote_collect(local.heap, block)))
         free_remote(block);
 }

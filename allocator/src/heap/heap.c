@@ -33,12 +33,15 @@ _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_
 
 struct slab no_slab = {.class = CLASS_NONE};
 
+struct batch *no_batches[N_GROUPS];
+
 size_t heap_bytes(void) {
     return offsetof(struct heap, bins) + classes.n_classes * sizeof(struct bin);
 }
 
 void heap_init(struct heap *heap, uint8_t number) {
     heap->number = number;
+    heap->batches = no_batches;
     for (size_t i = 0; i < classes.n_classes; i++)
         heap->bins[i].active = &no_slab;
 }

@@ -48,7 +48,7 @@ struct batch {
 };
 
 enum {
-    N_GROUP = 15, /* classes whose batches fit into a segment */
+    N_GROUP = 8, /* classes whose batches lie in one segment */
     N_GROUPS = (N_CLASSES_MAX + N_GROUP - 1) / N_GROUP
 };
 
@@ -125,8 +125,8 @@ struct heap {
     uint64_t random;                /* state of random.h */
     struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see trays.h */
     struct kept kept;
-    struct batch *batches[N_GROUPS];  /* segments of the exchange; NULL before the first batch */
-    _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
+    struct batch **batches; /* N_GROUPS groups, all in segments of the exchange; or no_batches */
+    _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };
 
@@ -176,6 +176,9 @@ ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class
 
 /* A slab without blocks, the active slab of bins that have none. */
 extern struct slab no_slab;
+
+/* The groups of heaps without a batch, all NULL; nothing is written there. */
+extern struct batch *no_batches[N_GROUPS];
 
 /* Bytes of a heap. */
 size_t heap_bytes(void);

@@ -8,7 +8,8 @@
  * slab, and what was freed for a thread that sleeps serves those that run.
  *
  * Addresses lie in segments, not in the blocks, which stay untouched and can be
- * fetched in advance, all at once.  A stack takes exchange_bytes of blocks.  What was
+ * fetched in advance, all at once; blocks that the thread has linked already go in and come out as
+ * the list they are.  A stack takes exchange_bytes of blocks.  What was
  * not wanted for one to two times purge_delay, by the fewest blocks that were there
  * meanwhile, goes home.
  *
@@ -22,6 +23,7 @@
 #include "thread/exchange.h"
 
 #include "base/options.h"
+#include "memory/link.h"
 #include "memory/size_class.h"
 #include "system/lock.h"
 #include "system/os.h"
@@ -36,10 +38,16 @@ enum {
 struct segment {
     uint32_t below;          /* atomic: number of the segment below in the stack; 0: none */
     uint32_t depth;          /* atomic: blocks in this and all below */
-    void *blocks[N_SEGMENT]; /* NULL behind the last */
+    void *blocks[N_SEGMENT]; /* if these are fewer, or a list, the last place says so: see mark */
 };
 
 _Static_assert(sizeof(struct segment) == (size_t)4 * CACHE_LINE, "a segment fills its lines");
+
+/* In the last place, where no block has such an address: there are `n` blocks, or the first is that
+ * of a list of so many. */
+static void *mark(size_t n, bool is_list) {
+    return (void *)(n << 2 | (size_t)is_list << 1 | 1);
+}
 
 /* The blocks of one class and stripe. */
 struct shelf {
@@ -49,15 +57,16 @@ struct shelf {
 
 uint8_t exchange_is_open;
 
-/* All state of this module but exchange_is_open. */
+/* All state of this module but exchange_is_open.  What threads that have nothing to do with each
+ * other write lies in lines of its own. */
 static struct {
-    uint32_t n_segments; /* atomic: ever made; 0 first, so that none of this lies in the file */
-    struct segment *chunks[N_CHUNKS]; /* atomic */
-    uint64_t unused;                  /* atomic: a stack, as that of a shelf */
-    struct lock looking;              /* of the two below */
-    uint64_t look_ms;                 /* when the next look is due */
+    _Alignas(CACHE_LINE) struct segment *chunks[N_CHUNKS]; /* atomic */
+    uint32_t n_segments;                                   /* atomic: ever made */
+    _Alignas(CACHE_LINE) uint64_t unused;                  /* atomic: a stack, as that of a shelf */
+    _Alignas(CACHE_LINE) struct lock looking;              /* of the two below */
+    uint64_t look_ms;                                      /* when the next look is due */
     size_t cursor; /* shelf that the look has come to; all of them between looks */
-    struct shelf shelves[N_CLASSES_MAX][N_STRIPES];
+    _Alignas(CACHE_LINE) struct shelf shelves[N_STRIPES][N_CLASSES_MAX];
 } exchange;
 
 static bool is_open(void) {
@@ -170,77 +179,91 @@ void exchange_close(void **blocks) {
     push(&exchange.unused, number, 0);
 }
 
+static struct shelf *shelf_of(size_t class, size_t stripe) {
+    return &exchange.shelves[stripe % N_STRIPES][class];
+}
+
 static void give(struct shelf *shelf, void **blocks, size_t n) {
     uint32_t number = __atomic_load_n(&segment_of(blocks)->below, __ATOMIC_RELAXED);
-    if (n < N_SEGMENT)
-        blocks[n] = NULL;
     push(&shelf->top, number, (uint32_t)n);
     if (!is_open())
         __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
 }
 
 bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n) {
-    struct shelf *shelf = &exchange.shelves[class][stripe % N_STRIPES];
+    struct shelf *shelf = shelf_of(class, stripe);
     if (!has_room(shelf, classes.of[class].block_bytes))
         return false;
+    if (n < N_SEGMENT)
+        blocks[N_SEGMENT - 1] = mark(n, false);
     give(shelf, blocks, n);
     return true;
 }
 
-/* Take out the blocks of one segment; returns how many. */
-static size_t take_segment(struct shelf *shelf, void **blocks) {
+bool exchange_give_list(size_t class, size_t stripe, void *first, size_t n) {
+    struct shelf *shelf = shelf_of(class, stripe);
+    void **places = has_room(shelf, classes.of[class].block_bytes) ? exchange_open() : NULL;
+    if (places == NULL)
+        return false;
+    places[0] = first;
+    places[N_SEGMENT - 1] = mark(n, true);
+    give(shelf, places, n);
+    return true;
+}
+
+/* What a segment has. */
+static struct taken read_segment(struct segment *segment) {
+    uintptr_t last = (uintptr_t)segment->blocks[N_SEGMENT - 1];
+    if ((last & 1) == 0)
+        return (struct taken){segment->blocks, N_SEGMENT, false};
+    return (struct taken){segment->blocks, last >> 2, (last & 2) != 0};
+}
+
+/* Take out the blocks of one segment; false if there is none. */
+static bool take_segment(struct shelf *shelf, struct taken *taken) {
     uint32_t number = pop(&shelf->top);
     if (number == 0)
-        return 0;
+        return false;
     struct segment *segment = segment_at(number);
-    uint32_t n = 0;
-    while (n < N_SEGMENT && segment->blocks[n] != NULL) {
-        blocks[n] = segment->blocks[n];
-        n++;
-    }
-    uint32_t left = __atomic_load_n(&segment->depth, __ATOMIC_RELAXED) - n;
+    *taken = read_segment(segment);
+    uint32_t left = __atomic_load_n(&segment->depth, __ATOMIC_RELAXED) - (uint32_t)taken->n;
+    __atomic_store_n(&segment->below, number, __ATOMIC_RELAXED);
     if (left < __atomic_load_n(&shelf->n_idle, __ATOMIC_RELAXED))
         __atomic_store_n(&shelf->n_idle, left, __ATOMIC_RELAXED);
-    push(&exchange.unused, number, 0);
-    return n;
+    return true;
 }
 
-size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, size_t n_piece) {
-    struct shelf *shelf = &exchange.shelves[class][stripe % N_STRIPES];
-    size_t n_most = n_piece < N_SEGMENT ? n_piece : N_SEGMENT;
-    size_t n_put = 0;
-    while (n_put < n && has_room(shelf, classes.of[class].block_bytes)) {
-        size_t n_now = n - n_put < n_most ? n - n_put : n_most;
-        void **places = exchange_open();
-        if (places == NULL)
-            break;
-        for (size_t i = 0; i < n_now; i++)
-            places[i] = blocks[n_put + i];
-        give(shelf, places, n_now);
-        n_put += n_now;
-    }
-    return n_put;
+bool exchange_take(size_t class, size_t stripe, struct taken *taken) {
+    return take_segment(shelf_of(class, stripe), taken);
 }
 
-size_t exchange_take(size_t class, size_t stripe, void **blocks) {
-    return take_segment(&exchange.shelves[class][stripe % N_STRIPES], blocks);
-}
-
-size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks) {
-    size_t n_taken = 0;
-    for (size_t i = 0; i < N_STRIPES && n_taken == 0; i++)
-        n_taken = exchange_take(class, stripe + i, blocks);
-    return n_taken;
+bool exchange_take_anywhere(size_t class, size_t stripe, struct taken *taken) {
+    bool is_found = false;
+    for (size_t i = 0; i < N_STRIPES && !is_found; i++)
+        is_found = exchange_take(class, stripe + i, taken);
+    return is_found;
 }
 
 /* --- looks --- */
 
+/* Write down the addresses of the blocks, whose places go back. */
+static void spread(const struct taken *taken, void **blocks) {
+    void *block = taken->blocks[0];
+    for (size_t i = 0; i < taken->n; i++) {
+        blocks[i] = taken->is_list ? block : taken->blocks[i];
+        block = taken->is_list ? link_follow(block) : NULL;
+    }
+    exchange_close(taken->blocks);
+}
+
 /* As many blocks of segments as there are up to `n_most`, or some more, but no more than `n`. */
 static size_t take_many(struct shelf *shelf, void **blocks, size_t n_most, size_t n) {
+    struct taken taken;
     size_t n_taken = 0;
-    for (size_t n_now = 1; n_now > 0 && n_taken < n_most && n_taken + N_SEGMENT <= n;
-         n_taken += n_now)
-        n_now = take_segment(shelf, blocks + n_taken);
+    while (n_taken < n_most && n_taken + N_SEGMENT <= n && take_segment(shelf, &taken)) {
+        spread(&taken, blocks + n_taken);
+        n_taken += taken.n;
+    }
     return n_taken;
 }
 
@@ -257,8 +280,10 @@ static size_t look_at(struct shelf *shelf, void **blocks, size_t n) {
 
 static size_t look(void **blocks, size_t n) {
     size_t n_taken = 0;
-    while (exchange.cursor < classes.n_classes * N_STRIPES && n_taken == 0)
-        n_taken = look_at(&exchange.shelves[0][0] + exchange.cursor, blocks, n);
+    while (exchange.cursor < classes.n_classes * N_STRIPES && n_taken == 0) {
+        size_t class = exchange.cursor % classes.n_classes;
+        n_taken = look_at(shelf_of(class, exchange.cursor / classes.n_classes), blocks, n);
+    }
     return n_taken;
 }
 
@@ -280,14 +305,14 @@ size_t exchange_take_any(void **blocks, size_t n) {
     size_t n_taken = 0;
     for (size_t class = 0; is_open() && class < classes.n_classes; class ++)
         for (size_t i = 0; i < N_STRIPES; i++)
-            n_taken += take_many(&exchange.shelves[class][i], blocks + n_taken, n, n - n_taken);
+            n_taken += take_many(shelf_of(class, i), blocks + n_taken, n, n - n_taken);
     return n_taken;
 }
 
 bool exchange_has_any(void) {
     for (size_t class = 0; is_open() && class < classes.n_classes; class ++)
         for (size_t i = 0; i < N_STRIPES; i++)
-            if (number_in(__atomic_load_n(&exchange.shelves[class][i].top, __ATOMIC_RELAXED)) != 0)
+            if (number_in(__atomic_load_n(&shelf_of(class, i)->top, __ATOMIC_RELAXED)) != 0)
                 return true;
     return false;
 }

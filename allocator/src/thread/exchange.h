@@ -9,23 +9,29 @@ enum {
     N_SEGMENT = 31 /* most blocks that go in or out at once */
 };
 
-/* Put blocks of `class` in, for the owners that share `stripe` first of all, up to `n_piece` of
- * them to be taken at once; returns how many there was room for, from the first on. */
-size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, size_t n_piece);
-
 /* N_SEGMENT places for addresses of blocks; NULL if out of memory. */
 void **exchange_open(void);
 
-/* Put the first `n` of these blocks in; false if there is no room for them, and the places are
- * still the caller's. */
+/* Put the first `n` of these blocks, of `class`, in, for the owners that share `stripe` first of
+ * all; false if there is no room for them, and the places are still the caller's. */
 bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n);
+
+/* The same of a list of `n` blocks, up to N_SEGMENT; false if there is no room or no memory. */
+bool exchange_give_list(size_t class, size_t stripe, void *first, size_t n);
 
 /* The places are used no longer. */
 void exchange_close(void **blocks);
 
-/* Take up to N_SEGMENT blocks of `class` out, from one stripe or from any; returns how many. */
-size_t exchange_take(size_t class, size_t stripe, void **blocks);
-size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks);
+/* Blocks that come out at once, as they went in, in places that exchange_close is to have back. */
+struct taken {
+    void **blocks; /* addresses; of a list the first only */
+    size_t n;
+    bool is_list;
+};
+
+/* Take blocks of `class` out, from one stripe or from any; false if there are none. */
+bool exchange_take(size_t class, size_t stripe, struct taken *taken);
+bool exchange_take_anywhere(size_t class, size_t stripe, struct taken *taken);
 
 /* A step of the look that comes every purge_delay: take out up to `n` blocks, N_SEGMENT at least,
  * that no thread took since the last look.  0 when the look is over, or none is due. */

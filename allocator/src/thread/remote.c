@@ -32,8 +32,9 @@ enum {
     N_HOME = 64          /* blocks sent home, or flushed, at a time */
 };
 
-_Static_assert(N_GROUP * sizeof(struct batch) <= N_SEGMENT * sizeof(void *),
-               "a group is a segment");
+_Static_assert(N_GROUP * sizeof(struct batch) <= N_SEGMENT * sizeof(void *) &&
+                   (int)N_GROUPS <= (int)N_SEGMENT,
+               "a group is a segment, and their addresses are one");
 
 /* --- home --- */
 
@@ -85,17 +86,6 @@ static size_t first_blocks(void *block, void **blocks, size_t n) {
     return i;
 }
 
-/* Free those of the blocks that are the thread's own, see free_mixed; returns how many are left. */
-static size_t free_own(struct heap *heap, void **blocks, size_t n) {
-    size_t n_others = 0;
-    for (size_t i = 0; i < n; i++)
-        if (owner_at((uintptr_t)blocks[i]) == local.own_number)
-            heap_free(heap, slab_of((uintptr_t)blocks[i]), blocks[i]);
-        else
-            blocks[n_others++] = blocks[i];
-    return n_others;
-}
-
 bool remote_add_marked(struct heap *heap, size_t class, void *block) {
     if (heap_lists(heap, &local, slab_of((uintptr_t)block), block))
         fatal("double free", block);
@@ -103,46 +93,95 @@ bool remote_add_marked(struct heap *heap, size_t class, void *block) {
     return remote_add(heap, class, block);
 }
 
-static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
-    n = free_own(heap, blocks, n);
-    if (n == 0)
-        return;
-    size_t stripe = owner_at((uintptr_t)blocks[0]);
-    size_t n_put = exchange_put(class, stripe, blocks, n, n_batch(class));
-    inbox_send(blocks + n_put, n - n_put);
-    /* A thread must look at the exchange, and into the inboxes of orphans. */
-    supply_schedule_purge(heap);
+/* What was found of the block before, which mostly lies in the same superblock as the next. */
+struct neighbour {
+    uintptr_t superblock;
+    bool is_own;
+};
+
+/* Whether a block is the thread's own. */
+ALWAYS_INLINE bool is_own(const void *block, struct neighbour *before) {
+    uintptr_t superblock = (uintptr_t)block & layout.base_mask;
+    if (superblock != before->superblock) {
+        before->superblock = superblock;
+        before->is_own = owner_at((uintptr_t)block) == local.own_number;
+    }
+    return before->is_own;
+}
+
+/* The first of a list that are not the thread's own, up to `n_most` of them, become a list of their
+ * own; the thread's own among them are freed.  Returns how many there are, and goes on with
+ * `*rest`. */
+static size_t split_others(struct heap *heap, void **rest, size_t n_most, void **first) {
+    struct neighbour before = {0, false};
+    void *last = NULL;
+    size_t n = 0;
+    for (void *block = *rest; block != NULL && n < n_most; block = *rest) {
+        *rest = link_follow(block);
+        if (is_own(block, &before)) {
+            heap_free(heap, slab_of((uintptr_t)block), block);
+            continue;
+        }
+        if (last == NULL)
+            *first = block;
+        else
+            link_set(last, block);
+        last = block;
+        n++;
+    }
+    if (last != NULL)
+        link_set(last, NULL);
+    return n;
+}
+
+/* Send a list of up to N_HOME blocks home. */
+static void send_list_home(void *block) {
+    void *blocks[N_HOME];
+    inbox_send(blocks, first_blocks(block, blocks, N_HOME));
+}
+
+static bool is_among(void *const *blocks, size_t n, const void *block) {
+    for (size_t i = 0; i < n; i++)
+        if (blocks[i] == block)
+            return true;
+    return false;
+}
+
+/* End the program if a block is there twice. */
+static void expect_once(void *const *blocks, size_t n) {
+    enum {
+        N_SEEN_LOG2 = 9
+    };
+    bool seen[1 << N_SEEN_LOG2] = {false}; /* by a hash, which others may have, too */
+    for (size_t i = 0; i < n; i++) {
+        size_t hash = (uintptr_t)blocks[i] * UINT64_C(0x9e3779b97f4a7c15) >> (64 - N_SEEN_LOG2);
+        if (unlikely(seen[hash]) && unlikely(is_among(blocks, i, blocks[i])))
+            fatal("double free", blocks[i]);
+        seen[hash] = true;
+    }
 }
 
 /* End the program if one of the blocks was freed twice: it is among them twice, or in a list of the
  * thread's.  Blocks are looked into only where there are such lists. */
 static void check_batch(struct heap *heap, size_t class, void *const *blocks, size_t n) {
     const struct foreign *list = &heap->bins[class].foreign;
-    bool has_list =
-        list->free != NULL || (list->has_fed && *ready_list(heap, &local, class) != NULL);
-    uint64_t seen[16] = {0}; /* a bit for each block, which others may share */
-    for (size_t i = 0; i < n; i++) {
-        void *block = blocks[i];
-        size_t bit = (uintptr_t)block / BLOCK_ALIGNMENT % (64 * sizeof seen / sizeof *seen);
-        bool may_be_twice = (seen[bit / 64] >> bit % 64 & 1) != 0;
-        seen[bit / 64] |= (uint64_t)1 << bit % 64;
-        bool is_listed = has_list && link_is_marked(block) &&
-                         heap_lists(heap, &local, slab_of((uintptr_t)block), block);
-        for (size_t k = 0; may_be_twice && k < i; k++)
-            is_listed = is_listed || blocks[k] == block;
-        if (unlikely(is_listed))
-            fatal("double free", block);
-    }
+    expect_once(blocks, n);
+    if (list->free == NULL && (!list->has_fed || *ready_list(heap, &local, class) == NULL))
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (unlikely(link_is_marked(blocks[i])) &&
+            heap_lists(heap, &local, slab_of((uintptr_t)blocks[i]), blocks[i]))
+            fatal("double free", blocks[i]);
 }
 
-/* Let go of the blocks of a batch. */
+/* Let go of the blocks of a batch.  Of those that became the thread's own meanwhile, because it
+ * took over the heap of a thread that ended, the inbox or a look at the exchange brings home what
+ * nobody uses. */
 static void let_go_batch(struct heap *heap, size_t class, struct batch *batch) {
     void **blocks = batch->blocks;
-    check_batch(heap, class, blocks, batch->n);
-    size_t n = free_own(heap, blocks, batch->n);
+    size_t n = batch->n;
+    check_batch(heap, class, blocks, n);
     batch->n = 0;
-    if (n == 0)
-        return;
     if (exchange_give(class, owner_at((uintptr_t)blocks[0]), blocks, n))
         *batch = (struct batch){NULL, 0, 0};
     else
@@ -150,13 +189,21 @@ static void let_go_batch(struct heap *heap, size_t class, struct batch *batch) {
     supply_schedule_purge(heap);
 }
 
+/* A segment of zeros; NULL if out of memory. */
+static void *make_zeros(void) {
+    void **places = exchange_open();
+    return places != NULL ? memset(places, 0, N_SEGMENT * sizeof *places) : NULL;
+}
+
 /* The batches of the group of a class, all without places; NULL if out of memory. */
 static struct batch *make_group(struct heap *heap, size_t class) {
-    struct batch *batches = (void *)exchange_open();
-    if (batches != NULL)
-        memset(batches, 0, N_GROUP * sizeof *batches);
-    heap->batches[class / N_GROUP] = batches;
-    return batches;
+    if (heap->batches == no_batches) {
+        struct batch **groups = make_zeros();
+        if (groups == NULL)
+            return NULL;
+        heap->batches = groups;
+    }
+    return heap->batches[class / N_GROUP] = make_zeros();
 }
 
 /* The batch of a class, which has places; NULL if out of memory. */
@@ -204,12 +251,14 @@ void remote_consider_unmixed_slowly(struct heap *heap) {
     local.number = local.own_number;
 }
 
-void remote_flush_list(struct heap *heap, void *block) {
-    void *blocks[N_HOME];
-    size_t n;
-    for (; (n = first_blocks(block, blocks, N_HOME)) > 0;) {
-        block = link_follow(blocks[n - 1]);
-        let_go(heap, slab_of((uintptr_t)blocks[0])->class, blocks, n);
+void remote_flush_list(struct heap *heap, size_t class, void *block) {
+    size_t n_most = n_batch(class) < N_SEGMENT ? n_batch(class) : N_SEGMENT;
+    void *first;
+    for (size_t n; (n = split_others(heap, &block, n_most, &first)) > 0;) {
+        if (!exchange_give_list(class, owner_at((uintptr_t)first), first, n))
+            send_list_home(first);
+        /* A thread must look at the exchange, and into the inboxes of orphans. */
+        supply_schedule_purge(heap);
     }
 }
 
@@ -218,7 +267,7 @@ bool remote_shed(struct heap *heap, size_t class) {
     size_t n = list->most + 1U;
     size_t most = list->was_used ? n_most_used(class) : n_batch(class);
     if (n >= most) {
-        remote_flush_list(heap, foreign_take(list));
+        remote_flush_list(heap, class, foreign_take(list));
         list->was_used = false;
         most = n_batch(class);
         n = 0;
@@ -242,32 +291,35 @@ static void flush_batch(struct heap *heap, size_t class) {
 void remote_flush(struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++) {
         flush_batch(heap, class);
-        remote_flush_list(heap, foreign_take(&heap->bins[class].foreign));
+        remote_flush_list(heap, class, foreign_take(&heap->bins[class].foreign));
     }
-    for (size_t i = 0; THREADS && i < N_GROUPS; i++)
-        if (heap->batches[i] != NULL) {
+    if (!THREADS || heap->batches == no_batches)
+        return;
+    for (size_t i = 0; i < N_GROUPS; i++)
+        if (heap->batches[i] != NULL)
             exchange_close((void *)heap->batches[i]);
-            heap->batches[i] = NULL;
-        }
+    exchange_close((void *)heap->batches);
+    heap->batches = no_batches;
 }
 
 void remote_return_lists(struct heap *heap, struct local *from) {
     remote_flush(heap);
     for (size_t class = 0; class < classes.n_classes; class ++)
-        remote_flush_list(heap, heap_return_list(heap, from, class));
+        remote_flush_list(heap, class, heap_return_list(heap, from, class));
 }
 
 /* --- back into use --- */
 
 /* Make the blocks the ready list, the first apart, which is returned. */
 static void *make_ready(struct heap *heap, size_t class, void *const *blocks, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        __builtin_prefetch(blocks[i], 1);
-    for (size_t i = 1; i < n; i++)
-        link_freed(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
-    *ready_list(heap, &local, class) = n > 1 ? blocks[1] : NULL;
+    void *next = NULL;
     if (n == 0)
         return NULL;
+    for (size_t i = n; i-- > 0;)
+        __builtin_prefetch(blocks[i], 1);
+    for (size_t i = n; --i > 0; next = blocks[i])
+        link_freed(blocks[i], next);
+    *ready_list(heap, &local, class) = next;
     heap->bins[class].foreign.has_fed = true;
     hand_out(blocks[0]);
     return blocks[0];
@@ -294,14 +346,30 @@ void *remote_take_freed(struct heap *heap, size_t class) {
     return block;
 }
 
+/* The same of what came out of the exchange: a list is ready as it is. */
+static void *make_taken_ready(struct heap *heap, size_t class, const struct taken *taken) {
+    void *first = taken->blocks[0];
+    if (!taken->is_list) {
+        make_ready(heap, class, taken->blocks, taken->n);
+    } else {
+        *ready_list(heap, &local, class) = link_follow(first);
+        heap->bins[class].foreign.has_fed = true;
+        hand_out(first);
+    }
+    exchange_close(taken->blocks);
+    return first;
+}
+
 void *remote_take_slowly(struct heap *heap, size_t class) {
-    void *blocks[N_SEGMENT];
-    return make_ready(heap, class, blocks, exchange_take(class, heap->number, blocks));
+    struct taken taken;
+    bool is_found = exchange_take(class, heap->number, &taken);
+    return is_found ? make_taken_ready(heap, class, &taken) : NULL;
 }
 
 void *remote_take_anywhere_slowly(struct heap *heap, size_t class) {
-    void *blocks[N_SEGMENT];
-    return make_ready(heap, class, blocks, exchange_take_anywhere(class, heap->number, blocks));
+    struct taken taken;
+    bool is_found = exchange_take_anywhere(class, heap->number, &taken);
+    return is_found ? make_taken_ready(heap, class, &taken) : NULL;
 }
 
 /* Free blocks of the unit of the first, from the first on, up to `n`; returns how many. */

@@ -22,8 +22,7 @@ COLD bool remote_add_marked(struct heap *heap, size_t class, void *block);
 
 /* Put a block without the mark of a free one onto the list; false if the list is too long now, and
  * remote_shed is to be called. */
-ALWAYS_INLINE bool remote_push(struct heap *heap, size_t class, void *block) {
-    struct foreign *list = &heap->bins[class].foreign;
+ALWAYS_INLINE bool remote_push(struct foreign *list, void *block) {
     link_freed(block, list->free);
     list->free = block;
     return likely(--list->countdown >= 0);
@@ -32,7 +31,7 @@ ALWAYS_INLINE bool remote_push(struct heap *heap, size_t class, void *block) {
 ALWAYS_INLINE bool remote_add(struct heap *heap, size_t class, void *block) {
     if (unlikely(link_is_marked(block)))
         return remote_add_marked(heap, class, block);
-    return !remote_push(heap, class, block) && remote_shed(heap, class);
+    return !remote_push(&heap->bins[class].foreign, block) && remote_shed(heap, class);
 }
 
 /* The block that fills the batch of its class, or is the first of it. */
@@ -81,7 +80,7 @@ void *remote_take_freed(struct heap *heap, size_t class);
 
 /* Let go of a list of blocks of one class that are other heaps', or of all that are held
  * back because they are small. */
-void remote_flush_list(struct heap *heap, void *block);
+void remote_flush_list(struct heap *heap, size_t class, void *block);
 void remote_flush(struct heap *heap);
 
 /* Put the thread's lists back on the slabs they came from, those of other heaps too. */

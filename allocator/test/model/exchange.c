@@ -6,6 +6,7 @@
 
 struct options options = {.exchange_bytes = 4096};
 struct size_classes classes;
+struct layout layout = {.link_zeros = 0};
 
 void *os_map(size_t bytes) {
     return malloc(bytes);
@@ -17,23 +18,34 @@ bool os_unmap(void *start, size_t bytes) {
     return true;
 }
 
-static int contents[2]; /* of the blocks */
+static uintptr_t blocks[2][2]; /* each with its link and contents */
 static _Atomic int n_taken[2];
 
+/* The second as a list. */
 static void put(int i) {
-    void *block = &contents[i];
-    contents[i] = 1;
-    assert(exchange_put(0, 0, &block, 1, 1) == 1);
+    bool is_put = false;
+    blocks[i][1] = 1;
+    if (i == 0) {
+        void **places = exchange_open();
+        places[0] = blocks[i];
+        is_put = exchange_give(0, 0, places, 1);
+    } else {
+        link_set(blocks[i], NULL);
+        is_put = exchange_give_list(0, 0, blocks[i], 1);
+    }
+    assert(is_put);
 }
 
 static void take(void) {
-    void *blocks[N_SEGMENT];
-    for (size_t n = exchange_take(0, 0, blocks); n > 0; n--) {
-        int *block = blocks[n - 1];
-        assert(*block == 1);
-        *block = 2;
-        n_taken[block - contents]++;
-    }
+    struct taken taken;
+    if (!exchange_take(0, 0, &taken))
+        return;
+    int i = taken.is_list;
+    assert(taken.n == 1 && taken.blocks[0] == blocks[i] && blocks[i][1] == 1);
+    assert(!taken.is_list || link_next(blocks[i]) == NULL);
+    exchange_close(taken.blocks);
+    blocks[i][1] = 2;
+    n_taken[i]++;
 }
 
 static void *put_and_take(void *i) {
