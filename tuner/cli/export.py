@@ -9,7 +9,7 @@ import typer
 
 from tuner.cli.console import print_note, print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import OutputFile, TrialNumber, ValidationNumber
+from tuner.cli.options import MEASURED, OutputFile, TrialNumber, ValidationNumber
 from tuner.errors import (
     MissingToolError,
     OutputError,
@@ -55,9 +55,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def export(
-        run: Annotated[
-            Path | None, typer.Argument(metavar="RUN", help="Run folder of `tune` or `optimize`.")
-        ] = None,
+        run: Annotated[Path | None, typer.Argument(metavar="RUN", help=MEASURED)] = None,
         *,
         pick: Annotated[
             str | None,

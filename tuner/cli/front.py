@@ -11,7 +11,7 @@ import typer
 
 from tuner.cli.console import folded, print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import OutputFile, RunFolder, split_names
+from tuner.cli.options import MeasuredFolder, OutputFile, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def front(
-        run: RunFolder,
+        run: MeasuredFolder,
         *,
         form: Annotated[
             TableFormat,

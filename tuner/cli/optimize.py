@@ -168,7 +168,8 @@ def optimize(
         str | None,
         duration(
             RUN_TIME,
-            "Limit of one run of the program; of a service that of the load, default 10 min.",
+            "Limit of one run of the program. Of a service: until it is ready (1 min by default) "
+            "and of the load (10 min).",
         ),
     ] = None,
     expect_status: Annotated[

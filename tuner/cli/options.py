@@ -28,6 +28,10 @@ RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run folder of `tune` or `optimize`.")
 ]
 
+MEASURED = "Run folder of `tune` or `optimize`, or of `validate` of a service."
+
+MeasuredFolder = Annotated[Path, typer.Argument(metavar="RUN", help=MEASURED)]
+
 OutputFile = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", parser=file_to_write, help="Write to a file."),

@@ -9,7 +9,7 @@ import typer
 
 from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
-from tuner.cli.options import RunFolder, ValidationNumber
+from tuner.cli.options import MeasuredFolder, ValidationNumber
 from tuner.errors import OutputError, SelectionError, StoreError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def report(
-        run: RunFolder,
+        run: MeasuredFolder,
         output: Annotated[
             Path | None,
             typer.Option("-o", "--output", metavar="DIR", help="Folder (default: the run's own)."),

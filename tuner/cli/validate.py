@@ -167,8 +167,8 @@ def validate(
         str | None,
         duration(
             RUN_TIME,
-            "Limit of one run; default 10 times the baseline's. Of a service that of the load; "
-            "default 10 min.",
+            "Limit of one run; default 10 times the baseline's. Of a service: until it is ready "
+            "(1 min by default) and of the load (10 min).",
         ),
     ] = None,
     cpu: Cpu = None,
