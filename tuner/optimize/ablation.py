@@ -59,6 +59,8 @@ def effects_of(
     if winner.is_default:
         return ()
     variants = {f"without {name}": winner.without(name) for name, _ in winner.settings}
+    if any(map(reference.is_of, variants.values())):
+        return ()  # of one setting, beside which the program as it is ran before
     label = label_of(winner)
     subjects = (label, *variants)
     candidates = {label: winner, **variants}

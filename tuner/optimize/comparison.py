@@ -125,7 +125,7 @@ def _apart(
     Raises:
         SpecError: nothing does.
     """
-    same = [c for c, one in candidates.items() if reference.is_of(one) and not reference.steered]
+    same = [c for c, one in candidates.items() if reference.is_of(one)]
     left = {label: one for label, one in candidates.items() if label not in same}
     if not left:
         message = f"nothing to compare with {reference.command[0]} as it is: {same[0]} is that"

@@ -75,7 +75,8 @@ class Reference:
 
     def is_of(self, configuration: Configuration) -> bool:
         """Return whether a configuration is what the program runs under as it is."""
-        return configuration == Configuration("glibc") and self.brings is None
+        is_plain = self.brings is None and not self.steered
+        return is_plain and configuration == Configuration("glibc")
 
     def patient(self, times: int) -> Reference:
         """Return the same with a limit of as many times the time of a run."""

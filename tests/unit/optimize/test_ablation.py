@@ -99,6 +99,16 @@ def test_it_keeps_to_the_time_that_is_left(tmp_path: Path) -> None:
     assert effects_of(work(tmp_path, 100.0, tuned), REFERENCE, Configuration("jemalloc")) == ()
 
 
+def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path) -> None:
+    """Without its one setting a winner of glibc is the program as it is."""
+    tuned, winner = Tunable(), Configuration.of("glibc", {"arena_max": 2})
+
+    assert effects_of(work(tmp_path, 100.0, tuned), REFERENCE, winner) == ()
+    assert tuned.n_runs == 0
+    steered = replace(REFERENCE, steered=("MALLOC_ARENA_MAX",))
+    assert len(effects_of(work(tmp_path, 100.0, tuned), steered, winner)) == 1
+
+
 def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
     first, second = Tunable(), Tunable()
 
