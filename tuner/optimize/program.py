@@ -298,7 +298,10 @@ class Program:
             limit_s = self._surroundings.timeout_s
             advice = "raise --timeout" if limit_s else TOO_SHORT
             after = f"{limit_s or self._patience_s:g} s"
-            message = f"{self.command[0]}: still running after {after}; {advice}"
+            message = (
+                f"{self.command[0]}: still running after {after}; {advice}; if it does not end by "
+                "itself, it is a service: give --ready and --load"
+            )
             raise ProgramTimeoutError(message)
         if run.signal is not None:
             message = self._failure_words(run, "then repeat this command")
