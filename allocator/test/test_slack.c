@@ -1,5 +1,6 @@
 /* test_slack.c - slabs of a heap that had more in use before are filled again early, so that others
- * become empty; those of one that has not wait for merge_percent, but those of larger blocks.
+ * become empty; those of one that has not wait for merge_percent, but those of larger blocks only
+ * while others wait.
  */
 #include "base/options.h"
 #include "child.h"
@@ -35,20 +36,25 @@ static const struct slab *last_full_slab(void) {
     return NULL;
 }
 
-/* Blocks of a full slab to be freed until it is among those that are used next. */
-static uint64_t frees_until_used(size_t bytes) {
-    for (size_t i = 0; i < N_OTHERS; i++)
-        EXPECT((others[i] = exgen_malloc(bytes)) != NULL);
-    const struct slab *slab = last_full_slab();
+/* Those of `taken` that lie in a full slab are freed until it is among those that are used next:
+ * how many. */
+static uint64_t frees_until_awake(const struct slab *slab, char *const *taken, size_t n_taken) {
     uint64_t n = 0;
-    EXPECT(slab != NULL);
-    for (size_t i = 0; i < N_OTHERS && slab->state == SLAB_ASLEEP; i++)
-        if (slab_of((uintptr_t)others[i]) == slab) {
-            exgen_free(others[i]);
+    for (size_t i = 0; i < n_taken && slab->state == SLAB_ASLEEP; i++)
+        if (slab_of((uintptr_t)taken[i]) == slab) {
+            exgen_free(taken[i]);
             n++;
         }
     EXPECT(exgen_validate_heap());
     return n;
+}
+
+static uint64_t frees_until_used(size_t bytes) {
+    for (size_t i = 0; i < N_OTHERS; i++)
+        EXPECT((others[i] = exgen_malloc(bytes)) != NULL);
+    const struct slab *slab = last_full_slab();
+    EXPECT(slab != NULL);
+    return frees_until_awake(slab, others, N_OTHERS);
 }
 
 static uint64_t in_a_heap_that_grew(void) {
@@ -77,6 +83,28 @@ static uint64_t in_a_heap_that_grew_again(void) {
 static uint64_t of_larger_blocks(void) {
     take_all();
     return frees_until_used(LARGER_BYTES);
+}
+
+/* One block is free in each of some slabs, of which the last is filled again. */
+static uint64_t of_larger_blocks_while_others_wait(void) {
+    enum {
+        N_SLABS = 4,
+        APART = N_BLOCKS / 8
+    };
+    take_all();
+    size_t last = N_SLABS * APART;
+    while (slab_used(slab_of((uintptr_t)blocks[last])) != 4 * QUARTER)
+        last++; /* one of those that are shorter */
+    const struct slab *slab = slab_of((uintptr_t)blocks[last]);
+    for (size_t i = 1; i < N_SLABS; i++)
+        exgen_free(blocks[i * APART]);
+    exgen_free(blocks[last]);
+    do
+        EXPECT((blocks[last] = exgen_malloc(BYTES)) != NULL);
+    while (slab_of((uintptr_t)blocks[last]) != slab);
+    EXPECT(exgen_malloc(BYTES) != NULL); /* of the next one */
+    EXPECT(slab->state == SLAB_ASLEEP && slab_used(slab) == 4 * QUARTER);
+    return frees_until_awake(slab, blocks, N_BLOCKS);
 }
 
 /* Two of 128 are free in each slab, which is used again for them: that alone is no slack, in which
@@ -116,6 +144,7 @@ int main(void) {
     expect_frees(in_a_heap_that_shrank, QUARTER / 4);
     expect_frees(in_a_heap_that_grew_again, QUARTER);
     expect_frees(of_larger_blocks, 1);
+    expect_frees(of_larger_blocks_while_others_wait, QUARTER);
     expect_frees(is_slack_with_few_free, 0);
     struct outcome o = run_in_child(blocks_used_before_an_empty_slab, "purge_delay:60000");
     fprintf(stderr, "%s", o.output);

@@ -5,9 +5,9 @@
  *   new -> ACTIVE -> ASLEEP -> PARTIAL -> ACTIVE ...      and empty -> units free
  *
  * A slab that has handed out everything falls asleep: frees then only push and
- * count down, until merge_percent of its blocks came back (of larger blocks
- * one), and it wakes into the list of partial slabs.  At most one slab per bin
- * has untouched memory.
+ * count down, until merge_percent of its blocks came back (of larger blocks one, unless two other
+ * slabs wait), and it wakes into the list of partial slabs.  At most one slab per bin has untouched
+ * memory.
  *
  * Every path is O(1) but for carving (commit_step bytes).
  */
@@ -25,7 +25,8 @@
 enum {
     SLACK_SHARE = 4,          /* of a heap's units, in slabs that wait to be used: it is slack */
     EARLIER_WHEN_SLACK = 4,   /* a slab wakes up after so much smaller a share of it was freed */
-    WAKE_AT_ONCE_BYTES = 512, /* a slab of blocks of this size and more wakes up with the first */
+    WAKE_AT_ONCE_BYTES = 512, /* a slab of blocks of this size and more wakes up with the first, if
+                                 it is missed */
     THIN_AT_ONCE_BYTES = 128  /* ... gives back pages as soon as it has few */
 };
 
@@ -103,10 +104,18 @@ ALWAYS_INLINE uint32_t slack_blocks(const struct heap *heap, const struct slab *
     return n > 0 ? n : 1;
 }
 
+/* Whether two slabs or more wait to be used. */
+ALWAYS_INLINE bool has_waiting(const struct bin *bin) {
+    return bin->partial.first != bin->partial.last;
+}
+
 /* Blocks of a slab to be freed before it wakes up.  Waiting saves work in proportion to the number
- * of blocks, and costs memory in proportion to their size. */
-ALWAYS_INLINE uint32_t blocks_to_wake(const struct heap *heap, const struct slab *slab) {
-    return slab->block_bytes >= WAKE_AT_ONCE_BYTES ? 1 : slack_blocks(heap, slab);
+ * of blocks, and costs memory in proportion to their size, but next to none while others wait to be
+ * used. */
+ALWAYS_INLINE uint32_t blocks_to_wake(const struct heap *heap, const struct bin *bin,
+                                      const struct slab *slab) {
+    bool is_missed = slab->block_bytes >= WAKE_AT_ONCE_BYTES && !has_waiting(bin);
+    return is_missed ? 1 : slack_blocks(heap, slab);
 }
 
 /* An active slab with nothing left to give waits for frees. */
@@ -116,7 +125,7 @@ ALWAYS_INLINE void fall_asleep(const struct heap *heap, struct bin *bin) {
         return;
     ASSERT(slab->free == NULL && slab_used(slab) > 0);
     uint32_t used = slab_used(slab);
-    uint32_t wake = blocks_to_wake(heap, slab);
+    uint32_t wake = blocks_to_wake(heap, bin, slab);
     slab_set_used(slab, used, wake > used ? used : wake);
     slab->state = SLAB_ASLEEP;
     bin->active = &no_slab;
