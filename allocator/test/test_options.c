@@ -55,6 +55,14 @@ static void unknown_keys_are_named(void) {
     EXPECT(strstr(lines, "exgen: EXGEN_CONF: empty entry: no such setting; ") != NULL);
 }
 
+static void the_form_is_named_where_it_is_another(void) {
+    struct options o;
+    EXPECT(parse(&o, "purge_delay=0") == 1);
+    EXPECT(strcmp(lines, "exgen: EXGEN_CONF: purge_delay=0: the form is name:value,name:value\n") ==
+           0);
+    EXPECT(parse(&o, "purge_dealy:a=b") == 1 && strstr(lines, ": no such setting; ") != NULL);
+}
+
 static void what_was_written_is_shown_on_one_short_line(void) {
     struct options o;
     char text[200];
@@ -144,6 +152,7 @@ int main(void) {
     good_entries_take_effect();
     bad_values_are_named();
     unknown_keys_are_named();
+    the_form_is_named_where_it_is_another();
     what_was_written_is_shown_on_one_short_line();
     sizes_are_listed();
     bad_entries_leave_the_others();

@@ -187,10 +187,14 @@ static void report_bad_value(struct text *t, const struct option *row, struct pi
     text_string(t, "\n");
 }
 
-static void report_unknown_key(struct text *t, struct piece entry) {
+static void report_unknown_key(struct text *t, struct piece key, struct piece entry) {
     text_string(t, "exgen: EXGEN_CONF: ");
     write_shown(t, entry);
     text_string(t, entry.length > 0 ? ": " : "empty entry: ");
+    if (memchr(key.start, '=', key.length) != NULL) {
+        text_string(t, "the form is name:value,name:value\n");
+        return;
+    }
     text_string(t, "no such setting; allowed are");
     for (size_t i = 0; i < N_OPTIONS; i++) {
         text_string(t, " ");
@@ -215,7 +219,7 @@ static bool parse_entry(struct options *o, struct piece entry, struct text *repo
         text = (struct piece){colon + 1, entry.length - key.length - 1};
     size_t i = find_row(key);
     if (i == N_OPTIONS) {
-        report_unknown_key(report, entry);
+        report_unknown_key(report, key, entry);
         return false;
     }
     uint64_t value = 0;

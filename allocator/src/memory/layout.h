@@ -20,6 +20,9 @@ enum {
     SLAB_SHIFT = 6                      /* log2(sizeof(struct slab)) */
 };
 
+_Static_assert(1 << PLACE_SHIFT == BLOCK_ALIGNMENT,
+               "a place for each address that a block may have");
+
 /* What a byte of the owner map says. */
 enum {
     OWNER_NONE = 0,  /* no superblock there */
