@@ -123,7 +123,9 @@ def test_help_of_validate_has_the_limits_of_a_service(capsys: pytest.CaptureFixt
 
     words = " ".join(out.split())
     assert f"Of a service at most so many; default {SERVICE_ROUNDS}." in words
-    assert f"that of the load; default {ServicePlan((), '', '').load_s / 60:.0f} min." in words
+    plan = ServicePlan((), "", "")
+    assert f"until it is ready ({plan.ready_s / 60:.0f} min by default) and of the load" in words
+    assert f"of the load ({plan.load_s / 60:.0f} min)." in words
 
 
 def test_exit_codes_are_distinct() -> None:
