@@ -39,7 +39,9 @@ _FURTHER_VARIABLES = re.compile(
 """Variables that steer an allocator, or put another one into the program, beside those that the
 allocators' files name."""
 
-_PADDING = "MALLOC_TUNER_PADDING_"
+OWN_VARIABLES = "MALLOC_TUNER_"
+"""Begin of the names of variables that no allocator reads."""
+_PADDING = f"{OWN_VARIABLES}PADDING_"
 """Begin of the names of the variables that only take up room."""
 
 _GRACE_S = 30.0

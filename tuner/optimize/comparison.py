@@ -98,9 +98,8 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     candidates, same = _apart(candidates, reference)
     round_s = (1 + len(candidates)) * run_seconds(reference)
     settings = f"{len(candidates)} setting{'s' * (len(candidates) != 1)}"
-    work.view.tell(
-        f"comparing  {settings} in at most {rounds} rounds of about {minutes_words(round_s)}"
-    )
+    at_most = f"at most {rounds} round{'s' * (rounds != 1)}"
+    work.view.tell(f"comparing  {settings} in {at_most} of about {minutes_words(round_s)}")
     work.view.begin("comparison", None)
     course: Course[None, Sample] = Course(AS_IS)
     for file, some in _parts(work, candidates):

@@ -14,6 +14,7 @@ fails or a port that another program holds, is an error.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import time
@@ -23,14 +24,14 @@ from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.process import last_lines
-from tuner.measure.program import PRELOAD, Surroundings, clean_environment
+from tuner.measure.program import OWN_VARIABLES, PRELOAD, Surroundings, clean_environment, steering
 from tuner.output import scratch_folder
 from tuner.records import Outcome, Status, signal_name
 from tuner.service.figures import Phases, figures
 from tuner.service.guard import Guard, Use, run_shell
 from tuner.service.output import LoadReport, pgbench_latencies, read_load
 from tuner.service.plan import ServicePlan, stop_signal
-from tuner.service.processes import Process, processes_below
+from tuner.service.processes import Process, lacking, processes_below
 from tuner.service.readiness import is_open, port_of, probe_of
 
 _PROBE_S = 5.0
@@ -241,6 +242,12 @@ class RunUnderWay:
         library = self.environment.get(PRELOAD)
         if library and not any(str(Path(library).resolve()) in one.files for one in found):
             words = "the library was not loaded: is the program static, or its environment cleaned?"
+            raise _FailedError(Status.REFUSED, words)
+        steers = {PRELOAD, *steering(self.environment)}
+        added = self.environment.items() - os.environ.items()  # what it has as it is may change
+        given = {n: v for n, v in added if n in steers and not n.startswith(OWN_VARIABLES)}
+        if name := lacking((one.pid for one in found), given):
+            words = f"{name} did not arrive in the service: is its environment cleaned?"
             raise _FailedError(Status.REFUSED, words)
 
     def _load(self, service: Guard, log: Path) -> LoadReport:

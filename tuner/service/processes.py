@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,36 @@ def _mapped(row: str) -> tuple[str, FileId]:
     major, minor = device.split(":")
     file_id = (os.makedev(int(major, 16), int(minor, 16)), int(inode))
     return name.removesuffix(" (deleted)"), file_id
+
+
+def lacking(pids: Iterable[int], variables: Mapping[str, str]) -> str | None:
+    """Return a variable that arrived in none of some processes; None where each may have.
+
+    Those that started others do not count: they may have cleaned the environment of these.  What
+    a process was started with cannot be known where it may not be read, or where it has written
+    its title there, as nginx and the workers of PostgreSQL do.
+    """
+    last = (pid for pid in pids if next(_children(pid), None) is None)
+    known = [found for found in map(_environ, last) if found is not None]
+    return next(
+        (
+            name
+            for name, value in variables.items()
+            if known and not any(value in found.get(name, "") for found in known)
+        ),
+        None,
+    )
+
+
+def _environ(pid: int) -> dict[str, str] | None:
+    """Return what a process was started with; None where that is not known."""
+    try:
+        content = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    rows = [os.fsdecode(row).partition("=") for row in content.split(b"\0") if row]
+    is_overwritten = content and not any(name.isidentifier() and mark for name, mark, _ in rows)
+    return None if is_overwritten else {name: value for name, _, value in rows}
 
 
 def place_of(process: Process, file: str) -> Path | None:

@@ -187,6 +187,39 @@ def test_setup_fills_the_folder_of_each_run_and_teardown_sees_it(tmp_path: Path)
     assert kept.read_text() == "fresh\nfresh\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("env", "-i"),
+        ("sh", "-c", 'env -i "$@"; true', "sh"),
+    ],
+)
+def test_a_setting_that_does_not_arrive_is_refused(words: tuple[str, ...]) -> None:
+    """As under sudo and some supervisors: it measured the service as it is, for the setting."""
+    plan = replace(PLAN, command=(*words, *PLAN.command))
+    run = run_service(plan, {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
+
+    assert run.status is Status.REFUSED
+    assert "GLIBC_TUNABLES did not arrive in the service" in (run.reason or "")
+
+
+def test_a_setting_that_arrives_through_a_shell_is_measured() -> None:
+    plan = replace(PLAN, command=("sh", "-c", '"$@"; true', "sh", *PLAN.command))
+    run = run_service(plan, {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
+
+    assert run.good is not None, run.reason
+
+
+def test_what_the_service_does_with_its_own_variables_is_its_affair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
+    plan = replace(PLAN, command=("env", "-i", *PLAN.command))
+    run = run_service(plan, {**ENVIRONMENT, "MALLOC_ARENA_MAX": "4"})
+
+    assert run.good is not None, run.reason
+
+
 def test_a_setup_that_fails_is_an_error_with_its_last_line() -> None:
     with pytest.raises(ProgramError, match="exit status 5: no room"):
         run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)

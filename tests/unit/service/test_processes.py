@@ -24,3 +24,24 @@ def test_children_of_all_threads_are_found_though_one_thread_ends(
         (tmp_path / pid / "maps").write_text("")
 
     assert {one.pid for one in processes.processes_below(1)} == {10, 11}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"PATH=/bin\0A_CONF=x:1\0", None),
+        (b"PATH=/bin\0", "A_CONF"),
+        (b"", "A_CONF"),
+        (b"\0" * 40, None),
+        (b" process nginx -c a=b\0\0\0", None),
+    ],
+)
+def test_a_variable_is_missed_only_where_a_process_shows_what_it_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, expected: str | None
+) -> None:
+    """A service that writes its title over its environment may have had it."""
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "environ").write_bytes(content)
+
+    assert processes.lacking([7, 8], {"A_CONF": "x:1"}) == expected
