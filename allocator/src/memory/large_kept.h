@@ -44,7 +44,7 @@ ALWAYS_INLINE void large_kept_add(struct large_kept *kept, struct large_block *b
 }
 
 /* The last one gets the place that is free then. */
-ALWAYS_INLINE void large_kept_remove(struct large_kept *kept, struct large_block *b) {
+static NOINLINE void large_kept_remove(struct large_kept *kept, struct large_block *b) {
     size_t last = --kept->n;
     large_kept_put(kept, kept->blocks[last], b->place);
     kept->keys[last] = 0;

@@ -3,7 +3,7 @@
 
 /* --- descriptions --- */
 
-size_t large_table_growth(const struct large_table *t) {
+COLD size_t large_table_growth(const struct large_table *t) {
     return t->n_all * (sizeof *t->fresh + 2 * HEADS_FOR_EACH * sizeof(struct large_block *));
 }
 
@@ -21,7 +21,7 @@ void large_table_begin(struct large_table *t) {
     begin(t, t->first_heads, t->first, N_FIRST_LARGE);
 }
 
-void large_table_grow(struct large_table *t, void *memory) {
+COLD void large_table_grow(struct large_table *t, void *memory) {
     struct large_block **heads = t->heads;
     size_t n = t->n_all;
     for (; t->fresh < t->fresh_end; t->n_free--)
