@@ -28,7 +28,6 @@ from benchmarks import (
     allocators,
     answers,
     calibration,
-    campaigns,
     false_alarms,
     fidelity,
     gem5_case,
@@ -61,7 +60,7 @@ from tuner.output import write_text
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        record, overhead, purchases, campaigns, calibration, search, fidelity, heap_curves,
+        record, overhead, purchases, calibration, search, fidelity, heap_curves,
         false_alarms, noise, answers, services, service_recording, service_emulation,
         scale, allocators, mimalloc_bench, gem5_case, gem5_traces, gem5_inside, gem5_scaling,
     )
