@@ -351,6 +351,7 @@ def _of_program(
     if "--output-file" in given_options(context):
         refuse_options(context, ["--ignore-output"], "with --output-file")
     refuse_input()
+    _refuse_service(run)
     found = load_run(run)
     with comparison_progress() as (observer, on_note):
         return measure(
@@ -360,6 +361,15 @@ def _of_program(
             observer=observer,
             on_note=on_note,
         )
+
+
+def _refuse_service(run: Path) -> None:
+    """Refuse to wait for the end of a service that `optimize` tuned."""
+    from tuner.optimize.request import REQUEST_FILE, Request
+
+    if (run / REQUEST_FILE).is_file() and Request.load(run).service is not None:
+        message = f"{run}: is of a service, which does not end by itself: give --ready and --load"
+        raise SpecError(message)
 
 
 def _kept(context: typer.Context, run: Path, number: int | None) -> ValidationSummary:

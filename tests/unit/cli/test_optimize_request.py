@@ -105,6 +105,15 @@ def test_another_load_to_judge_on_may_come_later(
     assert "asked for ('other {port}',)" in capsys.readouterr().err
 
 
+def test_picks_of_a_service_are_not_validated_on_a_program_that_never_ends(
+    of_service: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["validate", str(of_service), "--", "true"]) == 3
+    assert "is of a service, which does not end by itself: give --ready and --load" in (
+        capsys.readouterr().err
+    )
+
+
 def test_another_constraint_on_a_service_is_told_what_it_takes(
     of_service: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
