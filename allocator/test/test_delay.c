@@ -223,8 +223,9 @@ static uint64_t delay_of_the_pool(void) {
 static uint64_t delay_of_freed_blocks_of_others(void) {
     void *block = exgen_malloc(100);
     size_t class = slab_of((uintptr_t)block)->class;
-    link_set(block, NULL);
-    EXPECT(exchange_give_list(class, 1, block, 1));
+    void **places = exchange_open(&local.heap->spare);
+    places[0] = block;
+    EXPECT(exchange_give(class, 1, places, 1, false));
     supply_schedule_purge(local.heap);
     return delay_until_change(n_on_shelves);
 }

@@ -1,9 +1,9 @@
 /* test_exchange.c - what goes into the exchange comes out of it exactly once, whatever the threads
  * do.
  *
- * Tokens stand for blocks; the exchange looks only into those that are a list.  Threads put tokens
- * they hold into two stacks and take others out, at random, as addresses and as lists; no thread
- * may get a token that another holds.
+ * Tokens stand for blocks; the exchange never looks into those.  Threads put tokens they hold into
+ * two stacks and take others out, at random, some linked; no thread may get a token that another
+ * holds.
  */
 #include <pthread.h>
 #include <string.h>
@@ -29,6 +29,8 @@ static struct token {
 
 struct hand {
     uint64_t random;
+    struct spare spare;
+    size_t n_lists; /* taken */
     size_t n;
     void *held[N_HELD_MAX];
 };
@@ -50,17 +52,13 @@ static void let_go(struct hand *hand, size_t n) {
     }
 }
 
-static void put(size_t class, void *const *blocks, size_t n) {
-    void **places = exchange_open();
+static void put(struct hand *hand, size_t class, void *const *blocks, size_t n, bool is_list) {
+    void **places = exchange_open(&hand->spare);
     EXPECT(places != NULL);
     memcpy(places, blocks, n * sizeof *blocks);
-    EXPECT(exchange_give(class, 1, places, n));
-}
-
-static void put_list(size_t class, void *const *blocks, size_t n) {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; is_list && i < n; i++)
         link_set(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
-    EXPECT(exchange_give_list(class, 1, blocks[0], n));
+    EXPECT(exchange_give(class, 1, places, n, is_list));
 }
 
 static void put_some(struct hand *hand) {
@@ -70,18 +68,17 @@ static void put_some(struct hand *hand) {
     size_t class = CLASS + test_random(&hand->random) % 2;
     let_go(hand, n);
     if (n > 0)
-        (test_random(&hand->random) % 2 == 0 ? put : put_list)(class, hand->held + hand->n, n);
+        put(hand, class, hand->held + hand->n, n, test_random(&hand->random) % 2 == 0);
 }
 
 /* Hold the blocks that were taken. */
 static void hold(struct hand *hand, const struct taken *taken) {
-    void *block = taken->blocks[0];
-    for (size_t i = 0; i < taken->n; i++) {
-        hand->held[hand->n + i] = taken->is_list ? block : taken->blocks[i];
-        block = taken->is_list ? link_follow(block) : NULL;
-    }
-    EXPECT(!taken->is_list || block == NULL);
-    exchange_close(taken->blocks);
+    void *const *blocks = taken->blocks;
+    for (size_t i = 0; taken->is_list && i < taken->n; i++)
+        EXPECT(link_follow(blocks[i]) == (i + 1 < taken->n ? blocks[i + 1] : NULL));
+    memcpy(hand->held + hand->n, blocks, taken->n * sizeof *blocks);
+    hand->n_lists += taken->is_list;
+    exchange_close(&hand->spare, taken->blocks);
     grasp(hand, taken->n);
 }
 
@@ -106,15 +103,32 @@ static void *play(void *seed) {
     }
     while (hand->n > 0)
         put_some(hand);
+    EXPECT(hand->n_lists > 0);
+    exchange_close_spare(&hand->spare);
     free(hand);
     return NULL;
 }
 
-static void put_all(void) {
+/* Returns the places of the first segment. */
+static void *const *put_all(void) {
+    struct hand hand = {0};
+    void **first = exchange_open(&hand.spare);
+    EXPECT(first != NULL);
+    exchange_close(&hand.spare, first);
     for (size_t i = 0; i < N_TOKENS; i++) {
         void *token = &tokens[i];
-        put(CLASS, &token, 1);
+        put(&hand, CLASS, &token, 1, false);
     }
+    return first;
+}
+
+/* Segments go round: there are no more than the first 512, which lie side by side. */
+static void expect_few_segments(void *const *first) {
+    struct spare spare = {0};
+    void **places = exchange_open(&spare);
+    EXPECT(places != NULL && (size_t)((char *)places - (char *)first) < (size_t)512 * 256);
+    exchange_close(&spare, places);
+    exchange_close_spare(&spare);
 }
 
 static void expect_all(void) {
@@ -146,11 +160,12 @@ int main(void) {
     expect_count_of_changes();
     pthread_t threads[N_THREADS];
     exgen_free(exgen_malloc(1)); /* the size classes, hence bounds, are in place */
-    put_all();
+    void *const *first = put_all();
     for (uintptr_t i = 0; i < N_THREADS; i++)
         EXPECT(pthread_create(&threads[i], NULL, play, (void *)(i + 1)) == 0);
     for (size_t i = 0; i < N_THREADS; i++)
         EXPECT(pthread_join(threads[i], NULL) == 0);
     expect_all();
+    expect_few_segments(first);
     return test_passed();
 }

@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "memory/link.h"
 #include "memory/size_class.h"
+#include "memory/spare.h"
 #include "memory/superblock.h"
 #include "memory/tray.h"
 
@@ -126,6 +127,7 @@ struct heap {
     struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see trays.h */
     struct kept kept;
     struct batch **batches; /* N_GROUPS groups, all in segments of the exchange; or no_batches */
+    struct spare spare;
     _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };

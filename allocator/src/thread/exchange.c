@@ -8,10 +8,9 @@
  * slab, and what was freed for a thread that sleeps serves those that run.
  *
  * Addresses lie in segments, not in the blocks, which stay untouched and can be
- * fetched in advance, all at once; blocks that the thread has linked already go in and come out as
- * the list they are.  A stack takes exchange_bytes of blocks.  What was
- * not wanted for one to two times purge_delay, by the fewest blocks that were there
- * meanwhile, goes home.
+ * fetched in advance, all at once; blocks that the thread has linked already stay linked.  A stack
+ * takes exchange_bytes of blocks.  What was not wanted for one to two times purge_delay, by the
+ * fewest blocks that were there meanwhile, goes home.
  *
  * There are no locks: a thread that holds one may sleep, and the others would cut new memory in
  * place of what it guards.  A stack is one word, the number of its top segment, which one
@@ -22,8 +21,9 @@
  */
 #include "thread/exchange.h"
 
+#include <string.h>
+
 #include "base/options.h"
-#include "memory/link.h"
 #include "memory/size_class.h"
 #include "system/lock.h"
 #include "system/os.h"
@@ -32,22 +32,17 @@
 enum {
     FIRST_SHIFT = 9, /* numbers begin with 2^FIRST_SHIFT, so many in the first chunk, twice as many
                         in each that follows */
-    N_CHUNKS = NUMBER_BITS - FIRST_SHIFT
+    N_CHUNKS = NUMBER_BITS - FIRST_SHIFT,
+    N_SPARE = 8 /* segments that come from or go to the unused ones at a time */
 };
 
 struct segment {
     uint32_t below;          /* atomic: number of the segment below in the stack; 0: none */
     uint32_t depth;          /* atomic: blocks in this and all below */
-    void *blocks[N_SEGMENT]; /* if these are fewer, or a list, the last place says so: see mark */
+    void *blocks[N_SEGMENT]; /* the first is odd if they are a list, the last if they are fewer */
 };
 
 _Static_assert(sizeof(struct segment) == (size_t)4 * CACHE_LINE, "a segment fills its lines");
-
-/* In the last place, where no block has such an address: there are `n` blocks, or the first is that
- * of a list of so many. */
-static void *mark(size_t n, bool is_list) {
-    return (void *)(n << 2 | (size_t)is_list << 1 | 1);
-}
 
 /* The blocks of one class and stripe. */
 struct shelf {
@@ -158,15 +153,47 @@ static bool has_room(const struct shelf *shelf, size_t block_bytes) {
     return depth(shelf) * block_bytes < options.exchange_bytes;
 }
 
-static struct segment *segment_of(void **blocks) {
-    return (struct segment *)((char *)blocks - offsetof(struct segment, blocks));
+/* Take up to N_SPARE of the unused segments; false if there are none.  What lies below the top may
+ * be in use again while it is read: then the top was changed. */
+static bool take_spare(struct spare *spare) {
+    uint64_t top = __atomic_load_n(&exchange.unused, __ATOMIC_ACQUIRE);
+    uint32_t next;
+    do {
+        next = number_in(top);
+        *spare = (struct spare){next, next, 0};
+        if (next == 0)
+            return false;
+        for (; spare->n < N_SPARE && next != 0; spare->n++) {
+            spare->last = next;
+            next = __atomic_load_n(&segment_at(next)->below, __ATOMIC_RELAXED);
+        }
+    } while (!__atomic_compare_exchange_n(&exchange.unused, &top, changed(top, next), true,
+                                          __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
+    return true;
 }
 
-/* In no stack, a segment has its own number in the place of the one below. */
-void **exchange_open(void) {
-    uint32_t number = pop(&exchange.unused);
-    if (number == 0)
+void exchange_close_spare(struct spare *spare) {
+    if (spare->n == 0)
+        return;
+    struct segment *last = segment_at(spare->last);
+    uint64_t top = __atomic_load_n(&exchange.unused, __ATOMIC_RELAXED);
+    do {
+        __atomic_store_n(&last->below, number_in(top), __ATOMIC_RELAXED);
+    } while (!__atomic_compare_exchange_n(&exchange.unused, &top, changed(top, spare->first), true,
+                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    *spare = (struct spare){0, 0, 0};
+}
+
+/* In no stack and not spare, a segment has its own number in the place of the one below. */
+void **exchange_open(struct spare *spare) {
+    uint32_t number = 0;
+    if (spare->n > 0 || take_spare(spare)) {
+        number = spare->first;
+        spare->first = __atomic_load_n(&segment_at(number)->below, __ATOMIC_RELAXED);
+        spare->n--;
+    } else {
         number = new_segment();
+    }
     if (number == 0)
         return NULL;
     struct segment *segment = segment_at(number);
@@ -174,9 +201,19 @@ void **exchange_open(void) {
     return segment->blocks;
 }
 
-void exchange_close(void **blocks) {
-    uint32_t number = __atomic_load_n(&segment_of(blocks)->below, __ATOMIC_RELAXED);
-    push(&exchange.unused, number, 0);
+static struct segment *segment_of(void **blocks) {
+    return (struct segment *)((char *)blocks - offsetof(struct segment, blocks));
+}
+
+void exchange_close(struct spare *spare, void **blocks) {
+    struct segment *segment = segment_of(blocks);
+    uint32_t number = __atomic_load_n(&segment->below, __ATOMIC_RELAXED);
+    if (spare->n == 0)
+        spare->last = number;
+    __atomic_store_n(&segment->below, spare->first, __ATOMIC_RELAXED);
+    spare->first = number;
+    if (++spare->n == N_SPARE)
+        exchange_close_spare(spare);
 }
 
 static struct shelf *shelf_of(size_t class, size_t stripe) {
@@ -190,33 +227,24 @@ static void give(struct shelf *shelf, void **blocks, size_t n) {
         __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
 }
 
-bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n) {
+bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n, bool is_list) {
     struct shelf *shelf = shelf_of(class, stripe);
     if (!has_room(shelf, classes.of[class].block_bytes))
         return false;
     if (n < N_SEGMENT)
-        blocks[N_SEGMENT - 1] = mark(n, false);
+        blocks[N_SEGMENT - 1] = (void *)(n << 1 | 1);
+    blocks[0] = (void *)((uintptr_t)blocks[0] | is_list);
     give(shelf, blocks, n);
     return true;
 }
 
-bool exchange_give_list(size_t class, size_t stripe, void *first, size_t n) {
-    struct shelf *shelf = shelf_of(class, stripe);
-    void **places = has_room(shelf, classes.of[class].block_bytes) ? exchange_open() : NULL;
-    if (places == NULL)
-        return false;
-    places[0] = first;
-    places[N_SEGMENT - 1] = mark(n, true);
-    give(shelf, places, n);
-    return true;
-}
-
-/* What a segment has. */
+/* What a segment has, whose first address is put right. */
 static struct taken read_segment(struct segment *segment) {
+    uintptr_t first = (uintptr_t)segment->blocks[0];
     uintptr_t last = (uintptr_t)segment->blocks[N_SEGMENT - 1];
-    if ((last & 1) == 0)
-        return (struct taken){segment->blocks, N_SEGMENT, false};
-    return (struct taken){segment->blocks, last >> 2, (last & 2) != 0};
+    bool is_list = (first & 1) != 0;
+    segment->blocks[0] = (void *)(first - is_list);
+    return (struct taken){segment->blocks, (last & 1) != 0 ? last >> 1 : N_SEGMENT, is_list};
 }
 
 /* Take out the blocks of one segment; false if there is none. */
@@ -246,24 +274,17 @@ bool exchange_take_anywhere(size_t class, size_t stripe, struct taken *taken) {
 
 /* --- looks --- */
 
-/* Write down the addresses of the blocks, whose places go back. */
-static void spread(const struct taken *taken, void **blocks) {
-    void *block = taken->blocks[0];
-    for (size_t i = 0; i < taken->n; i++) {
-        blocks[i] = taken->is_list ? block : taken->blocks[i];
-        block = taken->is_list ? link_follow(block) : NULL;
-    }
-    exchange_close(taken->blocks);
-}
-
 /* As many blocks of segments as there are up to `n_most`, or some more, but no more than `n`. */
 static size_t take_many(struct shelf *shelf, void **blocks, size_t n_most, size_t n) {
+    struct spare spare = {0, 0, 0};
     struct taken taken;
     size_t n_taken = 0;
     while (n_taken < n_most && n_taken + N_SEGMENT <= n && take_segment(shelf, &taken)) {
-        spread(&taken, blocks + n_taken);
+        memcpy(blocks + n_taken, taken.blocks, taken.n * sizeof *blocks);
+        exchange_close(&spare, taken.blocks);
         n_taken += taken.n;
     }
+    exchange_close_spare(&spare);
     return n_taken;
 }
 

@@ -3,28 +3,30 @@
 #define EXGEN_EXCHANGE_H
 
 #include "base/platform.h"
+#include "memory/spare.h"
 
 enum {
     N_STRIPES = 16,
     N_SEGMENT = 31 /* most blocks that go in or out at once */
 };
 
-/* N_SEGMENT places for addresses of blocks; NULL if out of memory. */
-void **exchange_open(void);
+/* N_SEGMENT places for addresses of blocks; NULL if out of memory.  `spare` is the thread's. */
+void **exchange_open(struct spare *spare);
 
 /* Put the first `n` of these blocks, of `class`, in, for the owners that share `stripe` first of
- * all; false if there is no room for them, and the places are still the caller's. */
-bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n);
-
-/* The same of a list of `n` blocks, up to N_SEGMENT; false if there is no room or no memory. */
-bool exchange_give_list(size_t class, size_t stripe, void *first, size_t n);
+ * all; each is linked to the next if `is_list`.  False if there is no room for them, and the places
+ * are still the caller's. */
+bool exchange_give(size_t class, size_t stripe, void **blocks, size_t n, bool is_list);
 
 /* The places are used no longer. */
-void exchange_close(void **blocks);
+void exchange_close(struct spare *spare, void **blocks);
+
+/* Let others have those that the thread holds. */
+void exchange_close_spare(struct spare *spare);
 
 /* Blocks that come out at once, as they went in, in places that exchange_close is to have back. */
 struct taken {
-    void **blocks; /* addresses; of a list the first only */
+    void **blocks;
     size_t n;
     bool is_list;
 };

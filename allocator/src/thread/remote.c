@@ -29,7 +29,7 @@ enum {
     BATCH_BYTES = 8192,  /* of the blocks that come from or go to the exchange at a time */
     N_BATCHES_USED = 8,  /* on a list that malloc uses */
     N_BATCHES_ALL = 256, /* the same for all heaps together, but for two each */
-    N_HOME = 64          /* blocks sent home, or flushed, at a time */
+    N_HOME = 64          /* blocks sent home at a time */
 };
 
 _Static_assert(N_GROUP * sizeof(struct batch) <= N_SEGMENT * sizeof(void *) &&
@@ -78,14 +78,6 @@ size_t remote_most_batch(void) {
     return most_batch(0);
 }
 
-/* The first blocks of a list, up to `n`; returns how many. */
-static size_t first_blocks(void *block, void **blocks, size_t n) {
-    size_t i = 0;
-    for (; block != NULL && i < n; block = link_follow(block))
-        blocks[i++] = block;
-    return i;
-}
-
 bool remote_add_marked(struct heap *heap, size_t class, void *block) {
     if (heap_lists(heap, &local, slab_of((uintptr_t)block), block))
         fatal("double free", block);
@@ -109,12 +101,11 @@ ALWAYS_INLINE bool is_own(const void *block, struct neighbour *before) {
     return before->is_own;
 }
 
-/* The first of a list that are not the thread's own, up to `n_most` of them, become a list of their
- * own; the thread's own among them are freed.  Returns how many there are, and goes on with
- * `*rest`. */
-static size_t split_others(struct heap *heap, void **rest, size_t n_most, void **first) {
+/* Write down the first of a list that are not the thread's own, up to `n_most` of them, which
+ * become a list of their own; the thread's own among them are freed.  Returns how many there are,
+ * and goes on with `*rest`. */
+static size_t split_others(struct heap *heap, void **rest, void **others, size_t n_most) {
     struct neighbour before = {0, false};
-    void *last = NULL;
     size_t n = 0;
     for (void *block = *rest; block != NULL && n < n_most; block = *rest) {
         *rest = link_follow(block);
@@ -122,22 +113,13 @@ static size_t split_others(struct heap *heap, void **rest, size_t n_most, void *
             heap_free(heap, slab_of((uintptr_t)block), block);
             continue;
         }
-        if (last == NULL)
-            *first = block;
-        else
-            link_set(last, block);
-        last = block;
-        n++;
+        if (n > 0)
+            link_set(others[n - 1], block);
+        others[n++] = block;
     }
-    if (last != NULL)
-        link_set(last, NULL);
+    if (n > 0)
+        link_set(others[n - 1], NULL);
     return n;
-}
-
-/* Send a list of up to N_HOME blocks home. */
-static void send_list_home(void *block) {
-    void *blocks[N_HOME];
-    inbox_send(blocks, first_blocks(block, blocks, N_HOME));
 }
 
 static bool is_among(void *const *blocks, size_t n, const void *block) {
@@ -182,7 +164,7 @@ static void let_go_batch(struct heap *heap, size_t class, struct batch *batch) {
     size_t n = batch->n;
     check_batch(heap, class, blocks, n);
     batch->n = 0;
-    if (exchange_give(class, owner_at((uintptr_t)blocks[0]), blocks, n))
+    if (exchange_give(class, owner_at((uintptr_t)blocks[0]), blocks, n, false))
         *batch = (struct batch){NULL, 0, 0};
     else
         inbox_send(blocks, n);
@@ -190,20 +172,20 @@ static void let_go_batch(struct heap *heap, size_t class, struct batch *batch) {
 }
 
 /* A segment of zeros; NULL if out of memory. */
-static void *make_zeros(void) {
-    void **places = exchange_open();
+static void *make_zeros(struct heap *heap) {
+    void **places = exchange_open(&heap->spare);
     return places != NULL ? memset(places, 0, N_SEGMENT * sizeof *places) : NULL;
 }
 
 /* The batches of the group of a class, all without places; NULL if out of memory. */
 static struct batch *make_group(struct heap *heap, size_t class) {
     if (heap->batches == no_batches) {
-        struct batch **groups = make_zeros();
+        struct batch **groups = make_zeros(heap);
         if (groups == NULL)
             return NULL;
         heap->batches = groups;
     }
-    return heap->batches[class / N_GROUP] = make_zeros();
+    return heap->batches[class / N_GROUP] = make_zeros(heap);
 }
 
 /* The batch of a class, which has places; NULL if out of memory. */
@@ -213,7 +195,7 @@ static struct batch *make_batch(struct heap *heap, size_t class) {
     struct batch *batch = batch_of(heap, class);
     if (batch->blocks != NULL)
         return batch;
-    void **places = exchange_open();
+    void **places = exchange_open(&heap->spare);
     if (places == NULL)
         return NULL;
     size_t n = n_batch(class);
@@ -251,15 +233,29 @@ void remote_consider_unmixed_slowly(struct heap *heap) {
     local.number = local.own_number;
 }
 
-void remote_flush_list(struct heap *heap, size_t class, void *block) {
+/* Let go of the first of a list, up to `n_most`; returns the rest. */
+static void *let_go_some(struct heap *heap, size_t class, void *list, size_t n_most) {
+    void *on_stack[N_SEGMENT];
+    void **places = exchange_open(&heap->spare);
+    void **others = places != NULL ? places : on_stack;
+    size_t n = split_others(heap, &list, others, n_most);
+    size_t stripe = n > 0 ? owner_at((uintptr_t)others[0]) : 0;
+    bool is_given = n > 0 && places != NULL && exchange_give(class, stripe, places, n, true);
+    if (!is_given)
+        inbox_send(others, n);
+    if (!is_given && places != NULL)
+        exchange_close(&heap->spare, places);
+    return list;
+}
+
+void remote_flush_list(struct heap *heap, size_t class, void *list) {
     size_t n_most = n_batch(class) < N_SEGMENT ? n_batch(class) : N_SEGMENT;
-    void *first;
-    for (size_t n; (n = split_others(heap, &block, n_most, &first)) > 0;) {
-        if (!exchange_give_list(class, owner_at((uintptr_t)first), first, n))
-            send_list_home(first);
-        /* A thread must look at the exchange, and into the inboxes of orphans. */
-        supply_schedule_purge(heap);
-    }
+    if (list == NULL)
+        return;
+    while (list != NULL)
+        list = let_go_some(heap, class, list, n_most);
+    /* A thread must look at the exchange, and into the inboxes of orphans. */
+    supply_schedule_purge(heap);
 }
 
 bool remote_shed(struct heap *heap, size_t class) {
@@ -284,8 +280,16 @@ static void flush_batch(struct heap *heap, size_t class) {
     if (batch->n > 0)
         let_go_batch(heap, class, batch);
     if (batch->blocks != NULL)
-        exchange_close(batch->blocks);
+        exchange_close(&heap->spare, batch->blocks);
     *batch = (struct batch){NULL, 0, 0};
+}
+
+static void close_groups(struct heap *heap) {
+    for (size_t i = 0; i < N_GROUPS; i++)
+        if (heap->batches[i] != NULL)
+            exchange_close(&heap->spare, (void *)heap->batches[i]);
+    exchange_close(&heap->spare, (void *)heap->batches);
+    heap->batches = no_batches;
 }
 
 void remote_flush(struct heap *heap) {
@@ -293,13 +297,9 @@ void remote_flush(struct heap *heap) {
         flush_batch(heap, class);
         remote_flush_list(heap, class, foreign_take(&heap->bins[class].foreign));
     }
-    if (!THREADS || heap->batches == no_batches)
-        return;
-    for (size_t i = 0; i < N_GROUPS; i++)
-        if (heap->batches[i] != NULL)
-            exchange_close((void *)heap->batches[i]);
-    exchange_close((void *)heap->batches);
-    heap->batches = no_batches;
+    if (THREADS && heap->batches != no_batches)
+        close_groups(heap);
+    exchange_close_spare(&heap->spare);
 }
 
 void remote_return_lists(struct heap *heap, struct local *from) {
@@ -346,17 +346,20 @@ void *remote_take_freed(struct heap *heap, size_t class) {
     return block;
 }
 
-/* The same of what came out of the exchange: a list is ready as it is. */
+/* The same of what came out of the exchange; a list stays linked. */
 static void *make_taken_ready(struct heap *heap, size_t class, const struct taken *taken) {
-    void *first = taken->blocks[0];
+    void **blocks = taken->blocks;
+    void *first = blocks[0];
     if (!taken->is_list) {
-        make_ready(heap, class, taken->blocks, taken->n);
+        make_ready(heap, class, blocks, taken->n);
     } else {
-        *ready_list(heap, &local, class) = link_follow(first);
+        for (size_t i = 1; i < taken->n; i++)
+            __builtin_prefetch(blocks[i], 1);
+        *ready_list(heap, &local, class) = taken->n > 1 ? blocks[1] : NULL;
         heap->bins[class].foreign.has_fed = true;
         hand_out(first);
     }
-    exchange_close(taken->blocks);
+    exchange_close(&heap->spare, blocks);
     return first;
 }
 

@@ -80,7 +80,7 @@ void *remote_take_freed(struct heap *heap, size_t class);
 
 /* Let go of a list of blocks of one class that are other heaps', or of all that are held
  * back because they are small. */
-void remote_flush_list(struct heap *heap, size_t class, void *block);
+void remote_flush_list(struct heap *heap, size_t class, void *list);
 void remote_flush(struct heap *heap);
 
 /* Put the thread's lists back on the slabs they came from, those of other heaps too. */

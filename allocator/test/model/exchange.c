@@ -6,7 +6,6 @@
 
 struct options options = {.exchange_bytes = 4096};
 struct size_classes classes;
-struct layout layout = {.link_zeros = 0};
 
 void *os_map(size_t bytes) {
     return malloc(bytes);
@@ -18,33 +17,29 @@ bool os_unmap(void *start, size_t bytes) {
     return true;
 }
 
-static uintptr_t blocks[2][2]; /* each with its link and contents */
+static int contents[2]; /* of the blocks */
 static _Atomic int n_taken[2];
 
 /* The second as a list. */
 static void put(int i) {
-    bool is_put = false;
-    blocks[i][1] = 1;
-    if (i == 0) {
-        void **places = exchange_open();
-        places[0] = blocks[i];
-        is_put = exchange_give(0, 0, places, 1);
-    } else {
-        link_set(blocks[i], NULL);
-        is_put = exchange_give_list(0, 0, blocks[i], 1);
-    }
+    struct spare spare = {0, 0, 0};
+    void **places = exchange_open(&spare);
+    contents[i] = 1;
+    places[0] = &contents[i];
+    bool is_put = exchange_give(0, 0, places, 1, i == 1);
     assert(is_put);
 }
 
 static void take(void) {
+    struct spare spare = {0, 0, 0};
     struct taken taken;
     if (!exchange_take(0, 0, &taken))
         return;
     int i = taken.is_list;
-    assert(taken.n == 1 && taken.blocks[0] == blocks[i] && blocks[i][1] == 1);
-    assert(!taken.is_list || link_next(blocks[i]) == NULL);
-    exchange_close(taken.blocks);
-    blocks[i][1] = 2;
+    assert(taken.n == 1 && taken.blocks[0] == &contents[i] && contents[i] == 1);
+    exchange_close(&spare, taken.blocks);
+    exchange_close_spare(&spare);
+    contents[i] = 2;
     n_taken[i]++;
 }
 
