@@ -4,7 +4,8 @@
 /* --- descriptions --- */
 
 COLD size_t large_table_growth(const struct large_table *t) {
-    return t->n_all * (sizeof *t->fresh + 2 * HEADS_FOR_EACH * sizeof(struct large_block *));
+    size_t heads_bytes = (size_t)2 * HEADS_FOR_EACH * sizeof(struct large_block *);
+    return t->n_all * (sizeof *t->fresh + heads_bytes);
 }
 
 static void begin(struct large_table *t, struct large_block **heads, struct large_block *fresh,
