@@ -27,7 +27,13 @@ _FLOOR_NOISE, _ASSUMED_NOISE = 0.01, 0.03
 """Standard deviation of the log of CPU time: at least, and until that can be guessed."""
 
 MOST_SELECTED = 24
-"""Settings that run at all."""
+"""Settings that run at all, unless a run takes little of the time."""
+
+_MOST_OF_MANY, _SHARE_OF_MANY = 96, 16
+"""Where it does: settings at most, and of how many possible runs there is one more.
+
+With the looks at the promising ones this is an eighth of the time.
+"""
 
 _PROMISING = 3
 """Of so many one runs again."""
@@ -55,8 +61,10 @@ class Budget:
         """Return what is spent of so many runs, those of the confirmation too."""
         if n_possible < _FEW_RUNS:
             return cls.begun_with(min(_FOR_SECOND - 1, max(2, n_possible // 3)))
-        most = MOST_SELECTED if n_possible >= _SOME_RUNS else _FOR_THIRD - 1
-        return cls.begun_with(min(most, n_possible // 4))
+        if n_possible < _SOME_RUNS:
+            return cls.begun_with(min(_FOR_THIRD - 1, n_possible // 4))
+        many = min(_MOST_OF_MANY, n_possible // _SHARE_OF_MANY)
+        return cls.begun_with(max(MOST_SELECTED, many))
 
     @classmethod
     def begun_with(cls, n_first: int) -> Budget:

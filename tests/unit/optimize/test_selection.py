@@ -111,6 +111,9 @@ def test_what_failed_does_not_run_again() -> None:
         (60, Budget(15, 5, 1)),
         (149, Budget(21, 7, 1)),
         (150, Budget(24, 8, 2)),
+        (399, Budget(24, 8, 2)),
+        (800, Budget(50, 16, 2)),
+        (5000, Budget(96, 32, 2)),
     ],
 )
 def test_choosing_takes_less_than_half_of_the_runs(n_possible: int, expected: Budget) -> None:
