@@ -90,7 +90,9 @@ class Conclusion:
 
     def conclude(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         """Return what the confirmation proves."""
-        back = (_turned_down_words(label, one) for label, one in confirmed.held_back.items())
+        given = self._work.request.given
+        held_back = confirmed.held_back.items()
+        back = (_turned_down_words(label, one, given) for label, one in held_back)
         answer = self._concluded(selected, confirmed)
         return replace(answer, reasons=(*back, *answer.reasons))
 
@@ -98,13 +100,14 @@ class Conclusion:
         if confirmed.best is None:
             return self._undecided_or_keep(selected, confirmed)
         best, held_out = confirmed.best, confirmed.held_out
+        given = self._work.request.given
         if held_out is not None and held_out.doubtful:
             answer = self._answer(Decision.UNDECIDED, best, selected, confirmed)
             return replace(
                 answer,
-                reasons=(_doubt_words(best, held_out), *answer.reasons),
+                reasons=(_doubt_words(best, held_out, given), *answer.reasons),
                 held_out=held_out.standing.gains,
-                missing=f"whether {no_worse_words(held_out.doubtful)} on the held-out input",
+                missing=f"whether {no_worse_words(held_out.doubtful)} with the held-out {given}",
                 more_seconds=max(1.0, held_out.more_seconds),
             )
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
@@ -368,24 +371,24 @@ class Conclusion:
         )
 
 
-def _turned_down_words(label: str, held_out: HeldOutStanding) -> str:
-    """Say what turns a setting down on the held-out input."""
+def _turned_down_words(label: str, held_out: HeldOutStanding, given: str) -> str:
+    """Say what turns a setting down with the held-out input, or load."""
     found = held_out.standing
     bad = found.reason or ", ".join(
         f"{name} {signed_percent(found.gains[name].change)}" for name in found.worse
     )
-    return f"{label} gains on the tuned input, but on the held-out one: {bad}."
+    return f"{label} gains with the tuned {given}, but with the held-out one: {bad}."
 
 
-def _doubt_words(best: Standing, held_out: HeldOutStanding) -> str:
-    """Say what looks worse on the held-out input, and is not proven to be."""
+def _doubt_words(best: Standing, held_out: HeldOutStanding, given: str) -> str:
+    """Say what looks worse with the held-out input, or load, and is not proven to be."""
     gains, n_rounds = held_out.standing.gains, held_out.standing.n_rounds
     worse = series(
         f"{name} {gain_words(gains[name], with_bounds=True)}" for name in held_out.doubtful
     )
     looks = f"look{'s'[: len(held_out.doubtful) == 1]}"
     return (
-        f"{best.label} is proven better on the tuned input, but on the held-out one {worse} "
+        f"{best.label} is proven better with the tuned {given}, but with the held-out one {worse} "
         f"{looks} worse, which its {n_rounds} rounds do not prove."
     )
 

@@ -60,7 +60,9 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
     return found
 
 
-def examine_held_out(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference:
+def examine_held_out(
+    run: Path, tuned: Tuned, view: View, *, is_begun: bool, given: str = "input"
+) -> Reference:
     """Return what the program as it is does with the held-out input; see `examine`.
 
     What is to be known of it is said again in every call: it bears on all answers.
@@ -69,11 +71,11 @@ def examine_held_out(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> 
     if is_begun and path.exists():
         found = Reference.load(path)
     else:
-        view.begin("held-out input", None)
+        view.begin(f"held-out {given}", None)
         try:
             found = _kept(path, tuned.examine())
         except TunerError as error:
-            message = f"the held-out input: {error}"
+            message = f"the held-out {given}: {error}"
             raise type(error)(message) from error
     for note in found.notes:
         view.tell(f"held out   {note}")

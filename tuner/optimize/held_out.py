@@ -113,7 +113,7 @@ class Judging:
             return max(0.0, (self._work.watch.left_s - kept_s) / self._round_s)
 
         plan = _Plan(label, self._rules, rounds_left)
-        self._work.view.begin("held-out input", 2 * plan.n_planned())
+        self._work.view.begin(f"held-out {self._work.request.given}", 2 * plan.n_planned())
         course = self._work.compare(
             file, plan, {label: configuration}, self._reference, self._tuned
         )

@@ -63,6 +63,11 @@ class Request:
     """Settings are given, to `malloc-tuner validate` of a service: nothing is searched."""
 
     @property
+    def given(self) -> str:
+        """What messages call that with which the program runs."""
+        return "input" if self.service is None else "load"
+
+    @property
     def patience_s(self) -> float:
         """What the first runs and the recording may take, in s, however short the time is."""
         return max(self.seconds, PATIENCE_S)

@@ -231,7 +231,7 @@ class Session:
         answer = self._decide(work, reference, choosing, held_out)
         if held_out is None or (self.run / HELD_OUT_FILE).exists():
             return answer
-        return not_held_out(answer)
+        return not_held_out(answer, self.request.given)
 
     def _leave_out_unloadable(self, work: Work, reference: Reference, files: Files) -> None:
         """Let those allocators alone take part that the program can have."""
@@ -286,7 +286,9 @@ class Session:
             return None
         begun = self._begun_with
         is_begun = begun is not None and begun.held_out == self.request.held_out
-        return HeldOutInput(tuned, examine_held_out(self.run, tuned, self._view, is_begun=is_begun))
+        given = self.request.given
+        found = examine_held_out(self.run, tuned, self._view, is_begun=is_begun, given=given)
+        return HeldOutInput(tuned, found)
 
     def _spec(self, evaluations: int, seeds: Sequence[Configuration] = ()) -> CampaignSpec:
         return emulation.campaign_spec(
@@ -405,11 +407,16 @@ def are_runs_all(request: Request, run: Path, run_s: float) -> bool:
     return request.is_direct or is_begun or request.seconds < _FEW_RUNS * run_s
 
 
-def not_held_out(answer: Answer) -> Answer:
-    """Return an answer that says why the held-out input was not run, where it deploys nothing."""
+def not_held_out(answer: Answer, given: str) -> Answer:
+    """Return an answer that says why nothing held out was run, where it deploys nothing.
+
+    Args:
+        answer: the answer.
+        given: see `Request.given`.
+    """
     if answer.decision is Decision.DEPLOY:
         return answer
-    words = "The held-out input was not run: there is no setting to judge on it."
+    words = f"The held-out {given} was not run: there is no setting to judge with it."
     return replace(answer, reasons=(*answer.reasons, words))
 
 

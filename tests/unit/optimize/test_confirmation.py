@@ -252,7 +252,7 @@ def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: P
     assert found.best is None
     assert found.held_back.keys() == CHOSEN.keys()
     assert answer.decision is Decision.KEEP
-    assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
+    assert "with the held-out one: killed by SIGSEGV." in answer.reasons[0]
 
 
 def judged(
@@ -278,7 +278,7 @@ def test_a_crash_after_a_round_that_looked_worse_turns_the_winner_down(tmp_path:
 
     assert not found.is_good
     assert answer.decision is Decision.KEEP
-    assert "on the held-out one: killed by SIGSEGV." in answer.reasons[0]
+    assert "with the held-out one: killed by SIGSEGV." in answer.reasons[0]
 
 
 def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
@@ -293,8 +293,8 @@ def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
     assert found.best.state is State.CONFIRMED
     assert not found.is_good
     assert answer.decision is Decision.UNDECIDED
-    assert answer.sentence.endswith(": whether CPU time is no worse on the held-out input.")
-    assert "but on the held-out one CPU time +" in answer.reasons[0]
+    assert answer.sentence.endswith(": whether CPU time is no worse with the held-out input.")
+    assert "but with the held-out one CPU time +" in answer.reasons[0]
     assert found.held_out is not None
     n_rounds = found.held_out.standing.n_rounds
     assert f"looks worse, which its {n_rounds} rounds do not prove." in answer.reasons[0]
@@ -355,7 +355,7 @@ def test_where_the_held_out_input_turns_one_down_the_next_one_has_its_turn(tmp_p
     assert answer.decision is Decision.DEPLOY
     assert answer.label != first.best.label
     assert list(found.held_back) == [first.best.label]
-    assert f"{first.best.label} gains on the tuned input, but" in answer.reasons[0]
+    assert f"{first.best.label} gains with the tuned input, but" in answer.reasons[0]
     assert again.best == found.best
     assert other.now_s == 0.0
 
@@ -426,7 +426,7 @@ def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path) -> None:
     assert list(found.held_back) == ["mimalloc"]
     assert answer.decision is Decision.UNDECIDED
     assert answer.label == "exgen"
-    assert "mimalloc gains on the tuned input, but" in answer.reasons[0]
+    assert "mimalloc gains with the tuned input, but" in answer.reasons[0]
 
 
 def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ def test_time_may_change_and_an_input_to_judge_on_may_be_added(
     goes_on(tmp_path, begun, replace(begun, held_out=("app", "other")))
 
 
+def test_a_service_is_given_a_load() -> None:
+    assert (PROGRAM.given, SERVICE.given) == ("input", "load")
+
+
 def test_constraints_on_a_program_may_change(tmp_path: Path) -> None:
     goes_on(tmp_path, PROGRAM, replace(PROGRAM, rules=LIMITED))
     goes_on(tmp_path, replace(PROGRAM, rules=LIMITED), PROGRAM)

@@ -380,18 +380,19 @@ def test_a_search_that_nothing_guides_needs_more_runs() -> None:
     assert fewest_runs(is_blind=False) == FEWEST_RUNS
 
 
+@pytest.mark.parametrize("given", ["input", "load"])
 @pytest.mark.parametrize(
     ("decision", "is_said"),
     [(Decision.DEPLOY, False), (Decision.KEEP, True), (Decision.UNDECIDED, True)],
 )
 def test_an_input_that_was_held_out_and_not_run_is_spoken_of(
-    decision: Decision, *, is_said: bool
+    decision: Decision, given: str, *, is_said: bool
 ) -> None:
-    found = not_held_out(
-        Answer(decision, None, "", "glibc", {}, Rules(), None, (), 43, 60.0, reasons=("One.",))
-    )
+    answer = Answer(decision, None, "", "glibc", {}, Rules(), None, (), 43, 60.0, reasons=("One.",))
 
-    assert ("The held-out input was not run" in " ".join(found.reasons)) is is_said
+    found = not_held_out(answer, given)
+
+    assert (f"The held-out {given} was not run" in " ".join(found.reasons)) is is_said
     assert found.reasons[0] == "One."
 
 
