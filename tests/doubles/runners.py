@@ -15,6 +15,7 @@ from tests.doubles.bench import RING, FakeDriver, result
 from tests.doubles.machine import MACHINE
 from tests.doubles.program_runs import CRASHED, GOOD
 from tests.doubles.runs import synthetic_run, write_run
+from tests.doubles.simulated import RESULT, STATISTICS
 from tuner.allocators import get_allocator, locate_all
 from tuner.bench.plan import BenchPlan
 from tuner.bench.rounds import run_missing
@@ -24,7 +25,7 @@ from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Rounds, Step
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.measure.driver import DriverResult
-from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.gem5 import Gem5Run
 from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, counts_of
 from tuner.measure.gem5_stats import parse_statistics
 from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
@@ -110,9 +111,6 @@ def _program(folder: Path, script: Script, observer: Observer[Any, Any]) -> None
         )  # fmt: skip
 
 
-_GEM5 = Path(__file__).parents[1] / "data/gem5"
-
-
 @dataclass
 class _Gem5:
     script: Script
@@ -131,12 +129,10 @@ class _Gem5:
     ) -> Gem5Run:
         if not self.script.is_good(environment[_NAME]):
             return Gem5Run(replace(GOOD, exit_status=1, stderr_tail="panic\n"), None, None, b"")
-        text = (_GEM5 / "result.json").read_text(encoding="utf-8")
         heap = replace(
             GOOD, peak_anon_bytes=50_000_000, mean_anon_bytes=4e7, mean_anon_cpu_bytes=4e7
         )
-        statistics = (_GEM5 / "stats.txt").read_text(encoding="utf-8")
-        return Gem5Run(heap, Gem5Result.model_validate_json(text), statistics, b"42\n")
+        return Gem5Run(heap, RESULT, STATISTICS, b"42\n")
 
 
 def _simulations(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
@@ -158,7 +154,7 @@ class _Inside(Gem5Inside):
     def run(self, task: InsideTask, label: str, environment: Mapping[str, str]) -> Outcome[Counted]:
         if not self.script.is_good(label):
             return Outcome.did_not_succeed(Status.FAILED, "gem5 ended with status 1: panic")
-        counts = counts_of(parse_statistics((_GEM5 / "stats.txt").read_text("utf-8"), "stats.txt"))
+        counts = counts_of(parse_statistics(STATISTICS, "stats.txt"))
         return Outcome.succeeded(Counted(output="1", counts=counts))
 
 

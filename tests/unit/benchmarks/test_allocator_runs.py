@@ -11,8 +11,9 @@ from benchmarks import allocator_runs
 from benchmarks.allocator_programs import Command
 from benchmarks.allocator_runs import instructions_by_object, misses, run_gem5
 from tests.doubles.program_runs import GOOD
+from tests.doubles.simulated import RESULT, STATISTICS
 from tuner.bench.subjects import BenchSubject
-from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.gem5 import Gem5Run
 from tuner.measure.program import ProgramRun
 
 
@@ -70,9 +71,7 @@ def test_a_gem5_with_an_allocator_of_its_own_does_not_run_on_glibc(
 
 def simulated(run: ProgramRun) -> Gem5Run:
     """Return a run of gem5 with what one left."""
-    folder = Path(__file__).parents[2] / "data" / "gem5"
-    result = Gem5Result.model_validate_json((folder / "result.json").read_bytes())
-    return Gem5Run(run, result, (folder / "stats.txt").read_text(), b"42\n")
+    return Gem5Run(run, RESULT, STATISTICS, b"42\n")
 
 
 def test_a_file_without_summary_is_an_error() -> None:

@@ -31,10 +31,11 @@ from benchmarks.gem5_case_tables import document, origins
 from benchmarks.harness import Call
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import trial
+from tests.doubles.simulated import RESULT, STATISTICS
 from tests.doubles.traces import TraceMaker
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import SpecError
-from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.gem5 import Gem5Run
 from tuner.measure.program import PRELOAD
 from tuner.records import Configuration, Origin, Trial
 from tuner.stats import Interval
@@ -286,9 +287,6 @@ def test_seeds_of_a_campaign_are_candidates() -> None:
 
 # What is run
 
-_LEFT = Path(__file__).parents[2] / "data" / "gem5"
-"""What a gem5 left of a simulation."""
-
 
 class FakeGem5:
     """Simulates at once; was linked with some allocators."""
@@ -305,8 +303,7 @@ class FakeGem5:
 
     def simulate(self, *_: object) -> Gem5Run:
         self.n_runs += 1
-        result = Gem5Result.model_validate_json((_LEFT / "result.json").read_bytes())
-        return Gem5Run(GOOD, result, (_LEFT / "stats.txt").read_text(), b"42\n")
+        return Gem5Run(GOOD, RESULT, STATISTICS, b"42\n")
 
 
 def ready(

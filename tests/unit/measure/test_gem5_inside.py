@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.doubles.places import DATA
+from tests.doubles.simulated import STATISTICS_OF_TWO_CORES
 from tuner.errors import ProgramError
 from tuner.measure.gem5_inside import counts_of
 from tuner.measure.gem5_stats import Statistics, parse_statistics
-
-RECORDED = DATA / "gem5" / "inside-two-cores.txt"
-"""Two threads on two out-of-order cores, each with L1 and L2, the L3 shared; gem5 24.0."""
 
 TRAFFIC = {
     "board.cache_hierarchy.l3bus.snoopTraffic": "640",
@@ -21,7 +18,7 @@ TRAFFIC = {
 
 @pytest.fixture(scope="module")
 def recorded() -> Statistics:
-    return parse_statistics(RECORDED.read_text(), str(RECORDED))
+    return parse_statistics(STATISTICS_OF_TWO_CORES, "stats.txt")
 
 
 def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.doubles.simulated import STATISTICS
 from tuner.errors import ProgramError
 from tuner.measure.gem5_stats import differences, parse_statistics
 
-FOLDER = Path(__file__).parents[2] / "data/gem5"
-TEXT = (FOLDER / "stats.txt").read_text(encoding="utf-8")
-"""Of gem5 24.0.0.1: blocks 200 on machines/atomic.json."""
 TICKS = "103166000"
 
 
 def test_values_are_kept_as_they_are_written() -> None:
-    found = parse_statistics(TEXT, "stats.txt")
+    found = parse_statistics(STATISTICS, "stats.txt")
     assert found.values["simTicks"] == TICKS
     assert found.values["board.cache_hierarchy.membus.snoopFanout::0"] == "154479 100.00% 100.00%"
     assert found.number("simTicks") == 103166000.0
@@ -26,7 +23,7 @@ def test_values_are_kept_as_they_are_written() -> None:
 
 
 def test_statistics_of_the_host_do_not_count() -> None:
-    one, other = parse_statistics(TEXT, "a"), parse_statistics(elsewhere(TEXT), "b")
+    one, other = parse_statistics(STATISTICS, "a"), parse_statistics(elsewhere(STATISTICS), "b")
     assert one.values != other.values
     assert one.digest == other.digest
     assert differences(one, other) == []
@@ -46,31 +43,38 @@ def elsewhere(text: str) -> str:
     ],
 )
 def test_every_simulated_statistic_counts(change: tuple[str, str]) -> None:
-    one, other = parse_statistics(TEXT, "a"), parse_statistics(TEXT.replace(*change), "b")
+    one, other = (
+        parse_statistics(STATISTICS, "a"),
+        parse_statistics(STATISTICS.replace(*change), "b"),
+    )
     assert one.digest != other.digest
     assert len(differences(one, other)) == 1
 
 
 def test_a_missing_statistic_is_a_difference_in_words() -> None:
-    lines = [line for line in TEXT.splitlines() if not line.startswith("simTicks")]
-    (found,) = differences(parse_statistics(TEXT, "a"), parse_statistics("\n".join(lines), "b"))
+    lines = [line for line in STATISTICS.splitlines() if not line.startswith("simTicks")]
+    (found,) = differences(
+        parse_statistics(STATISTICS, "a"), parse_statistics("\n".join(lines), "b")
+    )
     assert str(found) == f"simTicks is absent, not {TICKS}"
 
 
 def test_several_dumps_are_kept_apart() -> None:
-    found = parse_statistics(TEXT + TEXT.replace(TICKS, "2000"), "a")
+    found = parse_statistics(STATISTICS + STATISTICS.replace(TICKS, "2000"), "a")
     assert (found.values["simTicks"], found.values["2:simTicks"]) == (TICKS, "2000")
     assert "2:hostSeconds" not in dict(found.simulated())
 
 
 def test_what_is_kept_reads_back_as_the_same() -> None:
-    found = parse_statistics(TEXT + TEXT, "a")
-    again = parse_statistics(parse_statistics(TEXT, "a").to_text(), "b")
-    assert again.digest == parse_statistics(TEXT, "a").digest
+    found = parse_statistics(STATISTICS + STATISTICS, "a")
+    again = parse_statistics(parse_statistics(STATISTICS, "a").to_text(), "b")
+    assert again.digest == parse_statistics(STATISTICS, "a").digest
     assert parse_statistics(found.to_text(), "b").digest == found.digest
 
 
-@pytest.mark.parametrize("text", ["", "nothing\n", TEXT[: TEXT.index("---------- End")]])
+@pytest.mark.parametrize(
+    "text", ["", "nothing\n", STATISTICS[: STATISTICS.index("---------- End")]]
+)
 def test_cut_off_statistics_are_an_error(text: str) -> None:
     with pytest.raises(ProgramError, match=r"^out/stats.txt: holds no complete statistics"):
         parse_statistics(text, "out/stats.txt")

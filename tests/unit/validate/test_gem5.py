@@ -12,9 +12,10 @@ import pytest
 from tests.doubles.machine import MACHINE
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen, synthetic_run, write_run
+from tests.doubles.simulated import RESULT, STATISTICS
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import InterruptedCampaign, ProgramError
-from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.gem5 import Gem5Run
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
 from tuner.records import Configuration, CurvePoint, Status
 from tuner.runs import load_run
@@ -33,12 +34,8 @@ _RUN = replace(
     mean_anon_cpu_bytes=42_000_000.5,
     curve=(CurvePoint(0, 5, 50_000_000, 0), CurvePoint(0, 6, 100, 0)),
 )
-_FOLDER = Path(__file__).parents[2] / "data/gem5"
-"""What a gem5 24.0.0.1 left of blocks 200 on machines/atomic.json."""
-_RESULT = Gem5Result.model_validate_json((_FOLDER / "result.json").read_text(encoding="utf-8"))
-_STATISTICS = (_FOLDER / "stats.txt").read_text(encoding="utf-8")
-_GOOD = Gem5Run(_RUN, _RESULT, _STATISTICS, b"42\n")
-_DRIFT = replace(_GOOD, statistics=_STATISTICS.replace("500 ", "501 "))
+_GOOD = Gem5Run(_RUN, RESULT, STATISTICS, b"42\n")
+_DRIFT = replace(_GOOD, statistics=STATISTICS.replace("500 ", "501 "))
 _CRASH = Gem5Run(replace(_RUN, exit_status=1, stderr_tail="a\npanic: oh\n"), None, None, b"")
 _NAMES = ("base", "good", "other")
 
@@ -193,7 +190,7 @@ def test_another_output_of_the_guest_rejects(store: Store) -> None:
 
 
 def test_statistics_of_the_host_may_differ(store: Store) -> None:
-    other = replace(_GOOD, statistics=_STATISTICS.replace("0.19", "0.99"))
+    other = replace(_GOOD, statistics=STATISTICS.replace("0.19", "0.99"))
     run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
     assert all(s.outcome.status is Status.OK for s in samples(store, "tree", "good"))
 
