@@ -53,7 +53,6 @@ from benchmarks.harness import (
 from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
 from tuner.campaign.setup import locate
-from tuner.compare.journal import read_journal
 from tuner.errors import ProgramError, SpecError
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
@@ -70,7 +69,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
-from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, TRACE_FILE
+from tuner.optimize.work import TRACE_FILE
 from tuner.output import write_text
 from tuner.records import Configuration, Outcome, Trial
 from tuner.report.measured import measured_front
@@ -237,16 +236,13 @@ def _rival(rival: str, run: Path, task: Task, seconds: float, seed: int) -> list
 
 def _measured(run: Path) -> list[Configuration]:
     """Return the settings that the program itself left undominated in an optimisation."""
-    known = {label_of(t.configuration): t.configuration for t in emulation.load(run).trials}
-    for file in (SELECTION_FILE, CONFIRMATION_FILE):
-        content = read_journal(run / file)
-        if content is not None:
-            found = content.header["candidates"]
-            known |= {label: Configuration.from_key(key) for label, key in found.items()}
+    files = _files(run)
     seen = {
-        known[row.label]: [-row.changes[goal].likely for goal in GOALS]
+        setting: [-row.changes[goal].likely for goal in GOALS]
         for row in measured_front(run).rows
-        if row.label in known and row.changes and -row.changes[PEAK].likely <= Rules().margin(PEAK)
+        if row.label != AS_IS and row.changes
+        if -row.changes[PEAK].likely <= Rules().margin(PEAK)
+        if (setting := _setting(row.label, files)) is not None
     }
     return rivals.undominated(seen)
 

@@ -23,8 +23,9 @@
     expecting.py      what emulation expects of the program, and when that stays as it is
     proposals.py      which emulated settings go to the program
     correction.py     what emulation gets wrong, learned from the runs made so far
-    direct.py         the search with the program alone, where nothing can be recorded
+    direct.py         the search with the program alone
     candidates.py     runs that choose the candidates, which are no evidence for them
+    exploration.py    more such runs, where they are short
     selection.py      the plan of these runs
     selected.py       what these runs showed
     confirmation.py   new runs of the candidates, and which of them is the winner

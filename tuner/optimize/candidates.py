@@ -181,7 +181,7 @@ class Choosing:
             kept = self._work.kept(SELECTION_FILE).values()
             n_first = content.header.get("n_first", len(kept))
             return [known[one] for one in kept if one in known], n_first
-        n_wanted = Budget.of(n_possible, self._work.run_seconds(self._reference)).n_first
+        n_wanted = Budget.of(n_possible).n_first
         first = self._runnable(spread_of(self._proposals, self._rules, n_wanted))
         more = self._runnable(spread_of(self._proposals, self._rules, MOST_SELECTED))
         every = list({p.configuration: p for p in (*first, *more)}.values())
@@ -208,6 +208,10 @@ class Choosing:
             )
             found[label] = one
         return found
+
+    def is_any_near(self, selected: Selected) -> bool:
+        """Return whether a setting that ran is worth confirming."""
+        return bool(self._near(selected.course, list(selected.labels.values())))
 
     def selected(self, course: Course[None, Sample], ran: Mapping[str, Proposal]) -> Selected:
         """Return what few runs of each showed, and what all of them together say.

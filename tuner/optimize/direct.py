@@ -1,7 +1,8 @@
-"""The search with the program alone: for what cannot be recorded, and as a comparison.
+"""The search with the program alone: for what cannot be recorded, and where emulation ended.
 
 Settings that are known to suit run first, then every allocator's default; one that cannot be loaded
-into the program takes no further part.  Then the default strategy proposes small generations.  Each
+into the program takes no further part.  What ran before stands for all of these.  Then the default
+strategy proposes small generations.  Each
 setting runs once, and the program as it is runs among them.  Objectives are the goals; what breaks
 a guard by far counts as infeasible.
 
@@ -29,11 +30,17 @@ from tuner.optimize.candidates import affordable
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import SLACK, Proposal, widened, with_reserves, worthwhile
+from tuner.optimize.proposals import SLACK, Places, Proposal, widened, with_reserves, worthwhile
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
-from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
+from tuner.optimize.work import (
+    CONFIRMATION_FILE,
+    EXPLORATION_FILE,
+    SELECTION_FILE,
+    Work,
+    run_seconds,
+)
 from tuner.records import Configuration
 from tuner.search import Told, make_strategy
 from tuner.search.surrogate import Surrogate, features_of
@@ -101,6 +108,30 @@ class Tried:
     logs: Logs
 
 
+@dataclass(frozen=True)
+class Before:
+    """What ran before a search, which begins with it."""
+
+    selected: Selected
+    share: float
+    """Of the time, until which the search goes on."""
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds there were."""
+        return 1 + max((number for number, _, _ in self.selected.course.samples), default=-1)
+
+    @property
+    def logs(self) -> dict[Configuration, Logs]:
+        """What the runs of each setting showed."""
+        selected = self.selected
+        return {
+            selected.labels[label].configuration: {n: -gain.middle for n, gain in gains.items()}
+            for label, gains in selected.changes.items()
+            if gains and label not in selected.failures
+        }
+
+
 class DirectPlan:
     """Rounds of what the strategy proposes; see `tuner.compare.plan.Plan`.
 
@@ -113,6 +144,7 @@ class DirectPlan:
         as_is: Configuration | None,
         make_space: Callable[[Sequence[str]], Space],
         has_time: Callable[[int, float], bool],
+        before: Before | None = None,
     ) -> None:
         """Prepare.
 
@@ -121,15 +153,19 @@ class DirectPlan:
             as_is: the setting that the program as it is runs under; None for one of its own.
             make_space: from the names of allocators to what can be set of them.
             has_time: whether so many runs end before this share of the time is over.
+            before: what ran before, with which the search begins; None: nothing did.
         """
         self._work = work
         self._rules = work.request.rules
         self._as_is = as_is
         self._make_space = make_space
         self._has_time = has_time
-        self._n_rounds = 0
-        self._refused: set[str] = set()
-        self._handed_out: set[str] = set()
+        self._before = before.logs if before else {}
+        self._share = before.share if before else SHARE_OF_TIME
+        self._round = _GENERATION if before else _ROUND  # runs as it is are known from before
+        self._n_rounds = before.n_rounds if before else 0
+        self._refused: set[str] = set(before.selected.failures) if before else set()
+        self._handed_out: set[str] = set(before.selected.labels) if before else set()
         self._genomes: dict[Configuration, Genome] = {}
         self.space: Space | None = None
         """None until an allocator's default ran."""
@@ -149,7 +185,8 @@ class DirectPlan:
         if not usable:
             return
         self.space = space = self._make_space(usable)
-        first = [*space.defaults(), *space.genomes_of(known)]
+        first = [*space.defaults(), *space.genomes_of(known), *space.genomes_of(self._before)]
+        first = list(dict.fromkeys(first))
         self._genomes = {space.decode(genome): genome for genome in first}
         strategy = make_strategy(
             "auto",
@@ -164,7 +201,7 @@ class DirectPlan:
             configurations = [space.decode(genome) for genome in genomes]
             self._genomes |= dict(zip(configurations, genomes, strict=True))
             new = self._new(configurations, course)
-            yield from self._rounds(new, course, lambda: SHARE_OF_TIME)
+            yield from self._rounds(new, course, lambda: self._share)
             if not genomes or not self._is_whole(configurations, course):
                 return
             strategy.tell([self._told(one, course) for one in configurations])
@@ -236,8 +273,8 @@ class DirectPlan:
         share: Callable[[], float],
     ) -> Generator[Sequence[Step[None]], None, bool]:
         """Yield the rounds of some settings; return whether there was time for all of them."""
-        for at in range(0, len(configurations), _ROUND):
-            self.running = {label_of(one): one for one in configurations[at : at + _ROUND]}
+        for at in range(0, len(configurations), self._round):
+            self.running = {label_of(one): one for one in configurations[at : at + self._round]}
             is_first = not self._handed_out
             self._handed_out |= self.running.keys()
             number, self._n_rounds = self._n_rounds, self._n_rounds + 1
@@ -293,6 +330,8 @@ class DirectPlan:
 
         Of the rounds handed out so far: a search that goes on learns what it learnt before.
         """
+        if configuration in self._before:
+            return self._before[configuration]
         base: dict[str, list[float]] = {}
         mine: Sample | None = None
         for (number, _, subject), run in course.samples.items():
@@ -318,7 +357,11 @@ class DirectSearch:
     """Chooses candidates by runs alone, as `candidates.Choosing` does by emulation and runs."""
 
     def __init__(
-        self, work: Work, reference: Reference, make_space: Callable[[Sequence[str]], Space]
+        self,
+        work: Work,
+        reference: Reference,
+        make_space: Callable[[Sequence[str]], Space],
+        before: Before | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -326,11 +369,13 @@ class DirectSearch:
             work: the optimisation.
             reference: the program as it is.
             make_space: from the names of allocators to what can be set of them.
+            before: what ran before, with which the search begins; None: nothing did.
         """
         self._work = work
         self._reference = reference
+        self._before = before
         as_is = Configuration("glibc") if reference.brings is None else None
-        self._plan = DirectPlan(work, as_is, make_space, self._has_time)
+        self._plan = DirectPlan(work, as_is, make_space, self._has_time, before)
         self._tried: dict[str, Tried] = {}
         self._model: _Smoothed | None = None
 
@@ -343,20 +388,31 @@ class DirectSearch:
         """Search, or go on with a search.
 
         Args:
-            n_possible: runs that there is time for, those of the confirmation too.
+            n_possible: runs that there is time for; where nothing ran before, those of the
+                confirmation too.
         """
         work = self._work
-        work.view.begin("search", max(1, int(SHARE_OF_TIME * n_possible)))
-        course = work.explore(SELECTION_FILE, self._plan, self._scene)
+        if self._before:
+            file, stage, n_runs = EXPLORATION_FILE, "exploration", n_possible
+        else:
+            file, stage, n_runs = SELECTION_FILE, "search", int(SHARE_OF_TIME * n_possible)
+        work.view.begin(stage, max(1, n_runs))
+        course = work.explore(file, self._plan, self._scene)
         self._tried = self._plan.tried(course)
-        labels = {label: _proposal(one) for label, one in self._tried.items()}
+        before = self._before.selected if self._before else Selected(course, {})
+        course = _joined(before.course, course)
+        labels = {
+            label: before.labels.get(label) or Proposal(one.configuration, None, one.logs)
+            for label, one in self._tried.items()
+        }
         if self._plan.space is not None and self._tried:
             self._model = _Smoothed(self._plan.space, self._tried)
         found = selected_of(course, labels, self._model.rows if self._model else None)
         for (_, label), reason in course.out.items():
             found.failures.setdefault(label, reason)
             found.changes.setdefault(label, {})
-        found.n_untried = self._plan.n_untried(course)
+        found.n_untried = before.n_untried or self._plan.n_untried(course)
+        found.beyond = before.beyond
         return found
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
@@ -369,18 +425,22 @@ class DirectSearch:
         proposals = [selected.labels[label_of(one.configuration)] for one in tried]
         rules = self._work.request.rules
         places = affordable(self._work, self._reference)
-        chosen = with_reserves(proposals, rows, rules, places, doubts) or with_reserves(
-            proposals, rows, rules, places, widened(doubts)
+        every = Places(places.at_once, len(proposals))
+        chosen = with_reserves(proposals, rows, rules, every, doubts) or with_reserves(
+            proposals, rows, rules, every, widened(doubts)
         )  # the time left is for new runs: they decide, not one unlucky one
-        chosen = _parts_first(chosen, proposals, rows, doubts, rules.goals)
-        known = self._work.known  # of few settings, which few runs cannot tell apart
-        fewer = [
-            one.configuration
-            if one.configuration in known
-            else model.smallest(one.configuration, rules)
-            for one in chosen
-        ]
-        return {label_of(one): one for one in fewer if self._is_other(one)}
+        found: dict[str, Configuration] = {}
+        for proposal in _parts_first(chosen, proposals, rows, doubts, rules.goals):
+            one = proposal.configuration
+            if one not in self._work.known:  # of few settings, which few runs cannot tell apart
+                one = model.smallest(one, rules)
+            if self._is_other(one):
+                found[label_of(one)] = one
+                if proposal.trial is not None:
+                    self._work.trials.setdefault(label_of(one), proposal.trial)
+            if len(found) == sum(places):
+                break
+        return found
 
     def _is_other(self, configuration: Configuration) -> bool:
         return configuration != Configuration("glibc") or self._reference.brings is not None
@@ -395,6 +455,15 @@ class DirectSearch:
 
     def _scene(self) -> Scene:
         return Scene(self._reference, self._plan.running)
+
+
+def _joined(one: Course[None, Sample], other: Course[None, Sample]) -> Course[None, Sample]:
+    """Return the runs of two courses, whose rounds have different numbers."""
+    found: Course[None, Sample] = Course(one.baseline)
+    for course in (one, other):
+        for key, sample in course.samples.items():
+            found.add(key, sample)
+    return found
 
 
 def _with_noise(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
@@ -430,10 +499,6 @@ def _parts_first(
         return any(is_as_good(part, whole) for part in parts)
 
     return sorted(chosen, key=is_too_much)
-
-
-def _proposal(tried: Tried) -> Proposal:
-    return Proposal(tried.configuration, None, tried.logs)
 
 
 class _Smoothed:

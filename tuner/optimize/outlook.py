@@ -48,7 +48,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         'about 0 runs of 20.0 s: too few to settle anything; give it more --time'
     """
     n_runs = int((1.0 - share_of_search) * seconds / run_s)
-    n_rounds = (n_runs - Budget.of(n_runs, run_s).n_runs) // (_CANDIDATES + 1)
+    n_rounds = (n_runs - Budget.of(n_runs).n_runs) // (_CANDIDATES + 1)
     gain = showable_gains(rules, {CPU: USUAL_NOISE}, n_rounds, _CANDIDATES)[CPU]
     head = f"about {n_runs} run{'s'[: n_runs != 1]} of {_seconds_words(run_s)}"
     if n_runs < FEWEST_RUNS:

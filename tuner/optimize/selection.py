@@ -27,17 +27,7 @@ _FLOOR_NOISE, _ASSUMED_NOISE = 0.01, 0.03
 """Standard deviation of the log of CPU time: at least, and until that can be guessed."""
 
 MOST_SELECTED = 24
-"""Settings that run at all, unless runs are short."""
-
-_MOST_OF_MANY, _SHARE_OF_MANY, _SECONDS_OF_MANY = 96, 16, 20.0
-"""Where they are: settings at most, of how many possible runs there is one more, and how long all
-take, in s.
-
-With the looks at the promising ones this is an eighth of the time at most.
-"""
-
-_RUNS_OF_EACH = 2
-"""About so many runs a setting takes, those of the program as it is too."""
+"""Settings that run at all."""
 
 _PROMISING = 3
 """Of so many one runs again."""
@@ -61,15 +51,12 @@ class Budget:
     """How often."""
 
     @classmethod
-    def of(cls, n_possible: int, run_s: float) -> Budget:
-        """Return what is spent of so many runs of so many seconds, the confirmation's too."""
+    def of(cls, n_possible: int) -> Budget:
+        """Return what is spent of so many runs, those of the confirmation too."""
         if n_possible < _FEW_RUNS:
             return cls.begun_with(min(_FOR_SECOND - 1, max(2, n_possible // 3)))
-        if n_possible < _SOME_RUNS:
-            return cls.begun_with(min(_FOR_THIRD - 1, n_possible // 4))
-        in_time = int(_SECONDS_OF_MANY / (_RUNS_OF_EACH * run_s))
-        many = min(_MOST_OF_MANY, n_possible // _SHARE_OF_MANY, in_time)
-        return cls.begun_with(max(MOST_SELECTED, many))
+        most = MOST_SELECTED if n_possible >= _SOME_RUNS else _FOR_THIRD - 1
+        return cls.begun_with(min(most, n_possible // 4))
 
     @classmethod
     def begun_with(cls, n_first: int) -> Budget:

@@ -4,8 +4,9 @@
     record     its allocations, once
     search     settings in emulation, at most a quarter of the time
     select     promising settings on the program, once each: they choose, they prove nothing
+    explore    where runs are short, further settings by what all of these showed (exploration.py)
 
-    or, where nothing is recorded, or the time allows few runs of a service, for these three
+    or, where nothing is recorded, or the time allows few runs of a service, for these four
     search     settings on the program, once each, a third of the time (direct.py)
 
     confirm    at most three candidates at once on new runs, round after round until it is decided,
@@ -47,6 +48,7 @@ from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
 from tuner.optimize.examination import examine, examine_held_out, loadable
 from tuner.optimize.expecting import Expecting
+from tuner.optimize.exploration import Exploring
 from tuner.optimize.held_out import HeldOutInput
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
@@ -63,6 +65,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import (
     ABLATION_FILE,
     CONFIRMATION_FILE,
+    EXPLORATION_FILE,
     FIRST_RUNS,
     HELD_OUT_FILE,
     HELD_OUT_FILES,
@@ -93,6 +96,7 @@ to confirm one of these."""
 
 _OF_RULES = (
     SELECTION_FILE,
+    EXPLORATION_FILE,
     CONFIRMATION_FILE,
     *HELD_OUT_FILES,
     ABLATION_FILE,
@@ -350,7 +354,7 @@ class Session:
             values.pop("peak_heap", None)
         return values
 
-    def _emulated(self, work: Work, reference: Reference, files: Files) -> Choosing:
+    def _emulated(self, work: Work, reference: Reference, files: Files) -> Exploring:
         """Search in emulation, and return what chooses among what it found."""
         emulated = self._search(work, reference)
         as_is = reference.brings or "glibc"
@@ -359,7 +363,8 @@ class Session:
             reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
         )
         proposals = with_known(propose(emulated.trials, baseline), work.known)
-        return Choosing(work, reference, proposals, emulated, baseline)
+        choosing = Choosing(work, reference, proposals, emulated, baseline)
+        return Exploring(work, reference, choosing, emulated.record.space)
 
     def _decide(
         self, work: Work, reference: Reference, choosing: Chooses, held_out: HeldOutInput | None

@@ -25,6 +25,7 @@ from tuner.records import Configuration, Outcome, Status
 
 TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
+EXPLORATION_FILE = "exploration.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
 HELD_OUT_FILE = "held-out.jsonl"
 HELD_OUT_FILES = (

@@ -2,82 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from tests.doubles.cached import REFERENCE, App, make_space
 from tests.doubles.clock import Clock
 from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
-from tuner.compare.plan import Step
 from tuner.optimize import direct
 from tuner.optimize.answer import label_of
 from tuner.optimize.direct import SHARE_OF_TIME, DirectSearch, space_of
 from tuner.optimize.kinds import Files
-from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
+from tuner.optimize.quantities import MEAN, SERVICE_NAMES
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Tuned
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Watch, Work
-from tuner.records import Configuration, Outcome, Status
-from tuner.space import Parameter, Space, joint_space
-
-USES = {MEAN: 100e6, PEAK: 120e6, CPU: 1e9}
-REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=1.0, timeout_s=30.0)
-
-
-class App:
-    """Its memory falls by a tenth without jemalloc's cache; nothing else that is set matters."""
-
-    command = ("app",)
-
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        missing: str = "",
-        refused: str = "",
-        known: tuple[Configuration, ...] = (),
-        slower: float = 1.0,
-        lucky: str = "",
-        luck: float = 0.95,
-        quick: str = "",
-    ) -> None:
-        self.known = known
-        self._quick = quick
-        self._lucky = lucky
-        self._luck = luck
-        self._slower = slower
-        self._clock = clock
-        self._missing = missing
-        self._refused = refused
-        self.ran: list[str] = []
-
-    def refusal(self, configuration: Configuration) -> str | None:
-        return "refused" if self._refused in configuration.as_dict else None
-
-    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
-        def run(step: Step[None]) -> Outcome[Sample]:
-            self.ran.append(step.subject)
-            self._clock.now_s += 1.0
-            configuration = candidates.get(step.subject, Configuration("glibc"))
-            if configuration.allocator == self._missing:
-                return Outcome.did_not_succeed(Status.FAILED, "not loaded")
-            noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)
-            is_cached = configuration.as_dict.get("cache") is not False
-            share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
-            share[CPU] *= 1.0 if is_cached else self._slower
-            share[CPU] *= 0.9 if step.subject == self._quick else 1.0
-            share[MEAN] *= self._luck if step.subject == self._lucky else 1.0
-            return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
-
-        return run
-
-
-def make_space(names: Sequence[str]) -> Space:
-    return joint_space({name: PARTS[name] for name in names})
+from tuner.records import Configuration
+from tuner.space import Parameter
 
 
 def searched(folder: Path, app: App, clock: Clock, seconds: float = 120.0) -> DirectSearch:

@@ -16,7 +16,7 @@ def test_the_error_is_shared_by_two_candidates_and_their_goals(
     goals: tuple[str, ...], n_claims: int
 ) -> None:
     rules = Rules(goals=goals)
-    n_rounds = (200 - Budget.of(200, 3.0).n_runs) // 3
+    n_rounds = (200 - Budget.of(200).n_runs) // 3
     gain = showable_gain(USUAL_NOISE, n_rounds, rules.error / n_claims)
 
     words = outlook_words(600.0, 3.0, rules, 0.0)

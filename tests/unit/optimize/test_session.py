@@ -259,6 +259,7 @@ class Emulated:
     """A search in emulation that tried nothing, and remembers whose default it was asked for."""
 
     trials = ()
+    record = SimpleNamespace(space=())
     ns_per_instruction = 1.0
 
     def __init__(self) -> None:
