@@ -2,12 +2,13 @@
 
 Every variant runs beside the winner in rounds of random order, at once on one core where that may
 be (duets.py): noise that all share would make needless settings look like a gain or a loss.  A
-setting without which nothing seems to become worse by the least effect goes back to unset, once new
-runs of the program have confirmed what is left (reduced.py).
+setting without which nothing seems to become worse by the least effect and by a standard error goes
+back to unset, once new runs of the program have confirmed what is left (reduced.py).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,8 @@ from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
 from tuner.optimize.duets import MOST_AT_ONCE, at_once
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
-from tuner.optimize.tuned import Reference, logs_of, values_of
+from tuner.optimize.selection import noise_of
+from tuner.optimize.tuned import Logs, Reference, logs_of, values_of
 from tuner.optimize.work import ABLATION_FILE, Work, duets_for
 from tuner.records import Configuration
 
@@ -24,6 +26,9 @@ _SHARE_OF_TIME = 0.4
 """Of what is left; the rest confirms what the settings are reduced to."""
 _ERROR = 0.2
 """Of calling a setting needless where it is not: it stays in place anyway."""
+
+OF_MEDIANS = math.sqrt(math.pi / 2.0)
+"""Standard error of a median, in those of a mean, of many normal values."""
 
 
 @dataclass(frozen=True)
@@ -78,24 +83,35 @@ def effects_of(
     exact = exact_quantities({n: v for n, v in values_of(course, label).items() if v}, rules)
     found = []
     for (name, value), variant in zip(winner.settings, variants, strict=True):
-        loss = judge(variant, logs_of(course, variant, label), exact, rules, 1)
+        lost = logs_of(course, variant, label)
+        loss = judge(variant, lost, exact, rules, 1)
         gained = logs_of(course, label, variant)
         is_costly = bool(judge(label, gained, exact, rules, 1).worse)
         gains = judge(label, gained, exact, replace(rules, error=asked.error), 1).gains
-        seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, rules)
+        seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, lost, rules)
         is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
-        lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
-        found.append(SettingEffect(text, gains, is_needless, name, seems_needless, is_costly, lost))
+        all_lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
+        found.append(
+            SettingEffect(text, gains, is_needless, name, seems_needless, is_costly, all_lost)
+        )
     return tuple(found)
 
 
-def _seems_worse(loss: Standing, rules: Rules) -> bool:
+def _seems_worse(loss: Standing, lost: Logs, rules: Rules) -> bool:
     """Return whether the winner without a setting is worse in a guard, proven or in the middle.
 
     What the first rounds prove stays proven; the rest of them may say otherwise.
+
+    Args:
+        loss: what the winner gains without it.
+        lost: the same of every round.
+        rules: say what counts.
     """
-    gains = {name: loss.gains[name] for name in rules.guards if name in loss.gains}
-    return bool(loss.worse) or any(
-        gain.middle < -rules.margin(name) for name, gain in gains.items()
-    )
+
+    def seems_lost(name: str) -> bool:
+        noise = noise_of([math.exp(one) for one in lost[name]], has_floor=False)
+        error = OF_MEDIANS * noise / math.sqrt(len(lost[name]))
+        return loss.gains[name].middle < -max(rules.margin(name), error)
+
+    return bool(loss.worse) or any(seems_lost(one) for one in rules.guards if one in loss.gains)

@@ -1,12 +1,13 @@
 """The winner with as few settings as the program needs, confirmed on new runs.
 
 Every setting of the winner is taken away in turn (ablation.py).  Those without which nothing seems
-to become worse by the least effect go back to unset: all of them, the half that seems to matter
-least, and a quarter, since many small losses may add up to one that counts.  What is left of each
-runs against the program as it is in rounds of its own, and so does the winner without the settings
-that cost.  The smallest takes the winner's place if these confirm it, if nothing seems to have lost
-both the least effect and a standard error or more is gained in all, and if the held-out input does
-not speak against it; if none does, the winner stays with all its settings.
+to become worse by the least effect and by a standard error go back to unset: all of them, the half
+that seems to matter least, and a quarter, since many small losses may add up to one that counts.
+What is left of each runs against the program as it is in rounds of its own, and so does the winner
+without the settings that cost.  The smallest takes the winner's place if these confirm it, if
+nothing seems to have lost both the least effect and a standard error or more is gained in all, and
+if the held-out input does not speak against it; if none does, the winner stays with all its
+settings.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -24,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tuner.optimize.ablation import SettingEffect, effects_of
+from tuner.optimize.ablation import OF_MEDIANS, SettingEffect, effects_of
 from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import gains_of_work
@@ -37,9 +38,6 @@ from tuner.records import Configuration
 
 _PARTS = (1, 2, 4)
 """Of the needless settings go back to unset: all, half, a quarter."""
-
-_OF_MEDIANS = math.sqrt(math.pi / 2.0)
-"""Standard error of a median, in those of a mean, of many normal values."""
 
 
 def reduced(
@@ -129,7 +127,7 @@ def _is_as_good(
         noise: quantity -> standard deviation of the logarithm of a run.
     """
     n_rounds = [max(1, one.n_rounds) for one in (standing, winner)]
-    errors = _OF_MEDIANS * math.sqrt(sum(2.0 / n for n in n_rounds))  # each is a median of ratios
+    errors = OF_MEDIANS * math.sqrt(sum(2.0 / n for n in n_rounds))  # each is a median of ratios
 
     def seems_lost(name: str) -> bool:
         lost = winner.gains[name].middle - standing.gains[name].middle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,27 @@ def test_a_setting_that_later_rounds_need_may_not_be_left_out(tmp_path: Path) ->
 
     assert tcache.gains[CPU].change < -0.05
     assert not tcache.is_needless
+
+
+def test_what_noise_makes_of_a_setting_keeps_it_not(tmp_path: Path) -> None:
+    """Of a program whose CPU time varied by a fifth, settings that do nothing were deployed."""
+
+    class Noisy(Tunable):
+        def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+            steady = super().runner(candidates, reference)
+
+            def run(step: Step[None]) -> Outcome[Sample]:
+                found = dict(steady(step).good or {})
+                slower = 1.06 if step.subject == "without tcache" else 1.0
+                found[CPU] *= slower * random.Random(str(step.key)).gauss(1.0, 0.2)
+                return Outcome.succeeded(found)
+
+            return run
+
+    narenas, tcache = effects_of(work(tmp_path, 100.0, Noisy()), REFERENCE, WINNER)
+
+    assert tcache.gains[CPU].change < -0.01
+    assert (narenas.seems_needless, tcache.seems_needless) == (False, True)
 
 
 def test_a_round_runs_at_once_where_it_may(tmp_path: Path) -> None:
