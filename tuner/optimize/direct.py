@@ -65,6 +65,10 @@ _ROUND: Final = 4
 _MOST_SETTINGS: Final = 300
 """The time of a fit grows with the cube of their number."""
 
+_FITTING_STEPS: Final = 4
+"""Of the process that chooses, which is fitted once: of more than a hundred runs the default takes
+the variances of the fit before, and there is none."""
+
 _FAILED: Final = 1.0
 """Violation of what did not run: as much as a guard broken by 100 %."""
 
@@ -514,7 +518,7 @@ class _Smoothed:
         for name in next(iter(tried.values())).logs:
             model = Surrogate(self._features.gene, len(space.parameters))
             values = [one.logs[name] for one in tried.values()]
-            model.fit(*seen, np.array(values, dtype=np.float64))
+            model.fit(*seen, np.array(values, dtype=np.float64), n_steps=_FITTING_STEPS)
             self._models[name] = model
         columns = self.of(genomes)
         self.rows = {

@@ -87,6 +87,17 @@ def test_what_emulation_did_not_propose_is_found_by_runs(tmp_path: Path) -> None
     assert label_of(WORSE) in selected.changes, "what ran before is shown as well"
 
 
+def test_of_hundreds_of_settings_noise_makes_no_candidate(tmp_path: Path) -> None:
+    """Three more with a setting that does nothing were to be confirmed."""
+    clock = Clock()
+    search = exploring(tmp_path, App(clock), clock, 600.0)
+
+    selected = search.select(400)
+
+    assert len(selected.labels) > 200
+    assert search.finalists(selected).keys() == {BETTER}
+
+
 def test_what_ran_before_does_not_run_again(tmp_path: Path) -> None:
     clock = Clock()
     app = App(clock)
