@@ -190,7 +190,7 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
 
 
 def _proof(found: Recommendation) -> str:
-    other = ", and on input that was not tuned on" if found.is_held_out else ""
+    other = ", and on what was held out" if found.is_held_out else ""
     return f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}{other}"
 
 

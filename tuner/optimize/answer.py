@@ -100,7 +100,9 @@ class Answer:
     n_untried: int = 0
     """Promising settings that there was no time to run."""
     held_out: Mapping[str, Gain] | None = None
-    """Changes on an input that was not tuned on; None when there was none."""
+    """Changes on what was not tuned on; None when there was none."""
+    given: str = "input"
+    """What that is; see `Request.given`."""
     reasons: tuple[str, ...] = ()
     """What a reader should know of the answer."""
     turned_down: tuple[TurnedDown, ...] = ()
@@ -150,7 +152,7 @@ class Answer:
 
     def _held_out_lines(self) -> Iterator[str]:
         if self.held_out is not None:
-            yield "On the input that was not tuned on:"
+            yield f"On the {self.given} that was not tuned on:"
             yield from _gain_lines(self.held_out, self.rules)
 
     def _growth_lines(self) -> Iterator[str]:

@@ -336,6 +336,7 @@ class Conclusion:
         """Return the guards for which a candidate is turned down: what has to be allowed of it.
 
         The first that is proven worse ends its rounds, so others that seem so count too.
+            given=self._work.request.given,
         """
         found = standing.worse or standing.likely_worse
         return tuple(

@@ -66,14 +66,14 @@ def test_the_proof_stands_in_json() -> None:
     assert [gain["verdict"] for gain in document["gain"]] == ["proven", "at most 1 % worse"]
 
 
-def test_the_proof_has_the_input_that_was_not_tuned_on(tmp_path: Path) -> None:
+def test_the_proof_has_what_was_held_out(tmp_path: Path) -> None:
     folder = direct_folder(tmp_path)
     answer = json.loads((folder / "answer.json").read_text())
     (folder / "answer.json").write_text(json.dumps({**answer, "held_out": answer["changes"]}))
 
     text = " ".join(export(folder, form="sh").replace("#", "").split())
 
-    assert "43 runs of ./app 'a b', and on input that was not tuned on" in text
+    assert "43 runs of ./app 'a b', and on what was held out" in text
 
 
 @pytest.mark.parametrize(

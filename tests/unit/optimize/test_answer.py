@@ -323,9 +323,9 @@ def test_where_more_is_better_the_worse_end_is_the_lower_one() -> None:
 
 def test_of_another_input_only_what_it_shows_is_printed() -> None:
     """Another load may print no latency: nothing measured is not +0.0 %."""
-    lines = list(replace(DEPLOY, held_out={MEAN: GAINS[MEAN]}).lines())
+    lines = list(replace(DEPLOY, held_out={MEAN: GAINS[MEAN]}, given="load").lines())
 
-    at = lines.index("On the input that was not tuned on:")
+    at = lines.index("On the load that was not tuned on:")
     assert lines[at + 1].split() == ["mean", "memory", "-10.0", "%"]
     assert not any(line.split()[:2] == ["peak", "memory"] for line in lines[at:])
 
