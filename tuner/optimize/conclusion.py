@@ -45,6 +45,10 @@ from tuner.units import show_percent, signed_percent
 _MUCH_UNSEEN = 1.5
 """Times the least effect, from which it is said that smaller gains do not show."""
 
+_BEYOND = 0.5
+"""Times the least effect, that the time must hide: no time shows less than what counts, which of a
+small program is more than the least effect."""
+
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
 
@@ -249,7 +253,11 @@ class Conclusion:
         """
         rules = self._rules
         least = {name: math.expm1(rules.threshold(name)) + gain for name, gain in beyond.items()}
-        hidden = {n: gain for n, gain in least.items() if gain >= _MUCH_UNSEEN * rules.least}
+        hidden = {
+            n: gain
+            for n, gain in least.items()
+            if gain >= _MUCH_UNSEEN * rules.least and beyond[n] >= _BEYOND * rules.least
+        }
         lack, given = "The time was too short", "the time given"
         if self._most_rounds is not None:
             lack, given = "There were too few --rounds", f"{self._most_rounds} rounds"
@@ -328,6 +336,7 @@ class Conclusion:
             noise=noise_as_it_is(confirmed.course, RUNS_TO_KNOW) if confirmed else {},
             n_duets=n_duets(confirmed.course) if confirmed else 0,
             growth=_growth(confirmed) if confirmed else {},
+            given=self._work.request.given,
             given_s=self._work.watch.seconds,
             n_untried=selected.n_untried if selected else 0,
         )
@@ -336,7 +345,6 @@ class Conclusion:
         """Return the guards for which a candidate is turned down: what has to be allowed of it.
 
         The first that is proven worse ends its rounds, so others that seem so count too.
-            given=self._work.request.given,
         """
         found = standing.worse or standing.likely_worse
         return tuple(

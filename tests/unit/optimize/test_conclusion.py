@@ -374,6 +374,19 @@ def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
     assert answer.reasons == tuple(f"{gains}{rest}" for gains in words)
 
 
+def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path) -> None:
+    """Of 72 KiB, no time shows less than the 64 KiB that count."""
+    rules = Rules(floors=((MEAN, 0.9),))
+    request = Request(("app",), 100.0, ("glibc", "mimalloc"), rules)
+    work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, lambda: 0.0))
+    runs = course(1.0, 0.92, 1.08, 0.92, 1.08)
+    selected = replace(selected_of(runs, {}), beyond=dict.fromkeys((MEAN, CPU), 0.03))
+
+    (said,) = Conclusion(work, REFERENCE, "glibc").nothing_near(selected).reasons
+
+    assert said.startswith("A gain of CPU time below 8.4 % does not show")
+
+
 def test_nothing_is_said_of_small_gains_where_work_was_counted(conclusion: Conclusion) -> None:
     """A count shows gains that the noise of CPU time hides."""
     found = replace(confirmed(State.HOPELESS, 0.001), counted={"mimalloc": 0.001})
