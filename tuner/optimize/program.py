@@ -28,6 +28,7 @@ from tuner.errors import (
 )
 from tuner.interrupts import ENDS
 from tuner.measure.counting import InstructionCounter
+from tuner.measure.process import last_lines
 from tuner.measure.program import (
     PRELOAD,
     ProgramRun,
@@ -161,8 +162,10 @@ class Program:
         first, second = runs
         if first.exit_status != second.exit_status:
             message = (
-                f"{command[0]}: {first.ending}, then {second.ending}, as it is; "
-                "a program that does not do the same again cannot be compared"
+                f"{command[0]}: {first.ending}, then {second.ending}, as it is"
+                f"{_quoted(second if first.exit_status == self._expect_status else first)}\n"
+                "  a program that does not do the same again cannot be compared; if it stumbles "
+                "over its own files, remove them first: -- sh -c 'rm -f FILE; exec ./app'"
             )
             raise ProgramError(message)
         self._check_status(second)
@@ -314,11 +317,10 @@ class Program:
         raise ProgramError(self._failure_words(run, advice))
 
     def _failure_words(self, run: ProgramRun, advice: str) -> str:
-        last = _last_line(run)
-        words = f"\n  its last line: {last}" if last else ""
         return (
-            f"{self.command[0]}: {run.ending} before anything was changed{words}\n"
-            f"  run it once by hand in this folder; {advice}"
+            f"{self.command[0]}: {run.ending} before anything was changed{_quoted(run)}\n"
+            f"  run it once by hand in this folder, as here with no input or terminal "
+            f"(</dev/null | cat); {advice}"
         )
 
 
@@ -333,8 +335,9 @@ def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _last_line(run: ProgramRun) -> str:
-    return "".join(run.stderr_tail.strip().splitlines()[-1:])
+def _quoted(run: ProgramRun) -> str:
+    lines = last_lines(run.stderr_tail)
+    return f"\n  it printed last: {lines}" if lines else ""
 
 
 def share_of_core(load: str | None = None, n_cores: int | None = None) -> float:

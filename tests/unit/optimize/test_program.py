@@ -50,12 +50,26 @@ def test_another_exit_status_than_the_expected_one_is_a_failure() -> None:
         program(failing, failing).examine()
     assert str(error.value) == (
         "app: exit status 2 before anything was changed\n"
-        "  its last line: FILE: not found\n"
-        "  run it once by hand in this folder; if it should end so, give --expect-status 2"
+        "  it printed last: one / FILE: not found\n"
+        "  run it once by hand in this folder, as here with no input or terminal "
+        "(</dev/null | cat); if it should end so, give --expect-status 2"
     )
     assert program(failing, failing, expect_status=2).examine().exit_status == 2
     with pytest.raises(ProgramError, match=r"^app: exit status 0 before"):
         program(ALONE, ALONE, expect_status=2).examine()
+
+
+def test_a_program_that_finds_its_own_output_in_the_way_is_quoted() -> None:
+    second = replace(ALONE, exit_status=1, stderr_tail="out.dat: File exists\n")
+
+    with pytest.raises(ProgramError) as error:
+        program(ALONE, second).examine()
+    assert str(error.value) == (
+        "app: exit status 0, then exit status 1, as it is\n"
+        "  it printed last: out.dat: File exists\n"
+        "  a program that does not do the same again cannot be compared; if it stumbles over its "
+        "own files, remove them first: -- sh -c 'rm -f FILE; exec ./app'"
+    )
 
 
 def test_a_program_that_a_signal_ends_is_to_be_run_by_hand() -> None:
