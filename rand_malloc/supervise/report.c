@@ -100,6 +100,7 @@ bool write_report(const struct plan *plan, const struct meter *meter,
     json_text(&json, "schema", "supervise.result");
     json_integer(&json, "version", 1);
     json_bool(&json, "fixed_addresses", outcome->has_fixed_addresses);
+    json_bool(&json, "leaves_others", outcome->leaves_others);
     write_ending(&json, outcome);
     write_memory(&json, meter);
     write_effort(&json, meter, outcome, plan->counts_syscalls && meter->is_final);

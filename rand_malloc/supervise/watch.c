@@ -133,10 +133,16 @@ static bool end_an_orphan(void) {
     return true;
 }
 
-static void end_what_is_left(pid_t group) {
+/* True when there was something.  Orphans are ours, and others have an orphan above them. */
+static bool end_what_is_left(pid_t group) {
+    pid_t pid;
+    do
+        pid = waitpid(-1, NULL, __WALL | WNOHANG);
+    while (pid > 0);
     (void)kill(-group, SIGKILL);
     while (end_an_orphan()) {
     }
+    return pid == 0;
 }
 
 /* End the program and its group; it may have gone into another one.  Not yet reaped, so
@@ -168,7 +174,7 @@ void watch(const struct plan *plan, const struct launched *launched,
             end_program(launched->pid);
         }
     }
-    end_what_is_left(launched->pid);
+    outcome->leaves_others = end_what_is_left(launched->pid);
     outcome->is_counted = counter_take(launched->counter_fd, &outcome->instructions);
     if (outcome->is_counted)
         outcome->instructions -= outcome->instructions_before;

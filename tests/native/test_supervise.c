@@ -200,13 +200,14 @@ static bool faults_of_the_program_are_counted(void) {
 
 static bool time_of_children_is_included_and_told_apart(void) {
     return run("-- $S burn-in-a-child") == 0 && number("user_ns") >= 0.05e9 &&
+           says("\"leaves_others\":false") &&
            between(number("children_cpu_ns"), 0.8 * number("user_ns") - 2e7,
                    1.2 * number("user_ns") + 2e7);
 }
 
 static bool orphans_are_ended(void) {
     return run("-- $S leave-a-child") == 0 && says("\"exit_status\":0") && atoi(output) > 1 &&
-           kill(atoi(output), 0) != 0;
+           kill(atoi(output), 0) != 0 && says("\"leaves_others\":true");
 }
 
 static bool environment_is_for_the_program_only(void) {

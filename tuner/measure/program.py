@@ -111,6 +111,8 @@ class ProgramRun(ProgramUse):
 
     @property
     def cpu_ns(self) -> int:
+    leaves_others: bool = False
+    """Whether processes that it started went on when it ended, and were killed."""
         """User and system time together."""
         return self.user_ns + self.system_ns
 
@@ -161,6 +163,7 @@ class _Report(BaseModel):
     curve: _Curve
 
 
+    leaves_others: bool
 _USE: Final = TypeAdapter(ProgramUse)
 
 
@@ -403,3 +406,4 @@ def _program_run(
         stderr_tail=stderr_tail,
         has_fixed_addresses=report.fixed_addresses,
     )
+        leaves_others=report.leaves_others,

@@ -76,6 +76,11 @@ _BUSY_SHARE = 0.5
 """Of the time that a core is to be had: a program with more CPU time computes rather than waits."""
 
 
+_LEFT: Final = (
+    "It leaves processes behind, which were ended with it and not measured: if one of them does "
+    "the work, keep it in the foreground, or give --ready and --load if it is a service."
+)
+
 TOO_SHORT: Final = "give it the --time of a dozen runs at least"
 
 
@@ -174,6 +179,7 @@ class Program:
         used = runs if first.cpu_ns < _MUCH_MORE * second.cpu_ns else [second]
         found = [_values(run, is_busy=is_busy) for run in used]
         is_same = first.output_sha256 == second.output_sha256
+        left = (_LEFT,) if second.leaves_others else ()
         reference = Reference(
             command=tuple(command),
             values={name: statistics.fmean(one[name] for one in found) for name in QUANTITIES},
@@ -184,7 +190,7 @@ class Program:
             brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
-            notes=steered_words(self._environment),
+            notes=(*steered_words(self._environment), *left),
             steered=steering(self._environment),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)

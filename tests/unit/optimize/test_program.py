@@ -88,6 +88,15 @@ def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it
     assert note.startswith("As it is, its environment has MALLOC_ARENA_MAX and MALLOC_CONF;")
 
 
+def test_a_program_that_becomes_a_daemon_is_not_what_is_measured() -> None:
+    """It was kept as it is, after four hundred runs of the process that starts it."""
+    left = replace(ALONE, leaves_others=True)
+
+    assert program(ALONE, ALONE).examine().notes == ()
+    (note,) = program(left, left).examine().notes
+    assert note.startswith("It leaves processes behind")
+
+
 def test_the_kernels_work_is_not_counted_where_children_work_too() -> None:
     counted = replace(ALONE, faults=7, syscalls=5)
     parent = replace(counted, children_cpu_ns=1_000_000)
