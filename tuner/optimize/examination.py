@@ -21,7 +21,7 @@ from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE, REFERENCE_FILE
 from tuner.output import write_text
-from tuner.recording.explain import is_static
+from tuner.recording.explain import has_glibc, is_static
 
 
 def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference:
@@ -97,18 +97,24 @@ def loadable(
         view: is shown what is to be known.
 
     Raises:
-        ProgramError: it can have none of them.
+        ProgramError: it can have none of them, or no setting of any.
     """
     programs = [shutil.which(part.command[0]) for part in reference.parts or (reference,)]
     static = next((file for file in programs if file and is_static(Path(file))), None)
     if static is None:
         return tuple(names)
+    if not has_glibc(Path(static)):
+        message = (
+            f"{static} is statically linked, and not with glibc: nothing in its environment "
+            "changes its malloc; docs/how-to/link.md shows how to link another one"
+        )
+        raise ProgramError(message)
     left = tuple(one for one in names if files[one.partition(":")[0]][1].library is None)
     words = f"{static} is statically linked, so nothing can be preloaded into it"
     if not left:
         message = f"{words}; name glibc among --allocators: its settings act if it has its malloc"
         raise ProgramError(message)
-    view.tell(f"note       {words}: only settings of glibc act, if it has glibc's malloc")
+    view.tell(f"note       {words}: only settings of glibc act, unless it has another malloc")
     return left
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import shutil
 import stat
 from collections.abc import Sequence
@@ -55,6 +56,12 @@ def no_room(spool: Path) -> str:
 def ended_at_once(spool: Path) -> str:
     """Explain that every process ended before the recorder was ready."""
     return f"{spool}: nothing was recorded, the program ended before its first allocation"
+def has_glibc(program: Path) -> bool:
+    """Return whether a static program holds a C library that reads settings of its malloc."""
+    with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+        return content.find(b"GLIBC_TUNABLES") >= 0
+
+
 
 
 def is_static(program: Path) -> bool:

@@ -9,8 +9,10 @@ from typing import cast
 
 import pytest
 
+from tests.doubles.programs import SINGLE, compile_, needs_cc
+from tuner.allocators import Installation, get_allocator
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, TunerError
-from tuner.optimize.examination import examine, examine_held_out
+from tuner.optimize.examination import examine, examine_held_out, loadable
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
@@ -113,3 +115,18 @@ def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
 
     with pytest.raises(SpecError, match=r"its file changed, which is .*/now/app now; choose"):
         examine(tmp_path, cast("Tuned", app), app, is_begun=True)
+
+
+@needs_cc
+def test_a_static_program_without_glibc_has_nothing_to_tune(tmp_path: Path) -> None:
+    """One in Go ran for all of the time, and was to keep glibc."""
+    bare = compile_(tmp_path, "void _start(void) { for (;;) { } }", "-static", "-nostdlib")
+    static = compile_(tmp_path, SINGLE, "-static", name="static")
+    files = {"glibc": (get_allocator("glibc"), Installation("glibc", None, "2.36"))}
+
+    def left(file: Path) -> tuple[str, ...]:
+        return loadable(("glibc",), files, replace(FAILING, command=(str(file),)), View())
+
+    assert left(static) == ("glibc",)
+    with pytest.raises(ProgramError, match="statically linked, and not with glibc: nothing in"):
+        left(bare)
