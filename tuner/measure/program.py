@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import ClassVar, Final, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuner.config import allocator_variables
-from tuner.errors import MissingToolError, ProgramError
+from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.answers import misunderstood
 from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
@@ -47,6 +48,8 @@ _PADDING = f"{OWN_VARIABLES}PADDING_"
 _GRACE_S = 30.0
 _TIMEOUT_FACTOR = 10.0
 _STDERR_TAIL_BYTES = 4000
+_LEAST_ROOM = 1 << 16
+"""Bytes that a file system must have left, or it is full."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +111,11 @@ class ProgramRun(ProgramUse):
     """The last lines the program wrote to standard error."""
     has_fixed_addresses: bool = True
     """False where they were random: on request, or where a container forbids to fix them."""
+    leaves_others: bool = False
+    """Whether processes that it started went on when it ended, and were killed."""
 
     @property
     def cpu_ns(self) -> int:
-    leaves_others: bool = False
-    """Whether processes that it started went on when it ended, and were killed."""
         """User and system time together."""
         return self.user_ns + self.system_ns
 
@@ -160,10 +163,10 @@ class _Report(BaseModel):
     version: Literal[1]
     peak_from: Literal["exit", "samples"]
     fixed_addresses: bool
+    leaves_others: bool
     curve: _Curve
 
 
-    leaves_others: bool
 _USE: Final = TypeAdapter(ProgramUse)
 
 
@@ -231,7 +234,7 @@ class ProgramRunner:
             ended = self._start(words, scratch, clean, surroundings, cwd or self._cwd)
             stderr_tail = _tail(scratch / "stderr")
             if ended.exit_status != 0 or ended.timed_out:
-                raise _supervise_error(ended, stderr_tail)
+                raise _supervise_error(ended, stderr_tail, scratch)
             report, use = _read_report(scratch / "report")
             return _program_run(report, use, digest(scratch / "stdout"), stderr_tail)
 
@@ -373,7 +376,12 @@ def _tail(path: Path) -> str:
         return file.read().decode("utf-8", "replace")
 
 
-def _supervise_error(ended: Finished, stderr: str) -> MissingToolError | ProgramError:
+def _supervise_error(
+    ended: Finished, stderr: str, scratch: Path
+) -> MissingToolError | OutputError | ProgramError:
+    if shutil.disk_usage(scratch).free < _LEAST_ROOM:
+        message = f"{scratch.parent}: no room for what the program prints; make room, or set TMPDIR"
+        return OutputError(message)
     lines = [line for line in stderr.splitlines() if line.startswith("supervise: ")]
     text = lines[-1].removeprefix("supervise: ") if lines else f"exit status {ended.exit_status}"
     no_program = 3
@@ -405,5 +413,5 @@ def _program_run(
         output_sha256=output_sha256,
         stderr_tail=stderr_tail,
         has_fixed_addresses=report.fixed_addresses,
-    )
         leaves_others=report.leaves_others,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doubles.messages import assert_is_one_line
-from tuner.errors import MissingToolError, ProgramError
+from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.program import (
     ProgramRunner,
     Surroundings,
@@ -98,6 +99,16 @@ def test_missing_program_is_named(runner: ProgramRunner) -> None:
 
 def test_failure_of_the_launcher_is_an_error(runner: ProgramRunner) -> None:
     with pytest.raises(ProgramError, match="cannot pin to the core"):
+        runner.run(["true"], _PATH, Surroundings(cpu=1000))
+
+
+def test_a_full_disk_is_named(
+    runner: ProgramRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What supervise says of it goes to the same disk."""
+    usage = shutil.disk_usage(tmp_path)._replace(free=4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(OutputError, match="no room for what the program prints; make room, or set"):
         runner.run(["true"], _PATH, Surroundings(cpu=1000))
 
 
