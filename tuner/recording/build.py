@@ -123,7 +123,7 @@ def build_traces(
         shutil.rmtree(spool, ignore_errors=True)
         if any(process.stopped for process in processes):
             raise OutputError(explain.no_room(spool))
-        raise ProgramError(explain.why_no_events(command, is_window=window != NO_WINDOW))
+        raise ProgramError(explain.why_no_events(command, ending, is_window=window != NO_WINDOW))
     shutil.rmtree(spool, ignore_errors=True)
     return tuple(processes)
 

@@ -31,17 +31,15 @@ def why_nothing(command: Sequence[str], ending: Ending) -> str:
     )
 
 
-def why_no_events(command: Sequence[str], *, is_window: bool = False) -> str:
+def why_no_events(command: Sequence[str], ending: Ending | None, *, is_window: bool = False) -> str:
     """Explain a recording without a single event."""
+    name = command[0] if command else "the program"
     if is_window:
-        return (
-            f"{command[0] if command else 'the program'}: nothing was allocated or freed between "
-            "--from and --to"
-        )
+        return f"{name}: nothing was allocated or freed between --from and --to"
+    ended = f"{ending} and " if ending is not None and ending.exit_status else ""
     return (
-        f"{command[0] if command else 'the program'}: nothing was recorded: it called no "
-        f"allocation function of a library; it brings its own malloc, or only starts other "
-        f"programs (then record with --follow)"
+        f"{name}: nothing was recorded: it {ended}called no allocation function of a library; it "
+        "brings its own malloc, or only starts other programs (then record with --follow)"
     )
 
 
@@ -56,12 +54,12 @@ def no_room(spool: Path) -> str:
 def ended_at_once(spool: Path) -> str:
     """Explain that every process ended before the recorder was ready."""
     return f"{spool}: nothing was recorded, the program ended before its first allocation"
+
+
 def has_glibc(program: Path) -> bool:
     """Return whether a static program holds a C library that reads settings of its malloc."""
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         return content.find(b"GLIBC_TUNABLES") >= 0
-
-
 
 
 def is_static(program: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.doubles.programs import SINGLE, compile_, needs_cc
 from tuner.errors import ProgramError
 from tuner.recording import record
-from tuner.recording.explain import is_static, why_nothing
+from tuner.recording.explain import is_static, why_no_events, why_nothing
 from tuner.recording.program import Ending
 
 ENDED = Ending(0, None, 0.1, 0.1, 1)
@@ -20,6 +21,13 @@ def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match=NO_EVENTS):
         record(["true"], tmp_path / "a.trace")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_program_that_fails_before_it_allocates_is_said_to_fail() -> None:
+    """One that wants a terminal brought its own malloc, it said."""
+    words = why_no_events(["app"], replace(ENDED, exit_status=3))
+
+    assert "nothing was recorded: it exited with status 3 and called no allocation" in words
 
 
 @needs_cc
