@@ -579,11 +579,9 @@ class Runner:
             )
             raise ProgramError(message)
 
-    def _interrupted(self) -> InterruptedCampaign:
-        message = (
-            f"interrupted; all {len(self._trials)} trials that ended are kept: run the same "
-            "command again to continue"
-        )
+    @staticmethod
+    def _interrupted() -> InterruptedCampaign:
+        message = "interrupted; every trial that ended is kept: the same command goes on from there"
         return InterruptedCampaign(message)
 
     @staticmethod

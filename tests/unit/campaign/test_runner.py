@@ -335,7 +335,7 @@ def test_an_interrupted_campaign_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, whole: Whole, strategy: str, n_before: int
 ) -> None:
     record = synthetic.record(strategy=strategy)
-    with pytest.raises(InterruptedCampaign, match="run the same command again"):
+    with pytest.raises(InterruptedCampaign, match="the same command goes on from there"):
         run(tmp_path, record, listener=InterruptAfter(n_before))
     kept, _, stopped = stored(tmp_path)
     evaluator = SyntheticEvaluator()
@@ -385,7 +385,7 @@ def test_the_first_ctrl_c_keeps_what_is_running(tmp_path: Path) -> None:
     listener = InterruptAfter(20)
     evaluator = SyntheticEvaluator(delay_s=0.002)
 
-    with pytest.raises(InterruptedCampaign, match=r"all \d+ trials that ended are kept"):
+    with pytest.raises(InterruptedCampaign, match="every trial that ended is kept"):
         run(tmp_path, evaluator=evaluator, listener=listener)
 
     assert listener.n_stopping == 1
