@@ -202,8 +202,6 @@ class Work:
         with Journal(self.run / file, header, same=("candidates", "command")) as journal:
             keeper = SampleKeeper(journal, relative_to(scene().reference, self.run))
             observer = self._observer(journal)
-            for (_, _, subject), sample in keeper.kept():
-                _check_as_is(journal, subject, sample)
             if self.machines is None:
                 course = compare(
                     plan, keeper.made_here(runs), keeper, observer, baseline=AS_IS,
@@ -241,8 +239,8 @@ def _check_as_is(journal: Journal, subject: str, sample: Outcome[Sample]) -> Non
         command = shlex.join(journal.content.header["command"])
         message = (
             f"{command}: a run of it as it is: {sample.reason}; what does not do the same each "
-            "time cannot be compared. If that was an accident, remove the line of that run from "
-            f"{journal.path}, and the same command goes on"
+            "time cannot be compared. If that was an accident, the same command goes on with "
+            "that run again"
         )
         raise ProgramError(message)
 
@@ -298,9 +296,11 @@ class SampleKeeper(JournalKeeper[None, Sample]):
             "machine": self.made_on.get(step.key, platform.node()),
         }
 
-    def _decode_run(self, record: Record) -> tuple[tuple[int, None, str], Outcome[Sample]]:
+    def _decode_run(self, record: Record) -> tuple[tuple[int, None, str], Outcome[Sample]] | None:
         outcome = Outcome(Status(record["status"]), record["reason"], record["values"] or None)
         key = record["round"], None, record["subject"]
+        if record["subject"] == AS_IS and outcome.good is None:
+            return None  # it ended a call, and is made again
         if "machine" in record:
             self.made_on[key] = record["machine"]
         return key, self.relative(key, outcome)

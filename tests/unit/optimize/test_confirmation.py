@@ -432,13 +432,9 @@ def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path) -> None:
 def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path) -> None:
     """The answer was "not decided", in this call and in every later one."""
     app = Failing(lambda number, subject: (number, subject) == (1, AS_IS))
-    path = tmp_path / CONFIRMATION_FILE
     for _ in range(2):
-        with pytest.raises(ProgramError, match=f"as it is: killed by SIGSEGV; .*from {path}"):
+        with pytest.raises(ProgramError, match=r"as it is: killed by SIGSEGV; .* that run again"):
             Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
-    lines = path.read_text().splitlines(keepends=True)
-    assert "SIGSEGV" in lines.pop()
-    path.write_text("".join(lines))
     app.fails = lambda *_: False
 
     assert Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN).best
