@@ -202,11 +202,11 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     folder = tmp_path / "run"
     words = ["optimize", "-o", str(folder), "--allocators", "glibc"]
     slow = f"import time; time.sleep(0.5); {PROGRAM}"
-    monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 3)
+    monkeypatch.setattr(emulation, "evaluations_within", lambda *_: 3)
     assert run([*words, "--time", "1s", "--", sys.executable, "-S", "-c", slow]) == 0
     assert not (folder / "selection.jsonl").exists()
     first_s = json.loads((folder / "time.json").read_text())["seconds"]
-    monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 9)
+    monkeypatch.setattr(emulation, "evaluations_within", lambda *_: 9)
 
     assert run(["optimize", str(folder), "--time", "1s"]) == 0
 

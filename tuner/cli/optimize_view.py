@@ -100,9 +100,10 @@ class ProgressView(View):
 
     def begin(self, stage: str, n_steps: int | None) -> None:
         """Show another stage."""
+        is_told = stage == self._stage
         self._stage, self._n_steps, self._n_done = stage, n_steps, 0
         self._stage_begun_s = self._clock()
-        if self._live is None and stage in _SLOW_TO_BEGIN:
+        if self._live is None and stage in _SLOW_TO_BEGIN and not is_told:
             self.tell(f"{self._used()}: {_SLOW_TO_BEGIN[stage]}")
 
     def emulated(self, trial: Trial, expected: Mapping[str, float] | None) -> None:

@@ -125,8 +125,8 @@ def _evaluator(
     return SeveralWorkloads(found) if len(found) > 1 else found[0]
 
 
-def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
-    """Return how many evaluations fit in a time, by the time that one takes; at least the defaults.
+def seconds_of_one(spec: CampaignSpec) -> float:
+    """Return how long one of many evaluations takes, as several are made at once.
 
     Raises:
         TunerError: the default of the first allocator cannot be emulated.
@@ -135,9 +135,18 @@ def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
     cpus = measuring_cpus(None)
     begun_s = time.monotonic()
     evaluator.evaluate(Configuration(spec.choices[0].name), cpus[0])
-    one_s = max(time.monotonic() - begun_s, 1e-3)
-    fitting = int(len(cpus) * seconds / one_s)
-    return max(len(spec.choices), min(_MOST_EVALUATIONS, fitting))
+    return max(time.monotonic() - begun_s, 1e-3) / len(cpus)
+
+
+def evaluations_within(spec: CampaignSpec, seconds: float, one_s: float) -> int:
+    """Return how many evaluations fit in a time; at least the defaults.
+
+    Args:
+        spec: the campaign.
+        seconds: the time.
+        one_s: what one takes, see `seconds_of_one`.
+    """
+    return max(len(spec.choices), min(_MOST_EVALUATIONS, int(seconds / one_s)))
 
 
 def search(

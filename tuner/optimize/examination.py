@@ -60,6 +60,17 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
     return found
 
 
+def noted(run: Path, reference: Reference, notes: Sequence[str]) -> Reference:
+    """Return what is known of the program with what a recording showed; kept in the folder.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    if not notes:
+        return reference
+    return _kept(run / REFERENCE_FILE, replace(reference, notes=(*reference.notes, *notes)))
+
+
 def examine_held_out(
     run: Path, tuned: Tuned, view: View, *, is_begun: bool, given: str = "input"
 ) -> Reference:

@@ -43,7 +43,7 @@ from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
 from tuner.optimize.known import known_for_program
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
-from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
+from tuner.optimize.tuned import AS_IS, Recorded, Reference, Runs, Sample
 from tuner.page import series
 from tuner.recording import FEW_EVENTS, RecordedTotals, record
 from tuner.recording.program import Ending
@@ -224,14 +224,14 @@ class Program:
             one for one in wanted if one.allocator in self._files and self.refusal(one) is None
         )
 
-    def record(self, trace: Path, reference: Reference) -> str:
+    def record(self, trace: Path, reference: Reference) -> Recorded:
         """Record its allocations; see `Tuned`."""
         begun_s = time.monotonic()
         made = record(reference.command, trace, is_silent=True)
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
-        return recorded_words(first, reference.values, took_s)
+        return recorded_of(first, reference.values, took_s)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference
@@ -414,7 +414,7 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     raise ProgramError(message)
 
 
-def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> str:
+def recorded_of(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> Recorded:
     """Return what was recorded of a program, and where that is little or malloc holds little.
 
     Args:
@@ -429,15 +429,17 @@ def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: 
         f"the program: {show_size(round(values[PEAK]))} peak, {show_size(round(values[MEAN]))} "
         f"mean, {values[CPU] / 1e9:.2f} s CPU"
     )
+    notes = []
     if totals.n_events < FEW_EVENTS:
-        words += (
-            "\nnote       these are few events: standard input is empty in every run, so let a "
-            "shell open a file for a program that reads it: -- sh -c 'exec ./app < FILE'"
+        notes.append(
+            f"It has few events of malloc and free, {totals.n_events:,}: standard input is empty "
+            "in every run, so let a shell open a file for a program that reads it: "
+            "-- sh -c 'exec ./app < FILE'."
         )
-    if totals.peak_live_bytes >= _LITTLE * values[MEAN]:
-        return words
-    return (
-        f"{words}\nnote       no more than {live} of its memory is ever live in malloc, so "
-        "settings can change little; it may leave the work to other processes, or bring an "
-        "allocator of its own, as CPython does (PYTHONMALLOC=malloc switches that off)"
-    )
+    if totals.peak_live_bytes < _LITTLE * values[MEAN]:
+        notes.append(
+            f"No more than {live} of its memory is ever live in malloc, so settings can change "
+            "little; it may leave the work to other processes, or bring an allocator of its own, "
+            "as CPython does (PYTHONMALLOC=malloc switches that off)."
+        )
+    return Recorded(words, tuple(notes))

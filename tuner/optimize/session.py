@@ -6,7 +6,7 @@
     select     promising settings on the program, once each: they choose, they prove nothing
     explore    where runs are short, further settings by what all of these showed (exploration.py)
 
-    or, where nothing is recorded, or the time allows few runs of a service, for these four
+    or, where nothing is recorded, or the time is too short for that, for these four
     search     settings on the program, once each, a third of the time (direct.py)
 
     confirm    at most three candidates at once on new runs, round after round until it is decided,
@@ -25,7 +25,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -46,7 +46,7 @@ from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
 from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
-from tuner.optimize.examination import examine, examine_held_out, loadable
+from tuner.optimize.examination import examine, examine_held_out, loadable, noted
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.exploration import Exploring
 from tuner.optimize.held_out import HeldOutInput
@@ -86,6 +86,9 @@ _DOZEN = 12.0
 """Runs that `TOO_SHORT` speaks of."""
 
 _SHARE_EMULATION = 0.25
+_MOST_FOR_DEFAULTS = 0.5
+"""Of what is left, that emulating the allocators' defaults may take: without, runs alone search."""
+
 _SHARE_PROGRAM = 0.9
 _FEWEST_DIRECT_RUNS = 24
 """Runs that the time must allow where runs alone search; see `fewest_runs`."""
@@ -225,12 +228,14 @@ class Session:
         is_direct = are_runs_all(self.request, self.run, run_seconds(reference))
         work.request = replace(work.request, is_direct=is_direct)
         self._tell_outlook(work, reference)
+        if not is_direct:
+            reference = self._recorded(work.tuned, reference)
+            work.request = replace(work.request, is_direct=not self._is_emulated())
         if work.request.is_direct:
             if work.request.service is None:
                 self._leave_out_unloadable(work, reference, files)
             choosing: Chooses = DirectSearch(work, reference, partial(space_of, files, reference))
         else:
-            self._record(work.tuned, reference)
             choosing = self._emulated(work, reference, files)
         answer = self._decide(work, reference, choosing, held_out)
         if held_out is None or (self.run / HELD_OUT_FILE).exists():
@@ -259,11 +264,11 @@ class Session:
         )
         self._view.tell(f"time for   {words}")
 
-    def _record(self, tuned: Tuned, reference: Reference) -> None:
-        """Record the program, unless that was done."""
+    def _recorded(self, tuned: Tuned, reference: Reference) -> Reference:
+        """Record the program, unless that was done, and return what is known of it then."""
         trace = self.run / TRACE_FILE
         if trace.exists():
-            return
+            return reference
         if 3.0 * reference.wall_s > self.request.patience_s:
             message = (
                 f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, so two of them "
@@ -276,12 +281,37 @@ class Session:
         for left in further_traces(trace):  # of other commands, none of which could be recorded
             left.unlink()
         try:
-            words = tuned.record(trace, reference)
+            found = tuned.record(trace, reference)
         except ProgramError as error:
             (self.run / REQUEST_FILE).unlink()  # the folder is free for another attempt
             message = f"{error}; `malloc-tuner optimize --direct` does without a recording"
             raise ProgramError(message) from error
-        self._view.tell(f"recorded   {words}")
+        self._view.tell(f"recorded   {found.words}")
+        for note in found.notes:
+            self._view.tell(f"note       {note}")
+        return noted(self.run, reference, found.notes)
+
+    def _is_emulated(self) -> bool:
+        """Return whether emulation searches: as it was begun, or where there is time for it."""
+        if self.request.evaluations or emulation.begun_with(self.run):
+            return True
+        if (self.run / SELECTION_FILE).exists():
+            return False
+        needed_s = len(self.request.allocators) * self._evaluation_s
+        left_s, its_share_s = self._watch.left_s, _SHARE_EMULATION * self.request.seconds
+        if needed_s <= max(_MOST_FOR_DEFAULTS * left_s, its_share_s):
+            return True
+        self._view.tell(
+            f"note       to emulate every allocator's default takes {clock_text(needed_s)}: "
+            "settings run on the program instead"
+        )
+        return False
+
+    @cached_property
+    def _evaluation_s(self) -> float:
+        """How long an evaluation takes, in seconds."""
+        self._view.begin("emulation", None)
+        return emulation.seconds_of_one(self._spec(100))
 
     def _held_out(self, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
@@ -311,7 +341,8 @@ class Session:
         begun_s = self._watch.used_s
         seconds = _SHARE_EMULATION * self.request.seconds
         wanted = self.request.evaluations or max(
-            emulation.begun_with(self.run), emulation.evaluations_within(self._spec(100), seconds)
+            emulation.begun_with(self.run),
+            emulation.evaluations_within(self._spec(100), seconds, self._evaluation_s),
         )
         expecting = Expecting(self._view, reference, work.request.rules)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import geometric_mean
 
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
 from tuner.optimize.program import Program
-from tuner.optimize.tuned import Reference, Runs, Sample
+from tuner.optimize.tuned import Recorded, Reference, Runs, Sample
 from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Outcome
 
@@ -69,20 +70,21 @@ class ProgramSuite:
             parts=parts,
         )
 
-    def record(self, trace: Path, reference: Reference) -> str:
+    def record(self, trace: Path, reference: Reference) -> Recorded:
         """Record each; further traces stand beside the first, see `further_traces`.
 
         Raises:
             ProgramError: nothing of one could be recorded.
             OutputError: a trace cannot be written.
         """
-        words = []
+        found = []
         # The first trace says that all are there, so its program is recorded last.
         for number in reversed(range(len(self._programs))):
             path = further_trace(trace, number + 1) if number else trace
             remove_left(path)
-            words.append(self._programs[number].record(path, reference.parts[number]))
-        return "\n           ".join(reversed(words))
+            found.append(self._programs[number].record(path, reference.parts[number]))
+        words, notes = zip(*reversed(found), strict=True)
+        return Recorded("\n           ".join(words), tuple(dict.fromkeys(chain(*notes))))
 
     def on_core(self, core: int) -> ProgramSuite:
         """Return the same with every run bound to a core."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tuner.compare.plan import Course, Step
 from tuner.errors import StoreError
@@ -115,6 +115,14 @@ Runs = Callable[[Step[None]], Outcome[Sample]]
 """Makes one run of a round."""
 
 
+class Recorded(NamedTuple):
+    """What was recorded of it."""
+
+    words: str
+    notes: tuple[str, ...] = ()
+    """What a reader of the answer should know."""
+
+
 class Tuned(Protocol):
     """What is tuned; nothing runs before a method is called."""
 
@@ -140,8 +148,8 @@ class Tuned(Protocol):
         """
         ...
 
-    def record(self, trace: Path, reference: Reference) -> str:
-        """Record its allocations, and return what was recorded, in words.
+    def record(self, trace: Path, reference: Reference) -> Recorded:
+        """Record its allocations, and return what was recorded.
 
         Args:
             trace: the file to write.

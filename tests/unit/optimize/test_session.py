@@ -25,7 +25,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
 from tuner.optimize.suite import further_trace, further_traces
-from tuner.optimize.tuned import Reference, Runs, Sample
+from tuner.optimize.tuned import Recorded, Reference, Runs, Sample
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.work import HELD_OUT_FILE, SELECTION_FILE, TRACE_FILE
 from tuner.records import Configuration, Outcome
@@ -71,9 +71,9 @@ class App:
         self.now_s += 2.0
         return REFERENCE
 
-    def record(self, trace: Path, reference: Reference) -> str:
+    def record(self, trace: Path, reference: Reference) -> Recorded:
         trace.write_text("")
-        return "events"
+        return Recorded("events", ("little is live",))
 
     def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
         def run(step: Step[None]) -> Outcome[Sample]:
@@ -300,6 +300,35 @@ def test_the_time_is_kept_while_it_emulates(
     answer(tmp_path, app, EMULATED)
 
 
+def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute was given to a program with 180 million events; four went by without a run."""
+    monkeypatch.setattr(emulation, "seconds_of_one", lambda _: 26.0)
+    request = replace(REQUEST, is_direct=False)
+
+    first = answer(tmp_path, app, request)
+    monkeypatch.setattr(emulation, "seconds_of_one", None)  # it goes on as it was begun
+    then = answer(tmp_path, app, request)
+
+    assert first.decision is then.decision is Decision.DEPLOY
+    assert "little is live" in first.reasons
+    assert "little is live" in then.reasons
+
+
+def test_emulation_searches_where_there_is_time_for_the_defaults(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(emulation, "seconds_of_one", lambda _: 24.0)
+    monkeypatch.setattr(emulation, "search", search)
+
+    with pytest.raises(InterruptedCampaign):
+        answer(tmp_path, app, replace(REQUEST, is_direct=False))
+
+
 @pytest.mark.parametrize("service", [None, SERVICE.service])
 def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, service: ServicePlan | None
@@ -328,11 +357,11 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
         message = "second: statically linked"
         raise ProgramError(message)
 
-    def records(trace: Path, reference: Reference) -> str:
+    def records(trace: Path, reference: Reference) -> Recorded:
         assert further_traces(trace) == []
         further_trace(trace, 2).write_text("of the second command")
         trace.write_text("of the first command")
-        return "events"
+        return Recorded("events")
 
     monkeypatch.setattr(app, "record", fails)
     with pytest.raises(ProgramError, match="--direct"):
