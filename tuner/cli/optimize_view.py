@@ -124,8 +124,8 @@ class ProgressView(View):
         self._now_and_then()
 
     def standing(self, standings: Mapping[str, Standing], left: Sequence[str]) -> None:
-        """Show what the rounds prove."""
-        self._standings = [standings[label] for label in left]
+        """Show what the rounds prove, of the most promising first."""
+        self._standings = sorted((standings[label] for label in left), key=lambda one: -one.promise)
         self._n_left = len(left)
 
     def lines(self) -> Iterator[str]:

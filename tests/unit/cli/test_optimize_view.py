@@ -41,6 +41,19 @@ def test_emulation_shows_how_far_how_long_and_how_good() -> None:
     assert lines[1].endswith("best expected: mean memory -9 %")
 
 
+def test_a_line_shows_the_candidate_that_promises_most() -> None:
+    """Of exgen, which gained five times as much, nothing was to be seen."""
+    shown = view(Clock(), io.StringIO())
+    standings = {
+        name: Standing(name, 3, State.OPEN, GAINS, (), (), (), promise=promise)
+        for name, promise in (("mimalloc", 0.1), ("exgen", 0.2))
+    }
+
+    shown.standing(standings, ["mimalloc", "exgen"])
+
+    assert "; exgen mean memory" in shown.line()
+
+
 def test_no_estimate_is_shown_that_the_time_has_no_room_for() -> None:
     """As of the first evaluations, which are slow to begin."""
     clock = Clock()
