@@ -5,11 +5,11 @@
 Thin traces (`malloc-tuner trace thin`) drop most blocks that die young, and so what thread caches
 keep of them.  `malloc-tuner optimize` emulates whole ones.  Here the settings of gem5_case.py's
 last results are emulated on both, and run on the simulations that are tuned on.  The truth is the
-mean of gem5's heap over its CPU time, which load does not change, less what is not malloc's.
+mean of gem5's heap over its CPU time, less what is not malloc's.
 
 Kendall's tau is over the clear pairs of an allocator: those whose geometric means over the
-simulations differ by more than 1 % on gem5.  Runs of gem5 repeat to about 1 %, so a few of these
-pairs are noise.
+simulations differ by more than 1 % on gem5, the same way in every round.  Runs of gem5 repeat to
+about 1 %, on a busy machine a few by much less.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,6 @@ from benchmarks.harness import (
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import Figures, Row, column, failed, run_rounds
 from benchmarks.sources import EMULATOR, EXGEN, GEM5
-from tuner import stats
 from tuner.allocators import Located
 from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
 from tuner.emulation import EmulationOptions
@@ -49,6 +49,7 @@ from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.recording import record
 from tuner.records import Configuration, Status
 from tuner.resources import configs_dir, gem5_dir
+from tuner.stats import DIFFERENT
 
 WHOLE: Final = "whole"
 THIN: Final = "thin"
@@ -179,18 +180,37 @@ def ranks_of(parts: Parts) -> list[Ranks]:
     """Return the ranks of every allocator by both kinds of traces, over all simulations."""
     found = []
     for allocator in ALLOCATORS:
-        real = {label: _mean(parts, "rows", None, label) for label in _labels(parts, allocator)}
+        real = {label: _rounds(parts, label) for label in _labels(parts, allocator)}
         for kind in (WHOLE, THIN):
             pairs = [
                 (claimed, truth)
                 for label, truth in real.items()
                 if truth and (claimed := _mean(parts, "emulated", kind, label))
             ]
-            share = stats.concordance([one for one, _ in pairs], [two for _, two in pairs])
-            if share is not None and len(pairs) >= _LEAST_POINTS:
-                tau = 2.0 * share.share - 1.0
-                found.append(Ranks(allocator, kind, len(pairs), share.n_pairs, tau))
+            agree = [
+                (one < other) == is_less and one != other
+                for (one, left), (other, right) in combinations(pairs, 2)
+                if (is_less := _is_less(left, right)) is not None
+            ]
+            if agree and len(pairs) >= _LEAST_POINTS:
+                tau = 2.0 * sum(agree) / len(agree) - 1.0
+                found.append(Ranks(allocator, kind, len(pairs), len(agree), tau))
     return found
+
+
+def _is_less(one: Sequence[float], other: Sequence[float]) -> bool | None:
+    """Return whether one setting holds clearly less in every round; None where neither does."""
+    ratios = [b / a for a, b in zip(one, other, strict=True)]
+    if min(ratios) > 1.0 + DIFFERENT:
+        return True
+    return False if max(ratios) < 1.0 / (1.0 + DIFFERENT) else None
+
+
+def _rounds(parts: Parts, label: str) -> list[float]:
+    """Return the geometric mean over the simulations in each round; empty where one is missing."""
+    numbers = {row["round"] for kept in parts.values() for row in kept["rows"]}
+    found = [_mean(parts, "rows", None, label, number) for number in sorted(numbers)]
+    return [one for one in found if one] if all(found) else []
 
 
 def _labels(parts: Parts, allocator: str) -> list[str]:
@@ -198,16 +218,16 @@ def _labels(parts: Parts, allocator: str) -> list[str]:
     return sorted(label for label in labels if label.partition(" ")[0] == allocator)
 
 
-def _mean(parts: Parts, what: str, kind: str | None, label: str) -> float | None:
-    """Return the geometric mean over the simulations of the medians of a label's rounds."""
+def _mean(parts: Parts, what: str, kind: str | None, label: str, number: int = 0) -> float | None:
+    """Return the geometric mean over the simulations of a label in a round."""
     means = []
     for kept in parts.values():
         rows = [row for row in kept[what] if row["status"] == Status.OK.value]
-        where = {"subject": label} if kind is None else {"subject": label, "task": kind}
+        where = {"subject": label, "round": number} | ({} if kind is None else {"task": kind})
         values = column(rows, "mean_heap", **where)
         if not values:
             return None
-        means.append(statistics.median(values))
+        means.append(values[0])
     return statistics.geometric_mean(means)
 
 

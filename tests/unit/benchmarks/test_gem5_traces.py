@@ -47,6 +47,15 @@ def test_only_clear_pairs_count_and_what_is_left_equal_is_wrong() -> None:
     assert "0.60" in "\n".join(lines({"sort": part(whole, thin)}))
 
 
+def test_a_pair_that_one_round_orders_otherwise_is_not_clear() -> None:
+    whole = {label: value * 10 for label, value in REAL.items()}
+    one = part(whole, whole)
+    (late,) = (row for row in one["rows"] if (row["subject"], row["round"]) == ("glibc a", 1))
+    late["mean_heap"] = 99.0
+
+    assert {found.kind: found.n_pairs for found in ranks_of({"sort": one})} == {WHOLE: 3, THIN: 3}
+
+
 def test_a_setting_that_is_missing_on_a_simulation_is_left_out() -> None:
     whole = {label: value * 10 for label, value in REAL.items()}
     fewer = {label: value for label, value in whole.items() if label != "glibc c"}
