@@ -11,6 +11,7 @@
  *   thread_max           0          return
  *   check                false      safety
  *   secure               false      safety
+ *   deepbind             false      safety
  *   abort_conf           false      safety
  *   print_conf           false      safety
  *

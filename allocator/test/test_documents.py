@@ -46,7 +46,7 @@ def check_json(tool: str) -> None:
     assert listed["format"] == 1
     names = [o["name"] for o in listed["options"]]
     assert len(names) == len(set(names)) > 20
-    assert [o["use"] for o in listed["options"]].count("production") == 10
+    assert [o["use"] for o in listed["options"]].count("production") == 11
     for option in listed["options"]:
         assert option["effect"] and option["kind"] in {"number", "flag", "choice", "list"}
         assert option["group"] in {"shape", "reuse", "return", "safety"}
