@@ -440,6 +440,6 @@ def recorded_of(totals: RecordedTotals, values: Mapping[str, float], took_s: flo
         notes.append(
             f"No more than {live} of its memory is ever live in malloc, so settings can change "
             "little; it may leave the work to other processes, or bring an allocator of its own, "
-            "as CPython does (PYTHONMALLOC=malloc switches that off)."
+            "as CPython and PHP do (PYTHONMALLOC=malloc and USE_ZEND_ALLOC=0 switch that off)."
         )
     return Recorded(words, tuple(notes))
