@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/options.h"
 #include "child.h"
@@ -220,6 +221,39 @@ static uint64_t delay_of_the_pool(void) {
     return DELAY;
 }
 
+/* In a heap that stays as large as it is. */
+static uint64_t delay_of_holes_in_trays(void) {
+    static char *blocks[200];
+    for (size_t i = 0; i < 200; i++)
+        blocks[i] = memset(exgen_malloc(20000), 1, 20000);
+    for (size_t i = 0; i < 200; i += 40)
+        exgen_free(blocks[i]);
+    return delay_until_change(n_purges);
+}
+
+static void *allocate_and_rest(void *barrier) {
+    EXPECT(exgen_malloc(100) != NULL);
+    pthread_barrier_wait(barrier);
+    pause();
+    return NULL;
+}
+
+/* ... of nine looks one is at them, and it takes two. */
+static uint64_t delay_of_holes_in_trays_beside_a_thread(void) {
+    pthread_barrier_t two;
+    pthread_t thread;
+    pthread_barrier_init(&two, NULL, 2);
+    EXPECT(pthread_create(&thread, NULL, allocate_and_rest, &two) == 0);
+    pthread_barrier_wait(&two);
+    EXPECT(delay_of_holes_in_trays() == LAST);
+    size_t before = n_purges();
+    while (n_purges() == before && clock_ms < START + 4 * LAST) {
+        work();
+        clock_ms += STEP;
+    }
+    return clock_ms - STEP - START;
+}
+
 static uint64_t delay_of_freed_blocks_of_others(void) {
     void *block = exgen_malloc(100);
     size_t class = slab_of((uintptr_t)block)->class;
@@ -276,6 +310,9 @@ static const struct {
     {"what realloc leaves of a large block", delay_of_what_realloc_leaves, 2 * DELAY, CONF_CALM},
     {"superblocks of the pool", delay_of_the_pool, DELAY, CONF_CALM},
     {"what a thread frees again and again", falls_in_haste, DELAY, CONF},
+    {"holes in trays", delay_of_holes_in_trays, 2 * DELAY, CONF_CALM},
+    {"holes in trays, beside a thread", delay_of_holes_in_trays_beside_a_thread, 19 * DELAY,
+     CONF_CALM},
     {"blocks that another thread freed", delay_of_freed_blocks_of_others, DELAY, CONF_CALM},
 };
 

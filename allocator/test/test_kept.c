@@ -126,7 +126,7 @@ static void free_the_rest(void) {
 
 static void look_gives_back_part_by_part(void) {
     keep_much();
-    purge_begin(local.heap, 1, false);
+    purge_begin(local.heap, 1, HOLD_NOTHING);
     while (local.heap->looks) {
         size_t before = kept_bytes(local.heap);
         purge_step(local.heap);

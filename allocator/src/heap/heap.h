@@ -98,7 +98,7 @@ struct heap {
     bool looks;        /* a look is under way */
     bool collects;     /* at each step: blocks that were sent to heaps without a thread */
     bool wants_timer;  /* memory ages that nobody gives back when the thread rests */
-    uint8_t n_held;    /* looks in a row that left free units alone */
+    uint8_t n_held;    /* looks in a row that left memory alone */
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
     size_t look_list;

@@ -8,7 +8,7 @@
 #include "heap/trays.h"
 
 enum {
-    N_HELD = 8 /* looks in a row that may pass over free units */
+    N_HELD = 8 /* looks in a row that may leave memory alone */
 };
 
 /* There is more to look for as long as there is memory that ages. */
@@ -18,23 +18,35 @@ static void schedule_next(struct heap *heap, uint64_t now_ms) {
     kept_set_limit(heap, 0);
 }
 
-/* Near the highest point so far, free units are likely to be used again, and do no harm. */
+/* Near the highest point so far, what is free is likely to be used again ... */
 static bool is_near_peak(const struct heap *heap) {
-    return heap->n_units + heap->n_dirty <= heap->n_units_peak &&
-           heap->n_units - heap->kept.n_units >= heap->n_units_peak - heap->n_units_peak / 16;
+    size_t n_in_use = heap->n_units - (kept_bytes(heap) >> UNIT_SHIFT);
+    return n_in_use >= heap->n_units_peak - heap->n_units_peak / 16;
 }
 
-void purge_begin(struct heap *heap, uint64_t now_ms, bool may_hold) {
-    bool holds = may_hold && heap->n_held < N_HELD && is_near_peak(heap);
-    heap->n_held = holds ? (uint8_t)(heap->n_held + 1) : 0;
-    heap->purge_next = holds ? NULL : heap->superblocks;
-    heap->look_sparse = holds ? NULL : heap->superblocks;
+/* ... and free units, which are not among those in use, do no harm. */
+static bool is_below_peak(const struct heap *heap) {
+    return heap->n_units + heap->n_dirty <= heap->n_units_peak;
+}
+
+void purge_begin(struct heap *heap, uint64_t now_ms, enum hold most) {
+    bool may_hold = most != HOLD_NOTHING && heap->n_held < N_HELD;
+    bool holds_all = most == HOLD_ALL && may_hold && is_near_peak(heap);
+    if (most != HOLD_NOTHING && !holds_all)
+        heap_trim(heap, KEPT_AT_ONCE);
+    bool holds_units = may_hold && is_near_peak(heap) && is_below_peak(heap);
+    heap->n_held = holds_all || holds_units ? (uint8_t)(heap->n_held + 1) : 0;
+    heap->purge_next = holds_units ? NULL : heap->superblocks;
+    heap->look_sparse = holds_units ? NULL : heap->superblocks;
     heap->looks = true;
-    heap->look_kept = kept_bytes(heap);
+    heap->look_kept = holds_all ? 0 : kept_bytes(heap);
     if (heap->look_kept > 0)
         heap->kept.n_taken = heap->kept.n_until_tick;
     heap_set_high(heap, heap->n_units_high);
-    trays_look_begin(heap);
+    if (holds_all)
+        trays_look_none(heap);
+    else
+        trays_look_begin(heap);
     schedule_next(heap, now_ms);
 }
 
@@ -56,7 +68,7 @@ void purge_step(struct heap *heap) {
 }
 
 void purge_whole(struct heap *heap, uint64_t now_ms) {
-    purge_begin(heap, now_ms, false);
+    purge_begin(heap, now_ms, HOLD_NOTHING);
     while (heap->looks)
         purge_step(heap);
     schedule_next(heap, now_ms);

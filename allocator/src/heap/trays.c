@@ -196,6 +196,11 @@ void trays_look_begin(struct heap *heap) {
         heap->look_list = N_TRAY_LISTS - 1;
 }
 
+void trays_look_none(struct heap *heap) {
+    heap->look_next = NULL;
+    heap->look_list = N_TRAY_LISTS;
+}
+
 bool trays_look_step(struct heap *heap) {
     enum {
         N_LOOKS = 4

@@ -21,9 +21,10 @@ void trays_give_back(struct heap *heap, void *block);
 /* Make the block `bytes` large where it is; false if it must move. */
 bool trays_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes);
 
-/* A look at the heap's trays for what has aged: its start, and a step of it; false if there
- * was nothing left to do. */
+/* A look at the heap's trays for what has aged: its start, or that of a look at none, and a step of
+ * it; false if there was nothing left to do. */
 void trays_look_begin(struct heap *heap);
+void trays_look_none(struct heap *heap);
 bool trays_look_step(struct heap *heap);
 
 /* Give back empty trays. */

@@ -28,7 +28,7 @@ static bool look_is_due(const struct heap *heap, uint64_t now) {
 }
 
 static bool has_others(void) {
-    return registry_count_threads() > 1 && options.purge_how != PURGE_NEVER;
+    return THREADS && registry_count_threads() > 1 && options.purge_how != PURGE_NEVER;
 }
 
 static void visit_others(struct heap *heap, uint64_t now) {
@@ -60,8 +60,7 @@ void housekeeping_step(struct heap *heap) {
         return;
     heap->n_ticks = 0;
     heap->wants_timer = THREADS && timer_is_missing();
-    heap_trim(heap, KEPT_AT_ONCE);
-    purge_begin(heap, now, true);
+    purge_begin(heap, now, has_others() ? HOLD_ALL : HOLD_UNITS);
     heap->collects = thread_collect(now, N_COLLECTED);
     bool is_left = pool_purge(now) || heap->collects;
     is_left = large_purge(now) || is_left;
