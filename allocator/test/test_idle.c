@@ -94,6 +94,7 @@ static bool little_is_held(void) {
     return held_bytes() < N_THREADS * options.purge_min;
 }
 
+/* The threads are new, whatever those before them did that had their heaps. */
 static void with_resting_threads(void (*look)(void)) {
     pthread_t threads[N_THREADS];
     exgen_free(exgen_malloc(1));
@@ -146,6 +147,53 @@ static void look_at_all(void) {
     EXPECT(little_is_held());
 }
 
+/* --- a thread that comes back --- */
+
+static const size_t RESTS[] = {1, 2, 4, 8, 16, 16, 1}; /* until a visit, times purge_delay */
+
+enum {
+    N_RESTS = sizeof RESTS / sizeof RESTS[0],
+    LATE = 8 /* ... after a visit: to come back then is not soon */
+};
+
+static void *rest_again(void *argument) {
+    struct work *w = argument;
+    for (size_t i = 0; i < N_RESTS; i++) {
+        burst(w);
+        w->heap = local.heap;
+        pthread_barrier_wait(&two);
+        pthread_barrier_wait(&two);
+    }
+    finish(w);
+    return NULL;
+}
+
+/* How many times purge_delay pass until the heap gave back what it can. */
+static size_t delays_until_visit(const struct heap *heap) {
+    size_t n = 0;
+    thread_look_at_all();
+    while ((heap->n_dirty << UNIT_SHIFT) + kept_bytes(heap) >= options.purge_min && n < 100) {
+        n++;
+        clock_ms += options.purge_delay;
+        thread_look_at_all();
+    }
+    return n;
+}
+
+static void visits_wait_longer_for_a_thread_that_comes_back_soon(void) {
+    pthread_t thread;
+    struct work *w = &works[0];
+    *w = (struct work){.random = 1};
+    pthread_create(&thread, NULL, rest_again, w);
+    for (size_t i = 0; i < N_RESTS; i++) {
+        pthread_barrier_wait(&two);
+        EXPECT(delays_until_visit(w->heap) == RESTS[i]);
+        clock_ms += i == N_RESTS - 2 ? LATE * options.purge_delay : 0;
+        pthread_barrier_wait(&two);
+    }
+    pthread_join(thread, NULL);
+}
+
 /* --- a heap with much to give back --- */
 
 enum {
@@ -162,7 +210,8 @@ static bool comes_back;
 bool __real_os_purge(void *start, size_t bytes, uint64_t how);
 bool __wrap_os_purge(void *start, size_t bytes, uint64_t how);
 bool __wrap_os_purge(void *start, size_t bytes, uint64_t how) {
-    if (comes_back && __atomic_fetch_add(&n_purges, 1, __ATOMIC_RELAXED) == 0) {
+    bool is_visit = comes_back && __atomic_load_n(&rich->has_visitor, __ATOMIC_RELAXED);
+    if (is_visit && __atomic_fetch_add(&n_purges, 1, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(&is_back, true, __ATOMIC_RELAXED);
         while (!heap_visitor_is_awaited())
             sched_yield();
@@ -285,6 +334,7 @@ int main(void) {
     with_resting_threads(purge);
     with_resting_threads(work_on);
     with_resting_threads(look_at_all);
+    visits_wait_longer_for_a_thread_that_comes_back_soon();
     with_rich_thread(visit_of_a_working_thread_takes_a_part);
     comes_back = true;
     with_rich_thread(exgen_purge);

@@ -111,11 +111,12 @@ struct heap {
     bool is_at_kept;                /* atomic: the thread is at what is kept, see visit.h */
     bool has_visitor;               /* atomic: or is about to have one */
     bool is_occupied;               /* atomic: it has a thread, which another may visit */
-    uint32_t seen;                  /* visitors': entries at the last look */
+    uint8_t n_returns;              /* visitors': visits from which its thread soon came back */
+    uint32_t seen;                  /* ... entries at the last look */
     uint32_t visited;               /* ... and after the last visit that came to the end */
     uint32_t visiting;              /* ... and at the last part of one */
     struct superblock *visit_next;  /* where that goes on, or NULL: at the first */
-    uint64_t seen_ms;               /* ... and since when it is what was seen, or 0 */
+    uint64_t seen_ms;               /* atomic: since when it is so; 0: the thread is new */
     struct heap *next_made;         /* all heaps, see registry_next */
     uint64_t visit_ms;              /* when its thread looks at others' heaps again */
     uint8_t number;                 /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */

@@ -34,6 +34,8 @@ bool heap_visitor_is_awaited(void) {
 }
 
 void heap_set_occupied(struct heap *heap, bool is_occupied) {
+    if (is_occupied) /* what was seen is of another thread */
+        __atomic_store_n(&heap->seen_ms, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&heap->is_occupied, is_occupied, __ATOMIC_RELEASE);
 }
 

@@ -46,16 +46,38 @@ static void give_back_all(struct heap *heap) {
     }
 }
 
-/* Whether the heap's thread did something since the last visit, and nothing for purge_delay. */
+/* How long the heap's thread must have done nothing: twice as long after each visit from which it
+ * soon came back.  Where threads are many more than processors most only wait for one. */
+static uint64_t rest_ms(const struct heap *heap) {
+    return options.purge_delay << heap->n_returns;
+}
+
+/* The heap's thread works again. */
+static void note_return(struct heap *heap, uint64_t now_ms) {
+    enum {
+        N_DELAYS = 8,      /* after the visit */
+        N_RETURNS_MOST = 4 /* 16 times as long */
+    };
+    uint64_t seen_ms = __atomic_load_n(&heap->seen_ms, __ATOMIC_RELAXED);
+    bool was_visited = heap->seen == heap->visiting;
+    if (seen_ms == 0 ||
+        (was_visited && now_ms >= seen_ms + rest_ms(heap) + N_DELAYS * options.purge_delay))
+        heap->n_returns = 0;
+    else if (was_visited && heap->n_returns < N_RETURNS_MOST)
+        heap->n_returns++;
+}
+
+/* Whether the heap's thread did something since the last visit, and nothing for long enough. */
 static bool is_idle(struct heap *heap, uint64_t now_ms) {
     uint32_t entries = __atomic_load_n(&heap->entries, __ATOMIC_RELAXED);
     if (entries == heap->visited || !heap_is_occupied(heap))
         return false;
     if (entries != heap->seen) {
+        note_return(heap, now_ms);
         heap->seen = entries;
-        heap->seen_ms = now_ms;
+        __atomic_store_n(&heap->seen_ms, now_ms, __ATOMIC_RELAXED);
     }
-    return now_ms >= heap->seen_ms + options.purge_delay;
+    return now_ms >= __atomic_load_n(&heap->seen_ms, __ATOMIC_RELAXED) + rest_ms(heap);
 }
 
 void idle_give_back(const struct heap *own, uint64_t now_ms) {
