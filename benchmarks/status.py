@@ -38,7 +38,6 @@ from benchmarks import (
     mimalloc_bench,
     noise,
     overhead,
-    purchases,
     record,
     scale,
     search,
@@ -60,7 +59,7 @@ from tuner.output import write_text
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        record, overhead, purchases, calibration, search, fidelity, heap_curves,
+        record, overhead, calibration, search, fidelity, heap_curves,
         false_alarms, noise, answers, services, service_recording, service_emulation,
         scale, allocators, mimalloc_bench, gem5_case, gem5_traces, gem5_inside, gem5_scaling,
     )
