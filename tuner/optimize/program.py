@@ -43,7 +43,7 @@ from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
 from tuner.optimize.known import known_for_program
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
-from tuner.optimize.tuned import AS_IS, Recorded, Reference, Runs, Sample
+from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.page import series
 from tuner.recording import FEW_EVENTS, RecordedTotals, record
 from tuner.recording.program import Ending
@@ -224,7 +224,7 @@ class Program:
             one for one in wanted if one.allocator in self._files and self.refusal(one) is None
         )
 
-    def record(self, trace: Path, reference: Reference) -> Recorded:
+    def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         """Record its allocations; see `Tuned`."""
         begun_s = time.monotonic()
         made = record(reference.command, trace, is_silent=True)
@@ -414,7 +414,9 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     raise ProgramError(message)
 
 
-def recorded_of(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> Recorded:
+def recorded_of(
+    totals: RecordedTotals, values: Mapping[str, float], took_s: float
+) -> ProgramRecording:
     """Return what was recorded of a program, and where that is little or malloc holds little.
 
     Args:
@@ -442,4 +444,4 @@ def recorded_of(totals: RecordedTotals, values: Mapping[str, float], took_s: flo
             "little; it may leave the work to other processes, or bring an allocator of its own, "
             "as CPython and PHP do (PYTHONMALLOC=malloc and USE_ZEND_ALLOC=0 switch that off)."
         )
-    return Recorded(words, tuple(notes))
+    return ProgramRecording(words, tuple(notes))

@@ -18,7 +18,7 @@ from tuner.optimize.known import known_for
 from tuner.optimize.program import Program, own_allocator, steered_words
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.suite import further_trace
-from tuner.optimize.tuned import Recorded, Reference, Runs, Sample
+from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.constraints import DEFAULTS
 from tuner.service.lifecycle import ServiceRun, run_service
@@ -150,7 +150,7 @@ class Service:
         wanted = {*_GUARDS, *self._limited} | (set() if has_limit else {first})
         return [name for name in SERVICE_NAMES if name in wanted & measured]
 
-    def record(self, trace: Path, reference: Reference) -> Recorded:
+    def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         """Record it from its start to its stop; one process of each role that matters is emulated.
 
         Further traces stand beside the first, see `further_traces`; those of all processes are in
@@ -170,7 +170,9 @@ class Service:
             names = ", ".join(f"{role.name} ({role.work_share:.0%} of the work)" for role in roles)
             others = f" in {len(roles)} of {len(found)} processes, {names},"
         seconds = time.monotonic() - begun_s
-        return Recorded(f"{n_events:,} events of malloc and free{others} in {seconds:.1f} s")
+        return ProgramRecording(
+            f"{n_events:,} events of malloc and free{others} in {seconds:.1f} s"
+        )
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting."""

@@ -18,7 +18,7 @@ from statistics import geometric_mean
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
 from tuner.optimize.program import Program
-from tuner.optimize.tuned import Recorded, Reference, Runs, Sample
+from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
 from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Outcome
 
@@ -70,7 +70,7 @@ class ProgramSuite:
             parts=parts,
         )
 
-    def record(self, trace: Path, reference: Reference) -> Recorded:
+    def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         """Record each; further traces stand beside the first, see `further_traces`.
 
         Raises:
@@ -84,7 +84,7 @@ class ProgramSuite:
             remove_left(path)
             found.append(self._programs[number].record(path, reference.parts[number]))
         words, notes = zip(*reversed(found), strict=True)
-        return Recorded("\n           ".join(words), tuple(dict.fromkeys(chain(*notes))))
+        return ProgramRecording("\n           ".join(words), tuple(dict.fromkeys(chain(*notes))))
 
     def on_core(self, core: int) -> ProgramSuite:
         """Return the same with every run bound to a core."""

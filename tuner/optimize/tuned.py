@@ -115,7 +115,7 @@ Runs = Callable[[Step[None]], Outcome[Sample]]
 """Makes one run of a round."""
 
 
-class Recorded(NamedTuple):
+class ProgramRecording(NamedTuple):
     """What was recorded of it."""
 
     words: str
@@ -148,7 +148,7 @@ class Tuned(Protocol):
         """
         ...
 
-    def record(self, trace: Path, reference: Reference) -> Recorded:
+    def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         """Record its allocations, and return what was recorded.
 
         Args:

@@ -25,7 +25,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
 from tuner.optimize.suite import further_trace, further_traces
-from tuner.optimize.tuned import Recorded, Reference, Runs, Sample
+from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.work import HELD_OUT_FILE, SELECTION_FILE, TRACE_FILE
 from tuner.records import Configuration, Outcome
@@ -71,9 +71,9 @@ class App:
         self.now_s += 2.0
         return REFERENCE
 
-    def record(self, trace: Path, reference: Reference) -> Recorded:
+    def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         trace.write_text("")
-        return Recorded("events", ("little is live",))
+        return ProgramRecording("events", ("little is live",))
 
     def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
         def run(step: Step[None]) -> Outcome[Sample]:
@@ -357,11 +357,11 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
         message = "second: statically linked"
         raise ProgramError(message)
 
-    def records(trace: Path, reference: Reference) -> Recorded:
+    def records(trace: Path, reference: Reference) -> ProgramRecording:
         assert further_traces(trace) == []
         further_trace(trace, 2).write_text("of the second command")
         trace.write_text("of the first command")
-        return Recorded("events")
+        return ProgramRecording("events")
 
     monkeypatch.setattr(app, "record", fails)
     with pytest.raises(ProgramError, match="--direct"):

@@ -13,7 +13,7 @@ from tuner.errors import ProgramError
 from tuner.optimize.program import Program
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.suite import ProgramSuite, further_traces
-from tuner.optimize.tuned import AS_IS, Recorded, Reference, Runs, Sample
+from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.records import Configuration, Outcome, Status
 
 
@@ -31,9 +31,9 @@ class FakeProgram:
         values = {MEAN: self._size, PEAK: 2.0 * self._size, CPU: 3.0 * self._size}
         return Reference(self.command, values, 0, None, self._brings, 1.0, 30.0, notes=("n",))
 
-    def record(self, trace: Path, reference: Reference) -> Recorded:
+    def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         trace.write_text(reference.command[0])
-        return Recorded(f"{reference.command[0]}: events", ("few",))
+        return ProgramRecording(f"{reference.command[0]}: events", ("few",))
 
     def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
         del candidates
