@@ -2,9 +2,8 @@
 
 Settings that are known to suit run first, then every allocator's default; one that cannot be loaded
 into the program takes no further part.  What ran before stands for all of these.  Then the default
-strategy proposes small generations.  Each
-setting runs once, and the program as it is runs among them.  Objectives are the goals; what breaks
-a guard by far counts as infeasible.
+strategy proposes small generations.  Each setting runs once, and the program as it is runs among
+them.  Objectives are the goals; what breaks a guard by far counts as infeasible.
 
 One run is one draw of the noise, so candidates are chosen by what a Gaussian process makes of all
 runs, never by the luckiest one; a setting that it sees no effect of goes back to unset.  These
@@ -403,10 +402,12 @@ class DirectSearch:
         work.view.begin(stage, max(1, n_runs))
         course = work.explore(file, self._plan, self._scene)
         self._tried = self._plan.tried(course)
-        before = self._before.selected if self._before else Selected(course, {})
-        course = _joined(before.course, course)
+        before = self._before.selected if self._before else None
+        if before:
+            course = _joined(before.course, course)
+        proposed = before.labels if before else {}
         labels = {
-            label: before.labels.get(label) or Proposal(one.configuration, None, one.logs)
+            label: proposed.get(label) or Proposal(one.configuration, None, one.logs)
             for label, one in self._tried.items()
         }
         if self._plan.space is not None and self._tried:
@@ -415,8 +416,10 @@ class DirectSearch:
         for (_, label), reason in course.out.items():
             found.failures.setdefault(label, reason)
             found.changes.setdefault(label, {})
-        found.n_untried = before.n_untried or self._plan.n_untried(course)
-        found.beyond = before.beyond
+        found.n_untried = self._plan.n_untried(course)
+        if before:
+            found.n_untried = before.n_untried or found.n_untried
+            found.beyond = before.beyond
         return found
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
