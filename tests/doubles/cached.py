@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 
 from tests.doubles.clock import Clock
@@ -32,8 +34,11 @@ class App:
         lucky: str = "",
         luck: float = 0.95,
         quick: str = "",
+        noise: float = 0.0,
     ) -> None:
         self.known = known
+        self._noise = noise
+        self._random = random.Random(1)
         self._quick = quick
         self._lucky = lucky
         self._luck = luck
@@ -58,6 +63,7 @@ class App:
             share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
             share[CPU] *= 1.0 if is_cached else self._slower
             share[CPU] *= 0.9 if step.subject == self._quick else 1.0
+            share[CPU] *= math.exp(self._noise * self._random.gauss(0.0, 1.0))
             share[MEAN] *= self._luck if step.subject == self._lucky else 1.0
             return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 

@@ -544,20 +544,24 @@ class _Smoothed:
         """Return a configuration without the settings of which nothing is expected.
 
         None of the quantities is expected to become worse than under all of them by more than a
-        share of the least effect.
+        share of the least effect, or than the standard deviation of what is expected: of what is
+        not told apart, the smallest (reduced.py).
         """
-        wanted = self._row(configuration)
-
-        def loss(fewer: Configuration) -> float:
-            row = self._row(fewer)
-            if wanted is None or row is None:
-                return math.inf
-            return max(row[what] - wanted[what] for what in row)
-
-        return worthwhile(configuration, loss, math.inf, _HARMLESS * math.log1p(rules.least))
-
-    def _row(self, configuration: Configuration) -> dict[str, float] | None:
         genome = self._space.genome_of(configuration)
         if genome is None:
-            return None
+            return configuration
+        wanted, least = self._row(genome), math.log1p(rules.least)
+        doubts = self.doubts_of([genome])
+        harmless = {what: max(_HARMLESS * least, doubt) for what, (doubt,) in doubts.items()}
+
+        def loss(fewer: Configuration) -> float:
+            asked = self._space.genome_of(fewer)
+            if asked is None:
+                return math.inf
+            row = self._row(asked)
+            return max(row[what] - wanted[what] - harmless[what] for what in row)
+
+        return worthwhile(configuration, loss, math.inf, 0.0)
+
+    def _row(self, genome: Genome) -> dict[str, float]:
         return {name: values[0] for name, values in self.of([genome]).items()}

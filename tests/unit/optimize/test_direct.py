@@ -43,6 +43,18 @@ def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path) -> 
     assert selected.changes["jemalloc"][MEAN].change == pytest.approx(0.0, abs=0.01)
 
 
+def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path) -> None:
+    """A CPU time that varies by 15 % gave each of fourteen settings an effect."""
+    clock = Clock()
+    search = searched(tmp_path, App(clock, noise=0.15), clock, seconds=300.0)
+
+    chosen = search.finalists(search.select(200))
+
+    first = next(iter(chosen.values()))
+    assert first.as_dict["cache"] is False
+    assert len(first.settings) <= 2
+
+
 def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
     clock = Clock()
     app = App(clock)
