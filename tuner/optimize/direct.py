@@ -29,7 +29,15 @@ from tuner.optimize.candidates import affordable
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import SLACK, Places, Proposal, widened, with_reserves, worthwhile
+from tuner.optimize.proposals import (
+    SLACK,
+    WORTH,
+    Places,
+    Proposal,
+    widened,
+    with_reserves,
+    worthwhile,
+)
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
@@ -70,9 +78,6 @@ the variances of the fit before, and there is none."""
 
 _FAILED: Final = 1.0
 """Violation of what did not run: as much as a guard broken by 100 %."""
-
-_HARMLESS: Final = 0.25
-"""Of the least effect: a setting goes back to unset when no more than that is expected of it."""
 
 Logs = Mapping[str, float]
 """Quantity -> log(setting / program as it is), or its negative where more is better."""
@@ -543,25 +548,23 @@ class _Smoothed:
     def smallest(self, configuration: Configuration, rules: Rules) -> Configuration:
         """Return a configuration without the settings of which nothing is expected.
 
-        None of the quantities is expected to become worse than under all of them by more than a
-        share of the least effect, or than the standard deviation of what is expected: of what is
-        not told apart, the smallest (reduced.py).
+        What counts of a loss is beyond the standard deviation of what is expected: of what is not
+        told apart, the smallest (reduced.py).
         """
         genome = self._space.genome_of(configuration)
         if genome is None:
             return configuration
         wanted, least = self._row(genome), math.log1p(rules.least)
         doubts = self.doubts_of([genome])
-        harmless = {what: max(_HARMLESS * least, doubt) for what, (doubt,) in doubts.items()}
 
         def loss(fewer: Configuration) -> float:
             asked = self._space.genome_of(fewer)
             if asked is None:
                 return math.inf
             row = self._row(asked)
-            return max(row[what] - wanted[what] - harmless[what] for what in row)
+            return max(row[what] - wanted[what] - doubts[what][0] for what in row)
 
-        return worthwhile(configuration, loss, math.inf, 0.0)
+        return worthwhile(configuration, loss, WORTH * least, least)
 
     def _row(self, genome: Genome) -> dict[str, float]:
         return {name: values[0] for name, values in self.of([genome]).items()}
