@@ -179,6 +179,9 @@ class DirectPlan:
         """None until an allocator's default ran."""
         self.running: dict[str, Configuration] = {}
         """Those of the round under way, by label."""
+        n_most = max(0, _MOST_SETTINGS - len(self._handed_out))
+        self.most_runs = n_most + -(-n_most // self._round)
+        """Of settings, and of the program as it is beside them."""
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield rounds until time or settings are used up."""
@@ -404,7 +407,7 @@ class DirectSearch:
             file, stage, n_runs = EXPLORATION_FILE, "exploration", n_possible
         else:
             file, stage, n_runs = SELECTION_FILE, "search", int(SHARE_OF_TIME * n_possible)
-        work.view.begin(stage, max(1, n_runs))
+        work.view.begin(stage, max(1, min(n_runs, self._plan.most_runs)))
         course = work.explore(file, self._plan, self._scene)
         self._tried = self._plan.tried(course)
         before = self._before.selected if self._before else None
