@@ -39,10 +39,11 @@ enum phase {
 struct bench;
 struct worker;
 
-/* How long each call took, in ticks less the overhead of reading the clock. */
+/* How long each call took, in ticks, that of reading the clock included. */
 struct timing {
     struct histogram malloc;
     struct histogram free;
+    struct histogram empty; /* nothing: a section behind each call, see note() */
 };
 
 /* Sizes of blocks that are replaced at random, and how many a worker holds. */
@@ -95,7 +96,6 @@ struct bench {
     const struct settings *settings;
     struct worker *workers; /* settings->threads of them */
     _Atomic int phase;      /* enum phase */
-    uint64_t clock_ticks;   /* of two reads of the clock in a row */
     void *shared;           /* of the workload, all workers see it */
     struct counted counted;
     struct timing timing; /* of all workers, filled at the end */

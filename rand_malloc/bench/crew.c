@@ -148,6 +148,7 @@ static void add_timing(struct bench *bench) {
     for (uint32_t i = 0; i < bench->settings->threads; i++) {
         histogram_merge(&bench->timing.malloc, &bench->workers[i].timing->malloc);
         histogram_merge(&bench->timing.free, &bench->workers[i].timing->free);
+        histogram_merge(&bench->timing.empty, &bench->workers[i].timing->empty);
     }
 }
 

@@ -28,6 +28,17 @@ static const char *malloc_from(void) {
     return symbol != NULL && dladdr(symbol, &info) != 0 ? info.dli_fname : NULL;
 }
 
+/* What the clock itself takes, in ticks: the median of the empty sections. */
+static uint64_t clock_ticks(const struct bench *bench) {
+    return histogram_percentile(&bench->timing.empty, 0.5);
+}
+
+/* ns of ticks less the clock's own; no call takes less than nothing. */
+static double call_ns(const struct bench *bench, uint64_t ticks) {
+    uint64_t clock = clock_ticks(bench);
+    return ticks > clock ? (double)(ticks - clock) / bench->ticks_per_ns : 0;
+}
+
 static void print_histogram(struct json *json, const char *name, const struct bench *bench,
                             const struct histogram *histogram) {
     static const struct {
@@ -44,18 +55,23 @@ static void print_histogram(struct json *json, const char *name, const struct be
     json_open(json, name);
     json_integer(json, "n", n);
     for (size_t i = 0; i < sizeof SHARES / sizeof SHARES[0]; i++) {
-        double ticks = (double)histogram_percentile(histogram, SHARES[i].share);
-        json_number(json, SHARES[i].name, ticks / bench->ticks_per_ns);
+        uint64_t ticks = histogram_percentile(histogram, SHARES[i].share);
+        json_number(json, SHARES[i].name, call_ns(bench, ticks));
     }
-    json_number(json, "max_ns", (double)histogram->max / bench->ticks_per_ns);
+    json_number(json, "max_ns", call_ns(bench, histogram->max));
     json_close(json);
 }
 
 static void print_latency(struct json *json, const struct bench *bench) {
+    if (bench->timing.empty.max == 0) { /* no call was timed */
+        json_null(json, "latency");
+        return;
+    }
     json_open(json, "latency");
-    json_number(json, "clock_overhead_ns", (double)bench->clock_ticks / bench->ticks_per_ns);
+    json_number(json, "clock_overhead_ns", (double)clock_ticks(bench) / bench->ticks_per_ns);
     print_histogram(json, "malloc", bench, &bench->timing.malloc);
     print_histogram(json, "free", bench, &bench->timing.free);
+    print_histogram(json, "empty", bench, &bench->timing.empty);
     json_close(json);
 }
 
@@ -108,10 +124,7 @@ static void print_result(const struct bench *bench, uint64_t faults) {
         json_null(&json, "usable_bytes");
         json_null(&json, "resident_bytes");
     }
-    if (bench->settings->workload->run != NULL)
-        print_latency(&json, bench);
-    else
-        json_null(&json, "latency");
+    print_latency(&json, bench);
     print_curve(&json, &bench->curve);
     json_close(&json);
     if (!json_finish(&json))
@@ -156,7 +169,6 @@ int main(int argc, char **argv) {
             fix_addresses(argv);
         uint64_t faults = meter_faults();
         bench.settings = &settings;
-        bench.clock_ticks = meter_clock_overhead_ticks();
         bench.workers = hire(&bench);
         if (settings.workload->run != NULL)
             crew_run(&bench);

@@ -1,8 +1,6 @@
 /* meter.c - reads /proc/self and the resource usage; see meter.h. */
 #include "meter.h"
 
-#include "latency.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +9,7 @@
 #include <unistd.h>
 
 enum {
-    ROOM = 4096,
-    N_CLOCK_READS = 4001
+    ROOM = 4096
 };
 
 uint64_t meter_clock_ns(void) {
@@ -61,13 +58,4 @@ uint64_t meter_rss_bytes(void) {
 
 uint64_t meter_peak_rss_bytes(void) {
     return status_bytes("VmHWM:");
-}
-
-uint64_t meter_clock_overhead_ticks(void) {
-    static struct histogram reads;
-    for (int i = 0; i < N_CLOCK_READS; i++) {
-        uint64_t start = latency_ticks();
-        histogram_add(&reads, latency_ticks() - start);
-    }
-    return histogram_percentile(&reads, 0.5);
 }

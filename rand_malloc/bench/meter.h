@@ -10,7 +10,4 @@ uint64_t meter_faults(void);   /* minor page faults so far */
 uint64_t meter_rss_bytes(void);
 uint64_t meter_peak_rss_bytes(void); /* VmHWM */
 
-/* The median length of two reads of the tick counter in a row. */
-uint64_t meter_clock_overhead_ticks(void);
-
 #endif

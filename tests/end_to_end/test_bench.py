@@ -194,6 +194,25 @@ def test_a_damaged_block_is_found(tmp_path: Path) -> None:
     assert "heap: a block was damaged" in ended.stderr
 
 
+def test_an_empty_section_is_timed_with_every_call() -> None:
+    """What the clock takes is its median, and what it scatters stands beside the calls."""
+    words = ["larson", "--threads", "3", "--seconds", "0.02"]
+    ended = subprocess.run([native_file("malloc_bench"), *words], capture_output=True, check=True)
+    latency = json.loads(ended.stdout)["latency"]
+
+    assert latency["empty"]["n"] == latency["malloc"]["n"] + latency["free"]["n"]
+    assert latency["empty"]["p50_ns"] == 0
+    assert latency["clock_overhead_ns"] > 0
+    assert latency["malloc"]["p50_ns"] > 0
+
+
+def test_a_run_that_times_no_call_has_no_latency() -> None:
+    words = ["larson", "--operations", "1000"]
+    ended = subprocess.run([native_file("malloc_bench"), *words], capture_output=True, check=True)
+
+    assert json.loads(ended.stdout)["latency"] is None
+
+
 def test_calls_are_timed_however_short_the_phase_is() -> None:
     """On a busy machine a thread may not run at all while calls are timed."""
     for _ in range(8):

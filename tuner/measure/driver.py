@@ -44,10 +44,13 @@ class Latency(_Report):
     """Times of single calls."""
 
     clock_overhead_ns: float
-    """Median of two reads of the clock in a row; subtracted from every time."""
+    """Median of an empty section; subtracted from every time."""
     malloc: CallTimes | None
     free: CallTimes | None
     """None when no such call was timed."""
+    empty: CallTimes | None = None
+    """Of an empty section behind each call: by how much the clock itself scatters.  None in
+    samples of versions that did not measure it."""
 
 
 class MemoryCurve(_Report):
