@@ -18,7 +18,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.allocator_tables import OURS, best_of
+from benchmarks.allocator_targets import (
+    OURS,
+    best_of,
+)
 from benchmarks.harness import (
     PEERS,
     Benchmark,

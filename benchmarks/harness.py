@@ -31,7 +31,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +60,7 @@ from tuner.measure.process import last_line
 from tuner.measure.program import ProgramRun
 from tuner.measure.warm import warm_memory
 from tuner.output import write_text
+from tuner.stats import Interval
 
 NOT_SHOWN: Final = "not shown yet"
 """Outcome of results that no target can be held to."""
@@ -90,11 +91,25 @@ class Target:
     note: str = ""
     form: str = ".3f"
     """How value and limit are shown, as `format` takes it."""
+    interval: Interval | None = None
+    """Where the value lies without reasonable doubt; None: it is exact."""
 
     @property
     def is_met(self) -> bool:
-        """Return whether the target is reached."""
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
+        """Return whether the target is reached, wherever in its interval the value lies."""
+        return self._allows(self._ends.low if self.at_least else self._ends.high)
+
+    @property
+    def is_missed(self) -> bool:
+        """Return whether the target is missed, wherever in its interval the value lies."""
+        return not self._allows(self._ends.high if self.at_least else self._ends.low)
+
+    @property
+    def _ends(self) -> Interval:
+        return self.interval or Interval(self.value, self.value)
+
+    def _allows(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
 
     @property
     def brief(self) -> str:
@@ -106,27 +121,44 @@ class Target:
     def __str__(self) -> str:
         """Write it for people."""
         sign = ">=" if self.at_least else "<="
-        text = f"{'ok    ' if self.is_met else 'MISSED'} {self.what}: {self.value:{self.form}}"
+        mark = "ok    " if self.is_met else "MISSED" if self.is_missed else "open  "
+        text = f"{mark} {self.what}: {self.value:{self.form}}"
+        if self.interval:
+            text += f" [{self.interval.low:{self.form}}, {self.interval.high:{self.form}}]"
         return f"{text} ({sign} {self.limit:{self.form}}){'; ' + self.note if self.note else ''}"
 
 
 def verdict_on(targets: Iterable[Target], *, is_whole: bool = True) -> str:
     """Return in a word whether all of them are reached; not whole: others are not known."""
-    if not all(target.is_met for target in targets):
+    found = list(targets)
+    if any(target.is_missed for target in found):
         return "**missed**"
-    return "reached" if is_whole else NOT_SHOWN
+    if not is_whole:
+        return NOT_SHOWN
+    return "reached" if all(target.is_met for target in found) else "in doubt"
+
+
+def count_targets(targets: Collection[Target]) -> str:
+    """Return how many targets are reached, and where some are in doubt, how many are not."""
+    n_met, n_missed = (sum(getattr(t, name) for t in targets) for name in ("is_met", "is_missed"))
+    text = f"{n_met} of {len(targets)} targets reached"
+    n_open = len(targets) - n_met - n_missed
+    return (
+        f"{text}, {n_missed} missed, {n_open} not to be told apart from their limit"
+        if n_open
+        else text
+    )
 
 
 def outcome_of(targets: Sequence[Target]) -> str:
     """Return what a table of claims says of targets: the values of a few, how many of many."""
     if not targets:
         return NOT_SHOWN
-    n_met = sum(target.is_met for target in targets)
     words = verdict_on(targets)
     if len(targets) <= _FEW:
         return f"{words}: " + "; ".join(target.brief for target in targets)
-    text = f"{n_met} of {len(targets)} targets reached"
-    return text if n_met == len(targets) else f"{words}: {text}"
+    text = count_targets(targets)
+    return text if words == "reached" else f"{words}: {text}"
 
 
 @dataclass
@@ -360,11 +392,11 @@ class Benchmark:
         if call.is_smoke:
             return 0
         targets = list(self.targets(call.parts))
-        for target in sorted(targets, key=lambda target: target.is_met):
+        for target in sorted(targets, key=lambda target: (not target.is_missed, target.is_met)):
             print(target)
         if targets:
-            print(f"{sum(target.is_met for target in targets)} of {len(targets)} targets reached")
-        return 0 if all(target.is_met for target in targets) else 1
+            print(count_targets(targets))
+        return 1 if any(target.is_missed for target in targets) else 0
 
     def _parser(self) -> argparse.ArgumentParser:
         title, _, text = (self.about or "").partition("\n")

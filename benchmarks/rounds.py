@@ -16,9 +16,10 @@ from benchmarks.harness import Call
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Rounds, Step
+from tuner.compare.values import Values
 from tuner.optimize.tuned import Runs
 from tuner.records import Outcome, Status
-from tuner.stats import Estimate, median_estimate, ratio_estimate
+from tuner.stats import Estimate, ratio_estimate
 
 Row = Mapping[str, Any]
 """One run: task, subject, round, status, reason, and its figures."""
@@ -126,20 +127,25 @@ def column(rows: Iterable[Row], name: str, **where: object) -> list[Any]:
     return [row[name] for row in found if row.get(name) is not None]
 
 
-def medians(rows: Iterable[Row], name: str) -> Medians:
-    """Return the medians of a figure of every task and subject, over the rounds."""
-    found: dict[str, dict[str, list[float]]] = {}
+def values_of(rows: Iterable[Row], name: str) -> Values[str]:
+    """Return a figure of all good rows, by task and subject."""
+    table: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
         if row["status"] == Status.OK.value and row.get(name) is not None:
-            found.setdefault(row["task"], {}).setdefault(row["subject"], []).append(row[name])
-    return {
-        task: {
-            subject: estimate
-            for subject, values in columns.items()
-            if (estimate := median_estimate(list(map(float, values)))) is not None
-        }
-        for task, columns in found.items()
-    }
+            values = table.setdefault((row["task"], row["subject"]), {})
+            values[row["round"]] = float(row[name])
+    return Values(table)
+
+
+def medians(rows: Iterable[Row], name: str) -> Medians:
+    """Return the medians of a figure of every task and subject, over the rounds."""
+    values = values_of(rows, name)
+    found: dict[str, dict[str, Estimate]] = {}
+    for task, subject in values.table:
+        estimate = values.median(task, subject)
+        if estimate is not None:
+            found.setdefault(task, {})[subject] = estimate
+    return found
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,13 @@ class DriverMetric:
     value: Callable[[DriverResult], float | None]
     """None where a run has none."""
     more_is_better: bool = False
+    scatter: Callable[[DriverResult], float] = lambda _: 0.0
+    """By how much `value` may be too great, for what measures it."""
+
+    def least(self, result: DriverResult) -> float | None:
+        """Return what is left of a run's value without the scatter, at least 0."""
+        found = self.value(result)
+        return None if found is None else max(0.0, found - self.scatter(result))
 
 
 def _rate(per: Callable[[DriverResult], int]) -> Callable[[DriverResult], float | None]:
@@ -46,6 +53,18 @@ def _call(kind: str, field: str) -> Callable[[DriverResult], float | None]:
     return value
 
 
+def _clock(field: str) -> Callable[[DriverResult], float]:
+    """Return the same percentile of an empty section; where that is unknown, the clock's cost."""
+
+    def scatter(result: DriverResult) -> float:
+        if result.latency is None:
+            return 0.0
+        empty = result.latency.empty
+        return result.latency.clock_overhead_ns if empty is None else float(getattr(empty, field))
+
+    return scatter
+
+
 THROUGHPUT: Final = DriverMetric(
     "throughput", "1/s", _rate(lambda r: r.wall_ns), more_is_better=True
 )
@@ -53,7 +72,7 @@ PEAK_RSS: Final = DriverMetric("peak RSS", "B", lambda r: float(r.peak_rss_bytes
 END_RSS: Final = DriverMetric("RSS after freeing", "B", lambda r: float(r.end_rss_bytes))
 PERCENTILES: Final = {"P50": "p50_ns", "P99": "p99_ns", "P99.9": "p999_ns", "max": "max_ns"}
 CALLS: Final = {
-    (kind, name): DriverMetric(f"{kind} {name}", "ns", _call(kind, field))
+    (kind, name): DriverMetric(f"{kind} {name}", "ns", _call(kind, field), scatter=_clock(field))
     for kind in ("malloc", "free")
     for name, field in PERCENTILES.items()
 }

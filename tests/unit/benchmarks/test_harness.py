@@ -18,6 +18,7 @@ from benchmarks.rounds import Figures, failed, run_rounds
 from tests.doubles.program_runs import CRASHED, GOOD
 from tests.unit.benchmarks.test_results import committed, git
 from tuner.errors import InterruptedCampaign, ProgramError, SpecError
+from tuner.stats import Interval
 
 
 def measure(call: Call) -> None:
@@ -263,6 +264,22 @@ def test_an_outcome_names_few_values_and_counts_many_targets() -> None:
     assert outcome_of([good, bad]) == "**missed**: a: 1.0; b: 3.0 (aim: at most 2.0)"
     assert outcome_of([good] * 4) == "4 of 4 targets reached"
     assert outcome_of([good] * 4 + [bad]) == "**missed**: 4 of 5 targets reached"
+
+
+def test_what_is_not_told_apart_from_its_limit_is_neither_reached_nor_missed() -> None:
+    reached, missed, doubtful = (
+        Target("a", 1.0, 1.0, at_least=True, interval=Interval(*ends))
+        for ends in ((1.0, 1.2), (0.8, 0.99), (0.9, 1.1))
+    )
+
+    assert [t.is_met for t in (reached, missed, doubtful)] == [True, False, False]
+    assert [t.is_missed for t in (reached, missed, doubtful)] == [False, True, False]
+    assert outcome_of([reached] * 4 + [doubtful]) == (
+        "in doubt: 4 of 5 targets reached, 0 missed, 1 not to be told apart from their limit"
+    )
+    assert outcome_of([reached] * 3 + [missed, doubtful]) == (
+        "**missed**: 3 of 5 targets reached, 1 missed, 1 not to be told apart from their limit"
+    )
 
 
 def test_a_peer_without_a_version_is_refused(tmp_path: Path) -> None:
