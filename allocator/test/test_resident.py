@@ -28,7 +28,11 @@ def resident(library: str) -> dict[str, list[int]]:
     environment = dict(os.environ, LD_PRELOAD=library, PYTHONMALLOC="malloc")
     environment.pop("EXGEN_CONF", None)
     smaps = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-I", "-S", "-c", SCRIPT],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     access = None
     found: dict[str, list[int]] = {}
