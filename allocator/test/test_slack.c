@@ -1,6 +1,6 @@
 /* test_slack.c - slabs of a heap that had more in use before are filled again early, so that others
- * become empty; those of one that has not wait for merge_percent, but those of larger blocks only
- * while others wait.
+ * become empty; those of one that has not wait for merge_percent, those of larger blocks for half
+ * as much again, but only while others wait.
  */
 #include "base/options.h"
 #include "child.h"
@@ -16,6 +16,8 @@ enum {
     LARGER_BYTES = 512,
     QUARTER = 32
 };
+
+#define CONF "purge_delay:60000,merge_percent:25"
 
 static char *blocks[N_BLOCKS];
 static char *others[N_OTHERS];
@@ -134,7 +136,7 @@ static uint64_t blocks_used_before_an_empty_slab(void) {
 }
 
 static void expect_frees(scenario part, uint64_t n) {
-    struct outcome o = run_in_child(part, "purge_delay:60000");
+    struct outcome o = run_in_child(part, CONF);
     fprintf(stderr, "%s", o.output);
     EXPECT(o.status == 0 && o.value == n);
 }
@@ -144,9 +146,9 @@ int main(void) {
     expect_frees(in_a_heap_that_shrank, QUARTER / 4);
     expect_frees(in_a_heap_that_grew_again, QUARTER);
     expect_frees(of_larger_blocks, 1);
-    expect_frees(of_larger_blocks_while_others_wait, QUARTER);
+    expect_frees(of_larger_blocks_while_others_wait, QUARTER + QUARTER / 2);
     expect_frees(is_slack_with_few_free, 0);
-    struct outcome o = run_in_child(blocks_used_before_an_empty_slab, "purge_delay:60000");
+    struct outcome o = run_in_child(blocks_used_before_an_empty_slab, CONF);
     fprintf(stderr, "%s", o.output);
     EXPECT(o.status == 0 && o.value >= N_BLOCKS / QUARTER - 4 * QUARTER / 8);
     return test_passed();

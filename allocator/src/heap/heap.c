@@ -99,6 +99,8 @@ ALWAYS_INLINE void note_slack(struct heap *heap) {
  * again and others, with fewer blocks in use, become empty. */
 ALWAYS_INLINE uint32_t slack_blocks(const struct heap *heap, const struct slab *slab) {
     uint32_t n = slab->capacity * (uint32_t)options.merge_percent / 100;
+    if (slab->block_bytes >= WAKE_AT_ONCE_BYTES)
+        n += n / 2; /* they wake up at once where they are missed */
     if (unlikely(heap->is_slack))
         n /= EARLIER_WHEN_SLACK;
     return n > 0 ? n : 1;
