@@ -139,9 +139,7 @@ def compare_apart(
         InterruptedCampaign: Ctrl-C; what was measured is kept.
         TunerError: no machine can be used.
     """
-    course: Course[TaskT, ValuesT] = Course(baseline)
-    for key, sample in keeper.kept():
-        course.add(key, sample)
+    course = Course(baseline, keeper.kept())
 
     def take(step: Step[TaskT], sample: Outcome[ValuesT]) -> Outcome[ValuesT]:
         keeper.keep(step, sample)

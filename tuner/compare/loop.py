@@ -122,9 +122,7 @@ def compare(
         TunerError: what `run` raises.
     """
     observer = observer or Observer()
-    course: Course[TaskT, ValuesT] = Course(baseline)
-    for key, sample in keeper.kept() if keeper else ():
-        course.add(key, sample)
+    course = Course[TaskT, ValuesT](baseline, keeper.kept() if keeper else ())
     timed = _timed(run, budget) if budget else run
     observer.on_left(plan.n_left(course))
     with interruptible():

@@ -8,7 +8,7 @@ the seed alone: a comparison that is continued has the order it would have had.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -39,17 +39,41 @@ class Step(Generic[TaskT]):
 class Course(Generic[TaskT, ValuesT]):
     """What is known so far: every sample, and the subjects that are out."""
 
-    def __init__(self, baseline: str | None = None) -> None:
-        """Begin without samples.
+    def __init__(
+        self,
+        baseline: str | None = None,
+        samples: Iterable[tuple[tuple[int, TaskT, str], Outcome[ValuesT]]] = (),
+    ) -> None:
+        """Begin.
 
         Args:
             baseline: label; where it is out of a task, nothing is left to compare with, so all
                 are.  None: every subject stands for itself.
+            samples: each with its round, task and subject.
         """
         self.baseline = baseline
         self.samples: dict[tuple[int, TaskT, str], Outcome[ValuesT]] = {}
         self.out: dict[tuple[TaskT, str], str] = {}
         """Task and subject -> why it runs no more."""
+        for key, sample in samples:
+            self.add(key, sample)
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds up to the last one that a sample is known of."""
+        return max((number + 1 for number, _, _ in self.samples), default=0)
+
+    def first(self, n_rounds: int) -> Course[TaskT, ValuesT]:
+        """Return what so many rounds showed: a plan that goes on sees what it saw before."""
+        return Course(self.baseline, (one for one in self.samples.items() if one[0][0] < n_rounds))
+
+    def good(self, task: TaskT, subject: str) -> dict[int, ValuesT]:
+        """Return what the good runs of a subject on a task showed, by round."""
+        return {
+            number: sample.good
+            for (number, where, label), sample in self.samples.items()
+            if (where, label) == (task, subject) and sample.good is not None
+        }
 
     def add(self, key: tuple[int, TaskT, str], sample: Outcome[ValuesT]) -> None:
         """Take a sample; a subject that failed is out of its task."""

@@ -152,7 +152,7 @@ def _parts(
 
 def _append(course: Course[None, Sample], more: Course[None, Sample]) -> None:
     """Add rounds after those of a course."""
-    first = max((number + 1 for number, _, _ in course.samples), default=0)
+    first = course.n_rounds
     for (number, task, subject), sample in more.samples.items():
         course.samples[first + number, task, subject] = sample
     course.out |= more.out

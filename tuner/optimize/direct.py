@@ -13,7 +13,6 @@ runs choose; they are no evidence for what they choose.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,8 +38,8 @@ from tuner.optimize.proposals import (
     worthwhile,
 )
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
-from tuner.optimize.selected import Selected, selected_of
-from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
+from tuner.optimize.selected import Selected, gains_in, selected_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import (
     CONFIRMATION_FILE,
     EXPLORATION_FILE,
@@ -125,11 +124,6 @@ class Before:
     """Of the time, until which the search goes on."""
 
     @property
-    def n_rounds(self) -> int:
-        """How many rounds there were."""
-        return 1 + max((number for number, _, _ in self.selected.course.samples), default=-1)
-
-    @property
     def logs(self) -> dict[Configuration, Logs]:
         """What the runs of each setting showed."""
         selected = self.selected
@@ -171,7 +165,7 @@ class DirectPlan:
         self._before = before.logs if before else {}
         self._share = before.share if before else SHARE_OF_TIME
         self._round = _GENERATION if before else _ROUND  # runs as it is are known from before
-        self._n_rounds = before.n_rounds if before else 0
+        self._n_rounds = before.selected.course.n_rounds if before else 0
         self._refused: set[str] = set(before.selected.failures) if before else set()
         self._handed_out: set[str] = set(before.selected.labels) if before else set()
         self._genomes: dict[Configuration, Genome] = {}
@@ -343,25 +337,12 @@ class DirectPlan:
         """
         if configuration in self._before:
             return self._before[configuration]
-        base: dict[str, list[float]] = {}
-        mine: Sample | None = None
-        for (number, _, subject), run in course.samples.items():
-            if run.good is None or number >= self._n_rounds:
-                continue
-            if subject == AS_IS:
-                for name, value in run.good.items():
-                    base.setdefault(name, []).append(value)
-            elif subject == label_of(configuration):
-                mine = run.good
-        names = (*self._rules.goals, *self._rules.guards)
+        names = dict.fromkeys((*self._rules.goals, *self._rules.guards), 0.0)
         if configuration == self._as_is:
-            return dict.fromkeys(names, 0.0)
-        if mine is None or not base:
-            return None
-        return {
-            name: -log_gain(name, statistics.median(base[name]), mine[name])
-            for name in dict.fromkeys(names)
-        }
+            return names
+        seen = course.first(self._n_rounds)
+        gains = {name: gains_in(seen, label_of(configuration), name) for name in names}
+        return {n: -found[-1] for n, found in gains.items()} if all(gains.values()) else None
 
 
 class DirectSearch:
@@ -412,7 +393,7 @@ class DirectSearch:
         self._tried = self._plan.tried(course)
         before = self._before.selected if self._before else None
         if before:
-            course = _joined(before.course, course)
+            course = Course(AS_IS, (*before.course.samples.items(), *course.samples.items()))
         proposed = before.labels if before else {}
         labels = {
             label: proposed.get(label) or Proposal(one.configuration, None, one.logs)
@@ -470,15 +451,6 @@ class DirectSearch:
 
     def _scene(self) -> Scene:
         return Scene(self._reference, self._plan.running)
-
-
-def _joined(one: Course[None, Sample], other: Course[None, Sample]) -> Course[None, Sample]:
-    """Return the runs of two courses, whose rounds have different numbers."""
-    found: Course[None, Sample] = Course(one.baseline)
-    for course in (one, other):
-        for key, sample in course.samples.items():
-            found.add(key, sample)
-    return found
 
 
 def _with_noise(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:

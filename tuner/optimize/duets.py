@@ -298,12 +298,9 @@ def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
     if not n_at_once:
         return course
     usual = statistics.mode(n_at_once)
-    found: Course[None, Sample] = Course(course.baseline)
-    for key, sample in course.samples.items():
-        if sample.good is None or sample.good.get(AT_ONCE, 1.0) == usual:
-            found.samples[key] = sample
-    found.out = dict(course.out)
-    return found
+    every = course.samples.items()
+    of_mode = (one for one in every if one[1].good and one[1].good.get(AT_ONCE, 1.0) == usual)
+    return Course(course.baseline, of_mode)
 
 
 def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
@@ -313,4 +310,4 @@ def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
 
 def n_duets(course: Course[None, Sample]) -> int:
     """Return how many rounds of a comparison ran at once."""
-    return sum(is_duet(course, number) for number in {number for number, _, _ in course.samples})
+    return sum(is_duet(course, number) for number in range(course.n_rounds))

@@ -161,7 +161,7 @@ class _Plan:
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other."""
-        n_kept = max((number + 1 for number, _, _ in course.samples), default=0)
+        n_kept = course.n_rounds
         n_planned = self.n_planned(n_kept)
         for number, block in enumerate(self._rounds.blocks(course)):
             if number >= n_kept and not self._goes_on(course, number):
@@ -174,8 +174,7 @@ class _Plan:
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs are missing, if nothing is decided sooner."""
-        n_kept = max((number + 1 for number, _, _ in course.samples), default=0)
-        return 2 * max(0, self.n_planned(n_kept) - n_kept)
+        return 2 * max(0, self.n_planned(course.n_rounds) - course.n_rounds)
 
     def _goes_on(self, course: Course[None, Sample], number: int) -> bool:
         """Return whether there is something left to decide, and time for it."""

@@ -54,20 +54,17 @@ def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]
     What ran beside the program as it is is compared with that run.  Else with the middle of all its
     runs: one slow run of it would favour all that ran after it.
     """
-    base = {
-        number: sample.good
-        for (number, _, subject), sample in course.samples.items()
-        if subject == AS_IS and sample.good is not None and name in sample.good
-    }
+    base, mine = (
+        {number: run for number, run in course.good(None, one).items() if name in run}
+        for one in (AS_IS, label)
+    )
     if not base:
         return []
-    usual = statistics.median(one[name] for one in base.values())
+    usual = statistics.median(run[name] for run in base.values())
     found = []
-    for (number, _, subject), sample in course.samples.items():
-        if subject == label and sample.good is not None and name in sample.good:
-            is_beside = runs_together(sample.good) and number in base
-            before = base[number][name] if is_beside else usual
-            found.append(log_gain(name, before, sample.good[name]))
+    for number, run in mine.items():
+        before = base[number][name] if runs_together(run) and number in base else usual
+        found.append(log_gain(name, before, run[name]))
     return found
 
 

@@ -119,7 +119,7 @@ class Selection:
             yield self._round(number, first)
             if self._ends:
                 yield ()  # all of them have to be known
-                if self._ends(self._before(course, number + 1)):
+                if self._ends(course.first(number + 1)):
                     return
         yield ()  # likewise
         again = self._again(course)
@@ -137,17 +137,9 @@ class Selection:
         """Return the rounds of those that run again."""
         if self._promising is None:
             return []
-        first = self._before(course, len(self._rounds))
+        first = course.first(len(self._rounds))
         labels = [label for label in self._promising(first) if (None, label) not in first.out]
         return _rounds_of(labels) * self._times
-
-    def _before(self, course: Course[None, Sample], n_rounds: int) -> Course[None, Sample]:
-        """Return the runs of so many rounds: one that goes on sees what it saw before."""
-        found: Course[None, Sample] = Course(course.baseline)
-        for key, sample in course.samples.items():
-            if key[0] < n_rounds:
-                found.add(key, sample)
-        return found
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many of the first runs are missing."""

@@ -202,18 +202,13 @@ def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]
 
 def growth_of(course: Course[None, Sample], label: str) -> float | None:
     """Return the median growth of a service, in bytes per minute; None where none was measured."""
-    found = [
-        run.good[GROWTH]
-        for (_, _, subject), run in course.samples.items()
-        if subject == label and run.good is not None and GROWTH in run.good
-    ]
+    found = [run[GROWTH] for run in course.good(None, label).values() if GROWTH in run]
     return median(found) if found else None
 
 
 def _good(course: Course[None, Sample], label: str) -> dict[int, Sample]:
     """Return the quantities of the good runs of a subject, by round."""
     return {
-        number: {name: value for name, value in run.good.items() if name in TABLE}
-        for (number, _, subject), run in course.samples.items()
-        if subject == label and run.good is not None
+        number: {name: value for name, value in run.items() if name in TABLE}
+        for number, run in course.good(None, label).items()
     }
