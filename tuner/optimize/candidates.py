@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
-from tuner.optimize.correction import Floats, estimated
+from tuner.optimize.correction import estimated
 from tuner.optimize.counted import n_countable
 from tuner.optimize.duets import at_once, runs_as_is
 from tuner.optimize.judgement import ROUNDS_TO_GIVE_UP, Rules, exact_quantities
@@ -21,8 +23,9 @@ from tuner.optimize.proposals import (
     SLACK,
     WORTH,
     Baseline,
-    Places,
+    Estimated,
     Proposal,
+    estimates_of,
     expected_of,
     finalists,
     score,
@@ -60,6 +63,15 @@ _DOUBTS_IF_SLOW = 10.0
 
 _ROUNDS_TO_DECIDE = 14
 """Rounds that a confirmation should have; where time is short, it has fewer candidates."""
+
+
+class Places(NamedTuple):
+    """How many candidates there is time for."""
+
+    at_once: int
+    """At least 1."""
+    in_reserve: int
+    """One after the other, where the first are given up."""
 
 
 def affordable(work: Work, reference: Reference) -> Places:
@@ -136,7 +148,7 @@ class Choosing:
 
         def others(course: Course[None, Sample]) -> list[str]:
             ran = [p for p in proposals if _has_run(course, p)]
-            found = [] if self._near(course, ran) else self._untried(course, proposals)
+            found = [] if self._is_any_near(course, ran) else self._untried(course, proposals)
             some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
             needed_s = (1 + len(some)) * run_seconds(self._reference)
             if not some or needed_s >= self._work.watch.left_s:
@@ -189,29 +201,23 @@ class Choosing:
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as emulation allows."""
-        usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
+        estimates = self._estimates(selected.course, list(selected.labels.values()))
         rules, beyond = self._rules_of(selected.course), self._beyond(selected.course)
         places = affordable(self._work, self._reference)
-        every = Places(places.at_once, len(usable))
-        chosen = with_reserves(usable, rows, rules, every, doubts, beyond=beyond)
-        corrected = {
-            p.configuration: {name: values[index] for name, values in rows.items()}
-            for index, p in enumerate(usable)
-        }
+        chosen = with_reserves(estimates, rules, places.at_once, beyond=beyond)
+        by_setting = {one.setting: one for one in estimates}
         until_s = self._work.watch.used_s + _SHARE_OF_FEWER * self._work.watch.seconds
         found: dict[str, Configuration] = {}
-        for proposal in chosen:  # of which several may be the same one in fewer settings
+        for setting in chosen:  # of which several may be the same one in fewer settings
             if len(found) == sum(places):
                 break
-            label, one = self._smallest(
-                proposal, corrected, lambda: self._work.watch.used_s < until_s
-            )
-            found[label] = one
+            one = self._smallest(setting, by_setting, lambda: self._work.watch.used_s < until_s)
+            found[label_of(one)] = one
         return found
 
     def is_any_near(self, selected: Selected) -> bool:
         """Return whether a setting that ran is worth confirming."""
-        return bool(self._near(selected.course, list(selected.labels.values())))
+        return self._is_any_near(selected.course, list(selected.labels.values()))
 
     def selected(self, course: Course[None, Sample], ran: Mapping[str, Proposal]) -> Selected:
         """Return what few runs of each showed, and what all of them together say.
@@ -220,18 +226,13 @@ class Choosing:
             course: the runs.
             ran: label -> what ran.
         """
-        usable, rows, _ = self._expected(course, list(ran.values()))
-        smoothed = {
-            label_of(p.configuration): {name: values[index] for name, values in rows.items()}
-            for index, p in enumerate(usable)
-        }
-        return selected_of(course, ran, smoothed)
+        estimates = self._estimates(course, list(ran.values()))
+        return selected_of(course, ran, {label_of(one.setting): one.logs for one in estimates})
 
-    def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
-        """Return those of some settings that are worth confirming, the best first."""
-        usable, rows, doubts = self._expected(course, proposals)
-        rules, beyond = self._rules_of(course), self._beyond(course)
-        return finalists(usable, rows, rules, len(usable), doubts, beyond=beyond)
+    def _is_any_near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> bool:
+        """Return whether one of some settings is worth confirming."""
+        estimates, rules = self._estimates(course, proposals), self._rules_of(course)
+        return bool(finalists(estimates, rules, beyond=self._beyond(course)))
 
     def _is_in_vain(
         self,
@@ -269,21 +270,15 @@ class Choosing:
         speaks for, but one or two slow runs against, runs again: some programs are slower by far
         now and then, more than the first runs show.
         """
-        usable, rows, doubts = self._expected(course, proposals)
-        at_best = {
-            name: [value - doubt for value, doubt in zip(values, doubts[name], strict=True)]
-            for name, values in rows.items()
-        }
-        if_slow = {
-            name: [value if TABLE[name].is_memory else _DOUBTS_IF_SLOW * value for value in values]
-            for name, values in doubts.items()
-        }
+        estimates = self._estimates(course, proposals)
+        at_best = [Estimated(one.proposal, one.at_best) for one in estimates]
+        if_slow = [replace(one, doubts=_if_slow(one.doubts)) for one in estimates]
         rules = self._rules_of(course)
-        good = finalists(usable, at_best, rules, len(usable), beyond=beyond)
-        slow = finalists(usable, rows, rules, len(usable), if_slow, beyond=beyond)
-        known = [p for p in usable if p.is_known and not _has_run(course, p)]
-        again = [p for p in slow if 0 < _n_runs(course, p) < _LOOKS]
-        return list({p.configuration: p for p in (*good, *known, *again)}.values())
+        good = finalists(at_best, rules, beyond=beyond)
+        slow = finalists(if_slow, rules, beyond=beyond)
+        known = [e for e in estimates if e.proposal.is_known and not _has_run(course, e.proposal)]
+        again = [e for e in slow if 0 < _n_runs(course, e.proposal) < _LOOKS]
+        return list({e.setting: e.proposal for e in (*good, *known, *again)}.values())
 
     def _rules_of(self, course: Course[None, Sample]) -> Rules:
         """Return what counts where the program does what these runs of it did."""
@@ -305,42 +300,39 @@ class Choosing:
             found.pop(CPU, None)
         return {name: gain for name, gain in found.items() if not math.isinf(gain)}
 
-    def _expected(
+    def _estimates(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]
-    ) -> tuple[list[Proposal], dict[str, list[float]], dict[str, list[float]]]:
-        """Return those that did not fail, what is expected of them by quantity, and its doubt."""
+    ) -> list[Estimated]:
+        """Return what is to be expected of those that did not fail."""
         usable = [p for p in proposals if (None, label_of(p.configuration)) not in course.out]
-        names = self._reference.values if usable else ()
-        found = {name: self._estimated(course, usable, name) for name in names}
-        rows, doubts = (
-            {name: [float(value) for value in both[part]] for name, both in found.items()}
-            for part in range(2)
-        )
-        return usable, rows, doubts
+        groups = [p.configuration.allocator for p in usable]
+        noise = noise_of_few(runs_as_is(course))
+        columns = {}
+        for name in self._reference.values:
+            gains = [gains_in(course, label_of(p.configuration), name) for p in usable]
+            measured = {i: [-one for one in found] for i, found in enumerate(gains) if found}
+            expected = [p.expected[name] for p in usable]
+            columns[name] = estimated(groups, expected, measured, noise.get(name, 0.0))
+        return estimates_of(usable, columns)
 
     def _promising(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[str]:
         """Return labels by what is expected after one run of each, the best first.
 
         Two that seem to break no guard, then one that does: its run may have been a slow one.
         """
-        names = tuple(self._reference.values)
-        values = {name: self._corrected(course, proposals, name) for name in names}
         slack = math.log1p(SLACK)
         rules = self._rules
-
-        def rank(index: int) -> tuple[bool, float]:
-            row = {name: found[index] for name, found in values.items()}
-            is_broken = any(row[name] > rules.margin(name) + slack for name in rules.guards)
-            return is_broken, score(row, rules)
-
-        ordered = sorted((*rank(index), index) for index in range(len(proposals)))
-        good = [index for is_broken, _, index in ordered if not is_broken]
-        broken = [index for is_broken, _, index in ordered if is_broken]
-        mixed: list[int] = []
+        good: list[str] = []
+        broken: list[str] = []
+        estimates = self._estimates(course, proposals)
+        for one in sorted(estimates, key=lambda one: score(one.logs, rules)):
+            is_broken = any(one.logs[name] > rules.margin(name) + slack for name in rules.guards)
+            (broken if is_broken else good).append(label_of(one.setting))
+        mixed: list[str] = []
         while good or broken:
             mixed += [*good[:2], *broken[:1]]
             good, broken = good[2:], broken[1:]
-        return [label_of(proposals[index].configuration) for index in mixed]
+        return mixed
 
     def _runnable(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Leave out what is the program as it is, or is refused by its allocator."""
@@ -353,25 +345,27 @@ class Choosing:
 
     def _smallest(
         self,
-        proposal: Proposal,
-        corrected: Mapping[Configuration, Mapping[str, float]],
+        setting: Configuration,
+        estimates: Mapping[Configuration, Estimated],
         has_time: Callable[[], bool],
-    ) -> tuple[str, Configuration]:
+    ) -> Configuration:
         """Return a candidate without the settings that emulation expects nothing of.
 
         What is left must be near by what the runs say of it, or of the candidate.
         """
-        before = corrected[proposal.configuration]
+        proposal, before = estimates[setting].proposal, estimates[setting].logs
 
         def loss(one: Configuration, found: Measurement, wanted: Measurement) -> float:
             lost = self._lost(found, wanted)
-            after = corrected.get(one) or {n: value + lost[n] for n, value in before.items()}
+            after: Mapping[str, float] = {n: value + lost[n] for n, value in before.items()}
+            if one in estimates:
+                after = estimates[one].logs
             is_near = not self._reference.is_of(one) and self._is_near(after, before)
             return max(lost.values(), default=0.0) if is_near else math.inf
 
         work, least = self._work, math.log1p(self._rules.least)
         if proposal.trial is None:
-            return label_of(proposal.configuration), proposal.configuration
+            return setting
         spec = emulation.campaign_spec(
             work.run / TRACE_FILE, work.request.allocators, work.request.seed, 100
         )
@@ -379,14 +373,14 @@ class Choosing:
             spec,
             work.run,
             self._emulated,
-            proposal.configuration,
+            setting,
             loss_of=loss,
             worth=WORTH * least,
             most=least,
             has_time=has_time,
         )
         work.trials.setdefault(label_of(found), proposal.trial)
-        return label_of(found), found
+        return found
 
     def _lost(self, found: Measurement, wanted: Measurement) -> dict[str, float]:
         """Return what the whole program is expected to lose in each quantity, as a log."""
@@ -400,22 +394,9 @@ class Choosing:
             after[name] <= max(rules.margin(name), before[name]) for name in rules.guards
         )
 
-    def _corrected(
-        self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str
-    ) -> list[float]:
-        return [float(value) for value in self._estimated(course, proposals, name)[0]]
 
-    def _estimated(
-        self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str
-    ) -> tuple[Floats, Floats]:
-        gains = {
-            index: gains_in(course, label_of(proposal.configuration), name)
-            for index, proposal in enumerate(proposals)
-        }
-        measured = {index: [-gain for gain in found] for index, found in gains.items() if found}
-        noise = noise_of_few(runs_as_is(course)).get(name, 0.0)
-        groups = [p.configuration.allocator for p in proposals]
-        return estimated(groups, [p.expected[name] for p in proposals], measured, noise)
+def _if_slow(doubts: Mapping[str, float]) -> dict[str, float]:
+    return {n: d if TABLE[n].is_memory else _DOUBTS_IF_SLOW * d for n, d in doubts.items()}
 
 
 def _has_run(course: Course[None, Sample], proposal: Proposal) -> bool:

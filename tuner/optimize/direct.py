@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -25,15 +25,16 @@ from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import affordable
+from tuner.optimize.correction import Floats
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import (
     SLACK,
     WORTH,
-    Places,
+    Estimated,
     Proposal,
-    widened,
+    estimates_of,
     with_reserves,
     worthwhile,
 )
@@ -366,8 +367,8 @@ class DirectSearch:
         self._work = work
         self._reference = reference
         self._before = before
-        as_is = Configuration("glibc") if reference.brings is None else None
-        self._plan = DirectPlan(work, as_is, make_space, self._has_time, before)
+        self._as_is = Configuration("glibc") if reference.brings is None else None
+        self._plan = DirectPlan(work, self._as_is, make_space, self._has_time, before)
         self._tried: dict[str, Tried] = {}
         self._model: _Smoothed | None = None
 
@@ -401,7 +402,8 @@ class DirectSearch:
         }
         if self._plan.space is not None and self._tried:
             self._model = _Smoothed(self._plan.space, self._tried)
-        found = selected_of(course, labels, self._model.rows if self._model else None)
+        smoothed = {label_of(one.setting): one.logs for one in self._estimates(labels)}
+        found = selected_of(course, labels, smoothed)
         for (_, label), reason in course.out.items():
             found.failures.setdefault(label, reason)
             found.changes.setdefault(label, {})
@@ -413,33 +415,35 @@ class DirectSearch:
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as the runs allow."""
-        model, tried = self._model, list(self._tried.values())
+        model, rules = self._model, self._work.request.rules
         if model is None:
             return {}
-        genomes = [one.genome for one in tried]
-        rows, doubts = model.of(genomes), _with_noise(model.doubts_of(genomes))
-        proposals = [selected.labels[label_of(one.configuration)] for one in tried]
-        rules = self._work.request.rules
+        expected = self._estimates(selected.labels)
+        estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
         places = affordable(self._work, self._reference)
-        every = Places(places.at_once, len(proposals))
-        chosen = with_reserves(proposals, rows, rules, every, doubts) or with_reserves(
-            proposals, rows, rules, every, widened(doubts)
+        chosen = with_reserves(estimates, rules, places.at_once) or with_reserves(
+            [one.widened() for one in estimates], rules, places.at_once
         )  # the time left is for new runs: they decide, not one unlucky one
+        by_setting = {one.setting: one for one in estimates}
         found: dict[str, Configuration] = {}
-        for proposal in _parts_first(chosen, proposals, rows, doubts, rules.goals):
-            one = proposal.configuration
+        for estimate in _parts_first([by_setting[one] for one in chosen], rules.goals):
+            one, trial = estimate.setting, estimate.proposal.trial
             if one not in self._work.known:  # of few settings, which few runs cannot tell apart
                 one = model.smallest(one, rules)
-            if self._is_other(one):
+            if one != self._as_is:
                 found[label_of(one)] = one
-                if proposal.trial is not None:
-                    self._work.trials.setdefault(label_of(one), proposal.trial)
+                if trial is not None:
+                    self._work.trials.setdefault(label_of(one), trial)
             if len(found) == sum(places):
                 break
         return found
 
-    def _is_other(self, configuration: Configuration) -> bool:
-        return configuration != Configuration("glibc") or self._reference.brings is not None
+    def _estimates(self, labels: Mapping[str, Proposal]) -> list[Estimated]:
+        """Return what is to be expected of all that ran, by label."""
+        if self._model is None:
+            return []
+        tried = [self._tried[label].genome for label in labels]
+        return estimates_of(list(labels.values()), self._model.of(tried))
 
     def _has_time(self, n_runs: int, share: float) -> bool:
         """Return whether the search goes on: not beside a confirmation that has begun."""
@@ -453,36 +457,28 @@ class DirectSearch:
         return Scene(self._reference, self._plan.running)
 
 
-def _with_noise(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
     """Return doubts of which none is below what a single run may be off by, memory's apart.
 
     A model of few runs takes the noise of each for an effect of its setting.
     """
-    least = {name: 0.0 if TABLE[name].is_memory else SLACK for name in doubts}
-    return {name: [max(one, least[name]) for one in values] for name, values in doubts.items()}
+    return {n: d if TABLE[n].is_memory else max(d, SLACK) for n, d in doubts.items()}
 
 
-def _parts_first(
-    chosen: Sequence[Proposal],
-    proposals: Sequence[Proposal],
-    rows: Mapping[str, Sequence[float]],
-    doubts: Mapping[str, Sequence[float]],
-    goals: Sequence[str],
-) -> list[Proposal]:
+def _parts_first(chosen: Sequence[Estimated], goals: Sequence[str]) -> list[Estimated]:
     """Return candidates, those last of whose settings another one has some and is as good.
 
     Rounds that are shared between two who do the same prove nothing of either.
     """
 
-    def is_as_good(part: Proposal, whole: Proposal) -> bool:
-        one, other = proposals.index(part), proposals.index(whole)
+    def is_as_good(one: Estimated, other: Estimated) -> bool:
         return all(
-            rows[goal][one] - rows[goal][other] <= doubts[goal][one] + doubts[goal][other]
+            one.logs[goal] - other.logs[goal] <= one.doubts[goal] + other.doubts[goal]
             for goal in goals
         )
 
-    def is_too_much(whole: Proposal) -> bool:
-        parts = (one for one in chosen if one.configuration.is_part_of(whole.configuration))
+    def is_too_much(whole: Estimated) -> bool:
+        parts = (one for one in chosen if one.setting.is_part_of(whole.setting))
         return any(is_as_good(part, whole) for part in parts)
 
     return sorted(chosen, key=is_too_much)
@@ -503,22 +499,11 @@ class _Smoothed:
             values = [one.logs[name] for one in tried.values()]
             model.fit(*seen, np.array(values, dtype=np.float64), n_steps=_FITTING_STEPS)
             self._models[name] = model
-        columns = self.of(genomes)
-        self.rows = {
-            label: {name: values[place] for name, values in columns.items()}
-            for place, label in enumerate(tried)
-        }
-        """Label -> quantity -> expected log, of what ran."""
 
-    def of(self, genomes: Sequence[Genome]) -> dict[str, list[float]]:
-        """Return the expected logs, by quantity in the order of the genomes."""
+    def of(self, genomes: Sequence[Genome]) -> dict[str, tuple[Floats, Floats]]:
+        """Return quantity -> expected logs and their standard deviations, as the genomes are."""
         asked = self._features.of(genomes)
-        return {name: model.predict(*asked)[0].tolist() for name, model in self._models.items()}
-
-    def doubts_of(self, genomes: Sequence[Genome]) -> dict[str, list[float]]:
-        """Return the standard deviations of the expected logs, as `of` has them."""
-        asked = self._features.of(genomes)
-        return {name: model.predict(*asked)[1].tolist() for name, model in self._models.items()}
+        return {name: model.predict(*asked) for name, model in self._models.items()}
 
     def smallest(self, configuration: Configuration, rules: Rules) -> Configuration:
         """Return a configuration without the settings of which nothing is expected.
@@ -529,17 +514,16 @@ class _Smoothed:
         genome = self._space.genome_of(configuration)
         if genome is None:
             return configuration
-        wanted, least = self._row(genome), math.log1p(rules.least)
-        doubts = self.doubts_of([genome])
+        wanted = self.of([genome])
 
         def loss(fewer: Configuration) -> float:
             asked = self._space.genome_of(fewer)
             if asked is None:
                 return math.inf
-            row = self._row(asked)
-            return max(row[what] - wanted[what] - doubts[what][0] for what in row)
+            found = self.of([asked])
+            return max(
+                float(found[n][0][0] - log[0] - doubt[0]) for n, (log, doubt) in wanted.items()
+            )
 
+        least = math.log1p(rules.least)
         return worthwhile(configuration, loss, WORTH * least, least)
-
-    def _row(self, genome: Genome) -> dict[str, float]:
-        return {name: values[0] for name, values in self.of([genome]).items()}

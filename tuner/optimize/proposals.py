@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 
 from tuner.moocore import load_moocore
+from tuner.optimize.correction import Floats
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import TABLE, Quantity
 from tuner.records import Configuration, Measurement, Trial
@@ -35,15 +35,6 @@ _LEAST_RATIO = 0.05
 """No program is expected to shrink below this share of itself."""
 
 
-class Places(NamedTuple):
-    """How many candidates there is time for."""
-
-    at_once: int
-    """At least 1."""
-    in_reserve: int
-    """One after the other, where the first are given up."""
-
-
 @dataclass(frozen=True)
 class Proposal:
     """A setting and what emulation expects of the whole program under it."""
@@ -55,6 +46,64 @@ class Proposal:
     """Quantity -> log(setting / program as it is), or its negative where more is better."""
     is_known: bool = False
     """It is known from elsewhere, and runs whatever is expected of it."""
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A setting and what is to be expected of it after the runs made so far."""
+
+    proposal: Proposal
+    logs: Mapping[str, float]
+    """As `Proposal.expected`; see `tuner.optimize.correction`."""
+    doubts: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviations of `logs`; without what is sure."""
+
+    @property
+    def setting(self) -> Configuration:
+        """The setting."""
+        return self.proposal.configuration
+
+    @property
+    def at_best(self) -> dict[str, float]:
+        """The logs if all goes as well as it may."""
+        return {name: log - self.doubts.get(name, 0.0) for name, log in self.logs.items()}
+
+    def may_hold(self, rules: Rules) -> bool:
+        """Return whether all guards hold if all goes as well as it may."""
+        return all(self.at_best[name] <= rules.margin(name) for name in rules.guards)
+
+    def chance(self, rules: Rules) -> float:
+        """Return how likely all guards hold, as if each varied by itself."""
+        rests = (
+            (rules.margin(name) - self.logs[name]) / self.doubts[name]
+            for name in rules.guards
+            if self.doubts.get(name, 0.0) > 0.0
+        )
+        return math.prod(NormalDist().cdf(rest) for rest in rests)
+
+    def shows(self, goal: str, rules: Rules, beyond: Mapping[str, float]) -> bool:
+        """Return whether a goal gains enough, and may gain what there is time to show."""
+        limit = rules.threshold(goal)
+        most = limit + beyond.get(goal, 0.0)
+        return -self.logs[goal] > limit and -self.at_best[goal] > most
+
+    def likely_score(self, rules: Rules, *, is_clear: bool = False) -> float:
+        """Return the `score` times the chance that all guards hold.
+
+        Args:
+            rules: say what counts.
+            is_clear: a gain within its doubt counts as nothing.
+        """
+        logs = {
+            name: 0.0 if is_clear and abs(log) <= self.doubts.get(name, 0.0) else log
+            for name, log in self.logs.items()
+        }
+        return score(logs, rules) * self.chance(rules)
+
+    def widened(self) -> Estimated:
+        """Return it with doubts under which one unlucky run turns nothing down."""
+        doubts = {name: _DOUBTS_OF_RESERVES * one for name, one in self.doubts.items()}
+        return replace(self, doubts=doubts)
 
 
 @dataclass(frozen=True)
@@ -208,25 +257,39 @@ def _by_distance(layer: Sequence[Proposal], goals: Sequence[str]) -> list[Propos
     return [layer[index] for index in order]
 
 
-def finalists(
-    proposals: Sequence[Proposal],
-    corrected: Mapping[str, Sequence[float]],
-    rules: Rules,
-    n: int,
-    doubts: Mapping[str, Sequence[float]] | None = None,
-    *,
-    beyond: Mapping[str, float] | None = None,
-) -> list[Proposal]:
-    """Return the settings to confirm, at most n, by what is expected after the runs made.
+def estimates_of(
+    proposals: Sequence[Proposal], columns: Mapping[str, tuple[Floats, Floats]]
+) -> list[Estimated]:
+    """Return what is to be expected of settings.
 
     Args:
-        proposals: those that may be confirmed.
-        corrected: quantity -> log ratio of every proposal, see `tuner.optimize.correction`.
-        rules: none that is expected to break a guard is taken, nor any that gains less than
-            the least effect in every goal.
-        n: at least 1.
-        doubts: of `corrected`, as standard deviations: a guard that may well hold turns nothing
-            down; None for none.
+        proposals: the settings, n of them.
+        columns: quantity -> logs and their standard deviations, both of shape (n,).
+    """
+    logs, doubts = (
+        [
+            {name: float(both[part][at]) for name, both in columns.items()}
+            for at in range(len(proposals))
+        ]
+        for part in range(2)
+    )
+    return list(map(Estimated, proposals, logs, doubts))
+
+
+def finalists(
+    estimates: Sequence[Estimated],
+    rules: Rules,
+    n: int | None = None,
+    *,
+    beyond: Mapping[str, float] | None = None,
+) -> list[Estimated]:
+    """Return those of some settings that are worth confirming, at most n, the best first.
+
+    Args:
+        estimates: of those that may be confirmed.
+        rules: none that is expected to break a guard is taken, unless the guard may well hold, nor
+            any that gains less than the least effect in every goal.
+        n: at least 1; None: all of them.
         beyond: goal -> gain beyond its threshold that there is time to show; where even the doubts
             leave less, new runs would not show it.  None: any.
 
@@ -236,104 +299,56 @@ def finalists(
     alike, and the sum of the goals may rest on a time that varies.  Where only one can be
     confirmed, a gain within its doubt is luck, and counts as nothing.
     """
-    rows = [
-        {name: float(values[index]) for name, values in corrected.items()}
-        for index in range(len(proposals))
-    ]
-    none = [0.0] * len(proposals)
-    unsure = doubts or dict.fromkeys((*rules.guards, *rules.goals), none)
-
-    def may_hold(index: int) -> bool:
-        """Return whether all guards hold if all goes as well as it may."""
-        row = rows[index]
-        return all(row[name] - unsure[name][index] <= rules.margin(name) for name in rules.guards)
-
-    def chance(index: int) -> float:
-        """Return how likely all guards hold, as if each varied by itself."""
-        rests = (
-            (rules.margin(name) - rows[index][name]) / unsure[name][index]
-            for name in rules.guards
-            if unsure[name][index] > 0.0
-        )
-        return math.prod(NormalDist().cdf(rest) for rest in rests)
-
-    def clear(index: int) -> dict[str, float]:
-        """Return what is expected in each goal, nothing where that is within its doubt."""
-        row = rows[index]
-        return {g: row[g] if abs(row[g]) > unsure[g][index] else 0.0 for g in rules.goals}
-
-    def shows(index: int, goal: str) -> bool:
-        """Return whether a goal gains enough, and may gain what there is time to show."""
-        gain, most = -rows[index][goal], unsure[goal][index] - rows[index][goal]
-        limit = rules.threshold(goal)
-        return gain > limit and most > limit + (beyond or {}).get(goal, 0.0)
-
     near = [
-        index
-        for index in range(len(proposals))
-        if may_hold(index) and any(shows(index, goal) for goal in rules.goals)
+        one
+        for one in estimates
+        if one.may_hold(rules) and any(one.shows(goal, rules, beyond or {}) for goal in rules.goals)
     ]
-    near.sort(
-        key=lambda i: (score(rows[i], rules) * chance(i), len(proposals[i].configuration.settings))
-    )
+    near.sort(key=lambda one: (one.likely_score(rules), len(one.setting.settings)))
     if n == 1:
-        near.sort(key=lambda i: score(clear(i), rules) * chance(i))
-    good = [(score(rows[index], rules), proposals[index]) for index in near]
-    default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
+        near.sort(key=lambda one: one.likely_score(rules, is_clear=True))
+    defaults = {
+        one.setting.allocator: score(one.logs, rules) for one in near if one.setting.is_default
+    }
     worth = math.log1p(rules.least) / 2.0
-    chosen: list[Proposal] = []
-    for value, proposal in good:
-        default = default_scores.get(proposal.configuration.allocator, math.inf)
-        if not proposal.configuration.is_default and value > default - worth:
-            continue
-        chosen.append(proposal)
-    if n == 1:
-        return chosen[:1]
-    places = {proposals[index].configuration: index for index in near}
+    chosen = [
+        one
+        for one in near
+        if one.setting.is_default
+        or score(one.logs, rules) <= defaults.get(one.setting.allocator, math.inf) - worth
+    ]
 
-    def gain_in(goal: str, one: Proposal) -> float:
-        index = places[one.configuration]
-        return rows[index][goal] * chance(index)
+    def gain_in(goal: str, one: Estimated) -> float:
+        return one.logs[goal] * one.chance(rules)
 
     leaders = [min(chosen, key=partial(gain_in, goal)) for goal in rules.goals if chosen]
-    return list({p.configuration: p for p in (*chosen[:1], *leaders, *chosen)}.values())[:n]
+    return list({one.setting: one for one in (*chosen[:1], *leaders, *chosen)}.values())[:n]
 
 
 def with_reserves(
-    proposals: Sequence[Proposal],
-    corrected: Mapping[str, Sequence[float]],
+    estimates: Sequence[Estimated],
     rules: Rules,
-    places: Places,
-    doubts: Mapping[str, Sequence[float]],
+    n: int,
     *,
     beyond: Mapping[str, float] | None = None,
-) -> list[Proposal]:
-    """Return `finalists`, and after them those that are confirmed where the first are given up.
+) -> list[Configuration]:
+    """Return `finalists`, and after them all that may be confirmed where these are given up.
 
     A reserve may seem to break a guard by a few of its doubts: one run of it may have been unlucky,
     as those of the finalists were lucky.
 
     Args:
-        proposals: as for `finalists`, and so are corrected, rules, doubts and beyond.
-        corrected: see there.
+        estimates: as for `finalists`, and so are rules and beyond.
         rules: see there.
-        places: finalists, and at most so many more.
-        doubts: see there.
+        n: how many come first.
         beyond: see there.
     """
-    first = finalists(proposals, corrected, rules, places.at_once, doubts, beyond=beyond)
-    if not first or not places.in_reserve:
-        return first
-    found = list(first)
-    for given in (doubts, widened(doubts)):
-        every = finalists(proposals, corrected, rules, len(proposals), given, beyond=beyond)
-        found += [one for one in every if one not in found]
-    return found[: sum(places)]
-
-
-def widened(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Return doubts under which one unlucky run turns nothing down."""
-    return {name: [_DOUBTS_OF_RESERVES * one for one in values] for name, values in doubts.items()}
+    found = finalists(estimates, rules, n, beyond=beyond)
+    if not found:
+        return []
+    for given in (estimates, [one.widened() for one in estimates]):
+        found += finalists(given, rules, beyond=beyond)
+    return list(dict.fromkeys(one.setting for one in found))
 
 
 def worthwhile(

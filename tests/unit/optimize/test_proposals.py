@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from tests.doubles.runs import trial
 from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import (
     Baseline,
-    Places,
+    Estimated,
     Proposal,
     finalists,
     propose,
@@ -134,11 +135,15 @@ def test_what_is_expected_to_be_as_its_default_does_not_run() -> None:
     assert spread_of([*alike, *idle, other, default], RULES, 8) == [default, other]
 
 
-def finals(*proposals: Proposal, n: int = 3, cpu_doubt: float = 0.0) -> list[Proposal]:
-    rows = {q: [p.expected[q] for p in proposals] for q in (MEAN, PEAK, CPU)}
-    none = [0.0] * len(proposals)
-    doubts = {MEAN: none, PEAK: none, CPU: [cpu_doubt] * len(proposals)}
-    return finalists(proposals, rows, RULES, n, doubts)
+def finals(
+    *proposals: Proposal,
+    n: int = 3,
+    cpu_doubt: float = 0.0,
+    rules: Rules = RULES,
+    beyond: Mapping[str, float] | None = None,
+) -> list[Proposal]:
+    estimates = [Estimated(p, p.expected, {CPU: cpu_doubt}) for p in proposals]
+    return [one.proposal for one in finalists(estimates, rules, n, beyond=beyond)]
 
 
 def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
@@ -198,21 +203,17 @@ def test_of_several_that_are_confirmed_one_gains_most_in_each_goal() -> None:
 def test_in_reserve_is_what_one_unlucky_run_may_have_turned_down() -> None:
     near, unlucky = proposal(-0.20, 0.0, a=1), proposal(-0.40, 0.13, a=2)
     costly, useless = proposal(-0.60, 0.40, a=3), proposal(0.0, 0.0, a=4)
-    every = [near, unlucky, costly, useless]
-    rows = {q: [p.expected[q] for p in every] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0] * 4, PEAK: [0.0] * 4, CPU: [0.05] * 4}
+    every = [Estimated(p, p.expected, {CPU: 0.05}) for p in (near, unlucky, costly, useless)]
 
-    assert with_reserves(every, rows, RULES, Places(1, 0), doubts) == [near]
-    assert with_reserves(every, rows, RULES, Places(1, 3), doubts) == [near, unlucky]
-    assert with_reserves([useless], {q: [0.0] for q in rows}, RULES, Places(1, 3), doubts) == []
+    assert with_reserves(every, RULES, 1) == [near.configuration, unlucky.configuration]
+    assert with_reserves(every[3:], RULES, 1) == []
 
 
 def test_a_constraint_allows_what_a_guard_would_turn_down() -> None:
     allowed = Rules(limits=((PEAK, 0.12),))
     at, beyond = proposal(-0.05, 0.0, peak=0.11, a=1), proposal(-0.2, 0.0, peak=0.12, a=2)
-    rows = {q: [p.expected[q] for p in (at, beyond)] for q in (MEAN, PEAK, CPU)}
 
-    assert finalists([at, beyond], rows, allowed, 3) == [at]
+    assert finals(at, beyond, rules=allowed) == [at]
 
 
 def test_settings_must_beat_their_default_to_be_worth_their_words() -> None:
@@ -236,31 +237,26 @@ def test_what_even_its_doubt_leaves_below_what_there_is_time_to_show_is_not_conf
 ) -> None:
     """It must gain the threshold and 3 % more; 1 % of that is doubt."""
     one = proposal(0.0, -gain - RULES.threshold(CPU) + 0.01)
-    rows = {name: [value] for name, value in one.expected.items()}
-    doubts = {name: [0.01] for name in rows}
 
-    found = finalists([one], rows, RULES, 3, doubts, beyond={CPU: 0.03})
+    found = finals(one, cpu_doubt=0.01, beyond={CPU: 0.03})
 
     assert found == ([one] if is_taken else [])
 
 
 def test_one_goal_that_there_is_time_to_show_is_enough() -> None:
     one = proposal(-0.02, -0.02)
-    rows = {name: [value] for name, value in one.expected.items()}
 
-    assert finalists([one], rows, RULES, 3, beyond={CPU: 0.03}) == [one]
-    assert finalists([one], rows, RULES, 3, beyond={CPU: 0.03, MEAN: 0.03}) == []
+    assert finals(one, beyond={CPU: 0.03}) == [one]
+    assert finals(one, beyond={CPU: 0.03, MEAN: 0.03}) == []
 
 
 def test_a_guard_that_may_well_hold_turns_nothing_down() -> None:
     """A noisy run says +3 % of CPU time, give or take 4 %: the confirmation decides."""
     noisy = proposal(-0.10, 0.03, a=1)
-    rows = {q: [noisy.expected[q]] for q in (MEAN, PEAK, CPU)}
-    doubts = {MEAN: [0.0], PEAK: [0.0], CPU: [0.04]}
 
-    assert finalists([noisy], rows, RULES, 3) == []
-    assert finalists([noisy], rows, RULES, 3, doubts) == [noisy]
-    assert finalists([noisy], rows, RULES, 3, {**doubts, CPU: [0.01]}) == []
+    assert finals(noisy) == []
+    assert finals(noisy, cpu_doubt=0.04) == [noisy]
+    assert finals(noisy, cpu_doubt=0.01) == []
 
 
 GAINS = {"arena_max": 0.02, "mxfast": 0.002, "tcache_count": 0.003, "trim_threshold": 0.0}
