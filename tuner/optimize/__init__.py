@@ -19,6 +19,7 @@
     cluster.py        rounds on the workers of a Dask cluster
     duets.py          rounds of runs at the same time on one core
     emulation.py      the search in emulation, bounded by time
+    noise.py          how much runs vary
     outlook.py        what the time that is given can show
     expecting.py      what emulation expects of the program, and when that stays as it is
     proposals.py      which emulated settings go to the program

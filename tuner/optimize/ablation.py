@@ -16,7 +16,7 @@ from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
 from tuner.optimize.duets import MOST_AT_ONCE, at_once
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
-from tuner.optimize.selection import noise_of
+from tuner.optimize.noise import OF_MEDIANS, scatter_of
 from tuner.optimize.tuned import Logs, Reference, logs_of, values_of
 from tuner.optimize.work import ABLATION_FILE, Work, duets_for
 from tuner.records import Configuration
@@ -26,9 +26,6 @@ _SHARE_OF_TIME = 0.4
 """Of what is left; the rest confirms what the settings are reduced to."""
 _ERROR = 0.2
 """Of calling a setting needless where it is not: it stays in place anyway."""
-
-OF_MEDIANS = math.sqrt(math.pi / 2.0)
-"""Standard error of a median, in those of a mean, of many normal values."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +107,7 @@ def _seems_worse(loss: Standing, lost: Logs, rules: Rules) -> bool:
     """
 
     def seems_lost(name: str) -> bool:
-        noise = noise_of([math.exp(one) for one in lost[name]], has_floor=False)
-        error = OF_MEDIANS * noise / math.sqrt(len(lost[name]))
+        error = OF_MEDIANS * scatter_of(lost[name]) / math.sqrt(len(lost[name]))
         return loss.gains[name].middle < -max(rules.margin(name), error)
 
     return bool(loss.worse) or any(seems_lost(one) for one in rules.guards if one in loss.gains)

@@ -18,6 +18,7 @@ from tuner.optimize.correction import estimated
 from tuner.optimize.counted import n_countable
 from tuner.optimize.duets import at_once, runs_as_is
 from tuner.optimize.judgement import ROUNDS_TO_GIVE_UP, Rules, exact_quantities
+from tuner.optimize.noise import RUNS_TO_GUESS, noise_of_few
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import (
     SLACK,
@@ -33,11 +34,10 @@ from tuner.optimize.proposals import (
     with_reserves,
 )
 from tuner.optimize.quantities import CPU, TABLE
-from tuner.optimize.selected import Selected, gains_in, noise_of_few, selected_of
+from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.selection import (
     MOST_SELECTED,
     ROUND_OF_SELECTION,
-    RUNS_TO_GUESS,
     Budget,
     Selection,
 )

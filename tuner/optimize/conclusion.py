@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tuner.compare.plan import Course
 from tuner.optimize.answer import (
     Answer,
     Decision,
@@ -25,17 +23,13 @@ from tuner.optimize.duets import n_duets
 from tuner.optimize.evidence import fewest_rounds, rounds_for
 from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Gain, Standing, State
+from tuner.optimize.noise import noise_as_it_is, noise_in_rounds
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU
-from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.selected import Selected
-from tuner.optimize.selection import (
-    ROUND_OF_SELECTION,
-    RUNS_TO_KNOW,
-    noise_of,
-)
-from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, logs_of
+from tuner.optimize.selection import ROUND_OF_SELECTION
+from tuner.optimize.tuned import AS_IS, Reference, growth_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
 from tuner.page import series
@@ -213,7 +207,7 @@ class Conclusion:
         By how much the rounds differ, and no more than what they leave open of the candidate that
         they know best.  Nothing where candidates left after too few rounds to know that.
         """
-        noise = _noise_of_differences(confirmed.course, confirmed.chosen)
+        noise = noise_in_rounds(confirmed.course, confirmed.chosen)
         usual = {name: noise[name] for name in self._rules.goals if name in noise}
         if confirmed.counted.keys() >= confirmed.chosen.keys():
             usual.pop(CPU, None)
@@ -277,8 +271,8 @@ class Conclusion:
         """
         rules = self._rules
         error = rules.error / len(confirmed.chosen)
-        varies = noise_as_it_is(confirmed.course, RUNS_TO_KNOW)
-        noise = _noise_of_differences(confirmed.course, confirmed.chosen)
+        varies = noise_as_it_is(confirmed.course)
+        noise = noise_in_rounds(confirmed.course, confirmed.chosen)
 
         def rounds_to(name: str, limit: float, error: float) -> int:
             noise_of_it = noise.get(name, 0.0)  # not known of few rounds, which may ask for days
@@ -333,7 +327,7 @@ class Conclusion:
             reasons=(*([note] if note else []), *self._reference.notes),
             turned_down=self._turned_down(rows, best, decision, selected, confirmed),
             counted=counted,
-            noise=noise_as_it_is(confirmed.course, RUNS_TO_KNOW) if confirmed else {},
+            noise=noise_as_it_is(confirmed.course) if confirmed else {},
             n_duets=n_duets(confirmed.course) if confirmed else 0,
             growth=_growth(confirmed) if confirmed else {},
             given=self._work.request.given,
@@ -423,30 +417,6 @@ def _rounds_to(
         widths = (limit - gain.low) / distance + 1.0
         wanted = max(wanted, math.ceil(standing.n_rounds * widths**2))
     return wanted
-
-
-def _noise_of_differences(course: Course[None, Sample], labels: Iterable[str]) -> dict[str, float]:
-    """Return by how much the runs of one round differ, as the noise of one run.
-
-    What slows a whole round down, load or more runs at once, is not in it.
-
-    Args:
-        course: the rounds.
-        labels: of the candidates.
-
-    Returns:
-        Quantity -> standard deviation of the logarithm of one run; without what few rounds show.
-    """
-    centred: dict[str, list[float]] = {}
-    for label in labels:
-        for name, logs in logs_of(course, label).items():
-            middle = statistics.median(logs)
-            centred.setdefault(name, []).extend(math.exp(log - middle) for log in logs)
-    return {
-        name: noise_of(found, has_floor=False) / math.sqrt(2.0)
-        for name, found in centred.items()
-        if len(found) >= RUNS_TO_KNOW
-    }
 
 
 def _growth(confirmed: Confirmed) -> dict[str, float]:

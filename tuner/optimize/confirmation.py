@@ -15,10 +15,10 @@ from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
 from tuner.optimize.judgement import Standing
+from tuner.optimize.noise import noise_of
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
 from tuner.optimize.race import Race, choose
-from tuner.optimize.selection import noise_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import (
     CONFIRMATION_FILE,

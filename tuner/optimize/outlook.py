@@ -13,12 +13,10 @@ from typing import Final
 
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Rules
+from tuner.optimize.noise import USUAL_NOISE
 from tuner.optimize.quantities import CPU
 from tuner.optimize.selection import Budget
 from tuner.units import show_percent
-
-USUAL_NOISE: Final = 0.03
-"""Standard deviation of the logarithm of the CPU time of one run."""
 
 FEWEST_RUNS: Final = 5
 """Runs that the time must allow for anything but a proposal."""

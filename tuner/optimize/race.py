@@ -10,15 +10,14 @@ candidate that has it runs alone beside the program as it is, until it is decide
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.compare.plan import Course, Step, shuffled
-from tuner.optimize.duets import Duets, is_duet, runs_as_is
+from tuner.optimize.duets import Duets, is_duet
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
-from tuner.optimize.selection import RUNS_TO_KNOW, noise_of
+from tuner.optimize.noise import noise_as_it_is
 from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
 from tuner.optimize.view import View
 
@@ -183,7 +182,7 @@ def standings(
     exact = exact_quantities(
         {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
     )
-    noise = noise_as_it_is(course, RUNS_TO_KNOW)
+    noise = noise_as_it_is(course)
     found = {}
     for label in labels:
         logs = logs_of(course, label)
@@ -203,19 +202,6 @@ def standings(
             standing = replace(standing, state=State.FAILED, reason=reason)
         found[label] = standing
     return found
-
-
-def noise_as_it_is(course: Course[None, Sample], n_least: int = 1) -> dict[str, float]:
-    """Return how much the program as it is varies from one run to the next, by so many at least.
-
-    What changes slowly, such as load, meets all runs of a round alike, and is not in it.
-    """
-    steps = {
-        name: [after / before for before, after in itertools.pairwise(values)]
-        for name, values in runs_as_is(course).items()
-        if len(values) >= n_least
-    }
-    return {name: noise_of(some, has_floor=False) / math.sqrt(2.0) for name, some in steps.items()}
 
 
 def leading(

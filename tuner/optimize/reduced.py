@@ -25,13 +25,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tuner.optimize.ablation import OF_MEDIANS, SettingEffect, effects_of
+from tuner.optimize.ablation import SettingEffect, effects_of
 from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import gains_of_work
 from tuner.optimize.judgement import Rules, Standing, State
-from tuner.optimize.race import noise_as_it_is
-from tuner.optimize.selection import RUNS_TO_KNOW
+from tuner.optimize.noise import OF_MEDIANS, noise_as_it_is
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import HELD_OUT_REDUCED_FILE, REDUCED_FILE, Work
 from tuner.records import Configuration
@@ -66,7 +65,7 @@ def reduced(
     counted = gains_of_work(work, reference, variants)
     n_claims = len(confirmed.chosen) * len(variants)
     standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
-    noise = noise_as_it_is(confirmed.course, RUNS_TO_KNOW)
+    noise = noise_as_it_is(confirmed.course)
     good = [
         label
         for label in sorted(variants, key=lambda one: len(variants[one].settings))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.compare.plan import Course
 from tuner.optimize.duets import runs_as_is, runs_together
 from tuner.optimize.judgement import Gain
+from tuner.optimize.noise import noise_of_few
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import TABLE
-from tuner.optimize.selection import noise_of
 from tuner.optimize.tuned import AS_IS, Sample, log_gain, values_of
 
 
@@ -35,17 +35,6 @@ class Selected:
     def noise(self) -> dict[str, float]:
         """Quantity -> standard deviation of the logarithm of one run."""
         return noise_of_few(runs_as_is(self.course))
-
-
-def noise_of_few(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return quantity -> standard deviation of the logarithm of one run; of times at least some.
-
-    Args:
-        runs: quantity -> values, as `runs_as_is` returns them.
-    """
-    return {
-        name: noise_of(values, has_floor=not TABLE[name].is_memory) for name, values in runs.items()
-    }
 
 
 def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]:

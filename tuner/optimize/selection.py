@@ -8,8 +8,6 @@ confirming, the time left goes to others.  Where none is worth a run any more, i
 from __future__ import annotations
 
 import itertools
-import math
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,12 +17,6 @@ from tuner.optimize.tuned import AS_IS, Sample
 
 ROUND_OF_SELECTION = MOST_AT_ONCE - 1
 """Candidates that run between two runs of the program as it is."""
-
-RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
-"""Runs from which it is known how much something varies, and from which it may be guessed."""
-
-_FLOOR_NOISE, _ASSUMED_NOISE = 0.01, 0.03
-"""Standard deviation of the log of CPU time: at least, and until that can be guessed."""
 
 MOST_SELECTED = 24
 """Settings that run at all."""
@@ -153,13 +145,3 @@ class Selection:
 def _rounds_of(labels: Sequence[str]) -> list[Sequence[str]]:
     starts = range(0, len(labels), ROUND_OF_SELECTION)
     return [labels[at : at + ROUND_OF_SELECTION] for at in starts]
-
-
-def noise_of(values: Sequence[float], *, has_floor: bool) -> float:
-    """Return the robust standard deviation of the logarithm of a run, with or without a floor."""
-    logs = [math.log(value) for value in values]
-    middle = statistics.median(logs) if logs else 0.0
-    robust = 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
-    if not has_floor:
-        return robust
-    return max(robust, _FLOOR_NOISE if len(logs) >= RUNS_TO_GUESS else _ASSUMED_NOISE)

@@ -15,11 +15,11 @@ from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.noise import noise_of
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.selected import selected_of
-from tuner.optimize.selection import noise_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, values_of
 from tuner.optimize.work import Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome

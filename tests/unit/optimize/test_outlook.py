@@ -6,7 +6,8 @@ import pytest
 
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Rules
-from tuner.optimize.outlook import USUAL_NOISE, outlook_words
+from tuner.optimize.noise import USUAL_NOISE
+from tuner.optimize.outlook import outlook_words
 from tuner.optimize.quantities import CPU, MEAN
 from tuner.optimize.selection import Budget
 

@@ -1,0 +1,91 @@
+"""How much runs vary that should be alike: standard deviations of the logarithm of one run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tuner.compare.plan import Course
+from tuner.optimize.duets import runs_as_is
+from tuner.optimize.quantities import TABLE
+from tuner.optimize.tuned import Sample, logs_of
+
+RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
+"""Runs from which it is known how much something varies, and from which it may be guessed."""
+
+USUAL_NOISE: Final = 0.03
+"""Of CPU time, assumed until it can be guessed."""
+
+_LEAST_NOISE: Final = 0.01
+"""Of CPU time: runs that agree better do so by luck."""
+
+OF_MEDIANS: Final = math.sqrt(math.pi / 2.0)
+"""Standard error of a median, in those of a mean, of many normal values."""
+
+
+def scatter_of(logs: Sequence[float]) -> float:
+    """Return the robust standard deviation of logarithms; 0 of none."""
+    middle = statistics.median(logs) if logs else 0.0
+    return 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
+
+
+def noise_of(values: Sequence[float], *, has_floor: bool) -> float:
+    """Return how much values vary, with or without a floor."""
+    found = scatter_of([math.log(value) for value in values])
+    if not has_floor:
+        return found
+    return max(found, _LEAST_NOISE if len(values) >= RUNS_TO_GUESS else USUAL_NOISE)
+
+
+def noise_of_few(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return quantity -> how much its runs vary; times at least by some.
+
+    Args:
+        runs: quantity -> values, as `runs_as_is` returns them.
+    """
+    return {
+        name: noise_of(values, has_floor=not TABLE[name].is_memory) for name, values in runs.items()
+    }
+
+
+def noise_as_it_is(course: Course[None, Sample]) -> dict[str, float]:
+    """Return how much the program as it is varies from one run to the next.
+
+    What changes slowly, such as load, meets all runs of a round alike, and is not in it.
+
+    Returns:
+        By quantity, without what few runs show.
+    """
+    return {
+        name: _of_one([math.log(after / before) for before, after in itertools.pairwise(values)])
+        for name, values in runs_as_is(course).items()
+        if len(values) >= RUNS_TO_KNOW
+    }
+
+
+def noise_in_rounds(course: Course[None, Sample], labels: Iterable[str]) -> dict[str, float]:
+    """Return by how much the runs of one round differ, as the noise of one run.
+
+    What slows a whole round down, load or more runs at once, is not in it.
+
+    Args:
+        course: the rounds.
+        labels: of the candidates.
+
+    Returns:
+        By quantity, without what few rounds show.
+    """
+    centred: dict[str, list[float]] = {}
+    for label in labels:
+        for name, logs in logs_of(course, label).items():
+            middle = statistics.median(logs)
+            centred.setdefault(name, []).extend(log - middle for log in logs)
+    return {name: _of_one(found) for name, found in centred.items() if len(found) >= RUNS_TO_KNOW}
+
+
+def _of_one(differences: Sequence[float]) -> float:
+    """Return how much one run varies by differences of two."""
+    return scatter_of(differences) / math.sqrt(2.0)
