@@ -196,7 +196,7 @@ def _asked(call: Call, one: Prepared) -> Mapping[str, Any]:
         "decision": str(found.decision),
         "sentence": found.sentence,
         "seconds": one.request.seconds,
-        "brings": one.reference.brings or "glibc",
+        "brings": one.reference.allocator,
         "subjects": {label: configuration.key for label, configuration in subjects.items()},
     }
 
@@ -210,7 +210,7 @@ def _subjects(
     run: Path, one: Prepared, answer: Recommendation, *, is_few: bool
 ) -> dict[str, Configuration]:
     """Return what runs beside the service as it is, by label."""
-    brought = one.reference.brings or "glibc"
+    brought = one.reference.allocator
     names = () if is_few else ALLOCATORS
     found = {name: Configuration(name) for name in names if name != brought}
     found |= {label_of(copied): copied for copied in COPIED}

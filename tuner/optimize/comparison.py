@@ -111,7 +111,7 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     found = standings(course, list(candidates), rules)
     sizes = {label: len(one.settings) for label, one in candidates.items()}
     confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
-    conclusion = Conclusion(work, reference, reference.brings or "glibc", most_rounds=rounds)
+    conclusion = Conclusion(work, reference, most_rounds=rounds)
     n_rounds = max(one.n_rounds for one in found.values())
     return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds, same)
 

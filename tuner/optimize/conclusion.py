@@ -53,21 +53,17 @@ _ANEW = "a new -o with more --time"
 class Conclusion:
     """Answers."""
 
-    def __init__(
-        self, work: Work, reference: Reference, as_is: str, *, most_rounds: int | None = None
-    ) -> None:
+    def __init__(self, work: Work, reference: Reference, *, most_rounds: int | None = None) -> None:
         """Prepare.
 
         Args:
             work: the optimisation.
             reference: the program as it is.
-            as_is: its allocator.
             most_rounds: that are made, whatever time they take; None: time is what is given.
         """
         self._work = work
         self._rules = work.request.rules
         self._reference = reference
-        self._as_is = as_is
         self._most_rounds = most_rounds
 
     def nothing_near(self, selected: Selected) -> Answer:
@@ -314,7 +310,7 @@ class Conclusion:
             decision=decision,
             configuration=chosen.get(label),
             label=label,
-            as_is=self._as_is,
+            as_is=self._reference.allocator,
             baseline=self._reference.values,
             rules=self._rules,
             standing=best,

@@ -54,7 +54,7 @@ class Expecting:
 
     def trial_ended(self, record: CampaignRecord, trial: Trial) -> None:
         """Show a trial; the default of what the program runs under gives the baseline."""
-        base = Configuration(self._reference.brings or "glibc")
+        base = Configuration(self._reference.allocator)
         if trial.configuration == base and trial.measurement is not None:
             price = ns_per_instruction(record)
             self._baseline = Baseline(self._reference.whole_values, trial, price)

@@ -388,8 +388,7 @@ class Session:
     def _emulated(self, work: Work, reference: Reference, files: Files) -> Exploring:
         """Search in emulation, and return what chooses among what it found."""
         emulated = self._search(work, reference)
-        as_is = reference.brings or "glibc"
-        base = as_is if as_is in files else next(iter(files))
+        base = reference.allocator if reference.allocator in files else next(iter(files))
         baseline = Baseline(
             reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
         )
@@ -400,7 +399,7 @@ class Session:
     def _decide(
         self, work: Work, reference: Reference, choosing: Chooses, held_out: HeldOutInput | None
     ) -> Answer:
-        conclusion = Conclusion(work, reference, reference.brings or "glibc")
+        conclusion = Conclusion(work, reference)
         if work.machines is not None:
             work.machines.wait()
         n_possible = int(_SHARE_PROGRAM * self._watch.left_s / work.run_seconds(reference))

@@ -66,6 +66,11 @@ class Reference:
     """That one run of a service's load serves; 1 for a program that ends."""
 
     @property
+    def allocator(self) -> str:
+        """Name of the allocator that it runs under."""
+        return self.brings or "glibc"
+
+    @property
     def whole_values(self) -> dict[str, float]:
         """The values, those of a request for all requests of a run."""
         return {

@@ -39,7 +39,7 @@ class App:
 def conclusion(tmp_path: Path) -> Conclusion:
     request = Request(("app",), 100.0, ("glibc", "mimalloc"))
     work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, lambda: 0.0))
-    return Conclusion(work, REFERENCE, "glibc")
+    return Conclusion(work, REFERENCE)
 
 
 def course(*cpu: float, load: float = 1.0) -> Course[None, Sample]:
@@ -382,7 +382,7 @@ def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path) -
     runs = course(1.0, 0.92, 1.08, 0.92, 1.08)
     selected = replace(selected_of(runs, {}), beyond=dict.fromkeys((MEAN, CPU), 0.03))
 
-    (said,) = Conclusion(work, REFERENCE, "glibc").nothing_near(selected).reasons
+    (said,) = Conclusion(work, REFERENCE).nothing_near(selected).reasons
 
     assert said.startswith("A gain of CPU time below 8.4 % does not show")
 

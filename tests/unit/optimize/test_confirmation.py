@@ -247,7 +247,7 @@ def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: P
     work = work_of(tmp_path, App({}), 200.0)
 
     found = Confirming(work, REFERENCE, held_out).confirm(CHOSEN)
-    answer = Conclusion(work, REFERENCE, "glibc").conclude(None, found)
+    answer = Conclusion(work, REFERENCE).conclude(None, found)
 
     assert found.best is None
     assert found.held_back.keys() == CHOSEN.keys()
@@ -264,7 +264,7 @@ def judged(
     work.watch = Watch(seconds, lambda: app.now_s + held_out.now_s)
     app.now_s = 0.0
     found = Confirming(work, REFERENCE, held_out_of(held_out)).confirm(chosen)
-    return found, Conclusion(work, REFERENCE, "glibc").conclude(None, found)
+    return found, Conclusion(work, REFERENCE).conclude(None, found)
 
 
 ONE = {"exgen": CHOSEN["exgen"]}
