@@ -29,7 +29,7 @@ from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.view import View
-from tuner.optimize.work import Watch, Work, sequence_of
+from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration
 from tuner.service.plan import ServicePlan
 
@@ -74,7 +74,7 @@ def compared(
     notes: list[str] = []
     work = Work(folder, request, tuned, Watch(60.0, lambda: 0.0), view or View())
     reference: Reference = replace(tuned.examine(), **expected)
-    plan = Rounds(sequence_of(list(CANDIDATES)), (None,), n_rounds)
+    plan = Rounds((AS_IS, *CANDIDATES), (None,), n_rounds)
     if cluster is None:
         course = work.compare(FILE, plan, CANDIDATES, reference)
     else:

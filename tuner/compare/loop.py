@@ -38,19 +38,19 @@ class Keeps(Protocol[TaskT, ValuesT]):
         ...
 
 
-def _ignore(*_: object) -> None:
-    """Show nothing."""
+def ignore(*_: object) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Observer(Generic[TaskT, ValuesT]):
     """Is called as a comparison goes on."""
 
-    on_sample: Callable[[Step[TaskT], Outcome[ValuesT]], None] = _ignore
+    on_sample: Callable[[Step[TaskT], Outcome[ValuesT]], None] = ignore
     """A run ended and is kept."""
-    on_left: Callable[[int], None] = _ignore
+    on_left: Callable[[int], None] = ignore
     """So many runs are left: before the first, and when a subject leaves or a block is left out."""
-    on_left_out: Callable[[int], None] = _ignore
+    on_left_out: Callable[[int], None] = ignore
     """So many runs were left out to keep the budget."""
 
 
@@ -99,7 +99,7 @@ def compare(
     baseline: str | None = None,
     budget: TimeBudget | None = None,
     workers: int = 1,
-    stop: Callable[[], None] = _ignore,
+    stop: Callable[[], None] = ignore,
     is_of_here: Callable[[Step[TaskT]], bool] = lambda _: True,
 ) -> Course[TaskT, ValuesT]:
     """Make every run that is missing, and return all that is known.

@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
+from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.quantities import CPU, PEAK
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned, values_of
@@ -66,10 +67,6 @@ class RunsOnCores(Protocol):
     def stop(self) -> None:
         """End the runs that are under way, on any core, and every later one."""
         ...
-
-
-def ignore() -> None:
-    """Do nothing."""
 
 
 class Duets:

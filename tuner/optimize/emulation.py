@@ -14,7 +14,8 @@ from typing import Final
 
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
-from tuner.campaign.setup import Campaign, emulation_options, locate, open_campaign, with_workload
+from tuner.campaign.setup import emulation_options, locate, open_campaign, with_workload
+from tuner.compare.loop import ignore
 from tuner.config import CampaignSpec, campaign_from_options, name_after
 from tuner.emulation import Calibration
 from tuner.errors import InterruptedCampaign, ProgramError, TunerError
@@ -39,10 +40,6 @@ _MEMORY: Final = {MEAN: "mean_heap", PEAK: "peak_heap"}
 _MOST_EVALUATIONS = 600
 _PLATEAU = 40
 """Evaluations in a row without a gain, after which the time is better spent on the program."""
-
-
-def _ignore(*_: object) -> None:
-    """Show nothing."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ def search(
     spec: CampaignSpec,
     run: Path,
     has_time: Callable[[], bool],
-    on_trial: Callable[[CampaignRecord, Trial], None] = _ignore,
+    on_trial: Callable[[CampaignRecord, Trial], None] = ignore,
     program: Mapping[str, float] | None = None,
 ) -> EmulatedTrials:
     """Run or continue the campaign until it ends or time is up; all that was measured counts.
@@ -183,7 +180,7 @@ def search(
         except InterruptedCampaign:
             if not timed.is_out:
                 raise
-        return _read(ready)
+        return EmulatedTrials(ready.store.campaign(), tuple(ready.store.trials()))
 
 
 def begun_with(run: Path) -> int:
@@ -204,10 +201,6 @@ def load(run: Path) -> EmulatedTrials:
     """
     with Store.open(run) as store:
         return EmulatedTrials(store.campaign(), tuple(store.trials()))
-
-
-def _read(ready: Campaign) -> EmulatedTrials:
-    return EmulatedTrials(ready.store.campaign(), tuple(ready.store.trials()))
 
 
 class _Timed(Listener):

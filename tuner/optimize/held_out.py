@@ -23,8 +23,8 @@ from tuner.compare.plan import Course, Rounds, Step
 from tuner.optimize.evidence import fewest_rounds, rounds_for
 from tuner.optimize.judgement import Rules, Standing, State
 from tuner.optimize.race import standings
-from tuner.optimize.tuned import Reference, Sample, Tuned, logs_of
-from tuner.optimize.work import HELD_OUT_FILE, Work, sequence_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, logs_of
+from tuner.optimize.work import HELD_OUT_FILE, Work
 from tuner.records import Configuration
 
 _SHARE: Final = 0.15
@@ -143,7 +143,7 @@ class _Plan:
 
     def __init__(self, label: str, rules: Rules, rounds_left: Callable[[], float]) -> None:
         self._label, self._rules, self._rounds_left = label, rules, rounds_left
-        self._rounds = Rounds(sequence_of([label]), (None,), _MOST_ROUNDS)
+        self._rounds = Rounds((AS_IS, label), (None,), _MOST_ROUNDS)
         self._more_rounds = rounds_left()
         """At the last look."""
 

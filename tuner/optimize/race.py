@@ -238,7 +238,7 @@ def _turn(one: Standing) -> tuple[bool, int]:
 
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:
-    """Return whether more rounds could change the recommendation."""
+    """Return whether the recommendation is known: more rounds would not change it."""
     confirmed = [one for one in found if one.state is State.CONFIRMED]
     still_open = [one for one in found if one.state is State.OPEN]
     if not still_open:

@@ -6,7 +6,7 @@
     select     promising settings on the program, once each: they choose, they prove nothing
     explore    where runs are short, further settings by what all of these showed (exploration.py)
 
-    or, where nothing is recorded, or the time is too short for that, for these four
+    in place of these four, where nothing is recorded or the time is too short for it:
     search     settings on the program, once each, a third of the time (direct.py)
 
     confirm    at most three candidates at once on new runs, round after round until it is decided,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import platform
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner.compare.apart import Handout, compare_apart
 from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_journal
-from tuner.compare.loop import Observer, compare
+from tuner.compare.loop import Observer, compare, ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.errors import ProgramError
 from tuner.optimize.aside import move_aside
-from tuner.optimize.duets import Duets, duets_of, ignore
+from tuner.optimize.duets import Duets, duets_of
 from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
@@ -146,8 +146,6 @@ class Work:
         what = tuned or self.tuned
         scene = Scene(reference, candidates, is_held_out=tuned is not None)
         header = {
-            "schema": f"malloc-tuner.{Path(file).stem}",
-            "version": 1,
             "candidates": {label: one.key for label, one in candidates.items()},
             "trials": {name: n for name, n in self.trials.items() if name in candidates},
             "command": list(what.command),
@@ -178,12 +176,7 @@ class Work:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the journal cannot be written.
         """
-        header = {
-            "schema": f"malloc-tuner.{Path(file).stem}",
-            "version": 1,
-            "candidates": {},
-            "command": list(self.tuned.command),
-        }
+        header = {"candidates": {}, "command": list(self.tuned.command)}
 
         def run(step: Step[None]) -> Outcome[Sample]:
             now = scene()
@@ -199,7 +192,10 @@ class Work:
         runs: Runs,
         scene: Callable[[], Scene],
     ) -> Course[None, Sample]:
-        with Journal(self.run / file, header, same=("candidates", "command")) as journal:
+        kind = {"schema": f"malloc-tuner.{Path(file).stem}", "version": 1}
+        with Journal(
+            self.run / file, {**kind, **header}, same=("candidates", "command")
+        ) as journal:
             keeper = SampleKeeper(journal, relative_to(scene().reference, self.run))
             observer = self._observer(journal)
             if self.machines is None:
@@ -342,8 +338,3 @@ class _Lanes:
             self._keeper.made_on[step.key] = machine
 
         self._machines.make(handout, self._scene, note)
-
-
-def sequence_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the program as it is and the candidates, in this order."""
-    return (AS_IS, *labels)
