@@ -2,12 +2,11 @@
 
 A ratio of a subject is below 1 where it needs less than what it is compared with.  What was run in
 rounds is judged by the ratios of each round: a target is reached or missed where the interval of
-their median says so, and else not to be told apart, see `judged`.
+their median says so, and else not to be told apart, see `rounds.judged`.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Final
@@ -17,7 +16,7 @@ from scipy.stats import gmean
 from benchmarks.allocator_programs import PAIRS
 from benchmarks.harness import Target
 from benchmarks.results import Parts
-from benchmarks.rounds import Medians, Row, medians, values_of
+from benchmarks.rounds import Medians, Row, judged, known, medians, values_of
 from tuner.bench.journal import Comparison, read_sample
 from tuner.bench.summary import (
     CALLS,
@@ -29,7 +28,7 @@ from tuner.bench.summary import (
 )
 from tuner.compare.plan import TaskT
 from tuner.compare.values import Values
-from tuner.stats import Estimate, Interval, ratio_estimate
+from tuner.stats import Interval, ratio_estimate
 
 VARIANTS: Final = frozenset({"floor", "share", "memory", "candidates", "safety", "prices"})
 """Parts of allocators.py with subjects of their own."""
@@ -85,40 +84,6 @@ def best_on(
     found = {peer: estimate.median for peer in peers if (estimate := values.median(task, peer))}
     above = {peer: value for peer, value in found.items() if value > 0.0}
     return str(pick(above, key=above.__getitem__)) if above else None
-
-
-def judged(
-    what: str,
-    ratio: Estimate | None,
-    limit: float,
-    *,
-    interval: Interval | None = None,
-    at_least: bool = False,
-    note: str = "",
-) -> Iterator[Target]:
-    """Yield the target of a ratio that was measured in rounds; none where there is no ratio.
-
-    Fewer than six rounds decide nothing: an interval of 95 % needs six.  The best of seven peers
-    that are all equal is ahead in each of three rounds in three cases of ten, in each of six in
-    one of twenty.
-
-    Args:
-        what: see `Target`, like the others.
-        ratio: median over the rounds.
-        limit: of the ratio.
-        interval: None: that of `ratio`.
-        at_least: the ratio must not be below the limit.
-        note: what to know besides.
-    """
-    if ratio is not None:
-        yield Target(what, ratio.median, limit, at_least, note, interval=interval or known(ratio))
-
-
-def known(ratio: Estimate | None) -> Interval:
-    """Return where a ratio lies with a probability of 95 %."""
-    if ratio is None or ratio.interval is None or ratio.is_range:
-        return Interval(0.0, math.inf)
-    return ratio.interval
 
 
 def long_ones(times: Medians) -> Medians:

@@ -7,19 +7,20 @@ its figures hang on, are the same.  The stamp then has the commit and the source
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from benchmarks.harness import Call
+from benchmarks.harness import Call, Target
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Rounds, Step
 from tuner.compare.values import Values
 from tuner.optimize.tuned import Runs
 from tuner.records import Outcome, Status
-from tuner.stats import Estimate, ratio_estimate
+from tuner.stats import Estimate, Interval, ratio_estimate
 
 Row = Mapping[str, Any]
 """One run: task, subject, round, status, reason, and its figures."""
@@ -199,3 +200,40 @@ def failures(rows: Iterable[Row]) -> list[str]:
 def n_rounds(rows: Iterable[Row]) -> int:
     """Return how many rounds rows are from."""
     return len({row["round"] for row in rows})
+
+
+# Targets
+
+
+def judged(
+    what: str,
+    ratio: Estimate | None,
+    limit: float,
+    *,
+    interval: Interval | None = None,
+    at_least: bool = False,
+    note: str = "",
+) -> Iterator[Target]:
+    """Yield the target of a ratio that was measured in rounds; none where there is no ratio.
+
+    Fewer than six rounds decide nothing: an interval of 95 % needs six.  The best of seven peers
+    that are all equal is ahead in each of three rounds in three cases of ten, in each of six in
+    one of twenty.
+
+    Args:
+        what: see `Target`, like the others.
+        ratio: median over the rounds.
+        limit: of the ratio.
+        interval: None: that of `ratio`.
+        at_least: the ratio must not be below the limit.
+        note: what to know besides.
+    """
+    if ratio is not None:
+        yield Target(what, ratio.median, limit, at_least, note, interval=interval or known(ratio))
+
+
+def known(ratio: Estimate | None) -> Interval:
+    """Return where a ratio lies with a probability of 95 %."""
+    if ratio is None or ratio.interval is None or ratio.is_range:
+        return Interval(0.0, math.inf)
+    return ratio.interval

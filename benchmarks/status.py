@@ -30,6 +30,7 @@ from benchmarks import (
     calibration,
     false_alarms,
     fidelity,
+    gem5_answer,
     gem5_case,
     gem5_inside,
     gem5_scaling,
@@ -61,7 +62,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     for module in (
         record, overhead, calibration, search, fidelity, heap_curves,
         false_alarms, noise, answers, services, service_recording, service_emulation,
-        scale, allocators, mimalloc_bench, gem5_case, gem5_traces, gem5_inside, gem5_scaling,
+        scale, allocators, mimalloc_bench,
+        gem5_answer, gem5_case, gem5_traces, gem5_inside, gem5_scaling,
     )
 }  # fmt: skip
 """In the order of README's table."""
