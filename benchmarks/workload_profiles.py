@@ -8,17 +8,15 @@ its trace and writes the verdict into it; a trace that is there is not recorded 
 
     benchmarks/workload_profiles.py                         all of them
     benchmarks/workload_profiles.py NAME...                 only these
-    GEM5=PROGRAM benchmarks/workload_profiles.py gem5-timing-sort
     benchmarks/workload_profiles.py --print                 size and fidelity of each
     benchmarks/workload_profiles.py --smoke                 a quick look that it still runs
 
-Without GEM5, the simulations of gem5 are left out.
+For gem5 the traces of gem5-suite ship instead.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -28,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.measure.offers import try_gem5
 from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import read_profile, write_profile
 from tuner.profile.fit import fit
@@ -40,6 +37,7 @@ from tuner.units import show_size
 
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
 GEM5: Final = "gem5-timing-sort"
+"""Runs as a program, and has no profile."""
 
 
 @dataclass(frozen=True)
@@ -66,23 +64,21 @@ class Program:
 
 
 def find_programs() -> dict[str, Program]:
-    """Return every program by name."""
-    scripts = sorted((configs_dir() / "workloads").glob("*/run.sh"))
-    return {script.parent.name: Program(script.parent) for script in scripts}
+    """Return every program that has a profile, by name."""
+    folders = (script.parent for script in sorted((configs_dir() / "workloads").glob("*/run.sh")))
+    return {folder.name: Program(folder) for folder in folders if folder.name != GEM5}
 
 
 def version(program: Program, argv: Sequence[str]) -> str | None:
     """Return the Debian package of a program and its version; None: not known.
 
-    Of gem5 it is gem5's own, and of a program that run.sh compiles, the compiler's.
+    Of a program that run.sh compiles it is the compiler's.
     """
     if any(program.folder.glob("*.c")):
         return "gcc " + _output("gcc", "-dumpfullversion")
     path = shutil.which(argv[0])
     if path is None:
         return None
-    if program.name == GEM5:
-        return "gem5 " + try_gem5(path).detail.rpartition(" version ")[2]
     owner = _output("dpkg-query", "--search", str(Path(path).resolve())).partition(":")[0]
     return " ".join(_output("dpkg-query", "--show", owner).split()) or None if owner else None
 
@@ -150,8 +146,7 @@ def main() -> None:
             make_profile(shipped, shipped.trace, Path(folder) / "smoke.profile.json")
         return
     for name, program in programs.items():
-        has_gem5 = name != GEM5 or bool(os.environ.get("GEM5"))
-        if name in options.names or (not options.names and has_gem5):
+        if name in options.names or not options.names:
             _make(program)
     _show(programs)
 
