@@ -209,6 +209,21 @@ static void shortest_that_is_long_enough_is_used(void) {
     exgen_purge();
 }
 
+/* Of those that are looked at together, one is too long and one lies on no tray. */
+static void no_block_is_used_that_is_much_longer_or_shorter(void) {
+    exgen_purge();
+    char *longer = exgen_malloc(8 * STEP_BYTES);
+    char *unit = exgen_realloc(exgen_malloc(6 * UNIT_BYTES), UNIT_BYTES);
+    EXPECT(exgen_malloc_usable_size(unit) == UNIT_BYTES);
+    exgen_free(longer);
+    exgen_free(unit);
+    EXPECT(exgen_malloc(6 * STEP_BYTES) != longer);
+    char *largest = exgen_malloc(N_TRAY_BLOCK_MAX * STEP_BYTES);
+    EXPECT(exgen_malloc_usable_size(largest) >= N_TRAY_BLOCK_MAX * STEP_BYTES);
+    EXPECT(exgen_validate_heap());
+    exgen_purge();
+}
+
 static bool begins_a_page(const char *block) {
     return ((uintptr_t)block & (PAGE_BYTES - 1)) == 0;
 }
@@ -459,6 +474,7 @@ int main(void) {
     requests_that_find_nothing_are_no_use_of_what_is_kept();
     block_of_few_more_steps_is_used_whole();
     shortest_that_is_long_enough_is_used();
+    no_block_is_used_that_is_much_longer_or_shorter();
     aligned_block_on_a_tray_is_used_again();
     block_that_comes_home_is_used_at_once();
     EXPECT(what_is_taken_again_counts_for_housekeeping() ||

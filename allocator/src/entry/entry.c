@@ -94,14 +94,21 @@ static NOINLINE void *allocate_anew(size_t size) {
     return block != NULL ? block : out_of_memory();
 }
 
-/* The rest of the next function, which calls nothing else, so that it has nothing to save. */
-static NOINLINE void *allocate_near(size_t size) {
-    struct heap *heap = local.heap;
+/* The rests of the next functions, which call nothing else, so that they have nothing to save. */
+static NOINLINE void *allocate_beyond(struct heap *heap, size_t size) {
     void *block = kept_take_near(heap, size);
     if (unlikely(block == NULL))
         heap->kept.n_taken--; /* counted down by allocate_slowly, but none was taken */
     heap_leave_kept(heap);
     return likely(block != NULL) ? block : allocate_anew(size);
+}
+
+static NOINLINE void *allocate_near(struct heap *heap, size_t size) {
+    void *block = size <= tray_layout.largest ? kept_take_soon(heap, size) : NULL;
+    if (unlikely(block == NULL))
+        return allocate_beyond(heap, size);
+    heap_leave_kept(heap);
+    return block;
 }
 
 void *allocate_slowly(size_t size) {
@@ -114,7 +121,7 @@ void *allocate_slowly(size_t size) {
     }
     void *block = kept_take(heap, size);
     if (unlikely(block == NULL))
-        return allocate_near(size);
+        return allocate_near(heap, size);
     heap_leave_kept(heap);
     return block;
 }
@@ -346,6 +353,23 @@ static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
     heap_leave(heap);
 }
 
+/* free_event of a block of a tray, in whose unit's entry its length is. */
+ALWAYS_INLINE void free_on_tray(void *block, struct slab *slab, const struct slab *entry) {
+    struct heap *heap = local.heap;
+    bool is_kept = false;
+    if (unlikely(link_is_marked(block))) {
+        free_marked(block, slab);
+        return;
+    }
+    if (heap_enter_kept(heap)) {
+        slab->countdown = -1;
+        is_kept = kept_add_block(heap, entry, block);
+        heap_leave_kept(heap);
+    }
+    if (unlikely(!is_kept))
+        free_event_slowly(block, slab);
+}
+
 /* Whether no list can have a block of the slab: a look at one that is freed, whose line is cold, is
  * needless. */
 ALWAYS_INLINE bool is_in_no_list(const struct slab *slab) {
@@ -356,6 +380,10 @@ ALWAYS_INLINE bool is_in_no_list(const struct slab *slab) {
 }
 
 void free_event(void *block, struct slab *slab, size_t from_first) {
+    if (slab->class == CLASS_TRAY) {
+        free_on_tray(block, slab, (const struct slab *)((const char *)slab + from_first));
+        return;
+    }
     if (unlikely(!is_in_no_list(slab) && link_is_marked(block))) {
         free_marked(block, slab);
         return;

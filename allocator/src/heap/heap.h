@@ -69,11 +69,11 @@ _Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
 /* Freed blocks above the classes, see kept.h. */
 struct kept {
     void *blocks[N_KEPT_LISTS]; /* linked through their first words */
-    ptrdiff_t room;             /* bytes to be put into them before something else is to be done */
-    ptrdiff_t limit;            /* room, and the bytes that they have */
-    size_t n_units;             /* of slabs with one block; heap->n_units has them, the peak not */
-    int32_t n_until_tick;       /* blocks to be taken before they are counted, see housekeeping.h */
-    int64_t n_taken;            /* ... and those taken since all was given back, with the former */
+    ptrdiff_t room;  /* steps of trays to be put into them before something else is to be done */
+    ptrdiff_t limit; /* room, and the steps that they have */
+    size_t n_units;  /* of slabs with one block; heap->n_units has them, the peak not */
+    int32_t n_until_tick; /* blocks to be taken before they are counted, see housekeeping.h */
+    int64_t n_taken;      /* ... and those taken since all was given back, with the former */
 };
 
 struct heap {
@@ -125,7 +125,7 @@ struct heap {
     uint32_t n_unmixed;             /* slow refills since others' blocks were used, see remote.h */
     void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
     uint64_t random;                /* state of random.h */
-    struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see trays.h */
+    struct slab *trays[N_TRAY_LISTS]; /* by room, see trays.h */
     struct kept kept;
     struct batch **batches; /* N_GROUPS groups, all in segments of the exchange; or no_batches */
     struct spare spare;
@@ -287,13 +287,14 @@ ALWAYS_INLINE void heap_set_high(struct heap *heap, size_t n_units) {
 
 /* Bytes of all blocks that are kept. */
 ALWAYS_INLINE size_t kept_bytes(const struct heap *heap) {
-    return (size_t)(heap->kept.limit - heap->kept.room);
+    return (size_t)(heap->kept.limit - heap->kept.room) << tray_layout.step_shift;
 }
 
 /* Before more bytes than this are kept, there is something else to be done. */
 ALWAYS_INLINE void kept_set_limit(struct heap *heap, size_t bytes) {
-    heap->kept.room += (ptrdiff_t)bytes - heap->kept.limit;
-    heap->kept.limit = (ptrdiff_t)bytes;
+    ptrdiff_t limit = (ptrdiff_t)(bytes >> tray_layout.step_shift);
+    heap->kept.room += limit - heap->kept.limit;
+    heap->kept.limit = limit;
 }
 
 /* Whether so little is left in use of what was that the thread may be about to wait for long; a

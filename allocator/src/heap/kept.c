@@ -45,7 +45,8 @@ void *kept_take_near(struct heap *heap, size_t bytes) {
 /* Bytes that the heap may keep when `n_freed` units are no longer in use: as many as are in use, or
  * were and are not. */
 static size_t most_bytes(const struct heap *heap, size_t n_freed) {
-    size_t n_in_use = heap->n_units - heap->kept.n_units - n_freed;
+    size_t n_not = heap->kept.n_units + n_freed;
+    size_t n_in_use = heap->n_units > n_not ? heap->n_units - n_not : 0; /* 0: freed twice */
     size_t n_were = heap->n_units_peak > n_in_use ? heap->n_units_peak - n_in_use : 0;
     size_t n = n_in_use > n_were ? n_in_use : n_were;
     size_t most = n * options.kept_percent / 100 << UNIT_SHIFT;

@@ -21,9 +21,9 @@ enum {
                                tenth of a millisecond for each MiB */
 };
 
-/* The first block of a list, whose blocks have so many bytes; NULL if there is none, or if it was
+/* The first block of a list, whose blocks have so many steps; NULL if there is none, or if it was
  * written into or, without the mark, freed twice: kept_take_near finds out. */
-ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t bytes) {
+ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t n_steps) {
     void **first = plain_address(&heap->kept.blocks[list]);
     void *block = *first;
     if (block == NULL)
@@ -32,7 +32,7 @@ ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t bytes) {
     if (unlikely(!link_is_sound(next) || !link_is_marked(block)))
         return NULL;
     *first = next;
-    heap->kept.room += (ptrdiff_t)bytes;
+    heap->kept.room += (ptrdiff_t)n_steps;
     __builtin_prefetch(next);
     link_unmark(block);
     return block;
@@ -40,12 +40,18 @@ ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t bytes) {
 
 /* As kept_pop, of a tray, with `n` steps. */
 ALWAYS_INLINE void *kept_pop_block(struct heap *heap, size_t n) {
-    return kept_pop(heap, n, n << tray_layout.step_shift);
+    return kept_pop(heap, n, n);
+}
+
+/* So many units in steps. */
+ALWAYS_INLINE size_t kept_run_steps(size_t n) {
+    return n << (UNIT_SHIFT - tray_layout.step_shift);
 }
 
 /* The same with `n` units of its own. */
 ALWAYS_INLINE void *kept_pop_run(struct heap *heap, size_t n) {
-    void *block = n <= N_KEPT_UNITS ? kept_pop(heap, N_TRAY_BLOCK_MAX + n, n << UNIT_SHIFT) : NULL;
+    void *block =
+        n <= N_KEPT_UNITS ? kept_pop(heap, N_TRAY_BLOCK_MAX + n, kept_run_steps(n)) : NULL;
     if (block != NULL)
         heap->kept.n_units -= n;
     return block;
@@ -56,6 +62,19 @@ ALWAYS_INLINE void *kept_pop_run(struct heap *heap, size_t n) {
 ALWAYS_INLINE void *kept_take(struct heap *heap, size_t bytes) {
     return bytes <= tray_layout.largest ? kept_pop_block(heap, tray_steps_for(bytes))
                                         : kept_pop_run(heap, ((bytes - 1) >> UNIT_SHIFT) + 1);
+}
+
+/* As kept_take_near, on trays and among the next lengths only; NULL does not say that there is
+ * none. All of them are looked at, since which has a block cannot be predicted. */
+ALWAYS_INLINE void *kept_take_soon(struct heap *heap, size_t bytes) {
+    size_t n = tray_steps_for(bytes);
+    void *const *blocks = &heap->kept.blocks[n];
+    size_t n_more = n / 4;
+    unsigned empty = (unsigned)(blocks[0] == NULL) | 2U * (blocks[1] == NULL) |
+                     4U * (blocks[2] == NULL) | 8U * (blocks[3] == NULL);
+    size_t first = (size_t)__builtin_ctz(~empty);
+    bool is_there = first <= n_more && n + first <= N_TRAY_BLOCK_MAX;
+    return likely(is_there) ? kept_pop_block(heap, n + first) : NULL;
 }
 
 /* A kept block of a tray at a multiple of `alignment`, if the next one of its length lies at one.
@@ -69,11 +88,11 @@ ALWAYS_INLINE void *kept_take_aligned(struct heap *heap, size_t bytes, size_t al
 /* As kept_take, or one that is little larger; a damaged list ends the program. */
 void *kept_take_near(struct heap *heap, size_t bytes);
 
-ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t bytes, void *block) {
-    heap->kept.room -= (ptrdiff_t)bytes;
+ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t n_steps, void *block) {
+    heap->kept.room -= (ptrdiff_t)n_steps;
     if (unlikely(heap->kept.room < 0)) {
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* so that it is in no register above */
-        heap->kept.room += (ptrdiff_t)bytes;
+        heap->kept.room += (ptrdiff_t)n_steps;
         return false;
     }
     void **first = plain_address(&heap->kept.blocks[list]);
@@ -83,15 +102,15 @@ ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t bytes, void 
 }
 
 ALWAYS_INLINE bool kept_add_block(struct heap *heap, const struct slab *entry, void *block) {
-    size_t n = *tray_length_in(entry, block);
+    size_t n = tray_length_in(entry, block);
     bool is_one = n != 0 && ((uintptr_t)block & tray_layout.step_mask) == 0;
-    return likely(is_one) && kept_push(heap, n, n << tray_layout.step_shift, block);
+    return likely(is_one) && kept_push(heap, n, n, block);
 }
 
 ALWAYS_INLINE bool kept_add_run(struct heap *heap, const struct slab *slab, void *block) {
     size_t n = slab->n_units;
     bool is_one = block == slab->start && n <= N_KEPT_UNITS;
-    if (!is_one || !kept_push(heap, N_TRAY_BLOCK_MAX + n, n << UNIT_SHIFT, block))
+    if (!is_one || !kept_push(heap, N_TRAY_BLOCK_MAX + n, kept_run_steps(n), block))
         return false;
     heap->kept.n_units += n;
     return true;

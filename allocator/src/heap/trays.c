@@ -13,29 +13,36 @@
 #include "heap/supply.h"
 #include "memory/step_set.h"
 
+enum {
+    LINKS = 2 /* the entry with a tray's neighbours */
+};
+
 _Static_assert(2 * N_TRAY_BLOCK_MAX - 1 < N_TRAY_LISTS, "a list for every aligned request");
 
 static void list_insert(struct heap *heap, struct slab *slab) {
     size_t list = slab->capacity;
-    slab->previous = NULL;
-    slab->next = heap->trays[list];
-    if (slab->next != NULL)
-        slab->next->previous = slab;
+    struct slab *next = heap->trays[list];
+    slab[LINKS].previous_tray = NULL;
+    slab[LINKS].next_tray = next;
+    if (next != NULL)
+        next[LINKS].previous_tray = slab;
     heap->trays[list] = slab;
     heap->tray_lists |= (uint64_t)1 << list;
 }
 
 static void list_remove(struct heap *heap, struct slab *slab) {
     size_t list = slab->capacity;
+    struct slab *next = slab[LINKS].next_tray;
+    struct slab *previous = slab[LINKS].previous_tray;
     if (heap->look_next == slab)
-        heap->look_next = slab->next;
-    if (slab->next != NULL)
-        slab->next->previous = slab->previous;
-    if (slab->previous != NULL) {
-        slab->previous->next = slab->next;
+        heap->look_next = next;
+    if (next != NULL)
+        next[LINKS].previous_tray = previous;
+    if (previous != NULL) {
+        previous[LINKS].next_tray = next;
     } else {
-        heap->trays[list] = slab->next;
-        if (slab->next == NULL)
+        heap->trays[list] = next;
+        if (next == NULL)
             heap->tray_lists &= ~((uint64_t)1 << list);
     }
 }
@@ -63,12 +70,6 @@ void trays_unlink(struct heap *heap, struct slab *slab) {
     list_remove(heap, slab);
 }
 
-static void clear_lengths(struct slab *slab) {
-    memset(&slab[OWN_LENGTHS].lengths[LENGTHS], 0, LENGTHS);
-    for (size_t i = OTHERS_LENGTHS; i < tray_layout.n_units; i++)
-        memset(slab[i].lengths, 0, sizeof slab[i].lengths);
-}
-
 void trays_add(struct heap *heap, struct slab *slab) {
     slab->class = CLASS_TRAY;
     slab->block_bytes = (uint32_t)tray_step_bytes();
@@ -78,7 +79,8 @@ void trays_add(struct heap *heap, struct slab *slab) {
     slab[1].free_steps = all;
     slab[1].dirty_steps = slab->clean ? 0 : all;
     slab[2].aged_steps = 0;
-    clear_lengths(slab);
+    for (size_t i = 0; i < tray_layout.n_units; i++)
+        memset(slab[i].lengths, 0, sizeof slab[i].lengths);
     superblock_of((uintptr_t)slab)->n_trays++;
     trays_link(heap, slab);
 }
@@ -91,15 +93,15 @@ static void release(struct heap *heap, struct slab *slab) {
     step_set dirty = slab[1].dirty_steps;
     slab->clean = true; /* but for what lies before `carved` */
     slab->carved = dirty != 0 ? (uint32_t)highest(dirty) + 1 : 0;
-    for (size_t i = 1; i < tray_layout.n_units; i++)
-        memset(slab[i].lengths, 0, sizeof slab[i].lengths);
+    slab[1].dirty_steps = 0; /* where a free unit has its countdown */
+    slab[2].aged_steps = 0;
     supply_give(heap, slab);
 }
 
 void trays_trim(struct heap *heap) {
     struct slab *slab = heap->trays[N_TRAY_LISTS - 1];
     for (struct slab *next; heap->n_empty_trays > 0 && slab != NULL; slab = next) {
-        next = slab->next;
+        next = slab[LINKS].next_tray;
         if (slab->asleep == 0)
             release(heap, slab);
     }
@@ -213,7 +215,7 @@ bool trays_look_step(struct heap *heap) {
             continue;
         }
         struct slab *slab = heap->look_next;
-        heap->look_next = slab->next;
+        heap->look_next = slab[LINKS].next_tray;
         if (tray_purge(slab, false))
             break;
     }
@@ -228,7 +230,8 @@ bool trays_are_valid(const struct heap *heap) {
     for (size_t list = 0; list < N_TRAY_LISTS; list++) {
         if ((heap->trays[list] != NULL) != (heap->tray_lists >> list & 1))
             return false;
-        for (const struct slab *slab = heap->trays[list]; slab != NULL; slab = slab->next) {
+        for (const struct slab *slab = heap->trays[list]; slab != NULL;
+             slab = slab[LINKS].next_tray) {
             if (slab->class != CLASS_TRAY || slab->capacity != list)
                 return false;
             n++;

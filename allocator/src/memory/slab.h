@@ -36,24 +36,34 @@ __extension__ typedef unsigned __int128 step_set;
  * empty, or is to wake up, or has few blocks left.  In a free unit it is 0 as well, so one
  * decrement and one test of the sign notice everything that is not common. */
 struct slab {
-    void *free;        /* LIFO list through the first word of free blocks */
-    int32_t countdown; /* frees to come before the one that is an event; -1: no free may come */
-    uint32_t asleep;   /* blocks in use that the countdown leaves out; 0 where SLAB_ACTIVE */
+    union {
+        struct {
+            void *free;        /* LIFO list through the first word of free blocks */
+            int32_t countdown; /* frees before the one that is an event; -1: none may come */
+            uint32_t asleep;   /* blocks in use that the countdown leaves out; 0 if active */
+        };
+        /* Later units of a tray, as below, see tray.h. */
+        step_set dirty_steps; /* subset of free_steps: may hold what was written */
+        step_set aged_steps;  /* subset of dirty_steps: were so at the last look of the purger */
+    };
     union {
         struct {
             struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL */
             struct slab *previous;
+        };
+        uint8_t lengths[16]; /* of every unit of a tray: steps of the block that begins, or 0 */
+    };
+    union {
+        struct {
             char *start; /* first block */
             uint32_t block_bytes;
             uint32_t capacity; /* blocks */
         };
-        /* Later units of a tray, see tray.h. */
+        step_set free_steps;
         struct {
-            step_set free_steps;
-            step_set dirty_steps; /* subset of free_steps: may hold what was written */
+            struct slab *next_tray; /* doubly linked list of the heap */
+            struct slab *previous_tray;
         };
-        step_set aged_steps; /* subset of dirty_steps: were so at the last look of the purger */
-        uint8_t lengths[32]; /* steps of the block that begins there, or 0: of two units */
     };
     uint32_t carved;   /* blocks */
     uint32_t to_first; /* bytes back to the entry of the unit where this one's slab starts */

@@ -166,10 +166,10 @@ __attribute__((no_sanitize("thread"))) static void count_slabs(const struct supe
                                                                struct superblock_counts *c) {
     for (size_t i = 0; i < layout.n_units; i++) {
         const volatile struct slab *slab = &sb->slab[i];
-        uint32_t carved = slab->carved;
-        uint32_t used = (uint32_t)(slab->countdown + 1) + slab->asleep;
         if (slab->n_units == 0)
             continue;
+        uint32_t carved = slab->carved;
+        uint32_t used = (uint32_t)slab->countdown + 1 + slab->asleep;
         used = used <= carved ? used : carved;
         c->n_blocks += used;
         c->block_bytes += slab->class == CLASS_TRAY ? (size_t)carved * slab->block_bytes

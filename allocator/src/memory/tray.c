@@ -4,10 +4,7 @@
 #include "base/options.h"
 #include "system/os.h"
 
-_Static_assert(OTHERS_LENGTHS + OWN_LENGTHS <= N_STEPS * 1024 / UNIT_BYTES,
-               "the smallest tray must have entries for all its lengths");
-_Static_assert(sizeof(((struct slab *)0)->lengths) == (size_t)2 * LENGTHS, "both halves");
-_Static_assert(LENGTHS * 1024 == UNIT_BYTES, "as many lengths as there is room");
+_Static_assert(sizeof(((struct slab *)0)->lengths) * 1024 == UNIT_BYTES, "one for each step");
 
 struct tray_layout tray_layout;
 
@@ -26,7 +23,7 @@ void tray_init(void) {
 
 size_t tray_block_bytes(const struct slab *slab, const void *block) {
     size_t at = tray_step_at(slab, block);
-    size_t length = at < N_STEPS ? *tray_length_at(slab, at) : 0;
+    size_t length = at < N_STEPS ? tray_length_of(block) : 0;
     return length << tray_layout.step_shift;
 }
 
@@ -96,7 +93,7 @@ bool tray_is_valid(const struct slab *slab) {
     size_t run = 0;
     size_t longest = 0;
     for (size_t at = 0; at < N_STEPS;) {
-        size_t length = *tray_length_at(slab, at);
+        size_t length = tray_length_of(slab->start + at * tray_step_bytes());
         bool is_free = slab[1].free_steps >> at & 1;
         if (is_free == (length > 0) || at + length > N_STEPS)
             return false;

@@ -5,14 +5,14 @@
  * freed, so what one size leaves behind serves all others.  A tray has N_STEPS
  * steps; all that describes it lies in the table entries of its units:
  *
- *   slab[0]     n_units, class, lists as for every slab; block_bytes == tray_step;
+ *   slab[0]     n_units, class as for every slab; block_bytes == tray_step;
  *               capacity == the longest run of free steps, or N_TRAY_LISTS - 1;
  *               carved == steps in use; slab_used == blocks in use, all asleep: every free is an
  *               event
  *   slab[1]     the set of free steps, and of those that hold what was written into them
- *   slab[2]     the set of those that did so at the last look of the purger
+ *   slab[2]     the set of those that did so at the last look of the purger; neighbours in the list
  *   slab[i]     for each step of unit i the number of steps of the block that begins there, or
- *               0; those of units 0 and 1, where there is no room, in slab[3] and slab[4]
+ *               0, at the same place in all entries: free need not know which unit it is
  *
  * The last is what other threads may read of a block that is theirs.
  */
@@ -28,12 +28,6 @@ enum {
     N_TRAY_LISTS = 64      /* by the longest run of free steps; the last: this much or more */
 };
 
-enum {
-    LENGTHS = 16,      /* in half an entry: of the steps of one unit */
-    OWN_LENGTHS = 2,   /* first unit whose entry has room for its own */
-    OTHERS_LENGTHS = 3 /* first unit whose entry has room for another's as well */
-};
-
 /* Constants of this run, written once by tray_init. */
 struct tray_layout {
     unsigned step_shift; /* log2(tray_step) */
@@ -46,14 +40,10 @@ extern HIDDEN struct tray_layout tray_layout;
 
 void tray_init(void);
 
-/* In the entry of the unit where the step lies, which every free has read, if there is room. */
-ALWAYS_INLINE uint8_t *tray_length_at(const struct slab *slab, size_t step) {
+/* In the entry of the unit where the step lies, which every free has read. */
+ALWAYS_INLINE uint8_t *tray_length_at(struct slab *slab, size_t step) {
     unsigned shift = UNIT_SHIFT - tray_layout.step_shift;
-    size_t unit = step >> shift;
-    size_t in_unit = step & (((size_t)1 << shift) - 1);
-    size_t entry = unit < OWN_LENGTHS ? unit + OTHERS_LENGTHS : unit;
-    size_t first = unit < OWN_LENGTHS ? 0 : LENGTHS;
-    return (uint8_t *)&slab[entry].lengths[first + in_unit];
+    return &slab[step >> shift].lengths[step & (((size_t)1 << shift) - 1)];
 }
 
 ALWAYS_INLINE size_t tray_step_bytes(void) {
@@ -70,16 +60,14 @@ ALWAYS_INLINE size_t tray_step_at(const struct slab *slab, const void *block) {
     return (offset & (tray_step_bytes() - 1)) == 0 ? offset >> tray_layout.step_shift : N_STEPS;
 }
 
-/* The same for a block that begins in the unit of `entry`; from that alone, if there is room. */
-ALWAYS_INLINE const uint8_t *tray_length_in(const struct slab *entry, const void *block) {
+/* Steps of the block that begins in the step of `block`, in the unit of `entry`, or 0. */
+ALWAYS_INLINE size_t tray_length_in(const struct slab *entry, const void *block) {
     size_t in_unit = ((uintptr_t)block & (UNIT_BYTES - 1)) >> tray_layout.step_shift;
-    bool is_own = entry->to_first >= OWN_LENGTHS << SLAB_SHIFT;
-    return (const uint8_t *)entry + offsetof(struct slab, lengths) + in_unit +
-           (is_own ? LENGTHS : OTHERS_LENGTHS << SLAB_SHIFT);
+    return entry->lengths[in_unit];
 }
 
 ALWAYS_INLINE size_t tray_length_of(const void *block) {
-    return *tray_length_in(unit_slab_of((uintptr_t)block), block);
+    return tray_length_in(unit_slab_of((uintptr_t)block), block);
 }
 
 /* Take free steps into use; true if they read as zero. */
