@@ -252,11 +252,31 @@ static void what_came_home_looks_no_freer_than_before(void) {
     for (size_t i = 0; i < N_BLOCKS; i++)
         blocks[i] = memset(exgen_malloc(10 * SENT_BYTES), 1, SENT_BYTES);
     run_thread(send_some_home, NULL);
-    while ((n = inbox_take(local.heap, taken)) > 0)
+    while ((n = inbox_take(local.heap, taken, N_INBOX)) > 0)
         for (size_t i = 0; i < n; i++) {
             EXPECT(!was_sent(taken[i]) || !link_is_marked(taken[i])); /* others come late */
             exgen_free(taken[i]);
         }
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % N_BETWEEN != 0)
+            exgen_free(blocks[i]);
+}
+
+static void *send_home_before_some(void *block) {
+    remote_free_slowly(NULL, block);
+    return send_some_home(NULL);
+}
+
+static void a_large_block_does_not_wait_behind_small_ones(void) {
+    enum {
+        LARGE_BYTES = 40000
+    };
+    void *large = exgen_malloc(LARGE_BYTES);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(SENT_BYTES);
+    run_thread(send_home_before_some, large);
+    EXPECT(exgen_malloc(LARGE_BYTES) == large);
+    exgen_free(large);
     for (size_t i = 0; i < N_BLOCKS; i++)
         if (i % N_BETWEEN != 0)
             exgen_free(blocks[i]);
@@ -597,6 +617,7 @@ int main(void) {
     a_stray_block_is_sent_on();
     what_came_home_is_used_before_new_memory();
     what_came_home_looks_no_freer_than_before();
+    a_large_block_does_not_wait_behind_small_ones();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
     orphans_get_a_few_blocks_at_a_time();

@@ -6,7 +6,7 @@
  * merging).  So the common paths touch one list head, one block, and, in free,
  * one cache line of slab data.
  *
- * Only the owning thread touches a heap, except for `inbox`, where other
+ * Only the owning thread touches a heap, except for the inboxes, where other
  * threads leave the blocks they freed, and except for a heap without a thread,
  * which belongs to the thread that took it from the orphans (see registry.h).
  */
@@ -122,6 +122,7 @@ struct heap {
     uint8_t number;                 /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
     struct heap *next;              /* heaps without a thread, see registry.h */
     void *pending;                  /* blocks taken from the inbox, not yet freed */
+    void *pending_runs;             /* the same of inbox_runs */
     uint32_t n_unmixed;             /* slow refills since others' blocks were used, see remote.h */
     void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
     uint64_t random;                /* state of random.h */
@@ -130,6 +131,7 @@ struct heap {
     struct batch **batches; /* N_GROUPS groups, all in segments of the exchange; or no_batches */
     struct spare spare;
     _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
+    void *inbox_runs;                       /* atomic: the same of those above the size classes */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };
 

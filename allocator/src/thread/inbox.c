@@ -1,4 +1,7 @@
-/* inbox.c - stacks of bundles of blocks, one for each heap.
+/* inbox.c - stacks of bundles of blocks, two for each heap.
+ *
+ * Blocks above the size classes have a stack of their own, one block in a bundle: a malloc that
+ * needs one would not find it behind thousands of small ones, and take new memory.
  *
  * A bundle is up to N_BUNDLE blocks of one class.  Their addresses lie in the first of them, which
  * has room for some, then in the next, and so on: block i has those of i * n + 1 to i * n + n.
@@ -26,7 +29,7 @@ enum {
     FIRST_ADDRESS = 2 /* word of a block */
 };
 
-_Static_assert(2 * N_BUNDLE <= N_INBOX, "two are taken at a time");
+_Static_assert(2 * N_BUNDLE + N_RUNS_BESIDE <= N_INBOX, "two are taken at a time");
 _Static_assert((int)N_BUNDLE <= (int)UNMARKED, "a bit of its own");
 
 /* --- bundles --- */
@@ -89,11 +92,11 @@ static size_t unbundle(void *first, void **blocks) {
 
 /* --- inboxes --- */
 
-static void push(struct heap *to, void *first, void *last) {
-    void *head = __atomic_load_n(&to->inbox, __ATOMIC_RELAXED);
+static void push(void **inbox, void *first, void *last) {
+    void *head = __atomic_load_n(inbox, __ATOMIC_RELAXED);
     do {
         link_set(last, head);
-    } while (!__atomic_compare_exchange_n(&to->inbox, &head, first, true, __ATOMIC_RELEASE,
+    } while (!__atomic_compare_exchange_n(inbox, &head, first, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }
 
@@ -108,24 +111,32 @@ void inbox_send(void *const *blocks, size_t n) {
             link_set(next, first);
             first = next;
         }
-        push(to, first, last);
+        bool is_run = class_of_block((uintptr_t)first) >= N_CLASSES_MAX;
+        push(is_run ? &to->inbox_runs : &to->inbox, first, last);
     }
 }
 
-/* The next bundle, which is the first of `pending`; NULL if there is none. */
-static void *next_sent(struct heap *heap) {
-    if (heap->pending == NULL)
-        heap->pending = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);
-    return heap->pending;
+/* The next bundle, which is the first of what was taken from an inbox; NULL if there is none. */
+static void *next_sent(void **pending, void **inbox) {
+    if (*pending == NULL && __atomic_load_n(inbox, __ATOMIC_RELAXED) != NULL)
+        *pending = __atomic_exchange_n(inbox, NULL, __ATOMIC_ACQUIRE);
+    return *pending;
 }
 
-size_t inbox_take(struct heap *heap, void **blocks) {
+/* The blocks of the next bundles, which have `n_each` at most, up to `n_most`; returns how many. */
+static size_t take_bundles(void **pending, void **inbox, void **blocks, size_t n_each,
+                           size_t n_most) {
     size_t n = 0;
     void *first;
-    while (n + N_BUNDLE <= N_INBOX && (first = next_sent(heap)) != NULL) {
-        heap->pending = link_follow(first);
-        __builtin_prefetch(heap->pending);
+    while (n + n_each <= n_most && (first = next_sent(pending, inbox)) != NULL) {
+        *pending = link_follow(first);
+        __builtin_prefetch(*pending);
         n += unbundle(first, blocks + n);
     }
     return n;
+}
+
+size_t inbox_take(struct heap *heap, void **blocks, size_t n_runs) {
+    size_t n = take_bundles(&heap->pending_runs, &heap->inbox_runs, blocks, 1, n_runs);
+    return n + take_bundles(&heap->pending, &heap->inbox, blocks + n, N_BUNDLE, N_INBOX - n);
 }

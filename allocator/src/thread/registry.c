@@ -15,6 +15,7 @@
 #include "heap/validate.h"
 #include "system/lock.h"
 #include "system/os.h"
+#include "thread/inbox.h"
 
 enum {
     N_NUMBERS = OWNER_LAST - OWNER_FIRST + 1,
@@ -216,9 +217,7 @@ void registry_leave(struct heap *heap) {
 }
 
 static bool is_due(const struct heap *heap, uint64_t now_ms) {
-    bool has_mail =
-        heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL;
-    return has_mail ||
+    return inbox_has_any(heap) ||
            (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms);
 }
 

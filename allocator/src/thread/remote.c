@@ -401,7 +401,7 @@ void remote_drain_slowly(struct heap *heap, size_t n_most) {
     void *blocks[N_INBOX];
     size_t n = 1;
     for (size_t left = n_most; left > 0 && n > 0; left -= n < left ? n : left) {
-        n = inbox_take(heap, blocks);
+        n = inbox_take(heap, blocks, N_INBOX);
         free_sent(heap, blocks, n);
     }
 }
@@ -409,7 +409,7 @@ void remote_drain_slowly(struct heap *heap, size_t n_most) {
 void *remote_take_sent_slowly(struct heap *heap, size_t class) {
     void *blocks[N_INBOX];
     void *others[N_INBOX];
-    size_t n = inbox_take(heap, blocks);
+    size_t n = inbox_take(heap, blocks, N_RUNS_BESIDE);
     size_t n_taken = 0;
     size_t n_others = 0;
     for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* inbox.c - model: blocks that two threads send home arrive once each, with what the program wrote
- * into them before, while the owner empties its inbox. */
+/* inbox.c - model: blocks that two threads send home, one of them above the size classes, arrive
+ * once each, with what the program wrote into them before, while the owner empties its inboxes. */
 #include "model.h"
 
 #define _Thread_local /* the model checker has no structures that threads have of their own */
@@ -8,22 +8,23 @@
 
 /* Addresses are the model checker's own: no superblock can be found by masking them. */
 #define superblock_owner(sb)    (&home)
-#define class_of_block(address) ((size_t)0)
-struct heap;
-extern struct heap home;
-#include "thread/inbox.c"
-
+#define class_of_block(address) ((address) == (uintptr_t)blocks[RUN] ? N_CLASSES_MAX : (size_t)0)
 enum {
-    N_BLOCKS = 3,
+    RUN = 3, /* the block above the classes */
+    N_BLOCKS,
     N_WORDS = 4
 };
+
+struct heap;
+extern struct heap home;
+static uint64_t blocks[N_BLOCKS][N_WORDS];
+#include "thread/inbox.c"
 
 struct heap home;
 struct options options;
 struct size_classes classes;
 struct layout layout = {.link_secret = 0};
 
-static uint64_t blocks[N_BLOCKS][N_WORDS];
 static int n_arrived[N_BLOCKS];
 
 static void write(size_t i) {
@@ -32,8 +33,11 @@ static void write(size_t i) {
 
 static void *send_one(void *argument) {
     void *block = blocks[0];
+    void *run = blocks[RUN];
     write(0);
+    write(RUN);
     inbox_send(&block, 1);
+    inbox_send(&run, 1);
     return argument;
 }
 
@@ -48,7 +52,7 @@ static void *send_two(void *argument) {
 
 static void take(void) {
     void *taken[N_INBOX];
-    for (size_t n = inbox_take(&home, taken); n > 0; n--)
+    for (size_t n = inbox_take(&home, taken, N_INBOX); n > 0; n--)
         for (size_t i = 0; i < N_BLOCKS; i++)
             if (taken[n - 1] == blocks[i]) {
                 assert(blocks[i][N_WORDS - 1] == 1);
@@ -66,6 +70,7 @@ int main(void) {
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
     take();
-    assert(n_arrived[0] == 1 && n_arrived[1] == 1 && n_arrived[2] == 1);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        assert(n_arrived[i] == 1);
     return 0;
 }
