@@ -310,19 +310,21 @@ void remote_return_lists(struct heap *heap, struct local *from) {
 
 /* --- back into use --- */
 
-/* Make the blocks the ready list, the first apart, which is returned. */
+/* Make the blocks the ready list, the last apart, which is returned.  What came last goes first, as
+ * segments do from their stack: so blocks come back in the reverse of the order in which they were
+ * freed, wherever it was cut into segments, and neighbours stay together. */
 static void *make_ready(struct heap *heap, size_t class, void *const *blocks, size_t n) {
     void *next = NULL;
     if (n == 0)
         return NULL;
     for (size_t i = n; i-- > 0;)
         __builtin_prefetch(blocks[i], 1);
-    for (size_t i = n; --i > 0; next = blocks[i])
+    for (size_t i = 0; i < n - 1; next = blocks[i++])
         link_freed(blocks[i], next);
     *ready_list(heap, &local, class) = next;
     heap->bins[class].foreign.has_fed = true;
-    hand_out(blocks[0]);
-    return blocks[0];
+    hand_out(blocks[n - 1]);
+    return blocks[n - 1];
 }
 
 /* The blocks of a batch; NULL if there are none, or malloc may not have them. */
@@ -351,7 +353,7 @@ static void *make_taken_ready(struct heap *heap, size_t class, const struct take
     void **blocks = taken->blocks;
     void *first = blocks[0];
     if (!taken->is_list) {
-        make_ready(heap, class, blocks, taken->n);
+        first = make_ready(heap, class, blocks, taken->n);
     } else {
         for (size_t i = 1; i < taken->n; i++)
             __builtin_prefetch(blocks[i], 1);
