@@ -15,6 +15,10 @@ _FLOOR_SHARE = 0.2
 """Of the idle phase, at its end, over which the floor is the mean."""
 
 _FEWEST_FOR_GROWTH = 4
+_LEAST_WINDOW_FOR_GROWTH_S = 10.0
+"""A slope of less says what starting costs, many times over."""
+
+_NS_PER_S = 1e9
 _NS_PER_MIN = 60e9
 
 
@@ -81,8 +85,10 @@ def growth_per_minute(window: Sequence[Use]) -> float | None:
     """Return bytes per minute over the last half of a window: the slope of the least squares.
 
     Returns:
-        None where there are too few samples.
+        None where there are too few samples, or the window is too short.
     """
+    if window[-1].time_ns - window[0].time_ns < _LEAST_WINDOW_FOR_GROWTH_S * _NS_PER_S:
+        return None
     middle_ns = (window[0].time_ns + window[-1].time_ns) / 2.0
     late = [one for one in window if one.time_ns >= middle_ns]
     if len(late) < _FEWEST_FOR_GROWTH:

@@ -24,7 +24,15 @@ def test_growth_is_that_of_the_last_half() -> None:
     window = [use(at, 1000 if at < 30 else 1000 + (at - 30) * 10) for at in range(61)]
 
     assert growth_per_minute(window) == pytest.approx(600.0)
-    assert growth_per_minute(window[:3]) is None
+    assert growth_per_minute(window[::30]) is None
+
+
+def test_a_short_window_has_no_growth_per_minute() -> None:
+    """Half a second of filling a cache was shown as hundreds of MiB a minute."""
+    window = [use(0.1 * at, 1000 * at) for at in range(101)]
+
+    assert growth_per_minute(window) == pytest.approx(600_000.0)
+    assert growth_per_minute(window[:100]) is None
 
 
 def test_window_and_floor_are_told_apart() -> None:
