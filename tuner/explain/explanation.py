@@ -10,6 +10,7 @@ optimizers", IEEE Trans. Evol. Comput. 7(2), 2003, of the front against one poin
 from __future__ import annotations
 
 import enum
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -155,9 +156,23 @@ def material_of(run: Run) -> Material:
     message = (
         f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
         f"allocator are needed); `malloc-tuner tune {shlex.quote(str(run.folder))} --evaluations "
-        f"{2 * len(run.trials)}` goes on with more"
+        f"{_trials_to_explain(len(run.trials), max(left_out.values()))}` goes on with more"
     )
     raise SelectionError(message)
+
+
+def _trials_to_explain(n_trials: int, n_most: int) -> int:
+    """Return about how many trials give one allocator enough, in tens.
+
+    Args:
+        n_trials: of the run.
+        n_most: of the allocator that has the most, whose share of the next is the same.
+
+    Example:
+        >>> _trials_to_explain(18, 6), _trials_to_explain(36, 19), _trials_to_explain(5, 1)
+        (80, 50, 130)
+    """
+    return 10 * math.ceil(n_trials * FEWEST_TRIALS / max(n_most, 1) / 10)
 
 
 def _too_few(names: Sequence[str], trials: Sequence[Trial]) -> dict[str, int]:

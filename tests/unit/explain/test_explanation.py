@@ -235,7 +235,7 @@ def test_nothing_is_measured_for_a_run_with_too_few_trials(
     assert main.run(["explain", str(folder), "--measure"]) == SelectionError.exit_code
     said = capsys.readouterr().err
     assert "too few trials to explain settings" in said
-    assert f"`malloc-tuner tune {folder} --evaluations 24` goes on with more" in said
+    assert f"`malloc-tuner tune {folder} --evaluations 80` goes on with more" in said
 
 
 def test_trials_that_lack_every_objective_explain_nothing() -> None:
