@@ -112,6 +112,23 @@ def make_folder(path: Path) -> None:
         raise OutputError(message) from error
 
 
+@contextlib.contextmanager
+def folder_if_used(path: Path) -> Iterator[None]:
+    """Make a folder as `make_folder` does; one that stays empty is gone in the end.
+
+    Raises:
+        OutputError: see `make_folder`.
+    """
+    is_new = not path.exists()
+    make_folder(path)
+    try:
+        yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):  # it holds something
+                path.rmdir()
+
+
 def file_to_write(text: str) -> Path:
     """Return the path of a file that the command line names.
 

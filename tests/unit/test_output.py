@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import OutputError
-from tuner.output import make_folder, scratch_folder, write_bytes, write_text
+from tuner.output import folder_if_used, make_folder, scratch_folder, write_bytes, write_text
 
 
 def test_text_replaces_a_file_and_makes_folders(tmp_path: Path) -> None:
@@ -34,6 +34,17 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
 
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_new_folder_that_stays_empty_is_gone(tmp_path: Path) -> None:
+    """A program that could not be tuned left an empty run folder."""
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(KeyError), folder_if_used(tmp_path / "new"):
+        raise KeyError
+    with folder_if_used(tmp_path / "mine"), folder_if_used(tmp_path / "used"):
+        write_text(tmp_path / "used" / "a.txt", "")
+
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", "used"}
 
 
 def test_a_folder_where_a_file_is_cannot_be_made(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import FIRST_RUNS, Watch, Work, run_seconds
-from tuner.output import make_folder, write_text
+from tuner.output import folder_if_used, write_text
 from tuner.page import series
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS
@@ -80,9 +80,8 @@ def compare_settings(
         StoreError: its journal is damaged, or another process writes it.
         OutputError: the folder cannot be written.
     """
-    make_folder(run)
     watch = Watch(request.seconds)
-    with UsedTime(run, watch) as used:
+    with folder_if_used(run), UsedTime(run, watch) as used:
         work = Work(run, request, tuned, watch, view or View(), on_kept=used.keep)
         found = _compared(work, candidates, rounds)
         seconds = used.before_s + found.answer.seconds

@@ -77,7 +77,7 @@ from tuner.optimize.work import (
     Work,
     run_seconds,
 )
-from tuner.output import make_folder, write_text
+from tuner.output import folder_if_used, write_text
 from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Trial
 from tuner.store import CampaignRecord
@@ -191,8 +191,11 @@ class Session:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
         """
-        make_folder(self.run)
-        with interruptible(self._interrupted), UsedTime(self.run, self._watch) as used:
+        with (
+            folder_if_used(self.run),
+            interruptible(self._interrupted),
+            UsedTime(self.run, self._watch) as used,
+        ):
             found = self._answer_of_call(used)
             before_s = used.before_s
             found = replace(
