@@ -142,7 +142,7 @@ def check_goes_on(run: Path, begun: Request, asked: Request) -> None:
     """
     others = differences(begun, asked)
     if others:
-        what = f"with other {series(others)}"
+        what = f"different in {series(others)}"
         message = f"{run}: holds another optimisation, {what}; choose another -o"
         raise SpecError(message)
 

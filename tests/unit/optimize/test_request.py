@@ -68,7 +68,7 @@ def test_constraints_on_a_program_may_change(tmp_path: Path) -> None:
 )
 def test_nothing_else_of_a_program_may(tmp_path: Path, changes: dict[str, Any], name: str) -> None:
     """Kept candidates would name an allocator that no longer takes part, say."""
-    with pytest.raises(SpecError, match=f"another optimisation, with other {name}; choose another"):
+    with pytest.raises(SpecError, match=f"optimisation, different in {name}; choose another"):
         goes_on(tmp_path, PROGRAM, replace(PROGRAM, **changes))
 
 
@@ -94,7 +94,7 @@ def test_of_a_service_nothing_of_a_run_may_change(
     tmp_path: Path, changes: dict[str, Any], name: str
 ) -> None:
     """Rounds of one load beside those of another one gave an answer that held for neither."""
-    with pytest.raises(SpecError, match=f"another optimisation, with other {name}; choose another"):
+    with pytest.raises(SpecError, match=f"optimisation, different in {name}; choose another"):
         goes_on(tmp_path, SERVICE, replace(SERVICE, **changes))
 
 
@@ -102,14 +102,14 @@ def test_an_input_that_was_judged_on_stays(tmp_path: Path) -> None:
     begun = replace(PROGRAM, held_out=("app", "other"))
 
     for held_out in (("app", "third"), None):
-        with pytest.raises(SpecError, match="with other held-out input"):
+        with pytest.raises(SpecError, match="different in held-out input"):
             goes_on(tmp_path, begun, replace(begun, held_out=held_out))
 
 
 def test_several_differences_are_all_named(tmp_path: Path) -> None:
     asked = replace(PROGRAM, cpu=1, timeout_s=1.0, seed=3)
 
-    with pytest.raises(SpecError, match="with other --timeout, --cpu and --seed;"):
+    with pytest.raises(SpecError, match="different in --timeout, --cpu and --seed;"):
         goes_on(tmp_path, PROGRAM, asked)
 
 
@@ -117,5 +117,5 @@ def test_a_program_is_no_service(tmp_path: Path) -> None:
     program = replace(SERVICE, service=None, rules=Rules())
 
     for begun, asked in ((program, SERVICE), (SERVICE, program)):
-        with pytest.raises(SpecError, match="with other --ready and --load;"):
+        with pytest.raises(SpecError, match="different in --ready and --load;"):
             goes_on(tmp_path, begun, asked)

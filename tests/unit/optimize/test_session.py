@@ -203,7 +203,7 @@ def test_other_options_do_not_go_on_in_the_folder(tmp_path: Path, app: App) -> N
     answer(tmp_path, app, replace(REQUEST, seconds=3.0))
     n_runs = len(app.ran)
 
-    with pytest.raises(SpecError, match="holds another optimisation, with other --allocators;"):
+    with pytest.raises(SpecError, match="holds another optimisation, different in --allocators;"):
         answer(tmp_path, app, replace(REQUEST, allocators=("glibc",)))
     assert len(app.ran) == n_runs
 
