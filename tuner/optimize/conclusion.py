@@ -146,7 +146,8 @@ class Conclusion:
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(still_open) + 1)
         more_s = n_runs * self._work.run_seconds(self._reference)
-        answer = replace(answer, reasons=(*self._sooner(nearest), *answer.reasons))
+        known = (*self._lost_so_far(nearest), *self._sooner(nearest))
+        answer = replace(answer, reasons=(*known, *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
 
     def _nearness(self, one: Standing) -> tuple[float, float]:
@@ -171,6 +172,15 @@ class Conclusion:
                 f"most {show_percent(lost)} worse, and the middle of the rounds is within "
                 f"{limit:.3g} %; `--constraint` sets a limit that always holds."
             )
+
+    def _lost_so_far(self, nearest: Standing) -> tuple[str, ...]:
+        """Say which open guards the rounds so far speak against."""
+        gains, margin = nearest.gains, self._rules.margin
+        lost = [name for name in nearest.unsure if gains[name].middle < -margin(name)]
+        if not lost or not nearest.n_rounds:
+            return ()
+        words = f"{series(lost)} {'are' if len(lost) > 1 else 'is'}"
+        return (f"So far {words} worse than the limit: if that stays so, it is not deployed.",)
 
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:
         """Say which constraint would settle a gain that is proven, but for guards that are open."""

@@ -146,6 +146,20 @@ def test_rounds_that_prove_nothing_are_said_as_they_are(
     assert conclusion.conclude(None, found).missing == f"{said} nothing of the best candidate yet"
 
 
+@pytest.mark.parametrize(("cpu", "is_said"), [(-0.19, True), (-0.001, False)])
+def test_what_the_rounds_so_far_speak_against_is_said(
+    conclusion: Conclusion, cpu: float, is_said: bool
+) -> None:
+    """The best candidate took 19 % more CPU time, and more time was said to settle it."""
+    found = confirmed(State.OPEN, cpu)
+    standing = replace(found.standings["mimalloc"], n_rounds=2)
+
+    answer = conclusion.conclude(None, replace(found, standings={"mimalloc": standing}))
+
+    said = "So far CPU time is worse than the limit: if that stays so, it is not deployed."
+    assert (said in answer.reasons) is is_said
+
+
 def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: Conclusion) -> None:
     """A guard that is nearly settled does not make a gain that is not."""
     found = confirmed(State.OPEN, 0.03)
