@@ -153,14 +153,21 @@ class Confirming:
     def _tell_what_time_buys(self, at_once: int, n_candidates: int, *, is_counted: bool) -> None:
         """Say beforehand how many rounds there are, and what gain of CPU time they may show."""
         n_rounds = int(self._rounds_left(at_once + 1))
+        n_before = self._rounds_before()
         candidates = f"{at_once} candidate{'s'[: at_once != 1]}"
         if n_candidates > at_once:
             candidates += f" and {n_candidates - at_once} in reserve"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
-        words = ""
+        words = f", {n_before} made before" if n_before else ""
         if CPU in self._reference.values:
-            words = self._showable_words(n_rounds, n_candidates, is_counted=is_counted)
+            in_all = n_before + n_rounds
+            words += self._showable_words(in_all, n_candidates, is_counted=is_counted)
         self._work.view.tell(f"confirming {rounds}{words}")
+
+    def _rounds_before(self) -> int:
+        """Return how many rounds earlier calls made."""
+        content = read_journal(self._work.run / CONFIRMATION_FILE)
+        return len({one["round"] for one in content.records}) if content else 0
 
     def _showable_words(self, n_rounds: int, n_candidates: int, *, is_counted: bool) -> str:
         """Return what gain of CPU time so many rounds are likely to show."""
