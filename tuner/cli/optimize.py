@@ -147,8 +147,8 @@ def optimize(
         typer.Option(
             metavar="NAME,...",
             help=(
-                "What is to gain: mean_memory, peak_memory, cpu_time; the first or the last by "
-                "default. None of the three may become worse in any case."
+                "What is to gain, one of them at least: mean_memory, peak_memory, cpu_time; "
+                "mean_memory,cpu_time by default. None of the three may become worse in any case."
             ),
         ),
     ] = None,
