@@ -7,7 +7,9 @@ of the CPU time.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import TunerError
@@ -18,21 +20,40 @@ from tuner.units import show_percent
 _MOST = 0.5
 """Of all events: a process with fewer does not stand for the command."""
 
+_NAMED = 3
+"""Children that are named."""
 
-def heaviest_child(command: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the arguments of the child that makes most events.
+_WIDTH = 50
+"""Of the command of one, in characters."""
 
-    Returns:
-        None when none makes most of them, or nothing could be recorded.
-    """
+_UNSEEN = "of child processes, whose memory this does not see"
+
+
+@dataclass(frozen=True)
+class ChildWork:
+    """A process of the command, by what it allocates."""
+
+    argv: tuple[str, ...]
+    share: float
+    """Of the events of all processes."""
+
+
+def workers_of(command: Sequence[str]) -> list[ChildWork]:
+    """Return the processes of a command, those with most events first; none if none is recorded."""
     try:
         with scratch_folder() as folder:
             found = record(command, folder / "all.trace", follow=True, is_silent=True).processes
     except TunerError:
-        return None
-    heaviest = max(found, key=lambda process: process.totals.n_events)
-    n_events = sum(process.totals.n_events for process in found)
-    if heaviest.argv == tuple(command) or heaviest.totals.n_events < _MOST * n_events:
+        return []
+    n_events = max(1, sum(process.totals.n_events for process in found))
+    workers = [ChildWork(one.argv, one.totals.n_events / n_events) for one in found]
+    return sorted(workers, key=lambda worker: -worker.share)
+
+
+def heaviest_child(command: Sequence[str], workers: Sequence[ChildWork]) -> tuple[str, ...] | None:
+    """Return the arguments of the child that makes most events; None when none does."""
+    heaviest = next(iter(workers), None)
+    if heaviest is None or heaviest.argv == tuple(command) or heaviest.share < _MOST:
         return None
     return heaviest.argv or None
 
@@ -51,9 +72,30 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
     )
 
 
-def unfollowed_words(share: float) -> str:
-    """Return what is said where no child can stand for a command."""
-    return (
-        f"{show_percent(share, 0)} of the CPU time is that of child processes, whose memory this "
-        "does not see, and none of which could be run alone; give the command of the child itself."
+def unfollowed_words(command: Sequence[str], share: float, workers: Sequence[ChildWork]) -> str:
+    """Return what is said where no child can stand for a command.
+
+    Example:
+        >>> unfollowed_words(("./all",), 0.9, [ChildWork(("app", "a b"), 0.4)])[-49:]
+        "Tune one of them: app 'a b' (40 % of all events)."
+    """
+    children = [one for one in workers if one.argv and one.argv != tuple(command)]
+    named = "; ".join(
+        f"{_shown(one.argv)} ({show_percent(one.share, 0)} of all events)"
+        for one in children[:_NAMED]
     )
+    advice = f"Tune one of them: {named}." if named else "Give the command of one of them."
+    return (
+        f"{show_percent(share, 0)} of the CPU time is that {_UNSEEN}, "
+        f"and none of which stands for all of it. {advice}"
+    )
+
+
+def _shown(argv: Sequence[str]) -> str:
+    text = shlex.join(argv)
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
+
+
+def is_unfollowed(notes: Sequence[str]) -> bool:
+    """Return whether one of the notes is that of `unfollowed_words`."""
+    return any(_UNSEEN in note for note in notes)

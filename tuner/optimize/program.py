@@ -40,7 +40,13 @@ from tuner.measure.program import (
     steering,
 )
 from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
-from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
+from tuner.optimize.driver import (
+    followed_words,
+    heaviest_child,
+    is_unfollowed,
+    unfollowed_words,
+    workers_of,
+)
 from tuner.optimize.known import known_for_program
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
@@ -138,10 +144,12 @@ class Program:
         whole, share = self._examined(self.command)
         if share <= _CHILDREN_SHARE:
             return whole
-        child = heaviest_child(self.command)
+        workers = workers_of(self.command)
+        child = heaviest_child(self.command, workers)
         alone = self._alone(child, whole) if child else None
         if child is None or alone is None:
-            return replace(whole, notes=(*whole.notes, unfollowed_words(share)))
+            words = unfollowed_words(self.command, share, workers)
+            return replace(whole, notes=(*whole.notes, words))
         words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
         return replace(alone, notes=(*alone.notes, words))
 
@@ -231,7 +239,9 @@ class Program:
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
-        return recorded_of(first, reference.values, took_s)
+        found = recorded_of(first, reference.values, took_s)
+        # That its children do the work is said already.
+        return found._replace(notes=()) if is_unfollowed(reference.notes) else found
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -14,12 +15,14 @@ from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize import program as of_program
 from tuner.optimize.counted import FAULTS, SYSCALLS
+from tuner.optimize.driver import unfollowed_words
 from tuner.optimize.known import LEAN, OF_THREADS
 from tuner.optimize.program import Program, recorded_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals, Recording
+from tuner.recording.build import RecordedProcess
 from tuner.recording.program import Ending
 
 
@@ -35,6 +38,7 @@ def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Pr
     return Program(("app",), played, environment, {}, expect_status=expect_status)
 
 
+ELSEWHERE = unfollowed_words(("app",), 0.97, [])
 ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
 
 
@@ -183,6 +187,22 @@ def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
         one.record(trace, one.examine())
 
     assert not trace.exists()
+
+
+@pytest.mark.parametrize(("note", "n_said"), [("of another kind", 1), (ELSEWHERE, 0)])
+def test_of_a_command_whose_children_do_the_work_nothing_else_is_said_of_its_events(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, note: str, n_said: int
+) -> None:
+    """Of a shell script, it was said that a program may want standard input."""
+    ending = Ending(0, None, wall_s=1.0, cpu_s=1.0, end_ns=1)
+    process = SimpleNamespace(totals=RecordedTotals(72, 1, 2000))
+    recording = Recording((cast("RecordedProcess", process),), ending)
+    monkeypatch.setattr(of_program, "record", lambda *_, **__: recording)
+    one = program(ALONE, ALONE)
+
+    found = one.record(tmp_path / "program.trace", replace(one.examine(), notes=(note,)))
+
+    assert len(found.notes) == n_said
 
 
 def test_a_suite_tries_what_its_programs_do() -> None:
