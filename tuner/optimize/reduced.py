@@ -7,7 +7,8 @@ What is left of each runs against the program as it is in rounds of its own, and
 without the settings that cost.  The smallest takes the winner's place if these confirm it, if
 nothing seems to have lost both the least effect and a standard error or more is gained in all, and
 if the held-out input does not speak against it; if none does, the winner stays with all its
-settings.
+settings.  Of a single setting, its rounds beside the winner say better whether it lost something
+than those of another time do.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -66,10 +67,12 @@ def reduced(
     n_claims = len(confirmed.chosen) * len(variants)
     standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
     noise = noise_as_it_is(confirmed.course)
+    beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     good = [
         label
         for label in sorted(variants, key=lambda one: len(variants[one].settings))
-        if _is_as_good(standings[label], confirmed.best, work.request.rules, noise)
+        if (label in beside and standings[label].state is State.CONFIRMED)
+        or _is_as_good(standings[label], confirmed.best, work.request.rules, noise)
     ]
     if not good:
         return known

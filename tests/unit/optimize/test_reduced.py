@@ -146,6 +146,23 @@ def needs_all(settings: Mapping[str, Any]) -> float:
     return 0.8 if len(settings) == 3 else 1.0
 
 
+def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: Path) -> None:
+    """A needless setting stayed, since the confirmation was luckier than what came later."""
+    app = App(only_narenas)
+    winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
+    request = Request(("app",), 100.0, ("jemalloc",))
+    work = Work(tmp_path, request, cast("Tuned", app), Watch(100.0, Clock(step_s=0.05)))
+    confirming = Confirming(work, REFERENCE, None)
+    first = confirming.confirm({label_of(winner): winner})
+    assert first.best is not None
+    gains = {**first.best.gains, CPU: replace(first.best.gains[CPU], middle=0.1)}
+
+    lucky = replace(first, best=replace(first.best, gains=gains))
+    found = reduced(work, REFERENCE, confirming, lucky)
+
+    assert found.left_out == ["tcache=false"]
+
+
 @pytest.mark.parametrize("share", [narenas_and_another, less_alone])
 def test_what_is_needless_alone_but_not_together_is_left_out_in_part(
     tmp_path: Path, share: Share
