@@ -509,18 +509,23 @@ class _Smoothed:
         """Return a configuration without the settings of which nothing is expected.
 
         What counts of a loss is beyond the standard deviation of what is expected: of what is not
-        told apart, the smallest (reduced.py).
+        told apart, the smallest (reduced.py).  Memory, which varies little, stays within half of
+        its limit or what it was: else what is left is turned down.
         """
         genome = self._space.genome_of(configuration)
         if genome is None:
             return configuration
         wanted = self.of([genome])
+        memory = [what for what in rules.guards if TABLE[what].is_memory]
+        most = {what: max(wanted[what][0][0], 0.5 * rules.margin(what)) for what in memory}
 
         def loss(fewer: Configuration) -> float:
             asked = self._space.genome_of(fewer)
             if asked is None:
                 return math.inf
             found = self.of([asked])
+            if any(found[what][0][0] > limit for what, limit in most.items()):
+                return math.inf
             return max(
                 float(found[n][0][0] - log[0] - doubt[0]) for n, (log, doubt) in wanted.items()
             )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
 from tests.doubles.cached import REFERENCE, App, make_space
@@ -15,14 +16,16 @@ from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
 from tuner.optimize import direct
 from tuner.optimize.answer import label_of
+from tuner.optimize.correction import Floats
 from tuner.optimize.direct import SHARE_OF_TIME, DirectSearch, space_of
+from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
-from tuner.optimize.quantities import MEAN, SERVICE_NAMES
+from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Tuned
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Watch, Work
 from tuner.records import Configuration
-from tuner.space import Parameter
+from tuner.space import Genome, Parameter, Space
 
 
 def searched(folder: Path, app: App, clock: Clock, seconds: float = 120.0) -> DirectSearch:
@@ -53,6 +56,30 @@ def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path) -> None:
     first = next(iter(chosen.values()))
     assert first.as_dict["cache"] is False
     assert len(first.settings) <= 2
+
+
+class Expected(direct._Smoothed):  # noqa: SLF001 - the rule itself
+    """Expects 0.9 % more at the peak without slack, and is sure of no more than that."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def of(self, genomes: Sequence[Genome]) -> dict[str, tuple[Floats, Floats]]:
+        peaks = [0.0 if "slack" in self._space.decode(one).as_dict else 0.009 for one in genomes]
+        logs = {MEAN: [-0.1] * len(peaks), PEAK: peaks, CPU: [0.0] * len(peaks)}
+        doubts = np.full(len(peaks), 0.009)
+        return {name: (np.array(values), doubts) for name, values in logs.items()}
+
+
+@pytest.mark.parametrize(("limit", "left"), [(0.01, ["slack"]), (0.03, [])])
+def test_memory_that_is_kept_is_not_given_for_fewer_settings(limit: float, left: list[str]) -> None:
+    """All candidates had lost what kept their peak, and were turned down for it."""
+    model = Expected(make_space(["jemalloc"]))
+    chosen = Configuration.of("jemalloc", {"cache": False, "decay": 0, "slack": 1})
+
+    found = model.smallest(chosen, Rules(limits=((PEAK, limit),)))
+
+    assert list(found.as_dict) == left
 
 
 def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
