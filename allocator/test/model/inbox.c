@@ -8,7 +8,7 @@
 
 /* Addresses are the model checker's own: no superblock can be found by masking them. */
 #define superblock_owner(sb)    (&home)
-#define class_of_block(address) ((address) == (uintptr_t)blocks[RUN] ? N_CLASSES_MAX : (size_t)0)
+#define class_of_block(address) ((address) == (uintptr_t)memory[RUN] ? N_CLASSES_MAX : (size_t)0)
 enum {
     RUN = 3, /* the block above the classes */
     N_BLOCKS,
@@ -17,7 +17,7 @@ enum {
 
 struct heap;
 extern struct heap home;
-static uint64_t blocks[N_BLOCKS][N_WORDS];
+static uint64_t memory[N_BLOCKS][N_WORDS];
 #include "thread/inbox.c"
 
 struct heap home;
@@ -28,12 +28,12 @@ struct layout layout = {.link_secret = 0};
 static int n_arrived[N_BLOCKS];
 
 static void write(size_t i) {
-    blocks[i][N_WORDS - 1] = 1;
+    memory[i][N_WORDS - 1] = 1;
 }
 
 static void *send_one(void *argument) {
-    void *block = blocks[0];
-    void *run = blocks[RUN];
+    void *block = memory[0];
+    void *run = memory[RUN];
     write(0);
     write(RUN);
     inbox_send(&block, 1);
@@ -43,7 +43,7 @@ static void *send_one(void *argument) {
 
 /* The first has the address of the second. */
 static void *send_two(void *argument) {
-    void *const two[] = {blocks[1], blocks[2]};
+    void *const two[] = {memory[1], memory[2]};
     write(1);
     write(2);
     inbox_send(two, 2);
@@ -54,16 +54,16 @@ static void take(void) {
     void *taken[N_INBOX];
     for (size_t n = inbox_take(&home, taken, N_INBOX); n > 0; n--)
         for (size_t i = 0; i < N_BLOCKS; i++)
-            if (taken[n - 1] == blocks[i]) {
-                assert(blocks[i][N_WORDS - 1] == 1);
-                blocks[i][N_WORDS - 1] = 2;
+            if (taken[n - 1] == memory[i]) {
+                assert(memory[i][N_WORDS - 1] == 1);
+                memory[i][N_WORDS - 1] = 2;
                 n_arrived[i]++;
             }
 }
 
 int main(void) {
     pthread_t threads[2];
-    classes.of[0].block_bytes = sizeof blocks[0];
+    classes.of[0].block_bytes = sizeof memory[0];
     pthread_create(&threads[0], NULL, send_one, NULL);
     pthread_create(&threads[1], NULL, send_two, NULL);
     take();
