@@ -17,19 +17,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.gem5_traces import heap_runner
+from benchmarks.gem5_traces import built_gem5, heap_runner
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, installed, located, table
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import judged, run_rounds, values_of
 from benchmarks.sources import EXGEN, GEM5
-from tuner.config.gem5_suite import SimulationRole, load_suite
-from tuner.measure.gem5 import Gem5, build_guests, find_gem5
-from tuner.measure.program import ProgramRunner
+from tuner.config.gem5_suite import SimulationRole
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
 from tuner.records import Configuration
-from tuner.resources import gem5_dir
 from tuner.stats import Estimate
 
 PART: Final = "held-out"
@@ -43,12 +40,8 @@ def measure(call: Call) -> None:
     if call.is_smoke:  # that the last results are understood
         call.parts.update(read_results(results_path("gem5_answer"))["parts"])
         return
-    suite = load_suite(gem5_dir() / "suite.toml")
-    folder = call.folder.resolve()
-    build_guests(suite, folder / "guests")
-    program = find_gem5(call.options.gem5)
-    gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
-    tuned = [gem5.command(one) for one in suite.choose([SimulationRole.TUNE.value])]
+    gem5 = built_gem5(call.options.gem5, call.folder)
+    tuned = [gem5.command(one) for one in gem5.suite.choose([SimulationRole.TUNE.value])]
     first, *further = map(tuple, tuned)
     request = Request(first, call.options.seconds, ALLOCATORS, further=tuple(further))
     answer = Session(call.run_folder(PART, f"gem5-{call.options.seconds:g}"), request).answer()
@@ -56,7 +49,7 @@ def measure(call: Call) -> None:
     if answer.configuration is not None:
         points["answer"] = answer.configuration
     everywhere = located(sorted({one.allocator for one in points.values()}))
-    simulations = suite.choose([SimulationRole.HELD_OUT.value])
+    simulations = gem5.suite.choose([SimulationRole.HELD_OUT.value])
     rows = run_rounds(
         call, PART, [one.name for one in simulations], list(points),
         heap_runner(gem5, simulations, points, everywhere),

@@ -45,15 +45,15 @@ from benchmarks.gem5_case_runs import (
     tune,
 )
 from benchmarks.gem5_case_tables import ENOUGH_ROUNDS, document, greenmalloc_table, origins
+from benchmarks.gem5_traces import built_gem5
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, installed
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import n_rounds
 from benchmarks.sources import EMULATOR, EXGEN, GEM5, SEARCH, VALIDATE
-from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
+from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import SpecError
-from tuner.measure.gem5 import Gem5, build_guests, find_gem5
-from tuner.measure.program import ProgramRunner
-from tuner.resources import configs_dir, gem5_dir
+from tuner.measure.gem5 import Gem5
+from tuner.resources import configs_dir
 from tuner.runs import Run
 from tuner.trace.file import Op, Trace
 
@@ -100,11 +100,7 @@ def measure(call: Call) -> None:
     if "tune" in steps:
         tune(ALLOCATORS)
     runs = load_campaigns(ALLOCATORS)
-    suite = load_suite(gem5_dir() / "suite.toml")
-    folder = (RUNS / "gem5-case").resolve()
-    build_guests(suite, folder / "guests")
-    program = find_gem5(call.options.gem5)
-    gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
+    gem5 = built_gem5(call.options.gem5, RUNS / "gem5-case")
     case = Case(call, gem5, on_known_malloc(gem5, points_of(runs)))
     check_points(call.parts, case.points, map(part_of, steps))
     compared = installed(runs)

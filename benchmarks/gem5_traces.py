@@ -65,12 +65,8 @@ def measure(call: Call) -> None:
     if call.is_smoke:  # that the last results are understood
         call.parts.update(read_results(results_path("gem5_traces"))["parts"])
         return
-    suite = load_suite(gem5_dir() / "suite.toml")
-    folder = call.folder.resolve()
-    build_guests(suite, folder / "guests")
-    program = find_gem5(call.options.gem5)
-    gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
-    simulations = {s.name: s for s in suite.choose([SimulationRole.TUNE.value])}
+    gem5 = built_gem5(call.options.gem5, call.folder)
+    simulations = {s.name: s for s in gem5.suite.choose([SimulationRole.TUNE.value])}
     points = points_of(call.options.allocators)
     everywhere = located(sorted({point.allocator for point in points.values()}))
     for name in call.choose(list(simulations), []):
@@ -79,6 +75,13 @@ def measure(call: Call) -> None:
             "rows": _real(call, gem5, simulations[name], points, everywhere),
         }
         call.keep(name, found, allocators=installed(everywhere), rounds=call.rounds)
+
+
+def built_gem5(program: Path, folder: Path) -> Gem5:
+    """Return gem5 with the simulations of the suite, whose guests are built below a folder."""
+    suite, place = load_suite(gem5_dir() / "suite.toml"), folder.resolve()
+    build_guests(suite, place / "guests")
+    return Gem5(find_gem5(program), suite, place / "guests", place / "outputs", ProgramRunner())
 
 
 def points_of(names: Sequence[str]) -> dict[str, Configuration]:
