@@ -138,6 +138,25 @@ def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFix
     assert reference["command"][-1] == child
 
 
+def test_a_script_of_several_programs_is_refused_unless_it_works_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script, folder = tmp_path / "nightly.sh", tmp_path / "run"
+    words = ["optimize", "-o", str(folder), "--time", "1s", "--", "sh", str(script)]
+    child = f"{sys.executable} -S -c '{PROGRAM}; sum(range(5000000)) #"
+    script.write_text("".join(f"{child}{n}'\n" for n in range(3)))
+
+    assert run(words) == 7
+    what, heaviest, advice = capfd.readouterr().err.split("\n  ")
+    assert "sh: 9" in what
+    assert heaviest.startswith("the heaviest: python")
+    assert f"`malloc-tuner optimize -- {sys.executable} -S -c " in advice
+    assert not folder.exists()
+
+    script.write_text("true | true\ni=0; while [ $i -lt 300000 ]; do i=$((i+1)); done\n")
+    assert run(words) == 0
+
+
 @needs_cc
 def test_a_static_program_is_tuned_without_a_recording(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -8,6 +8,7 @@ of the CPU time.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,6 @@ _NAMED = 3
 _WIDTH = 50
 """Of the command of one, in characters."""
 
-_UNSEEN = "of child processes, whose memory this does not see"
-
 
 @dataclass(frozen=True)
 class ChildWork:
@@ -39,15 +38,20 @@ class ChildWork:
 
 
 def workers_of(command: Sequence[str]) -> list[ChildWork]:
-    """Return the processes of a command, those with most events first; none if none is recorded."""
+    """Return the processes of a command, those with most events first; none if none is recorded.
+
+    Processes with the same arguments, such as forks, count as one.
+    """
     try:
         with scratch_folder() as folder:
             found = record(command, folder / "all.trace", follow=True, is_silent=True).processes
     except TunerError:
         return []
-    n_events = max(1, sum(process.totals.n_events for process in found))
-    workers = [ChildWork(one.argv, one.totals.n_events / n_events) for one in found]
-    return sorted(workers, key=lambda worker: -worker.share)
+    n_events = Counter[tuple[str, ...]]()
+    for one in found:
+        n_events[one.argv] += one.totals.n_events
+    n_all = max(1, n_events.total())
+    return [ChildWork(argv, n / n_all) for argv, n in n_events.most_common()]
 
 
 def heaviest_child(command: Sequence[str], workers: Sequence[ChildWork]) -> tuple[str, ...] | None:
@@ -72,30 +76,31 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
     )
 
 
-def unfollowed_words(command: Sequence[str], share: float, workers: Sequence[ChildWork]) -> str:
-    """Return what is said where no child can stand for a command.
+def unfollowed_words(
+    command: Sequence[str], share: float, workers: Sequence[ChildWork]
+) -> tuple[str, ...]:
+    """Return what is said where no child can stand for a command: what is so, and what to do.
 
     Example:
-        >>> unfollowed_words(("./all",), 0.9, [ChildWork(("app", "a b"), 0.4)])[-49:]
-        "Tune one of them: app 'a b' (40 % of all events)."
+        >>> unfollowed_words(("./all",), 0.9, [ChildWork(("/bin/app", "a b"), 0.4)])[1]
+        "the heaviest: app 'a b' (40 % of all events of malloc and free)"
     """
     children = [one for one in workers if one.argv and one.argv != tuple(command)]
-    named = "; ".join(
-        f"{_shown(one.argv)} ({show_percent(one.share, 0)} of all events)"
-        for one in children[:_NAMED]
-    )
-    advice = f"Tune one of them: {named}." if named else "Give the command of one of them."
-    return (
-        f"{show_percent(share, 0)} of the CPU time is that {_UNSEEN}, "
-        f"and none of which stands for all of it. {advice}"
-    )
+    cpu = show_percent(share, 0)
+    what = f"{cpu} of the CPU time is that of child processes, whose memory is not measured"
+    if not children:
+        recording = f"malloc-tuner record --follow -o children.trace -- {shlex.join(command)}"
+        advice = (
+            "tune the program that does the work in its place; what is only forked, by its trace: "
+            f"`{recording}`"
+        )
+        return what, advice
+    shares = [f"{_shown(one.argv)} ({show_percent(one.share, 0)}" for one in children[:_NAMED]]
+    heaviest = f"the heaviest: {'), '.join(shares)} of all events of malloc and free)"
+    instead = f"malloc-tuner optimize -- {shlex.join(children[0].argv)}"
+    return what, heaviest, f"tune one of them in its place: `{instead}`"
 
 
 def _shown(argv: Sequence[str]) -> str:
-    text = shlex.join(argv)
+    text = shlex.join([Path(argv[0]).name, *argv[1:]])
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
-
-
-def is_unfollowed(notes: Sequence[str]) -> bool:
-    """Return whether one of the notes is that of `unfollowed_words`."""
-    return any(_UNSEEN in note for note in notes)

@@ -43,7 +43,6 @@ from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import (
     followed_words,
     heaviest_child,
-    is_unfollowed,
     unfollowed_words,
     workers_of,
 )
@@ -68,6 +67,10 @@ _TIMEOUT_FLOOR_S = 30.0
 
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
+
+_CHILDREN_ALONE: Final = 0.75
+"""Of the CPU time, above which nothing is answered where no child stands for the command: what is
+recorded, and whose memory is measured, does next to nothing."""
 
 _UNCOUNTED = 0.01
 """Of the CPU time, that children may take: the work of the main process alone is counted."""
@@ -138,7 +141,7 @@ class Program:
 
         Raises:
             ProgramError: a signal ends it, or its exit status is not the same twice, or not the
-                expected one.
+                expected one, or children do nearly all of its work and none can stand for it.
             ProgramTimeoutError: it does not end in time.
         """
         whole, share = self._examined(self.command)
@@ -148,19 +151,23 @@ class Program:
         child = heaviest_child(self.command, workers)
         alone = self._alone(child, whole) if child else None
         if child is None or alone is None:
-            words = unfollowed_words(self.command, share, workers)
-            return replace(whole, notes=(*whole.notes, words))
+            said = unfollowed_words(self.command, share, workers)
+            if share > _CHILDREN_ALONE:
+                message = f"{self.command[0]}: " + "\n  ".join(said)
+                raise ProgramError(message)
+            return replace(whole, notes=(*whole.notes, f"{'; '.join(said)}."))
         words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
         return replace(alone, notes=(*alone.notes, words))
 
     def _alone(self, child: Sequence[str], whole: Reference) -> Reference | None:
         """Return what a child does when run alone; None when it does not stand for the whole."""
         try:
-            alone, _ = self._examined(child)
+            alone, share = self._examined(child)
         except TunerError:
             return None
         is_most = alone.values[CPU] > _CHILDREN_SHARE * whole.values[CPU]
-        return alone if is_most and alone.exit_status == whole.exit_status else None
+        does_it_itself = share <= _CHILDREN_SHARE and alone.exit_status == whole.exit_status
+        return alone if is_most and does_it_itself else None
 
     def _examined(self, command: Sequence[str]) -> tuple[Reference, float]:
         """Return what a command does as it is, and its children's share of the CPU time."""
@@ -239,9 +246,7 @@ class Program:
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
-        found = recorded_of(first, reference.values, took_s)
-        # That its children do the work is said already.
-        return found._replace(notes=()) if is_unfollowed(reference.notes) else found
+        return recorded_of(first, reference.values, took_s)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference

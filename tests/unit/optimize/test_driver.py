@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.optimize.driver import ChildWork, followed_words, heaviest_child, is_unfollowed
-from tuner.optimize.driver import unfollowed_words as words_of
+from tuner.optimize.driver import ChildWork, heaviest_child, unfollowed_words
 
 COMMAND = ("./nightly",)
 OWN = ChildWork(COMMAND, 0.01)
@@ -20,17 +19,17 @@ def test_the_child_with_most_events_stands_for_the_command() -> None:
 
 def test_where_none_does_the_heaviest_are_named_and_the_command_is_not() -> None:
     """It said to give the command of the child, and not which."""
-    workers = [ChildWork((f"app-{n}", "x" * 60), 0.3 - 0.1 * n) for n in range(4)]
+    workers = [ChildWork((f"/bin/app-{n}", "x" * 60), 0.3 - 0.1 * n) for n in range(4)]
 
-    said = words_of(COMMAND, 0.97, [OWN, *workers])
+    what, heaviest, advice = unfollowed_words(COMMAND, 0.97, [OWN, *workers])
 
-    assert said.startswith("97 % of the CPU time is that of child processes, whose memory")
-    assert said.count(" of all events)") == 3
-    assert f"app-0 {'x' * 41}... (30 % of all events); app-1" in said
-    assert "nightly" not in said
-    assert words_of(COMMAND, 0.97, []).endswith("Give the command of one of them.")
+    assert what.startswith("97 % of the CPU time is that of child processes, whose memory")
+    assert heaviest.startswith(f"the heaviest: app-0 {'x' * 41}... (30 %), app-1 ")
+    assert heaviest.endswith(" (10 % of all events of malloc and free)")
+    assert f"`malloc-tuner optimize -- /bin/app-0 {'x' * 60}`" in advice
 
 
-def test_that_children_do_the_work_is_known_by_what_is_said() -> None:
-    assert is_unfollowed(["", words_of(COMMAND, 0.97, [])])
-    assert not is_unfollowed([followed_words(COMMAND, ("cc1",), 0.9)])
+def test_where_there_are_only_forks_their_traces_are_named() -> None:
+    _, advice = unfollowed_words(COMMAND, 0.97, [OWN, OWN])
+
+    assert advice.endswith("`malloc-tuner record --follow -o children.trace -- ./nightly`")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -15,14 +14,13 @@ from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize import program as of_program
 from tuner.optimize.counted import FAULTS, SYSCALLS
-from tuner.optimize.driver import unfollowed_words
+from tuner.optimize.driver import ChildWork
 from tuner.optimize.known import LEAN, OF_THREADS
 from tuner.optimize.program import Program, recorded_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals, Recording
-from tuner.recording.build import RecordedProcess
 from tuner.recording.program import Ending
 
 
@@ -38,7 +36,6 @@ def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Pr
     return Program(("app",), played, environment, {}, expect_status=expect_status)
 
 
-ELSEWHERE = unfollowed_words(("app",), 0.97, [])
 ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
 
 
@@ -189,20 +186,28 @@ def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
     assert not trace.exists()
 
 
-@pytest.mark.parametrize(("note", "n_said"), [("of another kind", 1), (ELSEWHERE, 0)])
-def test_of_a_command_whose_children_do_the_work_nothing_else_is_said_of_its_events(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, note: str, n_said: int
+@pytest.mark.parametrize(("children_ns", "is_refused"), [(2_800_000, False), (3_200_000, True)])
+def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, children_ns: int, *, is_refused: bool
 ) -> None:
-    """Of a shell script, it was said that a program may want standard input."""
-    ending = Ending(0, None, wall_s=1.0, cpu_s=1.0, end_ns=1)
-    process = SimpleNamespace(totals=RecordedTotals(72, 1, 2000))
-    recording = Recording((cast("RecordedProcess", process),), ending)
-    monkeypatch.setattr(of_program, "record", lambda *_, **__: recording)
-    one = program(ALONE, ALONE)
+    """Of a shell script, glibc was to be kept: its own memory hardly changed.
 
-    found = one.record(tmp_path / "program.trace", replace(one.examine(), notes=(note,)))
+    Nor does a child stand for it that leaves the work to others in turn.
+    """
+    workers = [ChildWork(("make", "-s"), 0.6)]
+    monkeypatch.setattr(of_program, "workers_of", lambda _: workers)
+    run = replace(ALONE, children_cpu_ns=children_ns)
 
-    assert len(found.notes) == n_said
+    if is_refused:
+        with pytest.raises(ProgramError) as error:
+            program(run, run, run, run).examine()
+        what, heaviest, advice = str(error.value).split("\n  ")
+        assert what.startswith("app: 80 % of the CPU time is that of child processes")
+        assert heaviest.startswith("the heaviest: make -s (60 % of all events")
+        assert "malloc-tuner optimize -- make -s" in advice
+    else:
+        (note,) = program(run, run, run, run).examine().notes
+        assert note.startswith("70 % of the CPU time is that of child processes")
 
 
 def test_a_suite_tries_what_its_programs_do() -> None:
