@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.compare.journal import read_journal
+from tuner.compare.loop import ignore
 from tuner.compare.plan import Course
 from tuner.optimize.ablation import SettingEffect
 from tuner.optimize.answer import ANSWER_FILE
@@ -86,13 +88,19 @@ class Confirming:
         counted = gains_of_work(work, self._reference, chosen)
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
         at_once = min(len(chosen), affordable(work, self._reference).at_once)
-        self._tell_what_time_buys(at_once, len(chosen), is_counted=counted.keys() >= chosen.keys())
+
+        @functools.cache
+        def tell_once() -> None:
+            is_counted = counted.keys() >= chosen.keys()
+            self._tell_what_time_buys(at_once, len(chosen), is_counted=is_counted)
+
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         found, held_back = dict[str, Standing](), dict[str, HeldOutStanding]()
         while True:
             standings, course = self.race(
-                CONFIRMATION_FILE, chosen, counted, at_once=at_once, without=held_back
-            )
+                CONFIRMATION_FILE, chosen, counted, at_once=at_once, without=held_back,
+                on_round=tell_once,
+            )  # fmt: skip
             found |= standings
             best = choose(standings, sizes, self._rules)
             judged = self._judged(best.label, chosen) if best else None
@@ -119,6 +127,7 @@ class Confirming:
         *,
         at_once: int | None = None,
         without: Collection[str] = (),
+        on_round: Callable[[], None] = ignore,
     ) -> tuple[dict[str, Standing], Course[None, Sample]]:
         """Run candidates against the program as it is, and return what the rounds prove.
 
@@ -129,6 +138,7 @@ class Confirming:
             n_claims: candidates that share the error; None: those chosen.
             at_once: candidates that run in a round, see `Race`.
             without: labels of those that run no more; they share the error all the same.
+            on_round: is called before every round that is made.
         """
         work = self._work
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
@@ -146,6 +156,7 @@ class Confirming:
             counted=counted,
             at_once=at_once,
             is_answered=(work.run / ANSWER_FILE).exists(),
+            on_round=on_round,
         )
         course = work.compare(file, race, chosen, self._reference, duets=duets)
         return race.standings(course), course

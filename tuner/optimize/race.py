@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.duets import Duets, is_duet
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
@@ -46,6 +47,7 @@ class Race:
         counted: Mapping[str, float] | None = None,
         at_once: int | None = None,
         is_answered: bool = False,
+        on_round: Callable[[], None] = ignore,
     ) -> None:
         """Prepare.
 
@@ -64,7 +66,9 @@ class Race:
             at_once: how many candidates run in a round, at least 1; None: all that are left.
             is_answered: an earlier call ended with an answer: what that proved stays proven.  Where
                 rounds of a call that was interrupted came after it, this is one look more.
+            on_round: is called before every round that is made.
         """
+        self._on_round = on_round
         self._at_once = at_once
         self._is_answered = is_answered
         """True until there is a new round."""
@@ -98,6 +102,7 @@ class Race:
             if not left or not self._has_time(len(left) + 1):
                 return
             self._is_answered = False
+            self._on_round()
             is_begun = any(one == number for one, _, _ in course.samples)
             if self._duets and not is_begun and self._duets.wants(course, left):
                 self._duets.join(self._round(number, left))

@@ -421,11 +421,12 @@ class Session:
             return conclusion.nothing_near(selected)
         confirming = Confirming(work, reference, held_out)
         confirmed = reduced(work, reference, confirming, confirming.confirm(chosen))
-        self._view.tell(
-            f"ran        {len(selected.changes) or len(chosen)} settings on the program, "
-            f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
-            f"{_duet_words(confirmed)}{_machine_words(work)}"
-        )
+        if work.has_run:
+            self._view.tell(
+                f"ran        {len(selected.changes) or len(chosen)} settings on the program, "
+                f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
+                f"{_duet_words(confirmed)}{_machine_words(work)}"
+            )
         answer = conclusion.conclude(selected, confirmed)
         said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer

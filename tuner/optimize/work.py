@@ -89,6 +89,8 @@ class Work:
     view: View = field(default_factory=View)
     n_runs: int = 0
     """Runs of the program so far, those of earlier calls too."""
+    has_run: bool = False
+    """This call made one of them."""
     known: tuple[Configuration, ...] = ()
     """Settings that take part whatever emulation says of them."""
     runs_in: dict[str, int] = field(default_factory=dict)
@@ -218,6 +220,7 @@ class Work:
 
         def on_sample(step: Step[None], sample: Outcome[Sample]) -> None:
             n_left[0] -= 1
+            self.has_run = True
             self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
             self.on_kept()
             _check_as_is(journal, step.subject, sample)

@@ -218,6 +218,18 @@ def test_rounds_of_earlier_calls_count_for_what_the_time_can_show(tmp_path: Path
     assert re.search(r"about 20 rounds in the time left, 9 made before, enough to show", second)
 
 
+def test_of_what_is_decided_nothing_is_said_again(tmp_path: Path) -> None:
+    """It said how many rounds the time is enough for, and made none."""
+    app = App({})
+    for has_run in (True, False):
+        work = work_of(tmp_path, app, 2000.0)
+        Confirming(work, REFERENCE, None).confirm(CHOSEN)
+        assert work.has_run is has_run
+
+    (said,) = app.said
+    assert said.startswith("confirming ")
+
+
 class Lossy(App):
     """Another input, on which a setting takes some CPU time more: label -> log of it."""
 
