@@ -204,8 +204,13 @@ def optimize(
 
 
 def usual_folder(command: Sequence[str]) -> Path:
-    """Return the run folder of a program where none is named."""
-    return RUNS / Path(command[0]).name
+    """Return the run folder of a program where none is named: not one of a campaign of `tune`."""
+    from tuner.optimize.request import REQUEST_FILE
+    from tuner.store import store_path
+
+    folder = RUNS / Path(command[0]).name
+    is_of_tune = store_path(folder).exists() and not (folder / REQUEST_FILE).exists()
+    return folder.with_name(f"{folder.name}-optimize") if is_of_tune else folder
 
 
 # One configuration

@@ -25,13 +25,14 @@ from tuner.cli.optimize_request import read_request
 from tuner.config import CampaignSpec, campaign_from_options, dump_campaign
 from tuner.errors import SpecError
 from tuner.explain import explanation
-from tuner.library import read_campaign
+from tuner.library import read_campaign, usual_folder
 from tuner.measure.executor import Attempts
 from tuner.optimize import session as of_session
 from tuner.optimize.options import Options, request_of
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.records import Configuration, Outcome
 from tuner.service.plan import ServicePlan
+from tuner.store import store_path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "library.md"
 
@@ -176,6 +177,19 @@ def test_optimize_refuses_what_the_command_refuses(
 
 
 # Campaigns
+
+
+def test_a_program_has_another_folder_than_a_campaign_on_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `record` and `tune`, `optimize` was refused for the folder that it took itself."""
+    monkeypatch.chdir(tmp_path)
+    Path("runs/app").mkdir(parents=True)
+    store_path(Path("runs/app")).touch()
+
+    assert usual_folder(["./app"]) == Path("runs/app-optimize")
+    Path("runs/app", REQUEST_FILE).touch()
+    assert usual_folder(["./app"]) == Path("runs/app")
 
 
 def test_a_campaign_file_runs_in_the_folder_of_its_name(campaign: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from tuner.cli.services import service_of_file
 from tuner.config.program_file import ProgramFile, load_program_file
 from tuner.errors import SpecError
-from tuner.library import RUNS, usual_folder
+from tuner.library import usual_folder
 from tuner.optimize.options import Options, continued_request, request_of, service_request
 from tuner.optimize.request import REQUEST_FILE, Request
 
@@ -50,7 +50,7 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
 def _of_file(path: Path, output: Path | None, options: Options) -> tuple[Path, Request]:
     file = load_program_file(path)
     commands = file.program.all_commands
-    run = output or RUNS / (file.name or path.stem)
+    run = output or usual_folder([file.name or path.stem])
     both = _with_file(options, file)
     if file.service is None:
         return run, request_of(commands, file.program.held_out, both)
