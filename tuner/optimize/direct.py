@@ -26,7 +26,7 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import affordable
 from tuner.optimize.correction import Floats
-from tuner.optimize.judgement import Rules
+from tuner.optimize.judgement import OF_EXACT, Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import (
@@ -509,15 +509,15 @@ class _Smoothed:
         """Return a configuration without the settings of which nothing is expected.
 
         What counts of a loss is beyond the standard deviation of what is expected: of what is not
-        told apart, the smallest (reduced.py).  Memory, which varies little, stays within half of
-        its limit or what it was: else what is left is turned down.
+        told apart, the smallest (reduced.py).  Memory, which varies little, stays within
+        `OF_EXACT` of its limit or what it was: else what is left is turned down.
         """
         genome = self._space.genome_of(configuration)
         if genome is None:
             return configuration
         wanted = self.of([genome])
         memory = [what for what in rules.guards if TABLE[what].is_memory]
-        most = {what: max(wanted[what][0][0], 0.5 * rules.margin(what)) for what in memory}
+        most = {what: max(wanted[what][0][0], OF_EXACT * rules.margin(what)) for what in memory}
 
         def loss(fewer: Configuration) -> float:
             asked = self._space.genome_of(fewer)

@@ -26,6 +26,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Final
 
 from tuner.optimize.evidence import (
     fewest_rounds,
@@ -58,8 +59,9 @@ _EXACT_RUNS = 3
 _EXACT_SHARE = 0.2
 """Of the least effect, within which exact runs agree."""
 
-_OF_EXACT = 0.5
-"""Of the limit of a guard, that what repeats itself must hold."""
+OF_EXACT: Final = 0.5
+"""Of the limit of a guard, that what repeats itself must hold: it is exact of one input, and
+another one has another memory."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Rules:
 
         But for those that the user named; an exact loss may be greater on the next input.
         """
-        halved = {name: _OF_EXACT * math.expm1(self.margin(name)) for name in sorted(exact)}
+        halved = {name: OF_EXACT * math.expm1(self.margin(name)) for name in sorted(exact)}
         named = {name: halved[name] for name in halved if name not in self.strict}
         return replace(self, limits=tuple({**dict(self.limits), **named}.items()))
 
