@@ -18,6 +18,7 @@ from tuner.limits import SERVICE_ROUNDS
 from tuner.optimize.answer import Answer, label_of, minutes_words, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
+from tuner.optimize.evidence import fewest_rounds
 from tuner.optimize.examination import examine
 from tuner.optimize.kinds import Files
 from tuner.optimize.known import COPIED
@@ -99,6 +100,10 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     settings = f"{len(candidates)} setting{'s' * (len(candidates) != 1)}"
     at_most = f"at most {rounds} round{'s' * (rounds != 1)}"
     work.view.tell(f"comparing  {settings} in {at_most} of about {minutes_words(round_s)}")
+    n_fewest = fewest_rounds(rules.error / (len(candidates) * max(1, len(rules.goals))))
+    if rounds < n_fewest:
+        words = f"fewer than {n_fewest} --rounds prove no gain in what varies from run to run"
+        work.view.tell(f"note       {words}")
     work.view.begin("comparison", None)
     course: Course[None, Sample] = Course(AS_IS)
     for file, some in _parts(work, candidates):

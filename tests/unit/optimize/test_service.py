@@ -186,12 +186,13 @@ def compared(
     *,
     tuned: Service | None = None,
     view: View | None = None,
+    rounds: int = 40,
 ) -> Any:
     tuned = tuned or service(server, tuple(limits))
     candidates = service_candidates(tuned, FILES, [], settings).runnable
     rules = service_rules(0.01, limits)
     request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, is_comparison=True)
-    return compare_settings(folder, request, tuned, candidates, rounds=40, view=view)
+    return compare_settings(folder, request, tuned, candidates, rounds=rounds, view=view)
 
 
 def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: Path) -> None:
@@ -209,7 +210,9 @@ def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path) -> No
     assert found.refused == ("glibc: the service as it is",)
 
 
-def test_a_comparison_says_at_first_how_long_a_round_takes(tmp_path: Path) -> None:
+def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(
+    tmp_path: Path,
+) -> None:
     """It takes hours where one run takes a minute, and nothing said so."""
     told: list[str] = []
 
@@ -217,9 +220,11 @@ def test_a_comparison_says_at_first_how_long_a_round_takes(tmp_path: Path) -> No
         def tell(self, line: str) -> None:
             told.append(line)
 
-    compared(tmp_path, Server(), {}, view=Told())
+    compared(tmp_path / "many", Server(), {}, view=Told())
+    assert told == ["comparing  1 setting in at most 40 rounds of about 2 s"]
 
-    assert told[0] == "comparing  1 setting in at most 40 rounds of about 2 s"
+    compared(tmp_path / "few", Server(), {}, view=Told(), rounds=3)
+    assert told[2].startswith("note       fewer than 9 --rounds prove no gain in what varies")
 
 
 def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path) -> None:
