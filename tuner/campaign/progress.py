@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from tuner.front.bounds import default_trials
 from tuner.front.dominance import front, relative_hypervolume
+from tuner.front.whole import campaign_whole, seen_ratio
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
@@ -66,7 +68,7 @@ class Scoreboard:
         self._reference: tuple[float, ...] | None = None
         self._front: list[Trial] = []
         self._defaults: list[Trial] = []
-        self._baseline: Trial | None = None
+        self._record: CampaignRecord | None = None
         self.n_trials = 0
         """Trials that ended, or were found in the store."""
         self.names: tuple[str, ...] = ()
@@ -89,6 +91,7 @@ class Scoreboard:
         self.names, self.budget = record.objectives, record.budget
         self._begun_s = self._clock()
         self._trace = record.trace_path
+        self._record = record
 
     def advice(self) -> str | None:
         """Return what makes a slow campaign faster: once, else None."""
@@ -113,12 +116,10 @@ class Scoreboard:
         self._n_new += is_new
         self.n_failed += trial.has_failed
         self.n_uncounted += trial.status is Status.UNCOUNTED
-        if trial.number == 0:
-            self._baseline = trial
-        if not trial.is_feasible or trial.objectives is None:
-            return
         if trial.configuration.is_default:
             self._defaults.append(trial)
+        if not trial.is_feasible or trial.objectives is None:
+            return
         # The front dominates as much as all trials do, and stays small.
         self._front = front([*self._front, trial])
         for position, name in enumerate(self.names):
@@ -144,18 +145,18 @@ class Scoreboard:
         return (self.budget - self.n_trials) / rate if rate else None
 
     def best_texts(self) -> list[str]:
-        """Return the best value of each objective with its gain over the first default."""
-        baseline = self._baseline
+        """Return the best value of each objective with its change, see `seen_ratio`."""
+        if self._record is None:
+            return []
+        baseline = default_trials(self._defaults).get(self._record.baseline)
+        whole = campaign_whole(self._record, self._defaults)
         texts = []
-        for position, name in enumerate(self.names):
-            trial = self.best.get(name)
-            if trial is None or trial.objectives is None:
-                continue
-            value = trial.objectives[position]
-            text = f"{name} {METRICS[name].show(value)}"
-            if baseline and baseline.objectives and baseline.objectives[position] > 0.0:
-                text += f" ({signed_percent(value / baseline.objectives[position] - 1.0)})"
-            texts.append(text)
+        for name, trial in self.best.items():
+            metric = METRICS[name]
+            value = (trial.objectives or ())[self.names.index(name)]
+            text = f"{name} {metric.show(value)}"
+            ratio = seen_ratio(metric, trial, baseline, whole) if baseline else None
+            texts.append(f"{text} ({signed_percent(ratio - 1.0)})" if ratio else text)
         return texts
 
     def summary(self) -> str:
@@ -171,7 +172,9 @@ class Scoreboard:
         """Return hypervolume, best values and failures in one line."""
         words = [] if self.gain is None else [f"hypervolume {self.gain:.2f} x defaults"]
         if texts := self.best_texts():
-            words.append(f"best emulated {', '.join(texts)}")
+            is_whole = self._record is not None and self._record.workload.program
+            of_what = " of the whole program" if is_whole else ""
+            words.append(f"best emulated {', '.join(texts)}{of_what}")
         if self.n_uncounted:
             words.append(f"{self.n_uncounted} dominated before they were counted")
         return ", ".join([*words, f"{self.n_failed} failed"])

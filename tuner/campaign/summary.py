@@ -13,7 +13,8 @@ from tuner.front.bounds import default_trials
 from tuner.front.dominance import front, relative_hypervolume
 from tuner.front.picks import standard_picks
 from tuner.front.repricing import price_note
-from tuner.front.whole import campaign_whole
+from tuner.front.whole import campaign_whole, seen_ratio
+from tuner.metrics import find_metrics
 from tuner.records import Trial
 from tuner.store import CampaignRecord, Recheck
 
@@ -25,9 +26,8 @@ class Picked:
     names: tuple[str, ...]
     """Names of the picks: ``balanced``, ``best-cost``."""
     trial: Trial
-    changes: tuple[float | None, ...]
-    """Relative change of each objective from the baseline's default, as a share of the whole
-    program where that is known; None where that is 0."""
+    ratios: tuple[float | None, ...]
+    """Of each objective to the baseline's default, see `seen_ratio`."""
 
 
 @dataclass(frozen=True)
@@ -79,26 +79,21 @@ def summarise(
 
 
 def _picked(record: CampaignRecord, trials: Sequence[Trial]) -> tuple[Picked, ...]:
-    if record.baseline not in default_trials(trials):
+    baseline = default_trials(trials).get(record.baseline)
+    if baseline is None:
         return ()
+    metrics = find_metrics(record.objectives)
     names: dict[int, list[str]] = {}
     chosen: dict[int, Trial] = {}
     whole = campaign_whole(record, trials)
     for pick in standard_picks(trials, record.objectives, record.baseline, whole):
         names.setdefault(pick.trial.number, []).append(pick.name)
         chosen[pick.trial.number] = pick.trial
-    baseline = default_trials(trials)[record.baseline].objectives or ()
-    units = [
-        whole.get(name) or value for name, value in zip(record.objectives, baseline, strict=False)
-    ]
     return tuple(
-        Picked(tuple(names[number]), trial, _changes(trial, baseline, units))
+        Picked(
+            tuple(names[number]),
+            trial,
+            tuple(seen_ratio(metric, trial, baseline, whole) for metric in metrics),
+        )
         for number, trial in chosen.items()
     )
-
-
-def _changes(
-    trial: Trial, baseline: Sequence[float], units: Sequence[float]
-) -> tuple[float | None, ...]:
-    triples = zip(trial.objectives or (), baseline, units, strict=False)
-    return tuple((value - base) / unit if unit > 0.0 else None for value, base, unit in triples)

@@ -63,11 +63,11 @@ def _pick(record: CampaignRecord, picked: Picked) -> str:
     from tuner.metrics import METRICS
     from tuner.report.columns import show_change
 
-    values = zip(record.objectives, picked.trial.objectives or (), picked.changes, strict=True)
+    values = zip(record.objectives, picked.trial.objectives or (), picked.ratios, strict=True)
     shown = [
         f"{METRICS[name].label} {METRICS[name].show(value)}"
-        + ("" if change is None else f" ({show_change(1.0 + change)})")
-        for name, value, change in values
+        + ("" if ratio is None else f" ({show_change(ratio)})")
+        for name, value, ratio in values
     ]
     trial = f"trial {picked.trial.number}, {picked.trial.configuration}"
     return f"{', '.join(picked.names)}: {', '.join(shown)}; {trial}"

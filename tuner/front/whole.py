@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tuner.front.bounds import default_trials
-from tuner.metrics import METRICS
+from tuner.metrics import METRICS, Metric
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord
 
@@ -92,6 +92,12 @@ def expected_ratio(
     if value is None or baseline is None or not whole.get(name):
         return None
     return 1.0 + (value - baseline) / whole[name]
+
+
+def seen_ratio(metric: Metric, trial: Trial, baseline: Trial, whole: Whole) -> float | None:
+    """Return the ratio to the baseline: of the whole program where that is known."""
+    value, base = metric.value(trial.measurement), metric.value(baseline.measurement)
+    return expected_ratio({metric.name: base or 0.0, **whole}, metric.name, value, base)
 
 
 def _other(name: str, known: str, program: Whole, reference: Measurement) -> float | None:

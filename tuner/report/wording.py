@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.front.bounds import count_failures, default_trials
 from tuner.front.picks import NO_REGRET, Pick, first_pick
-from tuner.front.whole import Whole, campaign_whole, expected_ratio
+from tuner.front.whole import Whole, campaign_whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.page import series
 from tuner.records import Trial
@@ -149,14 +149,7 @@ def _headline_ratios(run: Run, picks: Sequence[Pick]) -> list[tuple[str, float |
     if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
         return []
     whole = campaign_whole(run.campaign, run.trials)
-    return [(m.label, _seen(m, pick.trial, baseline, whole)) for m in metrics]
-
-
-def _seen(metric: Metric, trial: Trial, baseline: Trial, whole: Whole) -> float | None:
-    """Return the ratio to the baseline: of the whole program where that is known."""
-    value, base = metric.value(trial.measurement), metric.value(baseline.measurement)
-    expected = expected_ratio(whole, metric.name, value, base)
-    return ratio(value, base) if expected is None else expected
+    return [(m.label, seen_ratio(m, pick.trial, baseline, whole)) for m in metrics]
 
 
 def _is_gain(found: float | None) -> bool:
@@ -203,7 +196,7 @@ def _real_change(claim: Claim) -> ChangeText:
 
 def _change(metric: Metric, trial: Trial, baseline: Trial | None, whole: Whole) -> ChangeText:
     value = metric.value(trial.measurement)
-    found = _seen(metric, trial, baseline, whole) if baseline else None
+    found = seen_ratio(metric, trial, baseline, whole) if baseline else None
     shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
     of = "of the program" if metric.name in whole else ""
     return ChangeText(metric.label, shown, show_expected(found), direction(found), of)

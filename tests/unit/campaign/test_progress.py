@@ -15,7 +15,7 @@ from tuner.campaign.progress import LineProgress, Scoreboard, clock_text
 from tuner.campaign.summary import summarise
 from tuner.front.dominance import reference_point
 from tuner.records import Configuration, Status, Trial
-from tuner.store import CampaignRecord, Recheck
+from tuner.store import CampaignRecord, Recheck, WorkloadRecord
 
 MIB = 1 << 20
 RECORD: CampaignRecord = synthetic.record(budget=10)
@@ -105,6 +105,17 @@ def test_the_best_of_each_objective_is_shown_with_its_change() -> None:
     scores = scoreboard(Clock(), DEFAULT, OTHER, BETTER)
 
     assert scores.best_texts() == ["mean_heap 50.0 MiB (-50.0 %)", "cost 90.00 M (-10.0 %)"]
+
+
+def test_changes_are_of_the_whole_program_where_it_was_recorded() -> None:
+    """The line said -70 % of a cost, of which the summary said -2 %: of all CPU time."""
+    workload = WorkloadRecord(program=(("mean_heap", 1000 * MIB), ("cost", 3e8)))
+    scores = Scoreboard(Clock())
+    scores.start(replace(RECORD, workload=workload))
+    for trial in (DEFAULT, OTHER, BETTER):
+        scores.add(trial, is_new=True)
+
+    assert "mean_heap 50.0 MiB (-5.0 %), cost 90.00 M (-1.0 %) of the whole" in scores.quality()
 
 
 def test_an_infeasible_trial_is_never_the_best() -> None:
@@ -206,7 +217,7 @@ def test_the_summary_names_every_pick_once() -> None:
     (picked,) = found.picked
     assert picked.names == ("balanced", "no-regret", "best-mean_heap", "best-cost")
     assert picked.trial == BETTER
-    assert picked.changes == pytest.approx((-0.5, -0.1))
+    assert picked.ratios == pytest.approx((0.5, 0.9))
     assert (found.n_trials, found.n_failed, found.n_infeasible, found.n_front) == (4, 1, 0, 1)
     assert found.gain is not None
     assert found.gain > 1.0
