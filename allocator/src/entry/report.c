@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "exgen.h"
+#include "heap/sparse.h"
 #include "heap/supply.h"
 #include "heap/validate.h"
 #include "heap/visit.h"
@@ -132,6 +133,7 @@ EXPORT void exgen_purge(void) {
         thread_collect(UINT64_MAX, SIZE_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_trim(local.heap, SIZE_MAX);
+        sparse_give_back(local.heap);
         supply_purge_all(local.heap);
         heap_leave(local.heap);
     }

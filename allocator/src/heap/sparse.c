@@ -17,14 +17,19 @@ static bool is_sparse(const struct slab *slab) {
            !slab->is_empty && slab_used(slab) <= slab_few_blocks(slab);
 }
 
-/* Of slabs that were not used since the last look. */
-static void drop(struct heap *heap, struct superblock *sb) {
+enum when {
+    AT_ONCE,
+    IF_OLD
+};
+
+/* Of slabs that were not used since the last look, or of all. */
+static void drop(struct heap *heap, struct superblock *sb, enum when when) {
     for (size_t i = sb->first_unit, next; i < sb->n_units; i = next) {
         next = i + (sb->slab[i].n_units > 0 ? sb->slab[i].n_units : 1);
         struct slab *slab = &sb->slab[i];
         if (!is_sparse(slab))
             continue;
-        if (slab->is_old)
+        if (slab->is_old || when == AT_ONCE)
             heap_thin(heap, slab);
         slab->is_old = true;
     }
@@ -36,7 +41,7 @@ void sparse_make_room(struct heap *heap) {
     for (size_t i = 0; may_look && i < N_GROWTH_LOOKS; i++) {
         if (sb == NULL)
             sb = heap->superblocks;
-        drop(heap, sb);
+        drop(heap, sb, IF_OLD);
         sb = sb->next;
     }
     heap->sparse_next = sb;
@@ -46,7 +51,14 @@ bool sparse_look_step(struct heap *heap) {
     struct superblock *sb = heap->look_sparse;
     if (sb == NULL || !slab_may_drop_pages())
         return false;
-    drop(heap, sb);
+    drop(heap, sb, IF_OLD);
     heap->look_sparse = sb->next;
     return true;
+}
+
+void sparse_give_back(struct heap *heap) {
+    if (!slab_may_drop_pages())
+        return;
+    for (struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
+        drop(heap, sb, AT_ONCE);
 }

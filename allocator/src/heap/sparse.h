@@ -10,4 +10,7 @@ void sparse_make_room(struct heap *heap);
 /* A step of a look of the purger; false after the last one. */
 bool sparse_look_step(struct heap *heap);
 
+/* Look at all of them, and at those used lately. */
+void sparse_give_back(struct heap *heap);
+
 #endif
