@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,12 +23,11 @@ from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
 from tuner.measure.program import PRELOAD
 from tuner.records import Configuration, value_text
-from tuner.service.processes import Process, place_of, process_of
+from tuner.service.processes import Process, place_of, process_of, variables_of
 
 _BACKGROUND = "jemalloc_bg_thd"
 """Name that jemalloc gives its background threads."""
 
-_TUNABLES = "GLIBC_TUNABLES"
 _LIBC = "libc.so.6"
 _MOST_LINKS = 40
 """As many as the kernel follows, see path_resolution(7)."""
@@ -120,15 +119,14 @@ def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
 def _environment(pid: int) -> dict[str, str] | None:
     """Return the variables a process was started with; None where it has written over them."""
     try:
-        words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        content = Path(f"/proc/{pid}/environ").read_bytes()
     except PermissionError as error:
         message = f"process {pid}: may not be looked at; {_way_in()}"
         raise ProgramError(message) from error
     except OSError as error:
         message = f"process {pid}: there is none ({error.strerror})"
         raise SpecError(message) from error
-    found = dict(word.split("=", 1) for word in _with_tunables_joined(words) if "=" in word)
-    return None if any(words) and not found else found
+    return variables_of(content)
 
 
 def _way_in() -> str:
@@ -139,20 +137,6 @@ def _way_in() -> str:
         "root lacks the capability SYS_PTRACE here, as in most containers, or AppArmor or SELinux "
         "forbids it; run this as the user of the process, or on the host"
     )
-
-
-def _with_tunables_joined(words: Sequence[str]) -> list[str]:
-    """Return the variables with those of `_TUNABLES` as they were given.
-
-    glibc up to 2.37 reads them in place and leaves an end of string for every colon.
-    """
-    joined: list[str] = []
-    for word in words:
-        if joined and word.startswith("glibc.") and joined[-1].startswith(f"{_TUNABLES}="):
-            joined[-1] += f":{word}"
-        else:
-            joined.append(word)
-    return joined
 
 
 def _library(process: Process, expected: ExportedSetting) -> InEffect:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_TUNABLES = "GLIBC_TUNABLES"
 _PROC = Path("/proc")
 _MARKS = ("malloc", "libexgen")
 _TITLE_CHARS = 60
@@ -102,9 +103,32 @@ def _environ(pid: int) -> dict[str, str] | None:
         content = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return None
-    rows = [os.fsdecode(row).partition("=") for row in content.split(b"\0") if row]
+    return variables_of(content)
+
+
+def variables_of(content: bytes) -> dict[str, str] | None:
+    """Return the variables that a file ``environ`` holds; None where a title is over them.
+
+    Who writes one often leaves nothing but ends of strings, as Redis and nginx do.
+    """
+    words = _with_tunables_joined(os.fsdecode(content).split("\0"))
+    rows = [word.partition("=") for word in words if word]
     is_overwritten = content and not any(name.isidentifier() and mark for name, mark, _ in rows)
     return None if is_overwritten else {name: value for name, _, value in rows}
+
+
+def _with_tunables_joined(words: Sequence[str]) -> list[str]:
+    """Return the variables with those of `_TUNABLES` as they were given.
+
+    glibc up to 2.37 reads them in place and leaves an end of string for every colon.
+    """
+    joined: list[str] = []
+    for word in words:
+        if joined and word.startswith("glibc.") and joined[-1].startswith(f"{_TUNABLES}="):
+            joined[-1] += f":{word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def place_of(process: Process, file: str) -> Path | None:

@@ -67,6 +67,18 @@ def test_a_variable_that_was_lost_or_changed_is_not() -> None:
             }  # fmt: skip
 
 
+OVERWRITE = """import ctypes
+fields = open("/proc/self/stat").read().rsplit(")", 1)[1].split()
+begin, end = map(int, fields[47:49])
+ctypes.memset(begin, 0, end - begin)"""
+
+
+def test_variables_under_a_title_cannot_be_seen() -> None:
+    """Nothing but ends of strings is what setproctitle leaves of them."""
+    with process(TUNABLES, OVERWRITE) as pid:
+        assert verdicts(pid, GLIBC) == {"library": True, "GLIBC_TUNABLES": None, "arena_max": None}
+
+
 def test_several_tunables_are_in_effect_although_glibc_cuts_them_in_place() -> None:
     settings = {"arena_max": 2, "tcache_count": 1}
     variables = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=1"}
