@@ -25,7 +25,7 @@ from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.runs import Run, load_run
 from tuner.store import store_path
-from tuner.validate.setup import search_spaces
+from tuner.validate.setup import check_version, search_spaces
 from tuner.validate.summary import summarize
 from tuner.validate.trust import proving_validation, recorded_program
 
@@ -98,12 +98,17 @@ def recommended_deployment(
 
     Raises:
         SelectionError: the answer recommends nothing to deploy.
+        MissingToolError: the library that was measured is another version by now.
         OutputError: the library's path cannot stand in LD_PRELOAD.
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
         raise _nothing_to_export(run.folder, found, has_points=True)
     pick = _answered(run, found.trial)
     trial = pick.trial
+    record = run.campaign.allocators[trial.configuration.allocator]
+    if library is None and record.library and Path(record.library).is_file():
+        adapter = get_allocator(trial.configuration.allocator)
+        check_version(adapter.locate(Path(record.library)), record.version)
     dropped = {
         name: value
         for name, value in trial.configuration.settings
@@ -150,7 +155,7 @@ def direct_deployment(
 
     Raises:
         SelectionError: the answer recommends nothing to deploy.
-        MissingToolError: the allocator is not on this machine.
+        MissingToolError: the allocator is not on this machine, or of another version than measured.
         StoreError: a file of the folder is damaged.
         OutputError: the library's path cannot stand in LD_PRELOAD.
     """
@@ -161,7 +166,9 @@ def direct_deployment(
     named = [text for text in names if text.partition(":")[0] == chosen.allocator]
     adapter = get_allocator(named[0] if named else chosen.allocator)
     here = adapter.locate()
-    brings = Reference.load(folder / REFERENCE_FILE).brings
+    reference = Reference.load(folder / REFERENCE_FILE)
+    check_version(here, reference.versions.get(adapter.name))
+    brings = reference.brings
     brought = (brings,) if brings else ()
     rendered = Environment.of(adapter, here, chosen, library, brought)
     return Deployment(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tuner.allocators import Installation
 from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.program import digest
 from tuner.measure.warm import warm_memory
@@ -22,9 +23,17 @@ from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE, REFERENCE_FILE
 from tuner.output import write_text
 from tuner.recording.explain import has_glibc, is_static
+from tuner.validate.setup import check_version
 
 
-def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference:
+def examine(
+    run: Path,
+    tuned: Tuned,
+    view: View,
+    *,
+    is_begun: bool,
+    installations: Iterable[Installation] = (),
+) -> Reference:
     """Return what the program does as it is, from the run folder if that is known.
 
     Args:
@@ -32,9 +41,11 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
         tuned: the program.
         view: is shown what is to be known of it.
         is_begun: what the folder holds is of this optimisation.
+        installations: allocators that take part.
 
     Raises:
         SpecError: the folder is of another state of the program's file.
+        MissingToolError: it is of another version of an allocator.
         ProgramError: it fails, or does not do the same again.
         ProgramTimeoutError: it does not end in time.
         OutputError: the folder cannot be written.
@@ -50,11 +61,14 @@ def examine(run: Path, tuned: Tuned, view: View, *, is_begun: bool) -> Reference
                 f"{run}: holds runs of {program} before its file changed{now}; choose another -o"
             )
             raise SpecError(message)
+        for one in installations:
+            check_version(one, known.versions.get(one.allocator))
         return known
     view.begin("examining", None)
     warm_memory()
     made = tuned.examine()
-    found = _kept(path, replace(made, file_sha256=_digest(made)))
+    versions = {one.allocator: one.version for one in installations}
+    found = _kept(path, replace(made, file_sha256=_digest(made), versions=versions))
     for note in found.notes:
         view.tell(f"note       {note}")
     return found

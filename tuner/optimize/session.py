@@ -212,7 +212,14 @@ class Session:
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view, on_kept=used.keep)
-        reference = examine(self.run, tuned, self._view, is_begun=bool(self._begun_with))
+        installations = [installation for _, installation in files.values()]
+        reference = examine(
+            self.run,
+            tuned,
+            self._view,
+            is_begun=bool(self._begun_with),
+            installations=installations,
+        )
         work.n_runs += FIRST_RUNS
         held_out = self._held_out(files)
         work.known = tuned.known(reference)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -62,6 +62,8 @@ class Reference:
     """Variables in its environment that steer an allocator; candidates run without them."""
     file_sha256: str = ""
     """Of the file of the program, or of several together; empty where none was found."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Allocator -> version of its library; without those that are not known."""
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
 

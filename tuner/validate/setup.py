@@ -162,13 +162,18 @@ def _locate(
 ) -> tuple[Allocator, Installation]:
     allocator = get_allocator(name, file)
     installation = allocator.locate(Path(record.library) if record.library else None)
-    if installation.version != record.version:
+    check_version(installation, record.version)
+    return allocator, installation
+
+
+def check_version(installation: Installation, measured: str | None) -> None:
+    """Raise MissingToolError where another version was measured; None: that is not known."""
+    if measured not in (None, installation.version):
         message = (
-            f"{name}: the campaign measured version {record.version}, here is "
+            f"{installation.allocator}: the campaign measured version {measured}, here is "
             f"{installation.version}; tune again with this version, or install that one"
         )
         raise MissingToolError(message)
-    return allocator, installation
 
 
 def _refusal(allocator: Allocator, installation: Installation, subject: Subject) -> str | None:

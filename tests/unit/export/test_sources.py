@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
-from tuner.errors import SelectionError
+from tuner.errors import MissingToolError, SelectionError
 from tuner.export.formats import render
 from tuner.export.gains import proven_gains
 from tuner.export.sources import deployment, recommended_deployment
@@ -216,6 +216,23 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path) -> None:
     assert "LD_PRELOAD" not in text
     found = json.loads(export(tmp_path, form="json"))
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
+
+
+def test_a_library_that_was_replaced_since_is_not_exported(tmp_path: Path) -> None:
+    direct_folder(tmp_path)
+    path = tmp_path / REFERENCE_FILE
+    path.write_text(path.read_text().replace('"versions": {}', '"versions": {"glibc": "2.1"}'))
+    exgen, run = Configuration("exgen"), run_of_two()
+    known = {"exgen": AllocatorRecord(str(native_file("libexgen.so")), "0.0.1")}
+    campaign = replace(run.campaign, allocators={**run.campaign.allocators, **known})
+    run = replace(run, trials=(run.trials[0], trial(1, exgen)), campaign=campaign)
+    answer = replace(ANSWER, configuration=exgen)
+
+    with pytest.raises(MissingToolError, match=r"glibc: the campaign measured version 2\.1, here"):
+        export(tmp_path)
+    with pytest.raises(MissingToolError, match=r"exgen: .* 0\.0\.1, here .* install that one"):
+        recommended_deployment(run, answer)
+    assert recommended_deployment(run, answer, Path("/there.so")).version == "0.0.1"
 
 
 def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: Path) -> None:

@@ -13,9 +13,17 @@ import pytest
 
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
+from tuner.allocators import Installation
 from tuner.compare.plan import Step
 from tuner.config import CampaignSpec
-from tuner.errors import InterruptedCampaign, OutputError, ProgramError, SpecError, TunerError
+from tuner.errors import (
+    InterruptedCampaign,
+    MissingToolError,
+    OutputError,
+    ProgramError,
+    SpecError,
+    TunerError,
+)
 from tuner.optimize import emulation, session
 from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended
 from tuner.optimize.judgement import Rules
@@ -49,6 +57,8 @@ class App:
         self.now_s = 0.0
         self.ran: list[str] = []
         self.n_examined = 0
+        self.versions: dict[str, str] = {}
+        """Of allocators, where they are not 1."""
         self.ends_after = -1
         """Runs before something raises `error`; -1: nothing does."""
         self.error: BaseException = KeyboardInterrupt()
@@ -101,7 +111,11 @@ def app(monkeypatch: pytest.MonkeyPatch) -> App:
     def space_of(files: Files, reference: Reference, names: Sequence[str]) -> Space:
         return joint_space({name: PARTS[name] for name in names})
 
-    monkeypatch.setattr(session, "locate", lambda spec: dict.fromkeys(c.name for c in spec.choices))
+    def locate(spec: CampaignSpec) -> dict[str, tuple[None, Installation]]:
+        names = [choice.name for choice in spec.choices]
+        return {n: (None, Installation(n, None, found.versions.get(n, "1"))) for n in names}
+
+    monkeypatch.setattr(session, "locate", locate)
     monkeypatch.setattr(session, "tuned_of", lambda *_: found)
     monkeypatch.setattr(session, "space_of", space_of)
     return found
@@ -120,6 +134,18 @@ def held_out(monkeypatch: pytest.MonkeyPatch) -> App:
 
 def answer(folder: Path, app: App, request: Request = REQUEST) -> Answer:
     return Session(folder, request, environment={}, clock=app).answer()
+
+
+def test_a_library_of_another_version_than_was_measured_is_not_gone_on_with(
+    tmp_path: Path, app: App
+) -> None:
+    answer(tmp_path, app)
+    n_ran = len(app.ran)
+    app.versions["jemalloc"] = "2"
+
+    with pytest.raises(MissingToolError, match="jemalloc: the campaign measured version 1, here"):
+        answer(tmp_path, app)
+    assert len(app.ran) == n_ran
 
 
 def seconds_in(folder: Path) -> float:
