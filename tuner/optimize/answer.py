@@ -35,7 +35,7 @@ ANSWER_FILE = "answer.json"
 
 _SCHEMA = "malloc-tuner.answer"
 _MOST_ROWS = 8
-_EARLY = 0.8
+EARLY = 0.8
 """Of the time that was given: an answer before it needed no more."""
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
@@ -121,7 +121,7 @@ class Answer:
 
     @property
     def _is_early(self) -> bool:
-        return self.seconds < _EARLY * self.given_s
+        return self.seconds < EARLY * self.given_s
 
     def lines(self) -> Iterator[str]:
         """Yield what is printed: the sentence, what it gains or what came near, the table."""

@@ -183,6 +183,7 @@ class Choosing:
         found = self.selected(course, ran)
         found.n_untried = len(self._untried(course, proposals))
         found.beyond = self._beyond(course)
+        found.may_show = bool(self._possible(course, proposals, {}))
         return found
 
     def _to_run(self, n_possible: int) -> tuple[list[Proposal], int]:

@@ -9,9 +9,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tuner.optimize.answer import (
+    EARLY,
     Answer,
     Decision,
     label_of,
+    minutes_words,
     no_worse_words,
     open_words,
     rows_of,
@@ -27,6 +29,7 @@ from tuner.optimize.noise import noise_as_it_is, noise_in_rounds
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU
+from tuner.optimize.race import standings
 from tuner.optimize.selected import Selected
 from tuner.optimize.selection import ROUND_OF_SELECTION
 from tuner.optimize.tuned import AS_IS, Reference, growth_of
@@ -71,7 +74,8 @@ class Conclusion:
         n_untried = selected.n_untried
         if not n_untried:
             answer = self._answer(Decision.KEEP, None, selected)
-            unseen = self._unseen(self._showable_of_few(selected), _ANEW)
+            remedy = _ANEW if selected.may_show else ""
+            unseen = self._unseen(self._showable_of_few(selected), remedy)
             return replace(answer, reasons=(*unseen, *answer.reasons))
         n_ran = len(selected.labels)
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
@@ -138,9 +142,7 @@ class Conclusion:
             nearest = max(found.values(), key=self._nearness)
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
             few = self._showable_of_few(selected) if selected else {}
-            is_in_reach = any(one.state is State.OUT_OF_REACH for one in found.values())
-            remedy = "more --time" if is_in_reach else _ANEW
-            unseen = self._unseen(self._showable(confirmed) or few, remedy)
+            unseen = self._unseen(self._showable(confirmed) or few, self._remedy(confirmed))
             return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         nearest = max(still_open, key=self._nearness)
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
@@ -149,6 +151,21 @@ class Conclusion:
         known = (*self._lost_so_far(nearest), *self._sooner(nearest))
         answer = replace(answer, reasons=(*known, *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
+
+    def _remedy(self, confirmed: Confirmed) -> str:
+        """Return what would run more, by the rule that ends a race; nothing where nothing would."""
+        watch = self._work.watch
+        round_s = (1 + len(confirmed.chosen)) * self._work.run_seconds(self._reference)
+        course = confirmed.course.first(confirmed.course.n_rounds)  # nobody has left
+        for more in (2, 4, 8, 16, 32):
+            found = standings(
+                course, list(confirmed.chosen), self._rules, None, more * watch.seconds / round_s,
+                counted=confirmed.counted,
+            )  # fmt: skip
+            is_wanted = (found[name].state is State.OPEN for name in confirmed.standings)
+            if confirmed.course.samples and any(is_wanted):
+                return f"`--time {minutes_words(more * watch.seconds).replace(' ', '')}`"
+        return "" if watch.used_s < EARLY * watch.seconds else _ANEW
 
     def _nearness(self, one: Standing) -> tuple[float, float]:
         """Return what a candidate gains for sure, then as seen: few rounds show mostly luck."""
@@ -251,7 +268,7 @@ class Conclusion:
 
         Args:
             beyond: goal -> share beyond its threshold, less than which does not show.
-            remedy: what shows smaller ones; where no candidate is left, this run cannot.
+            remedy: what shows smaller ones; empty where nothing would run.
         """
         rules = self._rules
         least = {name: math.expm1(rules.threshold(name)) + gain for name, gain in beyond.items()}
@@ -270,7 +287,7 @@ class Conclusion:
             return ()
         gains = " or ".join(f"{n} below {show_percent(gain)}" for n, gain in hidden.items())
         shown = f"A gain of {gains} does not show in {given}"
-        return (f"{shown}; {remedy} shows smaller ones.",)
+        return (f"{shown}; {remedy} shows smaller ones." if remedy else f"{shown}.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:
         """Return how many rounds more may settle what is open of a candidate.

@@ -410,7 +410,7 @@ class DirectSearch:
         found.n_untried = self._plan.n_untried(course)
         if before:
             found.n_untried = before.n_untried or found.n_untried
-            found.beyond = before.beyond
+            found.beyond, found.may_show = before.beyond, before.may_show
         return found
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:

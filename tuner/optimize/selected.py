@@ -28,6 +28,8 @@ class Selected:
     """Label -> why it failed."""
     n_untried: int = 0
     """Settings that never ran and may still gain enough, as far as emulation and the runs say."""
+    may_show: bool = True
+    """With more time, some may gain enough."""
     beyond: Mapping[str, float] = field(default_factory=dict)
     """Goal -> share beyond its threshold, less than which there was no time to show."""
 

@@ -137,6 +137,7 @@ def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path) -> No
 
     assert (len(lost.labels), len(losing.ran_labels), lost.n_untried) == (4, 5, 0)
     assert len(found.labels) == len(SETTINGS)
+    assert (lost.may_show, found.may_show) == (False, True)
 
 
 class SlowOnce(Timed):

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from tests.doubles.clock import Clock
 from tuner.compare.plan import Course
 from tuner.optimize.answer import Decision
 from tuner.optimize.conclusion import Conclusion
@@ -91,20 +92,31 @@ def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
     answer = conclusion.conclude(None, confirmed(state, gain))
 
     assert answer.decision is Decision.KEEP
-    assert any("more --time shows smaller ones" in one for one in answer.reasons)
+    assert any("`--time 4min` shows smaller ones" in one for one in answer.reasons)
+
+
+LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
 
 
 @pytest.mark.parametrize(
-    ("state", "remedy"),
-    [(State.OUT_OF_REACH, "; more --time"), (State.HOPELESS, "; a new -o with more --time")],
+    ("shares", "step_s", "advice"),
+    [
+        ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, "; `--time 4min` shows smaller ones."),
+        (LOST, 0.0, "."),
+        (LOST, 85.0, "; a new -o with more --time shows smaller ones."),
+    ],
 )
-def test_more_time_is_only_advised_where_the_same_folder_would_use_it(
-    conclusion: Conclusion, state: State, remedy: str
+def test_more_time_is_only_advised_where_something_would_run_in_it(
+    tmp_path: Path, shares: tuple[float, ...], step_s: float, advice: str
 ) -> None:
-    """With ten minutes instead of one, nothing more ran, and the advice was the same."""
-    (said,) = conclusion.conclude(None, confirmed(state, 0.001)).reasons
+    """Every call was shorter than its time, and advised more of it."""
+    request = Request(("app",), 100.0, ("glibc", "mimalloc"))
+    work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, Clock(step_s=step_s)))
+    found = replace(confirmed(State.OUT_OF_REACH, 0.001), course=course(*shares))
 
-    assert f"{remedy} shows smaller ones." in said
+    (said,) = Conclusion(work, REFERENCE).conclude(None, found).reasons
+
+    assert said.partition(" does not show in the time given")[2] == advice
 
 
 def test_a_quiet_program_hides_no_gain(conclusion: Conclusion) -> None:
@@ -391,6 +403,8 @@ def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
 
     assert answer.decision is Decision.KEEP
     assert answer.reasons == tuple(f"{gains}{rest}" for gains in words)
+    done = conclusion.nothing_near(replace(selected, may_show=False)).reasons
+    assert not any("more --time" in one for one in done), "no time would find one"
 
 
 def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path) -> None:
