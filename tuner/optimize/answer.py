@@ -88,6 +88,8 @@ class Answer:
     """Setting, what it gains, whether it may be left out; empty where there was no time."""
     left_out: tuple[str, ...] = ()
     """Settings of the winner without which new runs of the program confirmed it as well."""
+    traded: Mapping[str, Gain] = field(default_factory=dict)
+    """What it gained with them; empty where it does as well without."""
     counted: Mapping[str, float] = field(default_factory=dict)
     """Changes of instructions, page faults and system calls of the program, counted once; without
     those that were not."""
@@ -184,8 +186,16 @@ class Answer:
             words = "; it may be left out" if is_needless else ""
             yield from _wrapped(f"{setting}: {seen}{words}")
         if self.left_out:
-            text = f"Left out, since the program does as well without: {' '.join(self.left_out)}."
-            yield from _wrapped(text, indent=0)
+            yield from _wrapped(self._left_out_words(), indent=0)
+
+    def _left_out_words(self) -> str:
+        settings = " ".join(self.left_out)
+        if not self.traded or self.standing is None:
+            return f"Left out, since the program does as well without: {settings}."
+        gains, goals = self.standing.gains, self.rules.goals
+        more = [f"less {n}" for n in goals if gains[n].middle > self.traded[n].middle]
+        with_it = ", ".join(f"{n} {signed_percent(self.traded[n].change)}" for n in self.traded)
+        return f"Left out for {series(more)}: {settings} (with it: {with_it})."
 
     def _keep_lines(self) -> Iterator[str]:
         # What is confirmed is kept back by the held-out input, of which a reason speaks.

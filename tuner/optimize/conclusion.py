@@ -115,6 +115,7 @@ class Conclusion:
             held_out=held_out.standing.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),
+            traded=confirmed.traded,
         )
 
     def proposal_only(self, proposals: Sequence[Proposal], n_wanted: int) -> Answer:

@@ -16,7 +16,7 @@ from tuner.optimize.answer import ANSWER_FILE
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
-from tuner.optimize.judgement import Standing
+from tuner.optimize.judgement import Gain, Standing
 from tuner.optimize.noise import noise_of
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
@@ -53,6 +53,8 @@ class Confirmed:
     """What each setting of the best one does, as far as there was time to see."""
     left_out: Sequence[str] = ()
     """Settings that the best one had before it was reduced."""
+    traded: Mapping[str, Gain] = field(default_factory=dict)
+    """What it gained with them; empty where it does as well without."""
     counted: Mapping[str, float] = field(default_factory=dict)
     """Label -> what counted work gains, where that proves something."""
 

@@ -5,10 +5,10 @@ to become worse by the least effect and by a standard error go back to unset: al
 that seems to matter least, and a quarter, since many small losses may add up to one that counts.
 What is left of each runs against the program as it is in rounds of its own, and so does the winner
 without the settings that cost.  The smallest takes the winner's place if these confirm it, if
-nothing seems to have lost both the least effect and a standard error or more is gained in all, and
-if the held-out input does not speak against it; if none does, the winner stays with all its
-settings.  Of a single setting, its rounds beside the winner say better whether it lost something
-than those of another time do.
+nothing seems to have lost both the least effect and a standard error or more is gained in all,
+which the answer calls a trade, and if the held-out input does not speak against it; if none does,
+the winner stays with all its settings.  Of a single setting, its rounds beside the winner say
+better whether it lost something than those of another time do, unless their bounds are apart.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -68,11 +68,16 @@ def reduced(
     standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
     noise = noise_as_it_is(confirmed.course)
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
+    best, rules = confirmed.best, work.request.rules
+    lost = {
+        label: _apart(one, best, rules) if label in beside else _lost(one, best, rules, noise)
+        for label, one in standings.items()
+        if one.state is State.CONFIRMED
+    }
     good = [
         label
-        for label in sorted(variants, key=lambda one: len(variants[one].settings))
-        if (label in beside and standings[label].state is State.CONFIRMED)
-        or _is_as_good(standings[label], confirmed.best, work.request.rules, noise)
+        for label in sorted(lost, key=lambda one: len(variants[one].settings))
+        if not lost[label] or _gains_more(standings[label], best, rules)
     ]
     if not good:
         return known
@@ -91,6 +96,7 @@ def reduced(
         held_out=held_out,
         effects=kept,
         left_out=[one.setting for one in left_out],
+        traded=best.gains if lost[label] else {},
     )
 
 
@@ -117,10 +123,10 @@ def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Co
     return [reduce(Configuration.without, some, winner) for some in dropped]
 
 
-def _is_as_good(
+def _lost(
     standing: Standing, winner: Standing, rules: Rules, noise: Mapping[str, float]
-) -> bool:
-    """Return whether what is left is confirmed, and seems to have lost nothing, or gains more.
+) -> list[str]:
+    """Return the quantities in which what is left seems to have lost something.
 
     Args:
         standing: of what is left.
@@ -135,6 +141,19 @@ def _is_as_good(
         lost = winner.gains[name].middle - standing.gains[name].middle
         return lost > max(rules.margin(name), errors * noise.get(name, 0.0))
 
-    gains_more = standing.sure_score(rules) > winner.sure_score(rules)
-    is_as_good = not any(map(seems_lost, dict.fromkeys((*rules.guards, *rules.goals))))
-    return standing.state is State.CONFIRMED and (is_as_good or gains_more)
+    return list(filter(seems_lost, dict.fromkeys((*rules.guards, *rules.goals))))
+
+
+def _apart(standing: Standing, winner: Standing, rules: Rules) -> list[str]:
+    """Return the same by the bounds alone, for what ran beside the winner, too."""
+    return [
+        name
+        for name in _lost(standing, winner, rules, {})
+        if standing.gains[name].high < winner.gains[name].low
+    ]
+
+
+def _gains_more(standing: Standing, winner: Standing, rules: Rules) -> bool:
+    """Return whether what is left gains more in all goals together, for sure and as seen."""
+    is_surer = standing.sure_score(rules) > winner.sure_score(rules)
+    return is_surer and standing.score(rules) > winner.score(rules)

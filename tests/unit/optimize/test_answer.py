@@ -279,6 +279,17 @@ def test_what_was_left_out_is_said() -> None:
     assert answer.as_record()["left_out"] == ["tcache=false", "dirty_decay_ms=0"]
 
 
+def test_what_was_left_out_although_it_gained_something_is_called_a_trade() -> None:
+    """It was said to do nothing, and saved an eighth of the memory."""
+    traded = {MEAN: Gain(0.5, 0.5, 0.5), CPU: Gain(-0.1, -0.2, 0.0)}
+    answer = replace(DEPLOY, left_out=("tcache=false",), traded=traded)
+
+    assert (
+        "Left out for less CPU time: tcache=false (with it: mean memory -39.3 %, CPU time +10.5 %)."
+        in " ".join("\n".join(answer.lines()).split())
+    )
+
+
 def test_what_is_open_on_another_input_is_not_laid_to_the_noise_of_the_tuned_one() -> None:
     lines = list(replace(OPEN, held_out=GAINS).lines())
 

@@ -121,6 +121,7 @@ def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path) -> None:
     assert found.chosen["jemalloc narenas=2"] == Configuration.of("jemalloc", {"narenas": 2})
     assert found.best.n_rounds > 0
     assert set(found.left_out) == {"dirty_decay_ms=0", "tcache=false"}
+    assert found.traded == {}
     assert [one.setting for one in found.effects] == ["narenas=2"]
     assert label_of(WINNER) in found.standings
 
@@ -178,12 +179,15 @@ def test_what_is_needless_alone_but_not_together_is_left_out_in_part(
     assert len(found.effects) == 2
 
 
-def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(tmp_path: Path) -> None:
-    """It saves some memory, too, so it is not needless."""
+@pytest.mark.parametrize(("saves", "is_left_out"), [(0.03, True), (0.2, False)])
+def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
+    tmp_path: Path, saves: float, *, is_left_out: bool
+) -> None:
+    """It saves some memory, too: that is a trade, and none where all gain more with it."""
     winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 
     def share(settings: Mapping[str, Any]) -> float:
-        return (0.8 if "narenas" in settings else 1.0) - 0.03 * ("tcache" in settings)
+        return (0.8 if "narenas" in settings else 1.0) - saves * ("tcache" in settings)
 
     def cpu(settings: Mapping[str, Any]) -> float:
         return (0.9 if "narenas" in settings else 1.0) + 0.1 * ("tcache" in settings)
@@ -191,8 +195,11 @@ def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(tmp_path: 
     found, _ = confirmed(tmp_path, share, winner=winner, cpu=cpu)
 
     assert found.best is not None
-    assert found.best.label == "jemalloc narenas=2"
-    assert found.left_out == ["tcache=false"]
+    assert found.left_out == (["tcache=false"] if is_left_out else ())
+    kept = {MEAN: -0.23, PEAK: -0.23, CPU: 0.0} if is_left_out else {}
+    assert {name: gain.change for name, gain in found.traded.items()} == pytest.approx(
+        kept, abs=0.002
+    )
 
 
 def test_a_winner_that_needs_every_setting_stays(tmp_path: Path) -> None:
