@@ -3,8 +3,8 @@
 The answer stays safe: a setting that makes a guarded quantity worse is not recommended.  But who
 would trade some peak memory for much CPU time has to know that there is something to trade.
 
-What ran a few times only counts where emulation expects it too: a stall of the machine can look
-like a trade.
+What ran a few times only counts where emulation expects its gain, and its loss but that of the
+peak: a stall of the machine can look like a trade, but raises no peak.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.optimize.judgement import Gain, Rules
-from tuner.optimize.quantities import QUANTITIES, SERVICE_NAMES, TABLE, key_of
+from tuner.optimize.quantities import PEAK, QUANTITIES, SERVICE_NAMES, TABLE, key_of
 from tuner.page import series
 from tuner.service.constraints import parse_limit
 from tuner.units import show_percent
@@ -28,6 +28,9 @@ _NOISES: Final = 3.0
 
 _PART_OF_MEMORY: Final = 1.0 / 3.0
 """Of what few runs showed, that emulation must expect: it knows memory well, time less so."""
+
+_OF_FEW_RUNS: Final = 0.5
+"""Weight of what few runs showed, beside what new runs prove."""
 
 _WORTH_RUNS: Final = 3.0
 """Times the least effect: what few runs say that a trade gains, for it to be worth rounds."""
@@ -62,8 +65,8 @@ class TurnedDown:
 
     label: str
     gains: Mapping[str, Gain]
-    gained: str
-    """Goal in which it gains most."""
+    gained: tuple[str, ...]
+    """Goals in which it gains much, that in which it gains most first."""
     broken: tuple[str, ...]
     """Guards that it breaks."""
     is_proven: bool
@@ -75,9 +78,9 @@ class TurnedDown:
     def words(self) -> str:
         """Say what it gains, what it loses, and what allows it."""
         losses = _loss_words({name: self.gains[name].change for name in self.broken})
-        gain = self.gains[self.gained].change
+        gains = series([f"{show_percent(abs(self.gains[n].change))} of {n}" for n in self.gained])
         once = "" if self.is_proven else " (in few runs)"
-        text = f"Turned down: {self.label} {_gain_words(self.gained, gain)} but {losses}{once}"
+        text = f"Turned down: {self.label} saves {gains} but {losses}{once}"
         options = " ".join(f"--constraint '{one}'" for one in self.constraints)
         return f"{text}; {options} allow{'' if len(self.constraints) > 1 else 's'} it."
 
@@ -123,10 +126,11 @@ def turned_down(
         is_service: constraints name quantities as those of a service do.
 
     Returns:
-        At most two, of different guards, what new runs showed before what few runs chose; each
-        gains at least the least effect more than what is deployed, and more than it loses.
+        At most two, of different guards: the greatest gain in all goals less the losses, where few
+        runs count half.  Each gains at least the least effect more than what is deployed, and more
+        than it loses.
     """
-    best: dict[tuple[str, ...], tuple[tuple[bool, float], TurnedDown]] = {}
+    best: dict[tuple[str, ...], tuple[float, TurnedDown]] = {}
     for label, gains, worse in seen:
         broken = worse if worse is not None else _broken(gains, rules, noise)
         won = {goal: _won(gains, goal, deployed) for goal in rules.goals if goal in gains}
@@ -134,17 +138,20 @@ def turned_down(
             continue
         goal = max(won, key=lambda name: won[name])
         is_doubtful = worse is None and expected is not None
-        if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), (goal, *broken)):
+        doubtful = (goal, *(name for name in broken if name != PEAK))
+        if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), doubtful):
             continue
         doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
-        loss = max(-gains[name].likely for name in broken)
-        if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].likely <= loss:
+        losses = [-gains[name].likely for name in broken]
+        if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].likely <= max(losses):
             continue
         limits = tuple(
             constraint(name, gains[name].change, is_service=is_service) for name in broken
         )
-        found = TurnedDown(label, gains, goal, broken, worse is not None, limits)
-        rank = (found.is_proven, won[goal])
+        much = [n for n in won if n != goal and gains[n].likely > _WORTH_RUNS * rules.least]
+        found = TurnedDown(label, gains, (goal, *much), broken, worse is not None, limits)
+        lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
+        rank = (sum(won.values()) - lost) * (1.0 if found.is_proven else _OF_FEW_RUNS)
         if broken not in best or rank > best[broken][0]:
             best[broken] = rank, found
     ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)
@@ -184,10 +191,6 @@ def constraint(name: str, change: float, *, is_service: bool = False) -> str:
     if TABLE[name].is_more_better:
         return f"{key} >= default - {allowed} %"
     return f"{key} <= default * {1.0 + allowed / 100.0:g}"
-
-
-def _gain_words(name: str, change: float) -> str:
-    return f"saves {show_percent(abs(change))} of {name}"
 
 
 def _loss_words(changes: Mapping[str, float]) -> str:

@@ -100,8 +100,7 @@ def test_of_each_guard_the_greatest_gain_is_said() -> None:
     ("expected", "n"),
     [
         ({PEAK: 0.05, CPU: -0.01}, 1),
-        ({PEAK: -0.05, CPU: -0.01}, 0),
-        ({PEAK: 0.01, CPU: -0.01}, 0),
+        ({PEAK: -0.05, CPU: -0.01}, 1),
         ({PEAK: 0.05, CPU: 0.01}, 0),
         ({}, 0),
     ],
@@ -114,6 +113,27 @@ def test_few_runs_count_where_emulation_expects_the_same(
     assert len(turned_down(rows, RULES, None, NOISE, expected={"mimalloc": expected})) == n
     proven = [("mimalloc", changes(0.0, 0.076, -0.43), (PEAK,))]
     assert len(turned_down(proven, RULES, None, NOISE, expected={})) == 1
+
+
+@pytest.mark.parametrize(("mean", "n"), [(0.05, 1), (0.01, 0)])
+def test_of_few_runs_a_loss_on_average_is_expected_too(mean: float, n: int) -> None:
+    rows = [("x", changes(0.076, 0.0, -0.43), None)]
+
+    assert len(turned_down(rows, RULES, None, NOISE, expected={"x": {MEAN: mean, CPU: -0.01}})) == n
+
+
+def test_what_gains_most_in_all_for_the_smallest_loss_is_first() -> None:
+    """Only what saved most CPU time was said, and it held a quarter more memory."""
+    seen = {
+        "tcmalloc": (changes(0.2, 0.24, -0.42), (MEAN, PEAK)),
+        "jemalloc": (changes(-0.121, 0.056, -0.389), None),
+        "exgen": (changes(-0.237, 0.017, -0.331), None),
+    }
+
+    first, second = found(seen, changes(-0.12, -0.12, 0.007))
+
+    assert (first.label, second.label) == ("exgen", "tcmalloc")
+    assert "saves 33.1 % of CPU time and 23.7 % of mean memory but holds 1.7 %" in first.words
 
 
 def test_a_service_names_its_own_metrics() -> None:
