@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.doubles.programs import SINGLE, compile_, library
 from tests.doubles.traces import load
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
@@ -261,14 +263,12 @@ def life_of(path: Path) -> tuple[float, float, float]:
 )
 def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str) -> None:
     """Idle time before the first and after the last event is part of its life."""
-    source = tmp_path / "idle.c"
-    source.write_text(
+    source = (
         "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
         "int main(void) { usleep(150000); void *volatile b = malloc(99); free(b); usleep(250000); "
-        f"{end} }}\n"
+        f"{end} }}"
     )
-    subprocess.run(["cc", "-fno-builtin", source, "-o", tmp_path / "idle"], check=True)
-    _, events = recorded(tmp_path, str(tmp_path / "idle"))
+    _, events = recorded(tmp_path, str(compile_(tmp_path, source, "-fno-builtin")))
     first, last, end_s = life_of(tmp_path / "out.trace")
     assert 99 in events["size"]
     assert last >= 0.15, "the time before the program's allocation"
@@ -278,18 +278,10 @@ def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str) -> 
 
 def test_loading_a_program_is_part_of_its_life(tmp_path: Path) -> None:
     """A library of the program starts before the recorder does."""
-    library, program = tmp_path / "libslow.so", tmp_path / "app"
-    (tmp_path / "slow.c").write_text(
-        "#include <unistd.h>\n"
-        "__attribute__((constructor)) static void start(void) { usleep(200000); }\n"
-    )
-    (tmp_path / "app.c").write_text(
-        "#include <stdlib.h>\nint main(void) { void *volatile b = malloc(99); free(b); }\n"
-    )
-    subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "slow.c", "-o", library], check=True)
-    words = ["cc", "-fno-builtin", str(tmp_path / "app.c"), "-o", str(program)]
-    words += ["-Wl,--no-as-needed", str(library)]
-    subprocess.run(words, check=True)
+    start = "__attribute__((constructor)) static void start(void) { usleep(200000); }"
+    slow = library(tmp_path, f"#include <unistd.h>\n{start}", "slow")
+    source = "#include <stdlib.h>\nint main(void) { void *volatile b = malloc(99); free(b); }"
+    program = compile_(tmp_path, source, "-fno-builtin", "-Wl,--no-as-needed", str(slow))
     recorded(tmp_path, str(program))
     assert life_of(tmp_path / "out.trace")[0] >= 0.2
 
@@ -400,6 +392,22 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
     assert 100_000 < len(events) < 1_000_000
 
 
+def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subject: str) -> None:
+    """Where a late thread found no room stays a hole, which the kernel must not be made to fill."""
+    lost, kept = tmp_path / "a.trace", tmp_path.parent / f"{tmp_path.name}.trace"
+    in_space = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=360k none {tmp_path}"
+    if subprocess.run([*in_space, mount], check=False, capture_output=True).returncode:
+        pytest.skip("nothing may be mounted here")
+    recording = shlex.join(command_line("record", "-o", str(lost), "--", subject, "late"))
+    recovery = shlex.join(command_line("trace", "recover", f"{lost}.spool", "-o", str(kept)))
+    script = f"{mount} && {recording}; echo $?; {recovery}"
+    done = subprocess.run([*in_space, script], capture_output=True, text=True, check=True)
+    assert f"{lost}: cannot write: No space left on device; the recording is kept" in done.stderr
+    assert done.stdout == f"{OutputError.exit_code}\n"
+    assert 20_000 < len(load(kept)) < 40_000
+
+
 def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: str) -> None:
     """Some file systems break the call off then."""
     source = (
@@ -408,10 +416,7 @@ def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: s
         "static int calls; int (*real)(int, long, long) = dlsym(RTLD_NEXT, __func__);"
         "return calls++ % 2 == 0 ? EINTR : real(fd, at, n); }"
     )
-    library = tmp_path / "interrupts.so"
-    flags = ["-shared", "-fPIC", "-Wno-pedantic", "-x", "c", "-", "-o", str(library)]
-    subprocess.run(["cc", *flags], input=source, text=True, check=True)
-    preload = {**os.environ, "LD_PRELOAD": str(library)}
+    preload = {**os.environ, "LD_PRELOAD": str(library(tmp_path, source, "interrupts"))}
     done = run_record(tmp_path / "a.trace", subject, "threads", env=preload)
     assert "stopped" not in done.stderr
     assert done.returncode == 0
@@ -427,9 +432,7 @@ def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path) -> 
         "int main() { char *p = new char;"
         'std::puts(p >= pool && p < pool + sizeof pool ? "own" : "foreign"); }'
     )
-    program = str(tmp_path / "own")
-    command = ["c++", "-O0", "-fno-builtin", "-x", "c++", "-", "-o", program]
-    subprocess.run(command, input=source, text=True, check=True)
+    program = str(compile_(tmp_path, source, "-fno-builtin"))
     done = run_record(tmp_path / "a.trace", program)
     assert done.stdout == "own\n"
     assert "it brings its own malloc" in done.stderr
@@ -442,9 +445,7 @@ def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: P
         'static auto next = (void *(*)(std::size_t)) dlsym(RTLD_NEXT, "malloc"); return next(n); }'
         f"int main() {{ delete[] new char[{MARKER}]; }}"
     )
-    program = str(tmp_path / "wrapper")
-    command = ["c++", "-O0", "-fno-builtin", "-x", "c++", "-", "-o", program]
-    subprocess.run(command, input=source, text=True, check=True)
+    program = str(compile_(tmp_path, source, "-fno-builtin"))
     _, events = recorded(tmp_path, program)
     assert list(events["size"]).count(MARKER) == 1
 
@@ -455,9 +456,7 @@ def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path) 
         "#include <stdlib.h>\nvoid *(*volatile take)(size_t) = malloc;"
         f"int main(void) {{ free(take({MARKER})); return 0; }}"
     )
-    program = str(tmp_path / "pointer")
-    command = ["cc", "-O0", "-fno-pie", "-no-pie", "-x", "c", "-", "-o", program]
-    subprocess.run(command, input=source, text=True, check=True)
+    program = str(compile_(tmp_path, source, "-fno-pie", "-no-pie"))
     _, events = recorded(tmp_path, program)
     assert list(events["size"]).count(MARKER) == 1
 
@@ -490,10 +489,7 @@ def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subje
 
 
 def test_a_static_program_is_explained(tmp_path: Path) -> None:
-    program = tmp_path / "static"
-    source = tmp_path / "static.c"
-    source.write_text("int main(void) { return 0; }\n")
-    subprocess.run(["cc", "-static", source, "-o", program], check=True)
+    program = compile_(tmp_path, SINGLE, "-static")
     with pytest.raises(ProgramError, match="nothing was recorded: it is statically linked"):
         record([str(program)], tmp_path / "a.trace")
     assert not list(tmp_path.glob("a.trace*"))

@@ -2,7 +2,7 @@
  *
  * usage: recorder_subject
  *     calls|threads|churn|fork|raw-fork|vfork|title [ROOT]|keep-descriptors|own-stderr FILE
- *     forever|crash|many|exec|exec-fails|fail|touch|tight|plain
+ *     forever|crash|many|late|exec|exec-fails|fail|touch|tight|plain
  * To be built with -fno-builtin: the compiler must not drop a pair of calls.
  * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
  */
@@ -330,6 +330,8 @@ int main(int argc, char **argv) {
         exec_env();
     else if (strcmp(mode, "many") == 0)
         allocate_for(500000);
+    else if (strcmp(mode, "late") == 0)
+        allocate_for(10000), run_threads(), allocate_for(20000);
     else if (strcmp(mode, "forever") == 0)
         allocate_for(-1);
     else if (strcmp(mode, "crash") == 0)

@@ -28,9 +28,11 @@ static bool map_file(struct spool *spool, const char *path) {
     void *bytes = MAP_FAILED;
     if (fstat(fd, &status) == 0 && status.st_size > 0)
         bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED)
+    if (bytes == MAP_FAILED) {
+        close(fd);
         return false;
+    }
+    spool->fd = fd;
     spool->bytes = bytes;
     spool->n_bytes = (size_t)status.st_size;
     return true;
@@ -50,13 +52,21 @@ static int compare_strides(const void *left, const void *right) {
     return (b->number == b->home) - (a->number == a->home);
 }
 
+/* What a stride begins with; 0: nothing was written.  A full disk leaves holes, and to read a
+ * hole of a full tmpfs through the mapping would need room there: SIGBUS. */
+static uint32_t magic_of(const struct spool *spool, uint32_t number) {
+    uint32_t magic = 0;
+    off_t start = (off_t)number * SPOOL_STRIDE_BYTES;
+    return pread(spool->fd, &magic, sizeof magic, start) == sizeof magic ? magic : 0;
+}
+
 static bool is_lane(const struct spool *spool, uint32_t number) {
     size_t start = (size_t)number * SPOOL_STRIDE_BYTES;
-    if (start >= spool->n_bytes || spool->n_bytes - start < LANE_HEADER_BYTES)
+    if (start >= spool->n_bytes || spool->n_bytes - start < LANE_HEADER_BYTES ||
+        magic_of(spool, number) != SPOOL_LANE_MAGIC)
         return false;
-    const struct lane *lane = stride_at(spool, number);
-    uint64_t n_words = (uint32_t)lane->state;
-    return lane->magic == SPOOL_LANE_MAGIC && n_words <= LANE_WORDS &&
+    uint64_t n_words = (uint32_t)stride_at(spool, number)->state;
+    return n_words <= LANE_WORDS &&
            LANE_HEADER_BYTES + n_words * sizeof(uint64_t) <= spool->n_bytes - start;
 }
 
@@ -64,8 +74,8 @@ static bool is_lane(const struct spool *spool, uint32_t number) {
 static void note_touches(struct spool *spool, uint32_t number) {
     size_t start = (size_t)number * SPOOL_STRIDE_BYTES;
     const struct touch_stride *stride = (const void *)(spool->bytes + start);
-    if (spool->n_bytes - start < SPOOL_STRIDE_BYTES || stride->magic != SPOOL_TOUCH_MAGIC ||
-        stride->index >= spool->n_touches)
+    if (spool->n_bytes - start < SPOOL_STRIDE_BYTES ||
+        magic_of(spool, number) != SPOOL_TOUCH_MAGIC || stride->index >= spool->n_touches)
         return;
     spool->touches[stride->index].stride = stride;
 }
@@ -144,8 +154,10 @@ bool spool_open(struct spool *spool, const char *path, char *message, size_t mes
 }
 
 void spool_close(struct spool *spool) {
-    if (spool->bytes != NULL)
+    if (spool->bytes != NULL) {
         munmap((void *)spool->bytes, spool->n_bytes);
+        close(spool->fd);
+    }
     size_t n = spool->n_strides + 1; /* at most what was mapped; the rest ends with us */
     memory_unmap(spool->strides, n * sizeof *spool->strides);
     memory_unmap(spool->touches, (spool->n_touches + 1) * sizeof *spool->touches);

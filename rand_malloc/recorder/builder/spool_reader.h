@@ -49,6 +49,7 @@ struct touch_answers {
 };
 
 struct spool {
+    int fd;
     const uint8_t *bytes; /* the whole file, mapped */
     size_t n_bytes;
     const struct spool_header *header;
