@@ -21,7 +21,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, shapes
+from tuner.drawing.figure import (
+    WIDTH,
+    Figure,
+    Spec,
+    colours,
+    label_layers,
+    layer,
+    quantity,
+    shapes,
+)
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore
@@ -47,6 +56,9 @@ _TIMES_GAINED: Final = 3.0
 
 _ROOM: Final = 0.05
 """Of the width, beside the outermost points."""
+
+_MANY: Final = 60
+"""What ran few times is faint where there is more of it: it would hide what was proven."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,11 @@ class MeasuredFront:
             and answer.configuration is not None
             and row.label == label_of(answer.configuration)
         )
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the front is a line in the plane of the figure, and not one point."""
+        return len(_steps(self, *self.goals[:2])) > 1
 
     @property
     def rows(self) -> tuple[AnswerRow, ...]:
@@ -234,7 +251,10 @@ def measured_figure(found: MeasuredFront) -> Figure | None:
     looks: Spec = {"color": colours("allocator", names), "shape": shapes("allocator", names)}
     once = [_point(row, found) for row in rows if not row.is_candidate]
     proven = [_point(row, found) for row in rows if row.is_candidate]
+    said = {"text": "deploy", "colour": INK}
+    chosen = [_point(row, found) | said for row in rows if found.is_answer(row)]
     spans = [point for point in proven if "low" in point]
+    faint: Spec = {"strokeOpacity": 0.45, "size": 45} if len(once) > _MANY else {}
     ends: Spec = {**position, "y": {**position["y"], "field": "low"}, "y2": {"field": "high"}}
     mark: Spec = {"type": "point", "clip": True}
     tip: Spec = {"tooltip": {"field": "tip"}}
@@ -249,10 +269,16 @@ def measured_figure(found: MeasuredFront) -> Figure | None:
                 "clip": True,
             }, **position, order={"field": "order"}),
             layer(once, {
-                **mark, "filled": False, "size": 80, "strokeWidth": 1.2,
+                **mark, "filled": False, "size": 80, "strokeWidth": 1.2, **faint,
             }, **position, **looks, **tip),
             layer(spans, {"type": "rule", "clip": True}, **ends, color=colours("allocator", names)),
             layer(proven, {**mark, "filled": True, "size": 110}, **position, **looks, **tip),
+            layer(chosen, {
+                **mark, "filled": True, "opacity": 1, "size": 260, "stroke": INK,
+            }, **position, **looks, **tip),
+            *label_layers(chosen, position, {
+                "align": "left", "dx": 11, "dy": -11, "fontWeight": "bold",
+            }),
         ],
     }  # fmt: skip
     return Figure("measured", f"{y} against {x}, measured on the program", spec)

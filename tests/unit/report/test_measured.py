@@ -100,14 +100,20 @@ def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFr
 
 
 def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path) -> None:
-    words = "placed by what all runs together say of it"
+    words = "beyond it had the luck of one run"
     plain = render_measured(folder, measured_front(folder))
     seen = row("exgen a=1", -0.2, -0.1)
     changes = {**seen.changes, CPU: replace(seen.changes[CPU], smoothed=0.02)}
-    write_answer(folder, replace(DEPLOY, rows=(replace(seen, changes=changes),)))
+    lucky = replace(seen, changes=changes)
+    other = row("exgen b=1", -0.1, -0.3)
+    pages = []
+    for rows in ((lucky, other), (lucky,)):
+        write_answer(folder, replace(DEPLOY, rows=rows))
+        pages.append(render_measured(folder, measured_front(folder)))
 
     assert words not in plain
-    assert words in render_measured(folder, measured_front(folder))
+    assert [words in page for page in pages] == [True, False]
+    assert ["The dotted line" in page for page in pages] == [True, False], "one point is no line"
 
 
 def test_the_page_names_the_program_as_it_is_like_other_tables(folder: Path) -> None:
@@ -179,6 +185,21 @@ def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
     assert "exgen" not in drawn
     hollow = next(x["mark"] for x in figure.spec["layer"] if x["mark"].get("filled") is False)
     assert hollow["strokeWidth"] < 1.5, "a star of thick strokes has no hole"
+
+
+def test_the_figure_marks_what_to_deploy_above_a_faint_cloud(found: MeasuredFront) -> None:
+    looks = []
+    for n in (3, 300):
+        cloud = tuple(row(f"exgen a={i}", -0.1, -0.1) for i in range(n))
+        figure = measured_figure(replace(found, others=cloud))
+        assert figure is not None
+        layers = figure.spec["layer"]
+        largest = max(layers, key=lambda one: one["mark"].get("size", 0))
+        assert [one["allocator"] for one in largest["data"]["values"]] == ["jemalloc"]
+        assert [one["text"] for one in layers[-1]["data"]["values"]] == ["deploy"]
+        looks.append(next(x["mark"] for x in layers if x["mark"].get("filled") is False))
+
+    assert ["strokeOpacity" in look for look in looks] == [False, True]
 
 
 def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: MeasuredFront) -> None:
