@@ -221,6 +221,22 @@ def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject:
         assert trace.metadata["exit_status"] == 0
 
 
+def test_what_goes_on_in_the_background_is_said_to_be_cut(tmp_path: Path) -> None:
+    source = (
+        "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { int ends[2]; char c;"
+        "if (pipe(ends)) return 1; if (fork()) return !read(ends[0], &c, 1);"
+        'free(malloc(99)); close(1); close(2); return write(ends[1], "", 1) != 1 || sleep(60); }'
+    )
+    program, output = str(compile_(tmp_path, source, "-fno-builtin")), tmp_path / "a.trace"
+    words = command_line("record", "--follow", "-o", str(output), program)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    (pid,) = re.findall(r"in the background \(process (\d+)\)", done.stderr)
+    os.kill(int(pid), signal.SIGKILL)
+    assert done.returncode == ProgramError.exit_code
+    assert "start it in the foreground" in done.stderr
+    assert 99 in load(output)["size"]
+
+
 def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str) -> None:
     recording, events = recorded(tmp_path, subject, "early")
     assert recording.processes[-1].argv == (subject, "plain")

@@ -180,6 +180,7 @@ _READY_S = 5.0
 def _report(recording: Recording, call: RecordCall) -> None:
     """Print a line for every trace; raise for a crash or an incomplete trace."""
     from tuner.recording import FEW_EVENTS
+    from tuner.recording.explain import went_on
 
     program = call.command[0]
     for process in recording.processes:
@@ -204,6 +205,8 @@ def _report(recording: Recording, call: RecordCall) -> None:
     if recording.missed is not None:
         message = f"{call.output}: {recording.missed}"
         raise ProgramError(message)
+    if recording.background and not any(process.is_cut for process in recording.processes):
+        raise ProgramError(went_on(call.command, recording.background))
     if not call.follow and sum(p.totals.n_events for p in recording.processes) < FEW_EVENTS:
         print(f"malloc-tuner: these are few events; if {program} starts the program that does "
               "the work, record that one too, with --follow", file=sys.stderr)  # fmt: skip

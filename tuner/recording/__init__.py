@@ -21,7 +21,7 @@ from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.recording import explain
 from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
 from tuner.recording.program import Ending, run_program
-from tuner.recording.spool import check_output, locked, make_spool
+from tuner.recording.spool import check_output, locked, make_spool, writers
 from tuner.recording.window import WHOLE, WindowPlan, WindowWatch
 
 FEW_EVENTS = 2_000
@@ -47,6 +47,8 @@ class Recording:
     ending: Ending
     missed: str | None = None
     """What the traces are of, where the window that was wanted never began; None: it did."""
+    background: tuple[int, ...] = ()
+    """Processes that went on when the first one ended; of these only the beginning is recorded."""
 
 
 def record(
@@ -96,13 +98,16 @@ def record(
                     on_signal=watch.take_signal,
                     watches_window=window.has_signal,
                 )
+            background = writers(spool) if follow else None
             _check_started(spool, command, ending)
         except (OSError, ProgramError, MissingToolError):
             if not any(spool.glob("*.spool")):  # else there is something to recover
                 shutil.rmtree(spool, ignore_errors=True)
             raise
-        processes = build_traces(spool, output, ending, command, watch.window)
-    return Recording(processes, ending, watch.missed)
+        processes = build_traces(
+            spool, output, ending, command, watch.window, background=background
+        )
+    return Recording(processes, ending, watch.missed, background or ())
 
 
 def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[RecordedProcess, ...]:

@@ -87,6 +87,8 @@ def build_traces(
     ending: Ending | None,
     command: Sequence[str],
     window: RecordedPart = NO_WINDOW,
+    *,
+    background: Sequence[int] | None = None,
 ) -> tuple[RecordedProcess, ...]:
     """Build the traces of a spool folder and remove it.
 
@@ -98,6 +100,7 @@ def build_traces(
         ending: how the program ended, if known.
         command: the program and its arguments, as typed; empty where that is not known.
         window: what the traces are of.
+        background: children that went on when the program ended; None: none was followed.
 
     Returns:
         The processes that made events, in the order of their start.
@@ -123,7 +126,9 @@ def build_traces(
         shutil.rmtree(spool, ignore_errors=True)
         if any(process.stopped for process in processes):
             raise OutputError(explain.no_room(spool))
-        raise ProgramError(explain.why_no_events(command, ending, is_window=window != NO_WINDOW))
+        is_window = window != NO_WINDOW
+        why = explain.why_no_events(command, ending, is_window=is_window, background=background)
+        raise ProgramError(why)
     shutil.rmtree(spool, ignore_errors=True)
     return tuple(processes)
 

@@ -31,15 +31,33 @@ def why_nothing(command: Sequence[str], ending: Ending) -> str:
     )
 
 
-def why_no_events(command: Sequence[str], ending: Ending | None, *, is_window: bool = False) -> str:
-    """Explain a recording without a single event."""
+def why_no_events(
+    command: Sequence[str],
+    ending: Ending | None,
+    *,
+    is_window: bool = False,
+    background: Sequence[int] | None = None,
+) -> str:
+    """Explain a recording without a single event; `background` as `build_traces` has it."""
     name = command[0] if command else "the program"
     if is_window:
         return f"{name}: nothing was allocated or freed between --from and --to"
+    if background:
+        return f"{went_on(command, background)}; nothing was recorded"
+    others = "only starts other programs (then record with --follow)"
     ended = f"{ending} and " if ending is not None and ending.exit_status else ""
     return (
         f"{name}: nothing was recorded: it {ended}called no allocation function of a library; it "
-        "brings its own malloc, or only starts other programs (then record with --follow)"
+        f"brings its own malloc, or {others if background is None else 'starts programs that do'}"
+    )
+
+
+def went_on(command: Sequence[str], pids: Sequence[int]) -> str:
+    """Say that processes outlived the first one, and what to do."""
+    return (
+        f"{command[0]}: it went on in the background (process {', '.join(map(str, pids))}) after "
+        "its first process had ended; only what it did until then is recorded: start it in the "
+        "foreground, for a whole trace"
     )
 
 

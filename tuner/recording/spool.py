@@ -131,13 +131,18 @@ def _lock(descriptor: int, spool: Path) -> None:
 
 
 def _check_idle(spool: Path) -> None:
-    pids = [str(pid) for pid in sorted(recorded_pids(spool)) if _maps_into(pid, spool)]
+    pids = [str(pid) for pid in writers(spool)]
     if pids:
         message = (
             f"{spool}: still being written by process {', '.join(pids)}; wait for the end, or end "
             f"it with `kill {' '.join(pids)}`"
         )
         raise OutputError(message)
+
+
+def writers(spool: Path) -> tuple[int, ...]:
+    """Return the processes that are still recorded into a folder."""
+    return tuple(pid for pid in sorted(recorded_pids(spool)) if _maps_into(pid, spool))
 
 
 def recorded_pids(spool: Path) -> set[int]:

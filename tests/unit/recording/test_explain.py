@@ -30,6 +30,14 @@ def test_a_program_that_fails_before_it_allocates_is_said_to_fail() -> None:
     assert "nothing was recorded: it exited with status 3 and called no allocation" in words
 
 
+def test_follow_is_not_advised_where_it_was_given() -> None:
+    assert "record with --follow" in why_no_events(["app"], ENDED)
+    assert "--follow" not in why_no_events(["app"], ENDED, background=())
+    words = why_no_events(["app"], ENDED, background=(7,))
+    assert "it went on in the background (process 7)" in words
+    assert words.endswith("; nothing was recorded")
+
+
 @needs_cc
 def test_a_static_program_cannot_be_recorded(tmp_path: Path) -> None:
     program = compile_(tmp_path, SINGLE, "-static")
