@@ -501,12 +501,13 @@ def explain(
     from tuner.front.ablation import ablate, point_of
     from tuner.front.kept import first_name
 
-    material = material_of(run)  # before anything is measured, which may take long
-    ablation = None
+    pick = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
         answered = answered_pick(run) if point in {None, RECOMMENDED} else None
         pick = answered or point_of(run, first_name(run) if point is None else str(point))
-        ablation = ablate(run, pick, _measure(run, workers) if measure else None)
+    # Before anything is measured, which may take long.
+    material = material_of(run, pick.trial.configuration.allocator if pick else None)
+    ablation = ablate(run, pick, _measure(run, workers) if measure else None) if pick else None
     return explain_run(material, ablation, seed)
 
 

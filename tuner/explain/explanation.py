@@ -134,31 +134,45 @@ class Material:
     """See `Explanation.n_uncounted`."""
 
 
-def material_of(run: Run) -> Material:
+def material_of(run: Run, wanted: str | None = None) -> Material:
     """Return what a run is explained by.
+
+    Args:
+        run: any.
+        wanted: the allocator that matters most: where too few of its trials were counted, those
+            that were not are among them, and what needs a count is not explained.
 
     Raises:
         SelectionError: no allocator has enough trials.
     """
     names = list(run.campaign.allocators)
     good = [trial for trial in run.trials if trial.measurement is not None]
-    left_out = _too_few(names, good)
-    if len(left_out) < len(names):
-        return Material(run, good, _targets(run, good), left_out, 0)
+    few = _too_few(names, good)
+    is_enough = len(few) < len(names)
+    if is_enough and wanted not in few:
+        return Material(run, good, _targets(run, good), few, 0)
     # Memory is known of trials whose instructions were not counted.
     uncounted = [trial for trial in run.trials if trial.status is Status.UNCOUNTED]
-    good += uncounted
-    targets = _shared_targets(run, good)
-    left_out = _too_few(names, good if targets else [])
-    if len(left_out) < len(names):
-        return Material(run, good, targets, left_out, len(uncounted))
+    every = good + uncounted
+    targets = _shared_targets(run, every)
+    left_out = _too_few(names, every if targets else [])
+    if wanted not in left_out if is_enough else len(left_out) < len(names):
+        return Material(run, every, targets, left_out, len(uncounted))
+    if is_enough:
+        return Material(run, good, _targets(run, good), few, 0)
     counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
     message = (
         f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
-        f"allocator are needed); `malloc-tuner tune {shlex.quote(str(run.folder))} --evaluations "
-        f"{_trials_to_explain(len(run.trials), max(left_out.values()))}` goes on with more"
+        f"allocator are needed); {how_to_go_on(run, max(left_out.values()))}"
     )
     raise SelectionError(message)
+
+
+def how_to_go_on(run: Run, n_has: int) -> str:
+    """Say which command makes enough trials of an allocator that has so many."""
+    n_trials = _trials_to_explain(len(run.trials), n_has)
+    folder = shlex.quote(str(run.folder))
+    return f"`malloc-tuner tune {folder} --evaluations {n_trials}` goes on with more"
 
 
 def _trials_to_explain(n_trials: int, n_most: int) -> int:

@@ -6,8 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tuner.explain.explanation import AllocatorExplained, Explanation, Role, SettingExplained
-from tuner.explain.importance import FRONT, LEAST_FIT
+from tuner.explain.explanation import (
+    AllocatorExplained,
+    Explanation,
+    Role,
+    SettingExplained,
+    how_to_go_on,
+)
+from tuner.explain.importance import FEWEST_TRIALS, FRONT, LEAST_FIT
 from tuner.explain.levels import Danger, Level
 from tuner.front.ablation import Ablation, Without
 from tuner.metrics import METRICS
@@ -46,6 +52,16 @@ def sentences(explanation: Explanation) -> Iterator[str]:
             "dominated before their instructions were counted: settings that are worse than others "
             "everywhere are rare here."
         )
+    if explanation.ablation:
+        pick = explanation.ablation.pick
+        name = pick.trial.configuration.allocator
+        if name in explanation.left_out:
+            n = explanation.left_out[name]
+            yield (
+                f"The settings of {name}, the allocator of {pick.name}, are not explained: "
+                f"{FEWEST_TRIALS} trials are needed, it has {n}; "
+                f"{how_to_go_on(explanation.run, n)}."
+            )
     for allocator in explanation.allocators:
         yield ""
         yield from _allocator(allocator)

@@ -212,6 +212,23 @@ def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> No
 
 
 @pytest.mark.usefixtures("few_trees")
+def test_the_allocator_of_the_pick_is_explained_or_it_says_why_not(run: Run) -> None:
+    """Another one had enough trials that were counted, so it alone was explained."""
+    good = [one for one in run.trials if one.measurement is not None]
+    own = [one for one in good if one.configuration.allocator == "jemalloc"]
+    some = (*(one for one in good if one not in own), *own[:17])
+    trials = (*some, *map(without_counts, own[17:]))
+
+    found = library.explain(replace(run, trials=trials), own[0].number)
+    lacking = library.explain(replace(run, trials=some), own[0].number)
+
+    assert [one.allocator for one in found.allocators] == ["jemalloc", "glibc"]
+    assert [one.allocator for one in lacking.allocators] == ["glibc"]
+    why = "25 trials are needed, it has 17; `malloc-tuner tune"
+    assert [why in "\n".join(sentences(one)) for one in (found, lacking)] == [False, True]
+
+
+@pytest.mark.usefixtures("few_trees")
 def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run) -> None:
     good = [one for one in run.trials if one.measurement is not None]
     trials = (*good[:200], *map(without_counts, good[200:]))
