@@ -27,7 +27,7 @@ unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
 unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.VARIABLES)))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check test test-native test-allocator test-benchmarks test-python \
+.PHONY: help demo demo-time check test test-native test-allocator test-benchmarks test-python \
         test-sanitized test-allocator-sanitized test-native-sanitized test-fuzz lint mutants bench figures fuzz develop native wheel clean
 
 help: ## show this list
@@ -51,18 +51,23 @@ $(TEST_DEPENDENCIES): $(VENV)/.dependencies
 	$(BIN)/python scripts/develop.py test lint cluster
 	@touch $@
 
+NATIVE_TESTS := ON
 native: $(BUILD)/.packages-build ## build the native parts and install them into tuner/native
-	@cmake -S . -B $(BUILD)/develop -G Ninja -DMALLOC_TUNER_TESTS=ON > $(BUILD)/develop.log \
-	    || { cat $(BUILD)/develop.log; exit 1; }
-	cmake --build $(BUILD)/develop
-	@cmake --install $(BUILD)/develop --prefix . > $(BUILD)/develop.log
+	@echo "building the native parts"
+	@{ cmake -S . -B $(BUILD)/develop -G Ninja -DMALLOC_TUNER_TESTS=$(NATIVE_TESTS) \
+	    && cmake --build $(BUILD)/develop && cmake --install $(BUILD)/develop --prefix .; } \
+	    > $(BUILD)/develop.log 2>&1 || { cat $(BUILD)/develop.log; exit 1; }
 
 develop: $(TEST_DEPENDENCIES) native ## make the checkout usable in place, as .venv/bin/malloc-tuner
 
 # --- use ---------------------------------------------------------------------
 
-demo: $(VENV)/.dependencies $(BUILD)/.packages-run $(BUILD)/.packages-demo native ## tune a real program; see runs/demo
+demo: NATIVE_TESTS := OFF
+demo: demo-time $(VENV)/.dependencies $(BUILD)/.packages-run $(BUILD)/.packages-demo native ## tune a real program; see runs/demo
 	scripts/demo $(BIN)/malloc-tuner configs runs/demo
+
+demo-time:
+	@echo "make demo: 6 to 10 minutes on a machine with two cores; the first time a few more, for packages and the build"
 
 wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps -w dist .

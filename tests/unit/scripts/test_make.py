@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,28 +63,48 @@ def clone(checkout: Path) -> Path:
     return checkout
 
 
+def with_tools(clone: Path, scripts: dict[str, str], *stamps: str) -> str:
+    """Return a PATH with these programs first, the packages of some stamps being installed."""
+    tools = clone / "tools"
+    tools.mkdir()
+    for name, script in scripts.items():
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    for stamp in stamps:
+        (clone / "build" / f".packages-{stamp}").touch()
+    return f"{tools}:{os.environ['PATH']}"
+
+
 TOOLS = ("ruff", "mypy", "python", "clang-format", "cmake")
 
 
 @pytest.mark.parametrize("failing", [None, *TOOLS])
 def test_lint_runs_all_tools_and_fails_with_any(clone: Path, failing: str | None) -> None:
     """Two of them run at the same time."""
-    tools = clone / "tools"
-    tools.mkdir()
-    for name in TOOLS:
-        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@"\n[ {name} != {failing} ]\n')
-        (tools / name).chmod(0o755)
-    for stamp in ("lint", "test"):
-        (clone / "build" / f".packages-{stamp}").touch()
-
-    path = f"{tools}:{os.environ['PATH']}"
-    done = make(clone, "-o", "develop", f"BIN={tools}", "lint", PATH=path)
+    scripts = {name: f'echo {name} "$@"; [ {name} != {failing} ]' for name in TOOLS}
+    path = with_tools(clone, scripts, "lint", "test")
+    done = make(clone, "-o", "develop", f"BIN={clone / 'tools'}", "lint", PATH=path)
 
     assert done.returncode == (0 if failing is None else 2), done.stderr
     if failing is None:
         assert "\nmypy\n" in done.stdout
         assert "\nclang-format --dry-run -Werror allocator/src/a.c\n" in done.stdout
         assert "\npython scripts/tidy.py build/lint allocator/src/a.c\n" in done.stdout
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_demo_says_how_long_and_builds_quietly_and_without_tests(
+    clone: Path, *, fails: bool
+) -> None:
+    path = with_tools(clone, {"cmake": f'echo "$@"; [ {fails} = False ]'}, "run", "demo")
+    (clone / "scripts" / "demo").symlink_to("/bin/true")
+
+    words = ("-o", ".venv/.dependencies", "--no-print-directory", "demo")
+    done = make(clone, *words, PATH=path)
+
+    assert bool(done.returncode) == fails
+    assert re.search(r"^make demo: \d+ to \d+ minutes", done.stdout)
+    assert ("-DMALLOC_TUNER_TESTS=OFF" in done.stdout) == fails
 
 
 def test_an_old_python_is_refused_before_anything_is_installed(checkout: Path) -> None:
