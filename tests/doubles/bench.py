@@ -19,7 +19,6 @@ ALICE, BOB = BenchSubject("alice", None), BenchSubject("bob", None, (("B", "1"),
 
 
 def result(task: Task = RING, **changes: Any) -> DriverResult:
-    """Return a result as malloc_bench writes it."""
     times = {"n": 9, "p50_ns": 4.0, "p90_ns": 5.0, "p99_ns": 60.0, "p999_ns": 700.0, "max_ns": 8e3}
     fields = {
         "schema": "malloc-tuner.malloc_bench",

@@ -49,7 +49,6 @@ def calls(draw: st.DrawFn, n_threads: int = 1) -> list[Call]:
 
 
 def as_valgrind(made: Sequence[Call]) -> bytes:
-    """Write them as valgrind does."""
     forms: dict[str, Callable[[Call], str]] = {
         "malloc": lambda c: f"malloc({c.size}) = 0x{c.address:X}",
         "calloc": lambda c: f"calloc(1,{c.size}) = 0x{c.address:X}",
@@ -61,7 +60,6 @@ def as_valgrind(made: Sequence[Call]) -> bytes:
 
 
 def as_mtrace(made: Sequence[Call]) -> bytes:
-    """Write them as glibc's mtrace does."""
     lines = ["= Start"]
     for c in made:
         at = f"@ ./app:(main+0x12)[0x1234] {{}} 0x{c.address:x}"
@@ -75,7 +73,6 @@ def as_mtrace(made: Sequence[Call]) -> bytes:
 
 
 def as_malloc_lab(made: Sequence[Call]) -> bytes:
-    """Write them as a malloc lab's trace."""
     letters = {"malloc": "a", "calloc": "a", "memalign": "a", "realloc": "r", "free": "f"}
     head = [1 << 20, 1 + max(c.block for c in made), len(made), 1]
     body = [f"{letters[c.kind]} {c.block}" + (f" {c.size}" if c.size else "") for c in made]
@@ -83,7 +80,6 @@ def as_malloc_lab(made: Sequence[Call]) -> bytes:
 
 
 def as_heaptrack_raw(made: Sequence[Call]) -> bytes:
-    """Write them as heaptrack's raw recording."""
     lines = ["v 10400 3", "X ./app --flag"]
     for c in made:
         if c.kind in ("free", "realloc"):
@@ -97,7 +93,6 @@ _TYPES = {"malloc": 1, "calloc": 2, "free": 3, "realloc": 4, "memalign": 5}
 
 
 def as_glibc_trace(made: Sequence[Call]) -> bytes:
-    """Write them as records of glibc's trace utilities."""
     records = [(0, 255, 0x1234, 0, 8, 0, 0)]
     for c in made:
         old = c.address if c.kind in ("free", "realloc") else 0

@@ -13,6 +13,5 @@ class Clock:
     step_s: float = 0.0
 
     def __call__(self) -> float:
-        """Return the time in seconds."""
         self.now_s += self.step_s
         return self.now_s

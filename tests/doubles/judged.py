@@ -40,7 +40,6 @@ def panel(trace: list[Measurement | None], *seeds: list[Measurement | None]) -> 
 
 
 def write_mixed_profile(folder: Path) -> Path:
-    """Write a profile, its trace beside it."""
     path = folder / "app.profile.json"
     with Trace(write_mixed_trace(folder / "mixed.trace", 1, 500)) as trace:
         write_profile(path, fit(trace))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-needs_cc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+from tests.doubles.places import ROOT
 
 SINGLE = "int main(void) { return 0; }"
 THREAD = """
@@ -31,10 +31,17 @@ def compile_(folder: Path, source: str, *options: str, name: str = "app") -> Pat
     return output
 
 
+def native(folder: Path, name: str, *options: str) -> Path:
+    source = (ROOT / "tests" / "native" / name).read_text()
+    return compile_(folder, source, "-O1", *options, name=Path(name).stem.rpartition("_")[2])
+
+
 @functools.cache
 def _compiled(source: str, options: tuple[str, ...]) -> bytes:
     """Return what the compiler makes; many tests want the same."""
     compiler = ["g++", "-std=c++20", "-xc++"] if "std::" in source else ["gcc", "-xc"]
+    if shutil.which(compiler[0]) is None:
+        pytest.skip("no compiler")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "output"
         command = [*compiler, "-", "-xnone", "-o", str(output), *options]

@@ -152,7 +152,6 @@ def synthetic_run(  # one parameter per feature of a run
 
 
 def campaign_record(allocators: Sequence[str], names: Sequence[str], budget: int) -> CampaignRecord:
-    """Build the record of a synthetic campaign."""
     return CampaignRecord(
         name="ghostscript",
         trace_path="/srv/traces/ghostscript.trace",
@@ -246,7 +245,6 @@ def trial(
     cost: float = 1e8,
     names: Sequence[str] = ("mean_heap", "cost"),
 ) -> Trial:
-    """Build one successful trial."""
     numbers = measurement(mean_heap, cost)
     origin = Origin.DEFAULT if configuration.is_default else Origin.SEARCH
     values = objectives.objective_values(numbers, names)
@@ -261,7 +259,6 @@ def without_counts(trial: Trial) -> Trial:
 
 
 def failed_trial(number: int, configuration: Configuration, status: Status, reason: str) -> Trial:
-    """Build one trial that did not succeed."""
     return Trial(
         number, configuration, Origin.SEARCH, Outcome.did_not_succeed(status, reason), None, 1.0
     )
@@ -418,18 +415,15 @@ def _sample(
 
 
 def seen(sample: ValidationSample) -> RealMeasurement:
-    """Return what a run of the real program showed."""
     assert sample.outcome.values is not None
     return sample.outcome.values
 
 
 def changed(sample: ValidationSample, **values: object) -> ValidationSample:
-    """Return a good run with other values."""
     return replace(sample, outcome=Outcome.succeeded(replace(seen(sample), **values)))  # type: ignore[arg-type]
 
 
 def broken(sample: ValidationSample, reason: str) -> ValidationSample:
-    """Return the run as one that failed."""
     return replace(sample, outcome=Outcome.did_not_succeed(Status.FAILED, reason))
 
 

@@ -39,7 +39,6 @@ def _leave_a_daemon() -> None:
 
 
 def main() -> None:
-    """Serve."""
     port, words = int(sys.argv[1]), sys.argv[2:]
     grown = [word.partition("=")[2] for word in words if word.startswith("grow=")]
     if "crash" in words:

@@ -11,7 +11,6 @@ from tuner.runs import Run
 
 
 def run_of(*trials: Trial, names: tuple[str, ...] = ("mean_heap", "cost")) -> Run:
-    """Build a run of glibc and jemalloc with these trials."""
     record = campaign_record(("glibc", "jemalloc"), names, len(trials))
     defaults = [one for one in trials if one.configuration.is_default]
     record = replace(record, reference=reference_point(defaults))

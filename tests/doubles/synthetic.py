@@ -61,12 +61,10 @@ PARTS: Mapping[str, tuple[Parameter, ...]] = {
 
 
 def space() -> Space:
-    """Return the joint space."""
     return joint_space(PARTS)
 
 
 def measure(configuration: Configuration) -> Measurement:
-    """Compute the numbers of a configuration."""
     settings = configuration.as_dict
     model = _glibc if configuration.allocator == "glibc" else _jemalloc
     heap_mib, work_m, faults = model(settings)
@@ -142,7 +140,6 @@ class SyntheticEvaluator:
     """What was evaluated, in the order begun."""
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
-        """See `tuner.measure.evaluation.Evaluator`."""
         assert cpu is not None
         self.evaluated.append(configuration)
         self.before(configuration)

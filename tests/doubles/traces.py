@@ -65,20 +65,16 @@ class TraceMaker:
     def reallocate(
         self, slot: int, size: int, *, thread: int = 0, untouched: int | None = None
     ) -> None:
-        """Change the size of a live block."""
         self._add(Op.REALLOC, thread, slot, size, touch=_touch(untouched))
 
     def free(self, slot: int, *, thread: int = 0) -> None:
-        """Free a live block."""
         self._add(Op.FREE, thread, slot, 0)
         self._freed.setdefault(thread, []).append(slot)
 
     def start(self, thread: int) -> None:
-        """Start a thread."""
         self._add(Op.THREAD_START, thread, 0, 0)
 
     def exit(self, thread: int) -> None:
-        """End a thread."""
         self._add(Op.THREAD_EXIT, thread, 0, 0)
 
     def write(self, path: Path, life: tuple[int | None, int | None] = (None, None)) -> Path:

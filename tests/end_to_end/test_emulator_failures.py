@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.doubles.instruments import counting_instrument
-from tests.doubles.places import ROOT
+from tests.doubles.programs import native
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tests.doubles.waiting import wait_until
 from tuner.resources import native_file
@@ -38,13 +37,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bad_allocator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An allocator that does what EMULATOR_BAD says."""
-    library = tmp_path_factory.mktemp("libraries") / "bad_allocator.so"
-    source = ROOT / "tests" / "native" / "emulator_bad_allocator.c"
-    compiler = shutil.which("cc") or pytest.skip("no C compiler")
-    subprocess.run(
-        [compiler, "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", library, source], check=True
-    )
-    return library
+    flags = ("-fno-builtin", "-shared", "-fPIC")
+    return native(tmp_path_factory.mktemp("libraries"), "emulator_bad_allocator.c", *flags)
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -158,7 +152,6 @@ def test_time_in_which_the_emulator_is_stopped_does_not_count(
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes whose parent is pid."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.doubles.instruments import COUNTING, counting_instrument, need_instrument
 from tests.doubles.places import ROOT
+from tests.doubles.programs import compile_
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.allocators import HostFacts, get_allocator
 from tuner.errors import MissingToolError
@@ -220,7 +220,6 @@ def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
 
 
 def preload(name: str) -> list[str]:
-    """Return the options that replay under an allocator."""
     library = get_allocator(name).locate().library
     return ["--preload", str(library)] if library else []
 
@@ -363,10 +362,8 @@ def test_copies_are_not_counted_per_byte(tmp_path: Path) -> None:
 def counted_by_plugin(subject: str, cpu: str, tmp_path: Path) -> tuple[int, int, int]:
     """Compile a program of tests/native and return its instructions outside, own and waiting."""
     need_instrument("qemu")
-    compiler = shutil.which("cc") or pytest.skip("no C compiler")
-    program = tmp_path / subject
-    source = ROOT / "tests" / "native" / f"{subject}.c"
-    subprocess.run([compiler, "-no-pie", "-pthread", "-o", program, source], check=True)
+    source = (ROOT / "tests" / "native" / f"{subject}.c").read_text()
+    program = compile_(tmp_path, source, "-no-pie", "-pthread")
     result = os.memfd_create("counts")
     settings = f"fd={result:x},begin=6d6101,end=6d6102,count_own=1"
     plugin = native_file("instruction_count_1.so")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.doubles.places import ROOT
+from tests.doubles.programs import native
 from tests.doubles.traces import write_mixed_trace
 from tuner.resources import native_file
 
@@ -21,11 +20,7 @@ pytestmark = pytest.mark.end_to_end
 @pytest.fixture(scope="module")
 def vmstat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that invents what the kernel counts."""
-    library = tmp_path_factory.mktemp("libraries") / "vmstat.so"
-    compiler = shutil.which("cc") or pytest.skip("no C compiler")
-    source = ROOT / "tests" / "native" / "vmstat.c"
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
+    return native(tmp_path_factory.mktemp("libraries"), "vmstat.c", "-shared", "-fPIC")
 
 
 def replay(vmstat: Path, folder: Path, n_short: int, *options: str) -> tuple[dict[str, Any], int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.instruments import counting_instrument
-from tests.doubles.places import ROOT
+from tests.doubles.programs import native
 from tests.doubles.traces import TraceMaker
 from tuner.allocators import get_allocator
 from tuner.errors import MissingToolError
@@ -108,11 +107,8 @@ def test_a_thread_of_an_allocator_sleeps_on_the_clock_of_the_trace(
     tmp_path: Path, way: str
 ) -> None:
     """Whatever the call: one that takes a MiB a second has taken ten after ten seconds."""
-    compiler = shutil.which("cc") or pytest.skip("no C compiler")
-    source = ROOT / "tests" / "native" / "emulator_threaded_allocator.c"
-    library = tmp_path / "threaded.so"
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-pthread", "-D_GNU_SOURCE",
-                    "-o", library, source], check=True)  # fmt: skip
+    flags = ("-shared", "-fPIC", "-pthread", "-D_GNU_SOURCE")
+    library = native(tmp_path, "emulator_threaded_allocator.c", *flags)
     maker = TraceMaker(step_ns=0)
     maker.allocate(16)
     maker.pause(10 * SECOND_NS + SECOND_NS // 2)

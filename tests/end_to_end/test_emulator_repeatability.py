@@ -32,7 +32,6 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def replay(trace: Path, library: Path | None, *options: str) -> dict[str, Any]:
-    """Replay a trace and return the result."""
     preload = ["--preload", str(library)] if library else []
     command = [str(native_file("rand_malloc")), *preload, *options, str(trace)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

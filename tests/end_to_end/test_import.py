@@ -12,6 +12,7 @@ import pytest
 
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
+from tests.doubles.programs import compile_
 from tuner.allocators.libraries import find_library
 from tuner.cli.main import run
 from tuner.importers import FORMATS, import_file
@@ -53,13 +54,7 @@ int main(void) {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("gcc") is None:
-        pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp("program")
-    (folder / "app.c").write_text(PROGRAM)
-    command = ["gcc", "-w", "-O1", str(folder / "app.c"), "-o", str(folder / "app")]
-    subprocess.run(command, check=True)
-    return folder / "app"
+    return compile_(tmp_path_factory.mktemp("program"), PROGRAM, "-w", "-O1")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.programs import compile_, needs_cc
+from tests.doubles.programs import compile_
 from tuner.cli.main import run
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
@@ -157,7 +157,6 @@ def test_a_script_of_several_programs_is_refused_unless_it_works_itself(
     assert run(words) == 0
 
 
-@needs_cc
 def test_a_static_program_is_tuned_without_a_recording(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,7 +40,6 @@ def found(request: pytest.FixtureRequest) -> tuple[Allocator, Installation]:
 
 
 def refusal(name: str, settings: dict[str, Value]) -> str:
-    """Return the message with which settings are refused."""
     allocator = get_allocator(name)
     with pytest.raises(SettingError) as caught:
         allocator.read_back(allocator.locate(), Configuration.of(name, settings))

@@ -66,7 +66,6 @@ class Stepped:
         self.process.stdin.flush()
 
     def wait_for(self, words: str) -> None:
-        """Wait for a line of the command."""
         assert self.process.stderr is not None
         while words not in (line := self.process.stderr.readline()):
             assert line, f"never said {words!r}"
@@ -77,7 +76,6 @@ class Stepped:
         self.wait_for(words)
 
     def end(self) -> tuple[int, str]:
-        """Let it end."""
         _, errors = self.process.communicate("\n\n\n")
         return self.process.returncode, errors
 

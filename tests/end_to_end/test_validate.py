@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.doubles.programs import compile_
 from tests.doubles.runs import campaign_record, seen, trial
 from tests.doubles.waiting import wait_until
 from tuner import recording
@@ -150,11 +151,8 @@ def test_library_that_the_program_is_linked_against_gives_way(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A program linked against jemalloc runs glibc's malloc where glibc is the subject."""
-    source, program = tmp_path / "linked.c", tmp_path / "linked"
-    source.write_text(_LINKED)
     library = get_allocator("jemalloc").locate().library
-    words = ["cc", "-o", str(program), str(source), "-Wl,--no-as-needed", str(library), "-ldl"]
-    subprocess.run(words, check=True)
+    program = compile_(tmp_path, _LINKED, "-Wl,--no-as-needed", str(library), "-ldl")
     assert validate(folder, "--rounds", "1", "--ignore-output", command=[str(program)]) == 0
     (record,) = validations(folder)
     statuses = {s.label: (s.configuration.allocator, seen(s).exit_status) for s in record.samples}

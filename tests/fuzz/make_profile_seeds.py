@@ -23,13 +23,11 @@ SEEDS = Path(__file__).parent / "corpus" / "fuzz_profile"
 
 
 def text_of(trace: Path) -> str:
-    """Return the text of a small profile of a trace."""
     with Trace(trace) as opened:
         return profile_text(fit(opened, FitOptions(even_windows=2, most_windows=4)))
 
 
 def main() -> None:
-    """Write all seeds."""
     SEEDS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.trace"

@@ -31,13 +31,11 @@ EVERY_KIND = [
 
 
 def block(thread: int, columns: tuple[bytes, bytes, bytes, bytes], n_events: int) -> bytes:
-    """Return an input of the packing mode."""
     lengths = struct.pack("<4I", *(len(column) for column in columns))
     return b"\x01" + struct.pack("<QII", 0, thread, n_events) + lengths + b"".join(columns)
 
 
 def whole(events: Events, life: tuple[int | None, int | None] = (None, None)) -> bytes:
-    """Return a trace as a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.trace"
         write_trace(path, events, {"argv": ["seed"]}, life=life)
@@ -45,7 +43,6 @@ def whole(events: Events, life: tuple[int | None, int | None] = (None, None)) ->
 
 
 def main() -> None:
-    """Write all seeds."""
     SEEDS.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     lives = [

@@ -44,7 +44,6 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Metric:
 
 
 def printed(**members: object) -> str:
-    """Return what rand_malloc prints, with other members."""
     return json.dumps({**json.loads(RESULT.read_text()), **members})
 
 

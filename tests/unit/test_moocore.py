@@ -12,7 +12,6 @@ from tuner.moocore import load_moocore
 
 
 def printed(code: str) -> str:
-    """Return what Python prints in a process of its own."""
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return shown.stdout.strip()
 

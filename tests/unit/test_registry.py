@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import runners, synthetic
-from tests.doubles.programs import library, needs_cc
+from tests.doubles.programs import library
 from tests.unit.compare.test_runners import CHECKS
 from tests.unit.export.test_formats import plain
 from tuner.allocators import Allocator, all_allocators, get_allocator
@@ -104,7 +104,6 @@ def test_an_allocator_is_its_file_and_a_line(toy: Allocator) -> None:
         toy.locate()
 
 
-@needs_cc
 def test_what_such_an_allocator_prints_proves_its_settings(toy: Allocator, tmp_path: Path) -> None:
     place = toy.locate(library(tmp_path, TOY, "toy"))
 

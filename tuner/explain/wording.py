@@ -53,13 +53,11 @@ def sentences(explanation: Explanation) -> Iterator[str]:
             "everywhere are rare here."
         )
     if explanation.ablation:
-        pick = explanation.ablation.pick
-        name = pick.trial.configuration.allocator
-        if name in explanation.left_out:
-            n = explanation.left_out[name]
+        name = explanation.ablation.pick.trial.configuration.allocator
+        if (n := explanation.left_out.get(name)) is not None:
             yield (
-                f"The settings of {name}, the allocator of {pick.name}, are not explained: "
-                f"{FEWEST_TRIALS} trials are needed, it has {n}; "
+                f"The settings of {name}, which {explanation.ablation.pick.name} is of, are not "
+                f"explained: {FEWEST_TRIALS} trials are needed, it has {n}; "
                 f"{how_to_go_on(explanation.run, n)}."
             )
     for allocator in explanation.allocators:

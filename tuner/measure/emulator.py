@@ -226,12 +226,8 @@ class EmulatorEvaluator:
             ProgramError: rand_malloc itself failed.
             ProgramTimeoutError: rand_malloc itself hangs.
         """
-        allocator, installation = self._setup(configuration)
-        if self._emulation.reads_back:
-            try:
-                allocator.read_back(installation, configuration)
-            except SettingError as error:
-                return Outcome.did_not_succeed(Status.REFUSED, str(error))
+        if refused := self._refusal(configuration):
+            return Outcome.did_not_succeed(Status.REFUSED, refused)
         replayed = self._replay(configuration, cpu, self._emulation.options)
         found = replayed.values
         if found is None:
@@ -248,6 +244,16 @@ class EmulatorEvaluator:
         latency = again.values.measurement[_LATENCY]
         measurement = measurement.with_values(**{_LATENCY: latency})
         return Outcome.succeeded(measurement, incidents)
+
+    def _refusal(self, configuration: Configuration) -> str | None:
+        """Read the settings back, and return why the allocator refuses one."""
+        allocator, installation = self._setup(configuration)
+        try:
+            if self._emulation.reads_back:
+                allocator.read_back(installation, configuration)
+        except SettingError as error:
+            return str(error)
+        return None
 
     def evaluate_gated(
         self, configuration: Configuration, cpu: int | None, gate: Gate
@@ -269,12 +275,8 @@ class EmulatorEvaluator:
 
     def measure_memory(self, configuration: Configuration, cpu: int | None) -> Outcome[MemoryRun]:
         """Make the first run of an evaluation; errors as of `evaluate`."""
-        allocator, installation = self._setup(configuration)
-        if self._emulation.reads_back:
-            try:
-                allocator.read_back(installation, configuration)
-            except SettingError as error:
-                return Outcome.did_not_succeed(Status.REFUSED, str(error))
+        if refused := self._refusal(configuration):
+            return Outcome.did_not_succeed(Status.REFUSED, refused)
         replayed = self._replay(configuration, cpu, self._emulation.options, "memory")
         found = replayed.values
         if found is None:

@@ -70,7 +70,6 @@ def test_a_gem5_with_an_allocator_of_its_own_does_not_run_on_glibc(
 
 
 def simulated(run: ProgramRun) -> Gem5Run:
-    """Return a run of gem5 with what one left."""
     return Gem5Run(run, RESULT, STATISTICS, b"42\n")
 
 

@@ -273,7 +273,6 @@ class Fails:
     """A program that ends with an error on its input."""
 
     def examine(self) -> Reference:
-        """Return that it does."""
         return Reference(("app",), USUAL, 1, None, None, wall_s=0.04, timeout_s=30.0)
 
 

@@ -467,15 +467,24 @@ def test_no_share_no_recheck(tmp_path: Path) -> None:
     assert stored(tmp_path)[1] == []
 
 
-def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path: Path) -> None:
-    with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): faults was \d+, is"):
-        run(tmp_path, evaluator=Drifting())
+def check_whole(folder: Path) -> None:
+    trials, rechecks, record = stored(folder)
+    assert n_missing(record, trials, rechecks) == 0
 
-    trials, rechecks, record = stored(tmp_path)
+
+def check_drifted(folder: Path) -> None:
+    trials, rechecks, record = stored(folder)
     assert record.status == FINISHED
     assert rechecks[0].measurement is not None
     assert trials[0].measurement is not None
     assert trials[0].measurement.value("faults") + 1 == rechecks[0].measurement.value("faults")
+
+
+def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path: Path) -> None:
+    with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): faults was \d+, is"):
+        run(tmp_path, evaluator=Drifting())
+
+    check_drifted(tmp_path)
 
 
 def test_other_numbers_at_random_addresses_are_no_defect(
@@ -523,11 +532,7 @@ def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: P
 
     run(tmp_path, evaluator=Short())
 
-    trials, rechecks, record = stored(tmp_path)
-    assert record.status == FINISHED
-    assert rechecks[0].measurement is not None
-    assert trials[0].measurement is not None
-    assert trials[0].measurement.value("faults") + 1 == rechecks[0].measurement.value("faults")
+    check_drifted(tmp_path)
 
 
 def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> None:
@@ -582,8 +587,7 @@ class LateAtLast(SyntheticEvaluator):
 def test_a_remeasurement_that_timed_out_is_repeated(tmp_path: Path) -> None:
     run(tmp_path, evaluator=LateAtLast(Status.TIMED_OUT, 1), cpus=(0,))
 
-    trials, rechecks, record = stored(tmp_path)
-    assert n_missing(record, trials, rechecks) == 0
+    check_whole(tmp_path)
     with Store.open(tmp_path) as store:
         assert [(one.attempt, one.reason) for one in store.incidents()] == [
             (1, "no end after 60 s")
@@ -603,8 +607,7 @@ def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path
 
     run(tmp_path)
 
-    trials, rechecks, record = stored(tmp_path)
-    assert n_missing(record, trials, rechecks) == 0
+    check_whole(tmp_path)
 
 
 def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path) -> None:
@@ -613,8 +616,7 @@ def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path) -> N
 
     run(tmp_path)
 
-    trials, rechecks, record = stored(tmp_path)
-    assert n_missing(record, trials, rechecks) == 0
+    check_whole(tmp_path)
 
 
 def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None:
@@ -630,8 +632,7 @@ def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None
 
     run(tmp_path)
 
-    trials, rechecks, record = stored(tmp_path)
-    assert n_missing(record, trials, rechecks) == 0
+    check_whole(tmp_path)
     with Store.open(tmp_path) as store:
         (incident,) = store.incidents()
     assert (incident.configuration, incident.reason) == (DEFAULTS[0], "still running after 60 s")

@@ -31,7 +31,6 @@ COMMANDS = [c for c in application.COMMANDS if c != "trace"] + [
 
 
 def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Return exit code, stdout and stderr of one call."""
     code = main.run(arguments)
     out, err = capsys.readouterr()
     return code, out, err

@@ -42,13 +42,10 @@ class Number(NamedTuple):
     values: tuple[str, ...]
 
     def line(self, value: str) -> list[str]:
-        """Return the words of a command line."""
         return [*self.command, *(word.format(value) for word in self.words)]
 
 
 def numbers() -> Iterator[Number]:
-    """Yield every number of every command."""
-
     def walk(command: Any, words: tuple[str, ...]) -> Iterator[Number]:
         for name, part in getattr(command, "commands", {}).items():
             yield from walk(part, (*words, name))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.places import ROOT
-from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, compile_, library, needs_cc
+from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, compile_, library
 from tuner.cli.main import run
 from tuner.errors import BinaryError, ThreadedVerdict, UnknownVerdict
 
@@ -27,7 +27,6 @@ def libraries(program: Path) -> str:
     return subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
 
 
-@needs_cc
 @pytest.mark.parametrize(
     ("source", "code", "library", "words"),
     [
@@ -60,7 +59,6 @@ def test_the_verdict_is_the_exit_code(  # noqa: PLR0917 - one row of the table a
     assert capsys.readouterr().out == f"{library}\n"
 
 
-@needs_cc
 @pytest.mark.parametrize("options", [(), ("-static",)])
 def test_text_has_one_line_per_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
@@ -122,7 +120,6 @@ def build(*command: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -> None:
     project = tmp_path / "project"
@@ -141,7 +138,6 @@ def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -
     assert chosen == ["libexgen-st.so", "libexgen.so", "libexgen-st.so"]
 
 
-@needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(
     tmp_path: Path, exgen: Path
@@ -155,7 +151,6 @@ def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(
     assert not (tmp_path / "app").exists()
 
 
-@needs_cc
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
 @pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
 def test_the_cmake_snippet_follows_the_sources(tmp_path: Path, exgen: Path, generator: str) -> None:

@@ -16,7 +16,6 @@ WRONG_COMMAND_LINE = 2
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return the message of a refused call, in one line."""
     assert run(["validate", "no-such-run", *arguments]) == WRONG_COMMAND_LINE
     return " ".join(capsys.readouterr().err.split())
 

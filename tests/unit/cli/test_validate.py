@@ -284,7 +284,6 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """Run this in place of a service."""
     double = Server()
     monkeypatch.setattr(service, "Service", partial(Service, run=double))
     watch = partial(Watch, clock=lambda: 60.0 * double.n_runs)

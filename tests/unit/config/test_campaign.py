@@ -73,7 +73,6 @@ def campaign_file(folder: Path, text: str) -> Path:
 
 
 def message_of(folder: Path, text: str) -> str:
-    """Return the message that a campaign text provokes."""
     with pytest.raises(SpecError) as caught:
         load_campaign(campaign_file(folder, text))
     return str(caught.value)

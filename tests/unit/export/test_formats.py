@@ -47,7 +47,6 @@ def tried(number: int, allocator: str = "glibc", **settings: int | str | bool) -
 
 
 def plain(allocator: str = "jemalloc", **settings: int | str | bool) -> Deployment:
-    """Export one trial of a small campaign."""
     chosen = tried(1, allocator, **settings)
     run = run_with(trial(0, Configuration("glibc"), 60.0 * MIB, 1.1e8), chosen)
     return deployment(run, Pick("knee", chosen, "knee of mean_heap and cost"))

@@ -27,7 +27,6 @@ def stores() -> ModuleType:
 
 @pytest.fixture
 def dead() -> int:
-    """Return the number of a process that has ended."""
     with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
         pass
     return process.pid

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, THREAD, compile_, library, needs_cc
+from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, THREAD, compile_, library
 from tuner.allocators.libraries import find_library
 from tuner.link.advice import Advice, LinkVerdict, advise
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.slow
 
-needs_cxx = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 
 C11 = """
 #include <threads.h>
@@ -64,7 +63,6 @@ def words(advice: Advice) -> str:
 # Programs
 
 
-@needs_cc
 @pytest.mark.parametrize(
     ("source", "options", "verdict", "symbol"),
     [
@@ -98,7 +96,6 @@ def test_a_c_program(
     assert symbol in words(advice)
 
 
-@needs_cxx
 @pytest.mark.parametrize(
     ("source", "options", "verdict"),
     [
@@ -116,7 +113,6 @@ def test_a_cxx_program(
     assert advise(compile_(tmp_path, source, *options)).verdict is verdict
 
 
-@needs_cc
 def test_a_runtime_whose_threads_are_unused_does_not_count(tmp_path: Path) -> None:
     options = ("-Wl,--no-as-needed", "-lgomp", "-lstdc++")
     advice = advise(compile_(tmp_path, SINGLE, *options))
@@ -132,7 +128,6 @@ int main(int n, char **v) {{ return n > 9 ? {call} : lzma_version_number() == 0;
 """
 
 
-@needs_cc
 @pytest.mark.parametrize(
     ("call", "verdict"),
     [("0", LinkVerdict.SINGLE), ("lzma_stream_encoder_mt(0, 0)", LinkVerdict.THREADED)],
@@ -148,7 +143,6 @@ def test_a_library_with_few_functions_that_start_threads_is_known(
     assert advise(compile_(tmp_path, source, str(found))).verdict is verdict
 
 
-@needs_cc
 @pytest.mark.parametrize(("source", "ends_well"), [(SINGLE, True), (PTHREAD, False), (C11, False)])
 def test_the_verdict_is_what_exgen_itself_finds_out(
     tmp_path: Path, source: str, ends_well: bool
@@ -175,7 +169,6 @@ def threads(tmp_path: Path) -> Path:
     return library(tmp_path, THREAD.replace("NAME", "threads"), "threads")
 
 
-@needs_cc
 def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads: Path) -> None:
     middle = library(
         tmp_path, CALL.replace("NAME", "middle"), "middle", str(threads), f"-Wl,-rpath,{tmp_path}"
@@ -193,14 +186,12 @@ def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads
     assert (reason.path, reason.text) == (threads, what)
 
 
-@needs_cc
 def test_a_library_counts_called_or_not(tmp_path: Path, threads: Path) -> None:
     options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
 
     assert advise(compile_(tmp_path, SINGLE, *options)).verdict is LinkVerdict.THREADED
 
 
-@needs_cc
 def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Path) -> None:
     program = compile_(tmp_path, CALL.replace("NAME", "main"), "-L", str(tmp_path), "-lthreads")
     threads.unlink()
@@ -211,14 +202,12 @@ def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Pa
     assert words(advice) == "app needs libthreads.so, which was not found"
 
 
-@needs_cc
 def test_a_shared_library_can_be_asked_about(threads: Path) -> None:
     advice = advise(threads)
 
     assert (advice.verdict, advice.is_program) == (LinkVerdict.THREADED, False)
 
 
-@needs_cc
 @pytest.mark.parametrize("how", ["variable", "slash"])
 def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: str) -> None:
     """A path with a blank and brackets is one; LD_LIBRARY_PATH is that of the caller."""
@@ -235,7 +224,6 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
         assert advise(program, {}).verdict is LinkVerdict.UNKNOWN
 
 
-@needs_cc
 def test_the_program_is_not_run(tmp_path: Path) -> None:
     """Not even its own loader, nor what is preloaded."""
     marker = tmp_path / "ran"

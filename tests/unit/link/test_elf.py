@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.programs import SINGLE, compile_, needs_cc
+from tests.doubles.programs import SINGLE, compile_
 from tuner.errors import BinaryError, MissingToolError
 from tuner.link.advice import advise
 from tuner.link.elf import read_object
@@ -39,13 +38,11 @@ def test_what_is_no_program_is_refused(tmp_path: Path, content: bytes, what: str
         advise(path)
 
 
-@needs_cc
 def test_an_object_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BinaryError, match="an object file; name a program that was linked"):
         advise(compile_(tmp_path, SINGLE, "-c"))
 
 
-@needs_cc
 @pytest.mark.parametrize(("machine", "name"), [(3, "x86"), (243, "RISC-V"), (183, "aarch64")])
 def test_a_program_for_another_machine_is_refused(
     tmp_path: Path, machine: int, name: str, monkeypatch: pytest.MonkeyPatch
@@ -70,8 +67,6 @@ def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def small_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    if shutil.which("gcc") is None:
-        pytest.skip("no C compiler")
     return compile_(tmp_path_factory.mktemp("small"), SINGLE, "-s").read_bytes()
 
 

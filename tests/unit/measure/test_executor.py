@@ -244,7 +244,6 @@ class Sleeper:
 
 
 def members(group: int) -> list[str]:
-    """Return the living processes of a process group."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -66,7 +66,6 @@ class Timed(View):
         self._gains = gains
 
     def begin(self, stage: str, n_steps: int | None) -> None:
-        """Remember what is shown."""
         del n_steps
         self.stages.append(stage)
 
@@ -74,7 +73,6 @@ class Timed(View):
         """Take every setting."""
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
 
         def run(step: Step[None]) -> Outcome[Sample]:
             self.now_s += 1.0
@@ -144,7 +142,6 @@ class SlowOnce(Timed):
     """A program whose first run under what gains takes longer than all others."""
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         makes = super().runner(candidates, reference)
 
         def run(step: Step[None]) -> Outcome[Sample]:
@@ -195,7 +192,6 @@ class Noisy(Timed):
         self._gain, self._random = gain, random.Random(seed)
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         del candidates, reference
 
         def run(step: Step[None]) -> Outcome[Sample]:
@@ -304,7 +300,6 @@ class Counts(Noisy):
         """Count nothing."""
 
     def count_kernel(self, *_: object) -> dict[str, int]:
-        """Count nothing."""
         return {}
 
 

@@ -50,11 +50,9 @@ class App(View, Counting):
         self.said: list[str] = []
 
     def tell(self, text: str) -> None:
-        """Remember it."""
         self.said.append(text)
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         del candidates, reference
 
         def run(step: Step[None]) -> Outcome[Sample]:
@@ -167,7 +165,6 @@ class Without(App):
         self._name = name
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         run = super().runner(candidates, reference)
 
         def less(step: Step[None]) -> Outcome[Sample]:
@@ -238,7 +235,6 @@ class Lossy(App):
         self.losses = losses
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         run = super().runner(candidates, reference)
 
         def more(step: Step[None]) -> Outcome[Sample]:
@@ -259,7 +255,6 @@ class Failing(Lossy):
         self.fails = fails
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         run = super().runner(candidates, reference)
         crash: Outcome[Sample] = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
         return lambda step: crash if self.fails(step.round, step.subject) else run(step)
@@ -398,7 +393,6 @@ class Unequal(App):
         self.best = best
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         run = super().runner(candidates, reference)
 
         def less(step: Step[None]) -> Outcome[Sample]:
@@ -468,7 +462,6 @@ class Alternating(App):
     """Another input, on which a setting is faster and slower in turn."""
 
     def runner(self, candidates: object, reference: object) -> Runs:
-        """Return what makes one run."""
         run = super().runner(candidates, reference)
 
         def one(step: Step[None]) -> Outcome[Sample]:

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.doubles.programs import SINGLE, compile_, needs_cc
+from tests.doubles.programs import SINGLE, compile_
 from tuner.allocators import Installation, get_allocator
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, TunerError
 from tuner.optimize.examination import examine, examine_held_out, loadable
@@ -117,7 +117,6 @@ def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
         examine(tmp_path, cast("Tuned", app), app, is_begun=True)
 
 
-@needs_cc
 def test_a_static_program_without_glibc_has_nothing_to_tune(tmp_path: Path) -> None:
     """One in Go ran for all of the time, and was to keep glibc."""
     bare = compile_(tmp_path, "void _start(void) { for (;;) { } }", "-static", "-nostdlib")

@@ -36,7 +36,6 @@ class Nowhere:
     """Keeps no sample: for runs that only a later answer would need again."""
 
     def kept(self) -> tuple[()]:
-        """Return nothing."""
         return ()
 
     def keep(self, step: Step[None], sample: Outcome[Sample]) -> None:
@@ -47,11 +46,9 @@ class Kept(Nowhere):
     """Has samples of an earlier call."""
 
     def __init__(self, samples: Samples) -> None:
-        """Take them."""
         self._samples = samples
 
     def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-        """Return them."""
         return tuple(self._samples.items())
 
 

@@ -66,7 +66,6 @@ class App:
         """Is called at every run."""
 
     def __call__(self) -> float:
-        """Return the time."""
         return self.now_s
 
     def known(self, reference: Reference) -> tuple[Configuration, ...]:

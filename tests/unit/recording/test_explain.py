@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.programs import SINGLE, compile_, needs_cc
+from tests.doubles.programs import SINGLE, compile_
 from tuner.errors import ProgramError
 from tuner.recording import record
 from tuner.recording.explain import is_static, why_no_events, why_nothing
@@ -38,14 +38,12 @@ def test_follow_is_not_advised_where_it_was_given() -> None:
     assert words.endswith("; nothing was recorded")
 
 
-@needs_cc
 def test_a_static_program_cannot_be_recorded(tmp_path: Path) -> None:
     program = compile_(tmp_path, SINGLE, "-static")
 
     assert "it is statically linked" in why_nothing([str(program)], ENDED)
 
 
-@needs_cc
 def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(
     tmp_path: Path,
 ) -> None:

@@ -67,7 +67,6 @@ def histories(draw: st.DrawFn) -> Events:
 
 
 def plain_lifetimes(events: Events) -> Iterator[tuple[int, int]]:
-    """Yield lifetime and last size of every freed block."""
     born: dict[int, int] = {}
     size: dict[int, int] = {}
     for number, event in enumerate(events):

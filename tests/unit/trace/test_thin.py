@@ -48,7 +48,6 @@ def read(path: Path) -> Events:
 
 
 def live_bytes(events: Events) -> list[int]:
-    """Return the bytes that live after each event."""
     sizes: dict[int, int] = {}
     live: list[int] = []
     for op, slot, size in events[["op", "slot", "size"]].tolist():

@@ -32,7 +32,6 @@ def subject(
     reason: str | None = None,
     spread: float = 0.01,
 ) -> SubjectSummary:
-    """A subject that claims a gain of mean heap."""
     metrics = tuple(
         MetricSummary(name, Estimate(1.0, None, 12), ratio(value))
         for name, value in (("mean_heap", heap), ("peak_heap", peak), ("cpu", cpu))

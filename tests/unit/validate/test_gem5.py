@@ -110,7 +110,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def run_all(store: Store, gem5: Simulator, **changes: Any) -> list[str]:
-    """Run everything and return the notices."""
     notices: list[str] = []
     fields: dict[str, Any] = {
         "options": ValidationOptions(rounds=3),
