@@ -53,7 +53,15 @@ def best_instrument(emulator: Path | None = None) -> str | None:
 
 
 def find_instruments(emulator: Path | None = None) -> tuple[Instrument, ...]:
-    """Try every instrument and return the verdicts, the best first; see `best_instrument`."""
+    """Try every instrument and return the verdicts, the best instrument first.
+
+    Args:
+        emulator: path of rand_malloc; None for the installed one.
+
+    Raises:
+        MissingToolError: rand_malloc is not installed or cannot be started.
+        ProgramError: it failed, or its answer is not understood.
+    """
     return _understood(ask_emulator("--instruments", emulator))
 
 

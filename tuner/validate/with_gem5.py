@@ -125,20 +125,24 @@ def compare_inside_gem5(
 
     Args:
         run: the counts are kept in its folder; the same call makes those that are missing.
-        gem5: as `compare_on_gem5`.
+        gem5: the program, looked for in PATH.
         objectives: names of counts, such as l1d_mpki and cycles.
         suite: file of the programs and machines; None: the shipped one.
         programs: names of programs and machines, or the word all.
-        points: as `compare_on_gem5`.
-        most_front: likewise.
-        most_dominated: likewise.
+        points: names of picks, numbers of trials, or the words picks, best and front.
+        most_front: greatest number of points for the word front.
+        most_dominated: greatest number of dominated points, which check the ranking.
         timeout_s: limit of one run; None: an hour.
         workers: simulations at once.
         observer: is called after every run.
 
     Raises:
         SpecError: an objective, a program or the suite is wrong.
-        TunerError: as `compare_on_gem5`.
+        SelectionError: a name is no pick, or a trial has no numbers.
+        ComparisonError: nothing could be compared with the baseline.
+        MissingToolError: gem5 or a library is not here, or of another version.
+        ProgramError: gem5 itself does not run.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     find_metrics(objectives, INSIDE, "objective inside a simulated machine")
     subjects = _chosen(run, points, most_front, most_dominated)
