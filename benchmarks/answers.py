@@ -9,10 +9,11 @@ find on the program itself in the same time.  Every run is kept.
 
 Several settings make a front: of a rival what it saw undominated, of emulation its front, of
 `optimize` its answer and what it measured undominated (what emulation proposes, where no run was
-to be had), at most six of each, spread.  What is heavier than the guard of peak memory allows, as
-far as each knows it, is not among them: `optimize` recommends no such setting.  The share is that
-of the hypervolume of all settings that ran in the same rounds (benchmarks/fronts.py).  Among them
-are those known best: what all parts kept before, of any length, leave undominated.
+to be had); of each the six that have most hypervolume.  What is heavier than the guard of peak
+memory allows, as far as each knows it, is not among them: `optimize` recommends no such setting.
+The share is that of the hypervolume of all settings that ran in the same rounds
+(benchmarks/fronts.py).  Among them are those known best: what all parts kept before, of any
+length, leave undominated.
 
 Targets: no answer is worse than the program as it is by more than 1 % in mean memory, peak memory
 or CPU time beyond doubt, that is with its whole 95 % interval; and none is in the median of memory.
@@ -39,7 +40,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from benchmarks import rivals
-from benchmarks.fronts import GOALS, points_of, shares_of
+from benchmarks.fronts import GOALS, MOST_SHOWN, points_of, shares_of, undominated
 from benchmarks.harness import (
     ALLOCATORS,
     NOT_SHOWN,
@@ -84,7 +85,6 @@ _LEAST: Final = 0.01
 _MUCH, _WITH_MUCH = 0.05, 3
 """What an answer must gain over every default, and how many must."""
 _FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
-_MOST_OF_A_FRONT: Final = 6
 _TIME_OF_A_ROW_S, _MOST_TIMES = 0.5, 12
 """Of short runs that are repeated for one row, and how often at most."""
 _SHARE_OF_MEMORY: Final = 0.4
@@ -155,8 +155,8 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
     answer = Session(run, request).answer()
     subjects = _subjects(run, answer)
     sets: dict[str, list[Configuration]] = {
-        OURS: _spread([*_deployed(subjects), *(_measured(run) or _emulated(run))]),
-        EMULATED: _spread(_emulated(run)),
+        OURS: _with_answer(subjects, _measured(run)) or _emulated(run),
+        EMULATED: _emulated(run),
     }
     if call.options.direct:
         direct = replace(request, held_out=None, evaluations=None, is_direct=True)
@@ -164,8 +164,8 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
         if alone.decision is Decision.DEPLOY and alone.configuration is not None:
             subjects[DIRECT] = alone.configuration
     for rival in filter(rivals.is_there, call.options.rivals):
-        sets[rival] = _spread(_rival(rival, run, task, seconds, seed))
-    if known := _spread(known_best(call.parts, task.name, _files(run))):
+        sets[rival] = _rival(rival, run, task, seconds, seed)
+    if known := known_best(call.parts, task.name, _files(run)):
         sets[KNOWN] = known
     named = {label_of(one): one for found in sets.values() for one in found}
     everything = {
@@ -198,7 +198,7 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
 
 
 def known_best(parts: Parts, program: str, files: Files) -> list[Configuration]:
-    """Return the settings of a program that all kept parts leave undominated, by their memory.
+    """Return a few settings of a program that all kept parts leave undominated, by their memory.
 
     What is no setting of these allocators any more is left out.
     """
@@ -209,7 +209,7 @@ def known_best(parts: Parts, program: str, files: Files) -> list[Configuration]:
                 setting, found = _setting(label, files), points_of(kept["rows"], label)
                 if setting is not None and found is not None:
                     points[setting] = np.median(found, axis=0).tolist()
-    return rivals.undominated(points)
+    return undominated(points)
 
 
 def _setting(label: str, files: Files) -> Configuration | None:
@@ -234,21 +234,26 @@ def _rival(rival: str, run: Path, task: Task, seconds: float, seed: int) -> list
     return [Configuration.from_key(key) for key in json.loads(path.read_bytes())]
 
 
-def _measured(run: Path) -> list[Configuration]:
-    """Return the settings that the program itself left undominated in an optimisation."""
+def _measured(run: Path) -> dict[Configuration, Sequence[float]]:
+    """Return what an optimisation measured of the settings that keep the guard of peak memory."""
     files = _files(run)
-    seen = {
+    return {
         setting: [-row.changes[goal].likely for goal in GOALS]
         for row in measured_front(run).rows
         if row.label != AS_IS and row.changes
         if -row.changes[PEAK].likely <= Rules().margin(PEAK)
         if (setting := _setting(row.label, files)) is not None
     }
-    return rivals.undominated(seen)
 
 
-def _deployed(subjects: Mapping[str, Configuration]) -> list[Configuration]:
-    return [subjects[OURS]] if OURS in subjects else []
+def _with_answer(
+    subjects: Mapping[str, Configuration], measured: Mapping[Configuration, Sequence[float]]
+) -> list[Configuration]:
+    """Return what is deployed, and a few of what was measured that nothing else dominates."""
+    front = undominated(measured)
+    if OURS not in subjects or subjects[OURS] in front:
+        return front
+    return [subjects[OURS], *undominated(measured, MOST_SHOWN - 1)]
 
 
 def _emulated(run: Path) -> list[Configuration]:
@@ -256,18 +261,12 @@ def _emulated(run: Path) -> list[Configuration]:
     most = (1.0 + SLACK) * _emulated_peak(emulated.default_of(ALLOCATORS[0]))
     light = [trial for trial in emulated.trials if _emulated_peak(trial) <= most]
     points = front_points(light, emulation.OBJECTIVES)
-    return [point.trial.configuration for point in points]
+    logs = {point.trial.configuration: np.log(point.values).tolist() for point in points}
+    return undominated(logs, reference=np.max(list(logs.values()), axis=0) + math.log(1.1))
 
 
 def _emulated_peak(trial: Trial) -> float:
     return trial.measurement.value("peak_heap") if trial.measurement else math.inf
-
-
-def _spread(found: Sequence[Configuration]) -> list[Configuration]:
-    """Return at most six of a front, its ends among them."""
-    each = list(dict.fromkeys(found))
-    places = np.linspace(0, len(each) - 1, min(len(each), _MOST_OF_A_FRONT))
-    return [each[round(float(place))] for place in places]
 
 
 def _subjects(run: Path, answer: Answer) -> dict[str, Configuration]:

@@ -17,13 +17,10 @@ import importlib.util
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Final
 
-import moocore
-import numpy as np
-
-from benchmarks.fronts import GOALS
+from benchmarks.fronts import GOALS, undominated
 from tuner.compare.plan import Step
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import PEAK
@@ -64,7 +61,7 @@ def searched(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Configuration]:
-    """Search until the time is up, and return what was seen undominated, the least memory first.
+    """Search until the time is up, and return a few seen undominated, the least memory first.
 
     Args:
         rival: proposes.
@@ -87,7 +84,7 @@ def searched(
             values = tuple(ratios[goal] for goal in GOALS) if ratios else None
             told.append(Told(genome, values, 0.0 if values else 1.0))
             if ratios and values and math.log(ratios[PEAK]) <= Rules().margin(PEAK):
-                seen[configuration] = values
+                seen[configuration] = tuple(map(math.log, values))
             number += 1
         rival.tell(told)
     return undominated(seen)
@@ -102,13 +99,3 @@ def _run(
     if found.good is None:
         return None
     return {name: found.good[name] / reference.values[name] for name in (*GOALS, PEAK)}
-
-
-def undominated(seen: Mapping[Configuration, Sequence[float]]) -> list[Configuration]:
-    """Return the settings that no other dominates, by their first value."""
-    if not seen:
-        return []
-    points = np.array(list(seen.values()), dtype=np.float64)
-    kept = moocore.is_nondominated(points)
-    front = [(seen[one][0], one) for one, is_kept in zip(seen, kept, strict=True) if is_kept]
-    return [one for _, one in sorted(front, key=lambda pair: (pair[0], pair[1].key))]

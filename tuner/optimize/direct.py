@@ -69,8 +69,8 @@ _GENERATION: Final = 8
 _ROUND: Final = 4
 """Settings between two runs of the program as it is."""
 
-_MOST_SETTINGS: Final = 300
-"""The time of a fit grows with the cube of their number."""
+_MOST_SETTINGS: Final = 1000
+"""The time of the last fit grows with the cube of their number."""
 
 _FITTING_STEPS: Final = 4
 """Of the process that chooses, which is fitted once: of more than a hundred runs the default takes

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import answers, rivals
 from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
-from benchmarks.fronts import shares_of
+from benchmarks.fronts import shares_of, undominated
 from benchmarks.harness import Call
 from benchmarks.rounds import failed
 from tuner.allocators import get_allocator, locate_all
@@ -246,13 +246,14 @@ def test_a_rival_searches_until_the_time_or_the_space_is_over() -> None:
     assert found[0] == Configuration.of("glibc", {"count": 1024})
 
 
-def test_a_rival_reports_what_it_saw_undominated() -> None:
-    one, two, three = (Configuration.of("glibc", {"mxfast": n}) for n in range(3))
+def test_of_a_front_those_stay_that_have_most_of_the_hypervolume() -> None:
+    points = {"least": (-0.4, 0.05), "near": (-0.39, 0.049), "middle": (-0.2, -0.2),
+              "beaten": (-0.1, -0.1), "beyond": (-0.5, 0.2), "fast": (0.0, -0.4)}  # fmt: skip
 
-    front = rivals.undominated({one: (0.9, 1.1), two: (0.8, 1.2), three: (0.9, 1.2)})
-
-    assert front == [two, one]
-    assert rivals.undominated({}) == []
+    assert undominated(points) == ["beyond", "least", "near", "middle", "fast"]
+    assert undominated(points, 4) == ["least", "near", "middle", "fast"]
+    assert undominated(points, 3) == ["least", "middle", "fast"]
+    assert undominated({}) == []
 
 
 def test_one_row_of_a_short_program_is_the_middle_of_several_runs() -> None:
