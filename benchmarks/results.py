@@ -40,7 +40,7 @@ VERSION: Final = 3
 _LEVEL: Final = 19
 """Of zstd: written once, read often."""
 _DIGITS: Final = 5
-"""Significant digits that are kept of a float; no figure repeats to more."""
+"""Significant digits that are kept of what was measured; no figure repeats to more."""
 _FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
 
 
@@ -66,14 +66,14 @@ def write_results(path: Path, name: str, parts: Parts, stamps: Sequence[Stamp]) 
         OutputError: there is no room.
     """
     head = {"schema": f"malloc-tuner.benchmark.{name}", "version": VERSION}
-    document = {**head, "provenance": stamps, "parts": parts}
-    text = json.dumps(_rounded(document), separators=(",", ":"))
+    document = {**head, "provenance": stamps, "parts": _rounded(parts)}
+    text = json.dumps(document, separators=(",", ":"))
     write_bytes(path, zstd.compress(_FOLDERS.sub("", text).encode(), _LEVEL))
 
 
 def _rounded(value: object) -> object:
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return type(value)(float(f"{value:.{_DIGITS}g}"))
     if isinstance(value, Mapping):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.gem5_inside import page_lines
+import json
+
+from benchmarks.gem5_inside import page_lines, shown_lines
 from tuner.metrics import INSIDE
 from tuner.records import Configuration, Outcome
 from tuner.store.subject import DEFAULT, Subject
@@ -34,3 +36,16 @@ def test_a_ratio_that_does_not_exist_is_not_that_of_the_baseline() -> None:
     place = [cell.strip() for cell in head.split("|")].index(INSIDE["itlb_mpki"].label)
     shown = [line.split("|")[place].strip() for line in (glibc, exgen, mimalloc)]
     assert shown == ["1.000", "0.500", "-"]
+
+
+def test_of_a_journal_what_its_last_session_shows_is_kept() -> None:
+    def session(*identities: str) -> str:
+        rows = [["lists", "desktop", "glibc", *identities]]
+        return json.dumps({"kind": "session", "shown": rows})
+
+    header = '{"kind": "header"}'
+    runs = [json.dumps({"kind": "run", "identity": one}) for one in ("old", "new")]
+
+    found = shown_lines("\n".join([header, session("old"), *runs, session("new")]))
+
+    assert found == [header, runs[1], session("new")]

@@ -174,12 +174,14 @@ def test_parts_of_one_call_have_one_stamp() -> None:
 
 def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_path: Path) -> None:
     path = tmp_path / "x.json.zst"
-    samples = [{"library": "/opt/a/lib.so", "n": n, "s": 0.12345678} for n in range(200)]
+    measured = {"s": 0.12345678, "ns": 1_234_567, "is_due": True}
+    samples = [{"library": "/opt/a/lib.so", "n": n, **measured} for n in range(200)]
     write_results(path, "x", {"a": samples}, [stamp()])
 
     found = read_results(path)
 
-    assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, "s": 0.12346}
+    kept = {"s": 0.12346, "ns": 1_234_600, "is_due": True}
+    assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, **kept}
     assert found["provenance"] == [stamp()]
     assert path.stat().st_size < 1000
 
