@@ -251,7 +251,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 BENCHMARK: Final = Benchmark(
     name="fidelity",
     about=__doc__,
-    claim="[Profiles](docs/how-to/profiles.md#how-far-to-trust-one) stand for the traces of the "
+    claim="[Profiles](how-to/profiles.md#how-far-to-trust-one) stand for the traces of the "
     "programs of `configs/workloads`.",
     depends_on=(
         *EXGEN,

@@ -302,7 +302,7 @@ BENCHMARK: Final = Benchmark(
     name="gem5_case",
     about=__doc__,
     claim="What tuning the malloc of gem5 brings, per allocator, on simulations no campaign has "
-    "seen: [case study](docs/case-study-gem5.md).",
+    "seen: [case study](case-study-gem5.md).",
     depends_on=(*EXGEN, *EMULATOR, *SEARCH, *VALIDATE, *GEM5, "configs/allocators"),
     measure=measure,
     lines=lines,

@@ -165,7 +165,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 BENCHMARK: Final = Benchmark(
     name="heap_curves",
     about=__doc__,
-    claim="The emulated [mean heap](docs/decisions/measuring.md#the-real-mean-heap) of small "
+    claim="The emulated [mean heap](decisions/measuring.md#the-real-mean-heap) of small "
     "programs of known heap errs by at most 5 % in the median and 15 % at the most.",
     depends_on=(
         *EXGEN,

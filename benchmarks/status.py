@@ -6,11 +6,11 @@
     benchmarks/status.py --write      write claims, origins of figures and tables into the pages
     benchmarks/status.py --check      exit status 1 when a page disagrees with the results
 
-README has ``<!-- figures: begin -->`` and its end around the table of claims, a page that shows
-figures of NAME has ``<!-- provenance:NAME: begin -->``, and ``<!-- NAME:BLOCK: begin -->`` around a
-benchmark's tables.  What stands between is of the results file, so it changes when results do and
-not with every commit.  What has become newer than the results is added when the page is written,
-and not compared: this command shows what it is today.
+docs/claims.md has ``<!-- figures: begin -->`` and its end around the table of claims, a page that
+shows figures of NAME has ``<!-- provenance:NAME: begin -->``, and ``<!-- NAME:BLOCK: begin -->``
+around a benchmark's tables.  What stands between is of the results file, so it changes when results
+do and not with every commit.  What has become newer than the results is added when the page is
+written, and not compared: this command shows what it is today.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
         gem5_answer, gem5_case, gem5_traces, gem5_inside, gem5_scaling,
     )
 }  # fmt: skip
-"""In the order of README's table."""
+"""In the order of the table of claims."""
 FIGURES: Final = "figures"
 MOST_ROWS: Final = 10
 """Of a table in a page that people read."""

@@ -30,10 +30,10 @@ def test_no_page_disagrees_with_the_results(page: Path) -> None:
     assert list(disagreements(page)) == []
 
 
-def test_readme_has_the_table_of_all_claims() -> None:
+def test_a_page_has_the_table_of_all_claims() -> None:
     table = block_text("figures")
 
-    assert without_age(table) in without_age((ROOT / "README.md").read_text())
+    assert without_age(table) in without_age((ROOT / "docs" / "claims.md").read_text())
     assert all(f"`benchmarks/{name}.py`" in table for name in BENCHMARKS)
 
 
