@@ -112,20 +112,16 @@ def simulate(
         n_workers=call.options.workers,
         observer=Observer(on_run),
     )
-    call.keep(PART, shown_lines(journal.read_text(encoding="utf-8")), allocators=known)
+    call.keep(PART, latest_lines(journal.read_text(encoding="utf-8")), allocators=known)
 
 
-def shown_lines(journal: str) -> list[str]:
-    """Return of a journal the header, the last session and the runs that it shows."""
-    lines = journal.splitlines()
-    records = [json.loads(line) for line in lines]
-    last = next((one for one in reversed(records) if one["kind"] == "session"), {"shown": ()})
-    shown = {identity for row in last["shown"] for identity in row}
-    return [
-        line
-        for line, one in zip(lines, records, strict=True)
-        if one["kind"] == "header" or one is last or one.get("identity") in shown
-    ]
+def latest_lines(journal: str) -> list[str]:
+    """Return of a journal the header, the last session, and the last run of every place."""
+    found = {}
+    for line in journal.splitlines():
+        record = json.loads(line)
+        found[record["kind"], record.get("task"), record.get("label")] = line
+    return list(found.values())
 
 
 def _write_lines(journal: Path, lines: list[str]) -> None:

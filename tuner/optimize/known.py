@@ -64,8 +64,10 @@ Emulation knows their threads by the order of their calls alone.
 LEAN: Final = (
     Configuration.of("exgen", {"merge_percent": 0, "purge_delay": 0}),
     Configuration.of("exgen", {"merge_percent": 0, "purge_delay": 0, **_FINE}),
+    Configuration.of("exgen", {"huge_pages": "never", "purge_delay": 0, **_FINE}),
 )
-"""What is freed goes back at once, for programs that end: many do before a delay is over.
+"""What is freed goes back at once, for programs that end: many do before a delay is over.  Without
+huge pages no rest of one is resident; emulation sees little of them.
 
 The search has it from emulation as well, but mostly with `purge_how=free`, which takes fewer faults
 and whose pages stay in the peak of the process.

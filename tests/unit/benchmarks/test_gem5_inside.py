@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.gem5_inside import page_lines, shown_lines
+from benchmarks.gem5_inside import latest_lines, page_lines
 from tuner.metrics import INSIDE
 from tuner.records import Configuration, Outcome
 from tuner.store.subject import DEFAULT, Subject
@@ -38,14 +38,12 @@ def test_a_ratio_that_does_not_exist_is_not_that_of_the_baseline() -> None:
     assert shown == ["1.000", "0.500", "-"]
 
 
-def test_of_a_journal_what_its_last_session_shows_is_kept() -> None:
-    def session(*identities: str) -> str:
-        rows = [["lists", "desktop", "glibc", *identities]]
-        return json.dumps({"kind": "session", "shown": rows})
+def test_of_a_journal_the_last_runs_and_the_last_session_are_kept() -> None:
+    run = '{"kind": "run", "task": "lists on desktop", "label": "%s", "identity": "%s"}'
+    runs = [run % both for both in (("exgen", "old"), ("glibc", "one"), ("exgen", "new"))]
+    sessions = [json.dumps({"kind": "session", "shown": [n]}) for n in (1, 2)]
 
-    header = '{"kind": "header"}'
-    runs = [json.dumps({"kind": "run", "identity": one}) for one in ("old", "new")]
+    found = latest_lines("\n".join(['{"kind": "header"}', sessions[0], *runs, sessions[1]]))
 
-    found = shown_lines("\n".join([header, session("old"), *runs, session("new")]))
-
-    assert found == [header, runs[1], session("new")]
+    assert sorted(found) == sorted(['{"kind": "header"}', sessions[1], *runs[1:]])
+    assert found[0] == '{"kind": "header"}'
