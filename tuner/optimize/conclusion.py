@@ -154,7 +154,10 @@ class Conclusion:
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
 
     def _remedy(self, confirmed: Confirmed) -> str:
-        """Return what would run more, by the rule that ends a race; nothing where nothing would."""
+        """Return what would run more, by the rule that ends a race; nothing where nothing would.
+
+        By the time of all calls: an answer that is asked for again stays.
+        """
         watch = self._work.watch
         round_s = (1 + len(confirmed.chosen)) * self._work.run_seconds(self._reference)
         course = confirmed.course.first(confirmed.course.n_rounds)  # nobody has left
@@ -166,7 +169,7 @@ class Conclusion:
             is_wanted = (found[name].state is State.OPEN for name in confirmed.standings)
             if confirmed.course.samples and any(is_wanted):
                 return f"`--time {minutes_words(more * watch.seconds).replace(' ', '')}`"
-        return "" if watch.used_s < EARLY * watch.seconds else _ANEW
+        return "" if self._work.used_s < EARLY * watch.seconds else _ANEW
 
     def _nearness(self, one: Standing) -> tuple[float, float]:
         """Return what a candidate gains for sure, then as seen: few rounds show mostly luck."""
@@ -314,7 +317,7 @@ class Conclusion:
         if not nearest.better:
             goals = {name: rules.threshold(name) for name in rules.goals}
             likely = {n: limit for n, limit in goals.items() if nearest.gains[n].middle > limit}
-            each = error / len(rules.goals)
+            each = rules.error_of_gain(len(confirmed.chosen))
             wanted.append(
                 min(rounds_to(name, limit, each) for name, limit in (likely or goals).items())
             )
@@ -346,7 +349,7 @@ class Conclusion:
             standing=best,
             rows=rows,
             n_runs=self._work.n_runs,
-            seconds=self._work.watch.used_s,
+            seconds=self._work.used_s,
             trial=self._work.trials.get(label),
             command=self._work.tuned.command,
             date=datetime.now(UTC).date().isoformat(),

@@ -127,6 +127,10 @@ class Rules:
         """Return the least share of a goal that counts."""
         return max(self.least, dict(self.floors).get(goal, 0.0))
 
+    def error_of_gain(self, n_candidates: int) -> float:
+        """Return the error of each claim of a gain: candidates and their goals share it."""
+        return self.error / (n_candidates * max(1, len(self.goals)))
+
     def threshold(self, quantity: str) -> float:
         """Return the gain, in logarithms, that a goal must be proven to exceed."""
         share = self.least / 2.0 if TABLE[quantity].is_memory else self.least

@@ -74,7 +74,7 @@ def showable_gains(
     Returns:
         Quantity -> share, ``inf`` where there is no time for any; see `evidence.showable_gain`.
     """
-    error = rules.error / (n_candidates * max(1, len(rules.goals)))
+    error = rules.error_of_gain(n_candidates)
     return {name: showable_gain(one, n_rounds, error) for name, one in noise.items()}
 
 

@@ -197,10 +197,7 @@ class Session:
             UsedTime(self.run, self._watch) as used,
         ):
             found = self._answer_of_call(used)
-            before_s = used.before_s
-            found = replace(
-                found, seconds=before_s + found.seconds, given_s=before_s + found.given_s
-            )
+            found = replace(found, given_s=used.before_s + found.given_s)
             write_answer(self.run, found)
         return found
 
@@ -208,10 +205,13 @@ class Session:
         return INTERRUPTED if (self.run / REQUEST_FILE).exists() else _INTERRUPTED_EARLY
 
     def _answer_of_call(self, used: UsedTime) -> Answer:
-        """Return the answer with the time of this call alone."""
+        """Return the answer, with the time that this call alone was given."""
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
-        work = Work(self.run, self.request, tuned, self._watch, self._view, on_kept=used.keep)
+        work = Work(
+            self.run, self.request, tuned, self._watch, self._view,
+            on_kept=used.keep, before_s=used.before_s,
+        )  # fmt: skip
         installations = [installation for _, installation in files.values()]
         reference = examine(
             self.run,

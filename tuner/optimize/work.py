@@ -103,6 +103,13 @@ class Work:
     """Make the runs; None: this machine does."""
     on_kept: Callable[[], None] = ignore
     """Is called when something that was measured is kept."""
+    before_s: float = 0.0
+    """Time that earlier calls took."""
+
+    @property
+    def used_s(self) -> float:
+        """Time that all calls took so far."""
+        return self.before_s + self.watch.used_s
 
     def run_seconds(self, reference: Reference) -> float:
         """Return how long one of many runs takes, where several machines make them at once."""

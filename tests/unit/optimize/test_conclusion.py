@@ -99,19 +99,21 @@ LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
 
 
 @pytest.mark.parametrize(
-    ("shares", "step_s", "advice"),
+    ("shares", "step_s", "before_s", "advice"),
     [
-        ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, "; `--time 4min` shows smaller ones."),
-        (LOST, 0.0, "."),
-        (LOST, 85.0, "; a new -o with more --time shows smaller ones."),
+        ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, 0.0, "; `--time 4min` shows smaller ones."),
+        (LOST, 0.0, 0.0, "."),
+        (LOST, 85.0, 0.0, "; a new -o with more --time shows smaller ones."),
+        (LOST, 0.0, 85.0, "; a new -o with more --time shows smaller ones."),
     ],
 )
 def test_more_time_is_only_advised_where_something_would_run_in_it(
-    tmp_path: Path, shares: tuple[float, ...], step_s: float, advice: str
+    tmp_path: Path, shares: tuple[float, ...], step_s: float, before_s: float, advice: str
 ) -> None:
-    """Every call was shorter than its time, and advised more of it."""
+    """A call that ran nothing advised more of it, or took back what an earlier one advised."""
     request = Request(("app",), 100.0, ("glibc", "mimalloc"))
     work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, Clock(step_s=step_s)))
+    work.before_s = before_s
     found = replace(confirmed(State.OUT_OF_REACH, 0.001), course=course(*shares))
 
     (said,) = Conclusion(work, REFERENCE).conclude(None, found).reasons
