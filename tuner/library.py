@@ -153,7 +153,7 @@ def optimize(
 
     Args:
         command: the program and its arguments; None: `output` is a run that goes on.
-        output: the run folder; None: ``runs/<program>``.
+        output: the run folder; None: see `usual_folder`.
         held_out: command with an input that is not tuned on, to judge the answer.
         further: commands that are tuned on together with the first.
         service: how the command is run as a service, see `tuner.service.plan`; None: it ends by
@@ -204,7 +204,10 @@ def optimize(
 
 
 def usual_folder(command: Sequence[str]) -> Path:
-    """Return the run folder of a program where none is named: not one of a campaign of `tune`."""
+    """Return the run folder of a program where none is named.
+
+    ``runs/<program>``; where that has a campaign of `tune`, ``runs/<program>-optimize``.
+    """
     from tuner.optimize.request import REQUEST_FILE
     from tuner.store import store_path
 
@@ -682,7 +685,7 @@ def compare_service(
         SpecError: no setting is left to compare.
         ProgramError: the service fails as it is.
         MissingToolError: an allocator or the service is not here, or an allocator is of another
-            version than in the campaign.
+            version than was measured, in the campaign or the folder.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.measure.program import Surroundings
@@ -715,8 +718,9 @@ def compare_service(
     )  # fmt: skip
     most = rounds or SERVICE_ROUNDS
     compared = compare_settings(
-        Path(folder), request, service, candidates.runnable, rounds=most, view=view
-    )
+        Path(folder), request, service, candidates.runnable,
+        installations=[one for _, one in files.values()], rounds=most, view=view,
+    )  # fmt: skip
     return replace(compared, refused=(*refused, *compared.refused))
 
 
@@ -746,7 +750,8 @@ def export(
         SelectionError: there is no such pick, trial or validation, or the program proved nothing
             better.
         SettingError: the settings cannot be deployed in this form.
-        MissingToolError: the allocator's library is not here.
+        MissingToolError: the allocator's library is not here, or of another version than was
+            measured.
     """
     from tuner.export.formats import render
     from tuner.export.sources import find_deployment

@@ -131,7 +131,15 @@ def optimize(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/PROGRAM by default."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="RUN",
+            help=(
+                "Run folder; runs/PROGRAM by default, or runs/PROGRAM-optimize where that is one "
+                "of tune."
+            ),
+        ),
     ] = None,
     time: Annotated[
         str | None, duration(BUDGET, f"For this call; {USUAL_TIME} by default.")

@@ -106,9 +106,9 @@ def recommended_deployment(
     pick = _answered(run, found.trial)
     trial = pick.trial
     record = run.campaign.allocators[trial.configuration.allocator]
-    if library is None and record.library and Path(record.library).is_file():
-        adapter = get_allocator(trial.configuration.allocator)
-        check_version(adapter.locate(Path(record.library)), record.version)
+    measured = Path(record.library) if record.library else None
+    adapter = get_allocator(trial.configuration.allocator)
+    _check_here(adapter, measured, record.version, library)
     dropped = {
         name: value
         for name, value in trial.configuration.settings
@@ -167,7 +167,9 @@ def direct_deployment(
     adapter = get_allocator(named[0] if named else chosen.allocator)
     here = adapter.locate()
     reference = Reference.load(folder / REFERENCE_FILE)
-    check_version(here, reference.versions.get(adapter.name))
+    version = reference.versions.get(adapter.name, here.version)
+    _check_here(adapter, here.library, version, library)
+    here = replace(here, version=version)
     brings = reference.brings
     brought = (brings,) if brings else ()
     rendered = Environment.of(adapter, here, chosen, library, brought)
@@ -185,6 +187,25 @@ def direct_deployment(
         brought=brought,
         proof=_proof(found),
     )
+
+
+def _check_here(
+    adapter: Allocator, file: Path | None, version: str, elsewhere: Path | None
+) -> None:
+    """Refuse what has another version here than was measured.
+
+    Args:
+        adapter: of the allocator.
+        file: that was measured; None: the C library's.  One that is gone is not asked for its
+            version.
+        version: that was measured.
+        elsewhere: the same library on another machine: what is here has no say then.
+
+    Raises:
+        MissingToolError: it has.
+    """
+    if elsewhere is None and (file is None or file.is_file()):
+        check_version(adapter.locate(file), version)
 
 
 def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool) -> SelectionError:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tuner.allocators import Installation
 from tuner.compare.plan import Course
 from tuner.errors import SpecError
 from tuner.limits import SERVICE_ROUNDS
@@ -58,6 +59,7 @@ def compare_settings(
     tuned: Tuned,
     candidates: Mapping[str, Configuration],
     *,
+    installations: Iterable[Installation] = (),
     rounds: int = SERVICE_ROUNDS,
     view: View | None = None,
 ) -> Compared:
@@ -68,6 +70,7 @@ def compare_settings(
         request: what is asked for.
         tuned: what runs.
         candidates: label -> setting; those that are refused have to be left out before.
+        installations: allocators that take part.
         rounds: at most so many; fewer when the answer is known.
         view: shows progress; None for none.
 
@@ -76,6 +79,7 @@ def compare_settings(
 
     Raises:
         SpecError: the folder holds another comparison.
+        MissingToolError: it holds one of another version of an allocator.
         ProgramError: it fails as it is.
         InterruptedCampaign: Ctrl-C; everything measured is kept.
         StoreError: its journal is damaged, or another process writes it.
@@ -83,16 +87,18 @@ def compare_settings(
     """
     watch = Watch(request.seconds)
     with folder_if_used(run), UsedTime(run, watch) as used:
-        work = Work(run, request, tuned, watch, view or View(), on_kept=used.keep)
-        found = _compared(work, candidates, rounds)
-        seconds = used.before_s + found.answer.seconds
-        answer = replace(found.answer, seconds=seconds)
-        write_answer(run, answer)
-        return replace(found, answer=answer)
+        work = Work(
+            run, request, tuned, watch, view or View(),
+            on_kept=used.keep, before_s=used.before_s,
+        )  # fmt: skip
+        found = _compared(work, _examined(work, installations), candidates, rounds)
+        write_answer(run, found.answer)
+        return found
 
 
-def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) -> Compared:
-    reference = _examined(work)
+def _compared(
+    work: Work, reference: Reference, candidates: Mapping[str, Configuration], rounds: int
+) -> Compared:
     work.request = replace(work.request, rules=work.request.rules.of(reference.values))
     rules = work.request.rules
     candidates, same = _apart(candidates, reference)
@@ -100,7 +106,7 @@ def _compared(work: Work, candidates: Mapping[str, Configuration], rounds: int) 
     settings = f"{len(candidates)} setting{'s' * (len(candidates) != 1)}"
     at_most = f"at most {rounds} round{'s' * (rounds != 1)}"
     work.view.tell(f"comparing  {settings} in {at_most} of about {minutes_words(round_s)}")
-    n_fewest = fewest_rounds(rules.error / (len(candidates) * max(1, len(rules.goals))))
+    n_fewest = fewest_rounds(rules.error_of_gain(len(candidates)))
     if rounds < n_fewest:
         words = f"fewer than {n_fewest} --rounds prove no gain in what varies from run to run"
         work.view.tell(f"note       {words}")
@@ -162,7 +168,7 @@ def _append(course: Course[None, Sample], more: Course[None, Sample]) -> None:
     course.out |= more.out
 
 
-def _examined(work: Work) -> Reference:
+def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
     """Return how it runs as it is, from the folder where that is known."""
     asked = json.dumps(work.request.as_record(), indent=1, sort_keys=True) + "\n"
     path = work.run / REQUEST_FILE
@@ -172,7 +178,7 @@ def _examined(work: Work) -> Reference:
         held = _held(Request.load(work.run), work.request)
         message = f"{work.run}: holds {held}; choose another -o"
         raise SpecError(message)
-    found = examine(work.run, work.tuned, work.view, is_begun=is_begun)
+    found = examine(work.run, work.tuned, work.view, is_begun=is_begun, installations=installations)
     if not is_begun:
         write_text(path, asked)
     return found

@@ -170,8 +170,9 @@ def check_version(installation: Installation, measured: str | None) -> None:
     """Raise MissingToolError where another version was measured; None: that is not known."""
     if measured not in (None, installation.version):
         message = (
-            f"{installation.allocator}: the campaign measured version {measured}, here is "
-            f"{installation.version}; tune again with this version, or install that one"
+            f"{installation.allocator}: version {measured} was measured, here is "
+            f"{installation.version}; begin another run folder (-o) with this one, or install that "
+            "one"
         )
         raise MissingToolError(message)
 

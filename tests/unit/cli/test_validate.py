@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ from tuner.measure.program import Surroundings
 from tuner.optimize import comparison, service
 from tuner.optimize.answer import write_answer
 from tuner.optimize.service import Service
-from tuner.optimize.work import Watch
+from tuner.optimize.work import REFERENCE_FILE, Watch
 from tuner.records import Configuration, Outcome
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.service.lifecycle import ServiceRun
@@ -323,8 +324,24 @@ def test_points_run_with_the_library_that_their_campaign_measured(
 
     assert main.run([*words, *_SERVICE, "--", "server"]) == MissingToolError.exit_code
 
-    assert "jemalloc: the campaign measured version 4." in capsys.readouterr().err
+    assert "jemalloc: version 4." in capsys.readouterr().err
     assert server.n_runs == 0
+
+
+def test_a_comparison_does_not_go_on_with_another_version(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
+) -> None:
+    """One that went on after an upgrade mixed both."""
+    answer(capsys, tmp_path)
+    n_runs, path = server.n_runs, tmp_path / REFERENCE_FILE
+    known = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**known, "versions": {"glibc": "2.1"}}))
+    words = ["validate", "-o", str(tmp_path), "--allocators", "glibc", *_SERVICE, "--", "server"]
+
+    assert main.run(words) == MissingToolError.exit_code
+
+    assert "glibc: version 2.1 was measured, here is " in capsys.readouterr().err
+    assert server.n_runs == n_runs
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tuner.errors import MissingToolError, SelectionError
+from tuner.export.deployment import Deployment
 from tuner.export.formats import render
 from tuner.export.gains import proven_gains
-from tuner.export.sources import deployment, recommended_deployment
+from tuner.export.sources import deployment, direct_deployment, recommended_deployment
 from tuner.front.kept import all_picks, find_pick
 from tuner.front.picks import Pick
 from tuner.library import export
@@ -218,21 +220,42 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path) -> None:
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
 
 
-def test_a_library_that_was_replaced_since_is_not_exported(tmp_path: Path) -> None:
-    direct_folder(tmp_path)
-    path = tmp_path / REFERENCE_FILE
-    path.write_text(path.read_text().replace('"versions": {}', '"versions": {"glibc": "2.1"}'))
-    exgen, run = Configuration("exgen"), run_of_two()
-    known = {"exgen": AllocatorRecord(str(native_file("libexgen.so")), "0.0.1")}
-    campaign = replace(run.campaign, allocators={**run.campaign.allocators, **known})
-    run = replace(run, trials=(run.trials[0], trial(1, exgen)), campaign=campaign)
-    answer = replace(ANSWER, configuration=exgen)
+OLD = {
+    "glibc": AllocatorRecord(None, "0.0.1"),
+    "exgen": AllocatorRecord(str(native_file("libexgen.so")), "0.0.1"),
+}
 
-    with pytest.raises(MissingToolError, match=r"glibc: the campaign measured version 2\.1, here"):
-        export(tmp_path)
-    with pytest.raises(MissingToolError, match=r"exgen: .* 0\.0\.1, here .* install that one"):
-        recommended_deployment(run, answer)
-    assert recommended_deployment(run, answer, Path("/there.so")).version == "0.0.1"
+
+def old_direct(folder: Path, name: str, library: Path | None) -> Deployment:
+    direct_folder(folder)
+    path = folder / REFERENCE_FILE
+    versions = {one: record.version for one, record in OLD.items()}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "versions": versions}))
+    return direct_deployment(folder, replace(ANSWER, configuration=Configuration(name)), library)
+
+
+def old_recommended(folder: Path, name: str, library: Path | None) -> Deployment:
+    del folder
+    run, chosen = run_of_two(), Configuration(name)
+    campaign = replace(run.campaign, allocators={**run.campaign.allocators, **OLD})
+    trials = (run.trials[0], trial(1, chosen))
+    run = replace(run, trials=trials, campaign=campaign)
+    return recommended_deployment(run, replace(ANSWER, configuration=chosen), library)
+
+
+@pytest.mark.parametrize("old", [old_direct, old_recommended])
+def test_what_was_replaced_since_is_exported_for_another_machine_alone(
+    tmp_path: Path, old: Callable[[Path, str, Path | None], Deployment]
+) -> None:
+    """Nor does the version of this one stand in what is exported for another."""
+    for name in OLD:
+        with pytest.raises(MissingToolError, match=rf"{name}: version 0\.0\.1 was measured, here"):
+            old(tmp_path, name, None)
+
+    found = old(tmp_path, "exgen", Path("/there.so"))
+
+    assert (found.version, found.library) == ("0.0.1", "/there.so")
+    assert found.valid_for["exgen"].startswith("0.0.1")
 
 
 def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: Path) -> None:

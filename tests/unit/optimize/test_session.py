@@ -142,7 +142,7 @@ def test_a_library_of_another_version_than_was_measured_is_not_gone_on_with(
     n_ran = len(app.ran)
     app.versions["jemalloc"] = "2"
 
-    with pytest.raises(MissingToolError, match="jemalloc: the campaign measured version 1, here"):
+    with pytest.raises(MissingToolError, match="version 1 was measured, here is 2; begin another"):
         answer(tmp_path, app)
     assert len(app.ran) == n_ran
 

@@ -103,7 +103,7 @@ def test_setting_that_does_not_take_effect_is_refused_with_its_reason() -> None:
 
 def test_another_version_than_the_campaigns_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Adapter, "version", "5.2.1")
-    with pytest.raises(MissingToolError, match=r"measured version 5\.3\.0, here is 5\.2\.1"):
+    with pytest.raises(MissingToolError, match=r"version 5\.3\.0 was measured, here is 5\.2\.1"):
         prepare(Configuration("jemalloc"))
 
 
@@ -169,5 +169,5 @@ def test_a_library_of_another_version_than_the_campaigns_is_refused_for_services
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Adapter, "version", "5.2.1")
-    with pytest.raises(MissingToolError, match=r"measured version 5\.3\.0, here is 5\.2\.1"):
+    with pytest.raises(MissingToolError, match=r"version 5\.3\.0 was measured, here is 5\.2\.1"):
         located("jemalloc")
