@@ -87,9 +87,9 @@ class Answer:
     effects: Sequence[tuple[str, Mapping[str, Gain], bool]] = ()
     """Setting, what it gains, whether it may be left out; empty where there was no time."""
     left_out: tuple[str, ...] = ()
-    """Settings of the winner without which new runs of the program confirmed it as well."""
+    """Settings of the winner without which new runs confirmed it; needless unless `traded`."""
     traded: Mapping[str, Gain] = field(default_factory=dict)
-    """What it gained with them; empty where it does as well without."""
+    """What it gained with them, more of some; empty where it does as well without."""
     counted: Mapping[str, float] = field(default_factory=dict)
     """Changes of instructions, page faults and system calls of the program, counted once; without
     those that were not."""
@@ -280,6 +280,7 @@ class Answer:
                 for setting, gains, is_needless in self.effects
             ],
             "left_out": list(self.left_out),
+            "traded": _changes(self.traded) if self.traded else None,
             "turned_down": [
                 {
                     "label": one.label,

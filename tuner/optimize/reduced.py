@@ -22,7 +22,7 @@ assays: a-priori ordered hypotheses", in Biometrie in der chemisch-pharmazeutisc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -66,22 +66,14 @@ def reduced(
     counted = gains_of_work(work, reference, variants)
     n_claims = len(confirmed.chosen) * len(variants)
     standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
-    noise = noise_as_it_is(confirmed.course)
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
-    best, rules = confirmed.best, work.request.rules
-    lost = {
-        label: _apart(one, best, rules) if label in beside else _lost(one, best, rules, noise)
-        for label, one in standings.items()
-        if one.state is State.CONFIRMED
-    }
-    good = [
-        label
-        for label in sorted(lost, key=lambda one: len(variants[one].settings))
-        if not lost[label] or _gains_more(standings[label], best, rules)
-    ]
-    if not good:
+    ordered = sorted(standings.values(), key=lambda one: len(variants[one.label].settings))
+    noise = noise_as_it_is(confirmed.course)
+    good = _first_good(ordered, confirmed.best, work.request.rules, noise, beside)
+    if good is None:
         return known
-    label, smaller = good[0], variants[good[0]]
+    best, is_trade = good
+    label, smaller = best.label, variants[best.label]
     held_out = confirming.hold_out(label, smaller, HELD_OUT_REDUCED_FILE)
     kept = [one for one in effects if one.name in smaller.as_dict]
     if held_out is not None and not held_out.is_good:
@@ -91,13 +83,39 @@ def reduced(
     return replace(
         known,
         chosen={label: smaller, **confirmed.chosen},
-        standings={label: standings[label], **confirmed.standings},
-        best=standings[label],
+        standings={label: best, **confirmed.standings},
+        best=best,
         held_out=held_out,
         effects=kept,
         left_out=[one.setting for one in left_out],
-        traded=best.gains if lost[label] else {},
+        traded=confirmed.best.gains if is_trade else {},
     )
+
+
+def _first_good(
+    ordered: Sequence[Standing],
+    winner: Standing,
+    rules: Rules,
+    noise: Mapping[str, float],
+    beside: Collection[str],
+) -> tuple[Standing, bool] | None:
+    """Return the first that may take the winner's place, and whether it is a trade; None: none may.
+
+    Args:
+        ordered: what is left of the winner, the smallest first.
+        winner: with all settings.
+        rules: say what counts.
+        noise: quantity -> standard deviation of the logarithm of a run.
+        beside: labels of those that ran beside the winner, too.
+    """
+    for one in ordered:
+        if one.state is not State.CONFIRMED:
+            continue
+        is_beside = one.label in beside
+        lost = _apart(one, winner, rules) if is_beside else _lost(one, winner, rules, noise)
+        if not lost or _gains_more(one, winner, rules):
+            return one, bool(lost)
+    return None
 
 
 def _begun(work: Work, winner: Configuration) -> list[Configuration]:

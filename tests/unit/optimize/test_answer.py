@@ -277,6 +277,7 @@ def test_what_was_left_out_is_said() -> None:
         in text
     )
     assert answer.as_record()["left_out"] == ["tcache=false", "dirty_decay_ms=0"]
+    assert answer.as_record()["traded"] is None
 
 
 def test_what_was_left_out_although_it_gained_something_is_called_a_trade() -> None:
@@ -288,6 +289,7 @@ def test_what_was_left_out_although_it_gained_something_is_called_a_trade() -> N
         "Left out for less CPU time: tcache=false (with it: mean memory -39.3 %, CPU time +10.5 %)."
         in " ".join("\n".join(answer.lines()).split())
     )
+    assert answer.as_record()["traded"]["cpu_time"]["change"] == pytest.approx(0.105, abs=1e-3)
 
 
 def test_what_is_open_on_another_input_is_not_laid_to_the_noise_of_the_tuned_one() -> None:
