@@ -126,17 +126,18 @@ def turned_down(
         is_service: constraints name quantities as those of a service do.
 
     Returns:
-        At most two, of different guards: the greatest gain in all goals less the losses, where few
-        runs count half.  Each gains at least the least effect more than what is deployed, and more
-        than it loses.
+        At most two, of different guards: the greatest gain in all goals less the losses, where
+        what few runs gain counts half.  Each gains at least the least effect more than what is
+        deployed, and more than it loses; all that is said of it, its own runs showed, too.
     """
     best: dict[tuple[str, ...], tuple[float, TurnedDown]] = {}
     for label, gains, worse in seen:
         broken = worse if worse is not None else _broken(gains, rules, noise)
         won = {goal: _won(gains, goal, deployed) for goal in rules.goals if goal in gains}
-        if not broken or not won:
+        seen_to_gain = [goal for goal in won if gains[goal].middle > 0.0]
+        if not broken or not seen_to_gain or any(gains[name].middle >= 0.0 for name in broken):
             continue
-        goal = max(won, key=lambda name: won[name])
+        goal = max(seen_to_gain, key=lambda name: won[name])
         is_doubtful = worse is None and expected is not None
         doubtful = (goal, *(name for name in broken if name != PEAK))
         if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), doubtful):
@@ -148,10 +149,12 @@ def turned_down(
         limits = tuple(
             constraint(name, gains[name].change, is_service=is_service) for name in broken
         )
-        much = [n for n in won if n != goal and gains[n].likely > _WORTH_RUNS * rules.least]
+        least = _WORTH_RUNS * math.log1p(rules.least)
+        much = [n for n in seen_to_gain if n != goal and gains[n].likely > least]
         found = TurnedDown(label, gains, (goal, *much), broken, worse is not None, limits)
         lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
-        rank = (sum(won.values()) - lost) * (1.0 if found.is_proven else _OF_FEW_RUNS)
+        net = sum(won.values()) - lost
+        rank = net if found.is_proven else min(net, _OF_FEW_RUNS * net)
         if broken not in best or rank > best[broken][0]:
             best[broken] = rank, found
     ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)
