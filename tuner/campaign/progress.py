@@ -15,7 +15,7 @@ from typing import TextIO
 
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front, relative_hypervolume
-from tuner.front.whole import campaign_whole, seen_ratio
+from tuner.front.whole import Whole, campaign_whole, seen_ratio
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
@@ -149,15 +149,19 @@ class Scoreboard:
         if self._record is None:
             return []
         baseline = default_trials(self._defaults).get(self._record.baseline)
-        whole = campaign_whole(self._record, self._defaults)
+        whole = self._whole
         texts = []
         for name, trial in self.best.items():
             metric = METRICS[name]
             value = (trial.objectives or ())[self.names.index(name)]
             text = f"{name} {metric.show(value)}"
             ratio = seen_ratio(metric, trial, baseline, whole) if baseline else None
-            texts.append(f"{text} ({signed_percent(ratio - 1.0)})" if ratio else text)
+            texts.append(text if ratio is None else f"{text} ({signed_percent(ratio - 1.0)})")
         return texts
+
+    @property
+    def _whole(self) -> Whole:
+        return campaign_whole(self._record, self._defaults) if self._record else {}
 
     def summary(self) -> str:
         """Return everything in one line."""
@@ -172,8 +176,7 @@ class Scoreboard:
         """Return hypervolume, best values and failures in one line."""
         words = [] if self.gain is None else [f"hypervolume {self.gain:.2f} x defaults"]
         if texts := self.best_texts():
-            is_whole = self._record is not None and self._record.workload.program
-            of_what = " of the whole program" if is_whole else ""
+            of_what = " of the whole program" if self.best.keys() <= self._whole.keys() else ""
             words.append(f"best emulated {', '.join(texts)}{of_what}")
         if self.n_uncounted:
             words.append(f"{self.n_uncounted} dominated before they were counted")

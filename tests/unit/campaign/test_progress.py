@@ -118,6 +118,30 @@ def test_changes_are_of_the_whole_program_where_it_was_recorded() -> None:
     assert "mean_heap 50.0 MiB (-5.0 %), cost 90.00 M (-1.0 %) of the whole" in scores.quality()
 
 
+@pytest.mark.parametrize(
+    ("second", "first", "is_said"), [("cost", 0, True), ("cost", 1, False), ("faults", 0, False)]
+)
+def test_of_the_whole_program_is_said_where_all_figures_are(
+    second: str, first: int, *, is_said: bool
+) -> None:
+    """Not before the baseline is known, nor beside faults, of which the recording knows nothing."""
+    names = ("mean_heap", second)
+    workload = WorkloadRecord(program=(("mean_heap", 1000 * MIB), ("cost", 3e8)))
+    scores = Scoreboard(Clock())
+    scores.start(replace(RECORD, objectives=names, workload=workload))
+    for number, name in [(0, "glibc"), (1, "jemalloc")][first:]:
+        scores.add(runs.trial(number, Configuration(name), names=names), is_new=True)
+
+    assert ("of the whole program" in scores.quality()) is is_said
+
+
+def test_what_needs_nothing_of_something_is_all_of_it_better() -> None:
+    scores = scoreboard(Clock(), DEFAULT)
+    scores.add(runs.trial(2, Configuration.of("jemalloc", {"decay": 0}), 0.0), is_new=True)
+
+    assert scores.best_texts()[0] == "mean_heap 0 B (-100.0 %)"
+
+
 def test_an_infeasible_trial_is_never_the_best() -> None:
     scores = scoreboard(Clock(), DEFAULT, replace(BETTER, violation=0.1))
 
