@@ -215,6 +215,17 @@ def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject:
         assert trace.metadata["exit_status"] == 0
 
 
+def test_a_child_that_ends_soon_after_the_program_is_recorded_to_its_end(
+    tmp_path: Path, subject: str
+) -> None:
+    begun = tmp_path / "begun"
+    script = f"(: > {begun}; sleep 0.2; {subject} calls; :) & while [ ! -e {begun} ]; do :; done"
+    recording, _ = recorded(tmp_path, "sh", "-c", script, follow=True)
+    (child,) = (one for one in recording.processes if one.argv == (subject, "calls"))
+    assert len(after_marker(load(child.path))) == 20
+    assert recording.background == ()
+
+
 def test_what_goes_on_in_the_background_is_said_to_be_cut(tmp_path: Path, subject: str) -> None:
     output, busy = tmp_path / "a.trace", tmp_path / "busy"
     script = f"ulimit -t 20; {subject} forever > {busy} 2>&1 & while [ ! -s {busy} ]; do :; done"

@@ -89,8 +89,8 @@ def run(call: RecordCall) -> None:
         MissingToolError: the program does not exist.
         OutputError: a trace is there already, cannot be written, or holds only what was
             recorded until the disk was full.
-        ProgramError: nothing was recorded, the program crashed, or what --from waits for did
-            not come.
+        ProgramError: nothing was recorded, the program crashed, a process that it started went
+            on in the background, or what --from waits for did not come.
         SpecError: the window is not understood.
     """
     from tuner.recording import record

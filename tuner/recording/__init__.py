@@ -21,7 +21,7 @@ from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.recording import explain
 from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
 from tuner.recording.program import Ending, run_program
-from tuner.recording.spool import check_output, locked, make_spool, writers
+from tuner.recording.spool import check_output, lasting_writers, locked, make_spool
 from tuner.recording.window import WHOLE, WindowPlan, WindowWatch
 
 FEW_EVENTS = 2_000
@@ -48,7 +48,7 @@ class Recording:
     missed: str | None = None
     """What the traces are of, where the window that was wanted never began; None: it did."""
     background: tuple[int, ...] = ()
-    """Processes that went on when the first one ended; of these only the beginning is recorded."""
+    """Processes that went on for more than a second after the first one; cut in their traces."""
 
 
 def record(
@@ -98,7 +98,7 @@ def record(
                     on_signal=watch.take_signal,
                     watches_window=window.has_signal,
                 )
-            background = writers(spool) if follow else None
+            background = lasting_writers(spool) if follow else None
             _check_started(spool, command, ending)
         except (OSError, ProgramError, MissingToolError):
             if not any(spool.glob("*.spool")):  # else there is something to recover

@@ -52,6 +52,8 @@ class Ending:
     """Of the program alone, as `tuner.recording.memory` has it; 0: not known."""
     mean_anon_bytes: float = 0.0
     """The same over elapsed time."""
+    pid: int | None = None
+    """Of the process that was started; None: not known."""
 
     @property
     def is_crash(self) -> bool:
@@ -123,6 +125,7 @@ def run_program(
         end_ns=end_ns,
         peak_anon_bytes=memory.peak_bytes,
         mean_anon_bytes=memory.mean_bytes,
+        pid=process.pid,
     )
 
 

@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from tuner.errors import OutputError, TraceError
 from tuner.output import make_folder
@@ -23,6 +24,11 @@ from tuner.trace import SPOOL_SUFFIX
 
 _OPEN_FOLDER = 0o1733
 """Any user may add files; none sees or removes those of others."""
+
+GRACE_S: Final = 1.0
+"""How long what the first process started may go on after it: helpers end when they see its end."""
+
+_POLL_S: Final = 0.01
 
 
 def check_output(output: Path, *, follow: bool, force: bool) -> None:
@@ -143,6 +149,18 @@ def _check_idle(spool: Path) -> None:
 def writers(spool: Path) -> tuple[int, ...]:
     """Return the processes that are still recorded into a folder."""
     return tuple(pid for pid in sorted(recorded_pids(spool)) if _maps_into(pid, spool))
+
+
+def lasting_writers(spool: Path) -> tuple[int, ...]:
+    """Return the processes that are still recorded after `GRACE_S`; none as soon as all ended."""
+    until_s = time.monotonic() + GRACE_S
+    found = writers(spool)
+    while time.monotonic() < until_s:
+        time.sleep(_POLL_S)
+        before, found = found, writers(spool)
+        if not before and not found:  # twice: for a moment of its exec, a process maps nothing
+            break
+    return found
 
 
 def recorded_pids(spool: Path) -> set[int]:
