@@ -27,6 +27,9 @@ _NAMED = 3
 _WIDTH = 50
 """Of the command of one, in characters."""
 
+_ADVISED_WIDTH = 200
+"""Of the command that is advised; one of a compiler has thousands."""
+
 
 @dataclass(frozen=True)
 class ChildWork:
@@ -35,6 +38,8 @@ class ChildWork:
     argv: tuple[str, ...]
     share: float
     """Of the events of all processes."""
+    is_own: bool = False
+    """It is the command itself, which may be another program by now, or a fork of it."""
 
 
 def workers_of(command: Sequence[str]) -> list[ChildWork]:
@@ -44,20 +49,21 @@ def workers_of(command: Sequence[str]) -> list[ChildWork]:
     """
     try:
         with scratch_folder() as folder:
-            found = record(command, folder / "all.trace", follow=True, is_silent=True).processes
+            made = record(command, folder / "all.trace", follow=True, is_silent=True)
     except TunerError:
         return []
+    own = {tuple(command), *(one.argv for one in made.processes if one.pid == made.ending.pid)}
     n_events = Counter[tuple[str, ...]]()
-    for one in found:
+    for one in made.processes:
         n_events[one.argv] += one.totals.n_events
     n_all = max(1, n_events.total())
-    return [ChildWork(argv, n / n_all) for argv, n in n_events.most_common()]
+    return [ChildWork(argv, n / n_all, argv in own) for argv, n in n_events.most_common()]
 
 
-def heaviest_child(command: Sequence[str], workers: Sequence[ChildWork]) -> tuple[str, ...] | None:
+def heaviest_child(workers: Sequence[ChildWork]) -> tuple[str, ...] | None:
     """Return the arguments of the child that makes most events; None when none does."""
     heaviest = next(iter(workers), None)
-    if heaviest is None or heaviest.argv == tuple(command) or heaviest.share < _MOST:
+    if heaviest is None or heaviest.is_own or heaviest.share < _MOST:
         return None
     return heaviest.argv or None
 
@@ -77,30 +83,46 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
 
 
 def unfollowed_words(
-    command: Sequence[str], share: float, workers: Sequence[ChildWork]
+    command: Sequence[str],
+    share: float,
+    workers: Sequence[ChildWork],
+    unfit: tuple[str, ...] | None = None,
 ) -> tuple[str, ...]:
     """Return what is said where no child can stand for a command: what is so, and what to do.
+
+    Args:
+        command: the command.
+        share: of its CPU time, what its children take.
+        workers: its processes.
+        unfit: arguments of a child that was tried, and cannot be tuned in its place.
 
     Example:
         >>> unfollowed_words(("./all",), 0.9, [ChildWork(("/bin/app", "a b"), 0.4)])[1]
         "the heaviest: app 'a b' (40 % of all events of malloc and free)"
     """
-    children = [one for one in workers if one.argv and one.argv != tuple(command)]
+    children = [one for one in workers if one.argv and not one.is_own]
     cpu = show_percent(share, 0)
     what = f"{cpu} of the CPU time is that of child processes, whose memory is not measured"
-    if not children:
-        recording = f"malloc-tuner record --follow -o children.trace -- {shlex.join(command)}"
-        advice = (
-            "tune the program that does the work in its place; what is only forked, by its trace: "
-            f"`{recording}`"
-        )
-        return what, advice
-    shares = [f"{_shown(one.argv)} ({show_percent(one.share, 0)}" for one in children[:_NAMED]]
-    heaviest = f"the heaviest: {'), '.join(shares)} of all events of malloc and free)"
-    instead = f"malloc-tuner optimize -- {shlex.join(children[0].argv)}"
-    return what, heaviest, f"tune one of them in its place: `{instead}`"
+    said: tuple[str, ...] = (what,)
+    if children:
+        shares = [f"{_shown(one.argv)} ({show_percent(one.share, 0)}" for one in children[:_NAMED]]
+        said = (what, f"the heaviest: {'), '.join(shares)} of all events of malloc and free)")
+    fit = next((one.argv for one in children if one.argv != unfit), None)
+    if fit is not None:
+        instead = f"malloc-tuner optimize -- {_cut(fit, _ADVISED_WIDTH)}"
+        return *said, f"tune one of them in its place: `{instead}`"
+    recording = f"malloc-tuner record --follow -o children.trace -- {shlex.join(command)}"
+    advice = (
+        "tune the program that does the work in its place; what does not run alone, by its trace: "
+        f"`{recording}`"
+    )
+    return *said, advice
 
 
 def _shown(argv: Sequence[str]) -> str:
-    text = shlex.join([Path(argv[0]).name, *argv[1:]])
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
+    return _cut([Path(argv[0]).name, *argv[1:]], _WIDTH)
+
+
+def _cut(argv: Sequence[str], width: int) -> str:
+    text = shlex.join(argv)
+    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -148,26 +148,25 @@ class Program:
         if share <= _CHILDREN_SHARE:
             return whole
         workers = workers_of(self.command)
-        child = heaviest_child(self.command, workers)
-        alone = self._alone(child, whole) if child else None
-        if child is None or alone is None:
-            said = unfollowed_words(self.command, share, workers)
-            if share > _CHILDREN_ALONE:
-                message = f"{self.command[0]}: " + "\n  ".join(said)
-                raise ProgramError(message)
-            return replace(whole, notes=(*whole.notes, f"{'; '.join(said)}."))
-        words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
-        return replace(alone, notes=(*alone.notes, words))
+        child = heaviest_child(workers)
+        alone = self._alone(child) if child else None
+        if child and alone and alone.values[CPU] > _CHILDREN_SHARE * whole.values[CPU]:
+            words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
+            return replace(alone, notes=(*alone.notes, words))
+        unfit = child if alone is None else None
+        said = unfollowed_words(self.command, share, workers, unfit)
+        if share > _CHILDREN_ALONE:
+            message = f"{self.command[0]}: " + "\n  ".join(said)
+            raise ProgramError(message)
+        return replace(whole, notes=(*whole.notes, f"{'; '.join(said)}."))
 
-    def _alone(self, child: Sequence[str], whole: Reference) -> Reference | None:
-        """Return what a child does when run alone; None when it does not stand for the whole."""
+    def _alone(self, child: Sequence[str]) -> Reference | None:
+        """Return what a child does when run alone; None where it fails, or others do its work."""
         try:
             alone, share = self._examined(child)
         except TunerError:
             return None
-        is_most = alone.values[CPU] > _CHILDREN_SHARE * whole.values[CPU]
-        does_it_itself = share <= _CHILDREN_SHARE and alone.exit_status == whole.exit_status
-        return alone if is_most and does_it_itself else None
+        return alone if share <= _CHILDREN_SHARE else None
 
     def _examined(self, command: Sequence[str]) -> tuple[Reference, float]:
         """Return what a command does as it is, and its children's share of the CPU time."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from tuner.optimize.driver import ChildWork, heaviest_child, unfollowed_words
+import sys
+from pathlib import Path
+
+from tuner.optimize.driver import ChildWork, heaviest_child, unfollowed_words, workers_of
 
 COMMAND = ("./nightly",)
-OWN = ChildWork(COMMAND, 0.01)
+OWN = ChildWork(COMMAND, 0.01, is_own=True)
 
 
 def test_the_child_with_most_events_stands_for_the_command() -> None:
     most = ChildWork(("cc1", "a.c"), 0.6)
 
-    assert heaviest_child(COMMAND, [most, OWN]) == most.argv
-    assert heaviest_child(COMMAND, [ChildWork(("cc1",), 0.4), OWN]) is None
-    assert heaviest_child(COMMAND, [ChildWork(COMMAND, 0.9)]) is None
-    assert heaviest_child(COMMAND, []) is None
+    assert heaviest_child([most, OWN]) == most.argv
+    assert heaviest_child([ChildWork(("cc1",), 0.4), OWN]) is None
+    assert heaviest_child([ChildWork(COMMAND, 0.9, is_own=True)]) is None
+    assert heaviest_child([]) is None
 
 
 def test_where_none_does_the_heaviest_are_named_and_the_command_is_not() -> None:
@@ -33,3 +36,26 @@ def test_where_there_are_only_forks_their_traces_are_named() -> None:
     _, advice = unfollowed_words(COMMAND, 0.97, [OWN, OWN])
 
     assert advice.endswith("`malloc-tuner record --follow -o children.trace -- ./nightly`")
+
+
+def test_forks_of_a_script_are_not_children_under_the_name_of_its_interpreter(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "nightly.py"
+    script.write_text(f"#!{sys.executable} -S\nimport os\nif os.fork():\n  os.wait()\n")
+    script.chmod(0o755)
+
+    workers = workers_of([str(script)])
+
+    assert [one.share for one in workers] == [1.0]
+    assert heaviest_child(workers) is None
+    assert "record --follow" in unfollowed_words([str(script)], 0.97, workers)[1]
+
+
+def test_a_child_that_was_tried_is_named_and_not_advised() -> None:
+    tried, long = ChildWork(("cc1", "a.c"), 0.6), ChildWork(("as", "x" * 999), 0.3)
+
+    assert "record --follow" in unfollowed_words(COMMAND, 0.97, [tried], tried.argv)[-1]
+    _, heaviest, advice = unfollowed_words(COMMAND, 0.97, [tried, long], tried.argv)
+    assert heaviest.startswith("the heaviest: cc1 a.c (60 %), as xxx")
+    assert advice.endswith(f"`malloc-tuner optimize -- as {'x' * 194}...`")

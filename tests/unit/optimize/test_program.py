@@ -192,9 +192,9 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
 ) -> None:
     """Of a shell script, glibc was to be kept: its own memory hardly changed.
 
-    Nor does a child stand for it that leaves the work to others in turn.
+    Nor does a child stand for it that leaves the work to others in turn; it is not advised.
     """
-    workers = [ChildWork(("make", "-s"), 0.6)]
+    workers = [ChildWork(("make", "-s"), 0.6), ChildWork(("cc1", "a.c"), 0.4)]
     monkeypatch.setattr(of_program, "workers_of", lambda _: workers)
     run = replace(ALONE, children_cpu_ns=children_ns)
 
@@ -203,8 +203,8 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
             program(run, run, run, run).examine()
         what, heaviest, advice = str(error.value).split("\n  ")
         assert what.startswith("app: 80 % of the CPU time is that of child processes")
-        assert heaviest.startswith("the heaviest: make -s (60 % of all events")
-        assert "malloc-tuner optimize -- make -s" in advice
+        assert heaviest.startswith("the heaviest: make -s (60 %), cc1 a.c (40 % of all")
+        assert "malloc-tuner optimize -- cc1 a.c" in advice
     else:
         (note,) = program(run, run, run, run).examine().notes
         assert note.startswith("70 % of the CPU time is that of child processes")
