@@ -52,9 +52,10 @@ def sentences(explanation: Explanation) -> Iterator[str]:
             "dominated before their instructions were counted: settings that are worse than others "
             "everywhere are rare here."
         )
+    left_out = dict(explanation.left_out)
     if explanation.ablation:
         name = explanation.ablation.pick.trial.configuration.allocator
-        if (n := explanation.left_out.get(name)) is not None:
+        if (n := left_out.pop(name, None)) is not None:
             yield (
                 f"The settings of {name}, which {explanation.ablation.pick.name} is of, are not "
                 f"explained: {FEWEST_TRIALS} trials are needed, it has {n}; "
@@ -63,8 +64,8 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     for allocator in explanation.allocators:
         yield ""
         yield from _allocator(allocator)
-    if explanation.left_out:
-        few = ", ".join(f"{name} ({n})" for name, n in explanation.left_out.items())
+    if left_out:
+        few = ", ".join(f"{name} ({n})" for name, n in left_out.items())
         yield ""
         yield f"Too few trials to explain: {few}."
     if explanation.ablation:

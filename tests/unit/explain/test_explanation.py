@@ -172,6 +172,17 @@ def test_a_sentence_is_a_line(explanation: Explanation) -> None:
     assert not any("\n" in line for line in lines)
 
 
+def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(
+    explanation: Explanation,
+) -> None:
+    left_out = replace(explanation, left_out={"jemalloc": 3})
+
+    text = "\n".join(sentences(left_out))
+
+    assert "The settings of jemalloc, which" in text
+    assert "Too few trials" not in text
+
+
 def test_the_json_has_every_setting(explanation: Explanation) -> None:
     found = json.loads(explanation_json(explanation))
 
