@@ -51,7 +51,8 @@ $(TEST_DEPENDENCIES): $(VENV)/.dependencies
 	$(BIN)/python scripts/develop.py test lint cluster
 	@touch $@
 
-NATIVE_TESTS := ON
+# The demo alone does without the tests.
+NATIVE_TESTS := $(if $(filter-out demo,$(MAKECMDGOALS)),ON,OFF)
 native: $(BUILD)/.packages-build ## build the native parts and install them into tuner/native
 	@echo "building the native parts"
 	@{ cmake -S . -B $(BUILD)/develop -G Ninja -DMALLOC_TUNER_TESTS=$(NATIVE_TESTS) \
@@ -62,7 +63,6 @@ develop: $(TEST_DEPENDENCIES) native ## make the checkout usable in place, as .v
 
 # --- use ---------------------------------------------------------------------
 
-demo: NATIVE_TESTS := OFF
 demo: demo-time $(VENV)/.dependencies $(BUILD)/.packages-run $(BUILD)/.packages-demo native ## tune a real program; see runs/demo
 	scripts/demo $(BIN)/malloc-tuner configs runs/demo
 
