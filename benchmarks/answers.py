@@ -40,7 +40,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from benchmarks import rivals
-from benchmarks.fronts import GOALS, MOST_SHOWN, points_of, shares_of, undominated
+from benchmarks.fronts import GOALS, MOST_SHOWN, REFERENCE, points_of, shares_of, undominated
 from benchmarks.harness import (
     ALLOCATORS,
     NOT_SHOWN,
@@ -262,7 +262,7 @@ def _emulated(run: Path) -> list[Configuration]:
     light = [trial for trial in emulated.trials if _emulated_peak(trial) <= most]
     points = front_points(light, emulation.OBJECTIVES)
     logs = {point.trial.configuration: np.log(point.values).tolist() for point in points}
-    return undominated(logs, reference=np.max(list(logs.values()), axis=0) + math.log(1.1))
+    return undominated(logs, reference=np.max(list(logs.values()), axis=0) + REFERENCE)
 
 
 def _emulated_peak(trial: Trial) -> float:

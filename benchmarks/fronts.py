@@ -31,7 +31,8 @@ from tuner.optimize.tuned import AS_IS
 GOALS: Final = (MEAN, CPU)
 MOST_SHOWN: Final = 6
 """Settings of one front."""
-_REFERENCE: Final = math.log(1.1)
+REFERENCE: Final = math.log(1.1)
+"""Of the hypervolume: so much more than what it is compared with, in each goal."""
 _SPLITS, _SEED = 50, 20250807
 
 Rows = Sequence[Mapping[str, Any]]
@@ -44,7 +45,7 @@ Shown = TypeVar("Shown")
 def undominated(
     seen: Mapping[Shown, Sequence[float]],
     most: int = MOST_SHOWN,
-    reference: Sequence[float] = (_REFERENCE,) * len(GOALS),
+    reference: Sequence[float] = (REFERENCE,) * len(GOALS),
 ) -> list[Shown]:
     """Return what no other dominates, by the first value: the few that have most hypervolume.
 
@@ -89,7 +90,7 @@ def _volume(settings: Iterable[Points]) -> float:
     """Return the hypervolume of settings by rounds that did not choose them, if there are two."""
     found = list(settings)
     if not found:
-        return _REFERENCE**2
+        return REFERENCE**2
     points = np.stack([np.zeros_like(found[0]), *found])
     n_rounds = points.shape[1]
     n_half = max(1, n_rounds // 2)
@@ -99,5 +100,5 @@ def _volume(settings: Iterable[Points]) -> float:
         for choose, count in itertools.permutations((order[:n_half], order[-n_half:])):
             chosen = moocore.is_nondominated(np.median(points[:, choose], axis=1))
             medians = np.median(points[chosen][:, count], axis=1)
-            volumes.append(moocore.hypervolume(medians, ref=[_REFERENCE] * len(GOALS)))
+            volumes.append(moocore.hypervolume(medians, ref=[REFERENCE] * len(GOALS)))
     return float(np.mean(volumes))
