@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 SOURCES: Final = {
+    "biased_lock": "system/biased_lock.c",
     "exchange": "thread/exchange.c",
     "inbox": "thread/inbox.c",
     "lock": "system/lock.c",

@@ -103,7 +103,19 @@ static NOINLINE void *allocate_beyond(struct heap *heap, size_t size) {
     return likely(block != NULL) ? block : allocate_anew(size);
 }
 
+/* A block above all that superblocks hold. */
+static NOINLINE void *allocate_large(size_t size) {
+    bool is_zero;
+    void *block = refill_large(local.heap, size, BLOCK_ALIGNMENT, &is_zero);
+    return likely(block != NULL) ? block : out_of_memory();
+}
+
 static NOINLINE void *allocate_near(struct heap *heap, size_t size) {
+    if (size > heap_largest_open_run && !options.secure) {
+        heap->kept.n_taken--;
+        heap_leave_kept(heap);
+        return allocate_large(size);
+    }
     void *block = size <= tray_layout.largest ? kept_take_soon(heap, size) : NULL;
     if (unlikely(block == NULL))
         return allocate_beyond(heap, size);

@@ -499,7 +499,7 @@ void *heap_take_fresh(struct heap *heap, size_t class) {
     return carve(heap, bin->fresh, class);
 }
 
-static size_t largest_run;
+size_t heap_largest_open_run;
 
 void heap_largest_run_init(void) {
     size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
@@ -507,13 +507,13 @@ void heap_largest_run_init(void) {
     size_t half = layout.bytes / 2;
     size_t room = (layout.n_units - first - 1) << UNIT_SHIFT;
     size_t largest = half < room ? half : room;
-    largest_run = largest < options.large_min ? largest : options.large_min - 1;
+    heap_largest_open_run = largest < options.large_min ? largest : options.large_min - 1;
 }
 
 size_t heap_largest_run(void) {
     if (options.secure && guard_is_left()) /* blocks above the classes have guards, so mappings */
         return 0;
-    return largest_run;
+    return heap_largest_open_run;
 }
 
 void *heap_make_run(struct slab *units, bool *is_zero) {

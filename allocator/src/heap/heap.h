@@ -271,8 +271,10 @@ void heap_add_slab(struct heap *heap, struct slab *units, size_t class);
 /* Make such units a single block. */
 void *heap_make_run(struct slab *units, bool *is_zero);
 
-/* Largest request that gets units of its own; for once, after layout_init. */
+/* Largest request that gets units of its own; for once, after layout_init.  The second is the same
+ * without `secure`. */
 size_t heap_largest_run(void);
+extern HIDDEN size_t heap_largest_open_run;
 void heap_largest_run_init(void);
 
 /* Fewer units than this are not worth a look. */

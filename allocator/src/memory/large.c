@@ -24,12 +24,12 @@
 #include "memory/large_kept.h"
 #include "memory/large_table.h"
 #include "memory/retired.h"
-#include "system/lock.h"
+#include "system/biased_lock.h"
 #include "system/os.h"
 
 /* All state of this module, under its lock. */
 static struct {
-    struct lock lock;
+    struct biased_lock lock;
     size_t n_blocks; /* in use */
     size_t bytes;    /* of all of them */
     size_t peak;     /* highest `bytes` so far */
@@ -50,18 +50,18 @@ static NOINLINE bool add_descriptions(void) {
     }
     size_t n = t->n_all;
     size_t bytes = large_table_growth(t);
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     void *memory = os_map(bytes);
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     if (memory == NULL)
         return large_has_room(t);
     if (t->n_all == n) {
         large_table_grow(t, memory);
         return true;
     }
-    lock_release(&large.lock); /* another thread was faster */
+    biased_lock_release(&large.lock); /* another thread was faster */
     os_unmap(memory, bytes);
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     return true;
 }
 
@@ -240,9 +240,9 @@ static void keep(struct large_block *b, struct unneeded *unneeded) {
 
 /* Whether a block begins at `start`, or memory that was one. */
 static bool is_known(const char *start) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     bool is_there = large_find(&large.table, start) != NULL;
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     return is_there;
 }
 
@@ -281,7 +281,7 @@ static bool map_block(struct large_block *b, size_t bytes, size_t alignment) {
 static void *take_kept(size_t bytes, size_t alignment, bool grows) {
     struct unneeded unneeded;
     unneeded.n = 0;
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     struct large_block *b = make_room() ? best_kept(bytes, alignment, grows) : NULL;
     void *start = NULL;
     if (b != NULL) {
@@ -290,23 +290,23 @@ static void *take_kept(size_t bytes, size_t alignment, bool grows) {
         count_in(b);
         hold_limits(&unneeded); /* of one kept block, two may be left */
     }
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     return start;
 }
 
 /* A description that describes nothing yet, NULL if out of memory. */
 static struct large_block *describe(void) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     struct large_block *b = make_room() ? large_describe(&large.table) : NULL;
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     return b;
 }
 
 static void forget(struct large_block *b) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     large_forget(&large.table, b);
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
 }
 
 /* Enter a block that is new where it lies. */
@@ -314,12 +314,12 @@ static void *enter(struct large_block *b) {
     struct unneeded unneeded;
     unneeded.n = 0;
     void *start = b->start;
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     b->state = LARGE_IN_USE;
     large_arrive(&large.table, b);
     count_in(b);
     hold_limits(&unneeded);
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     return start;
 }
@@ -327,13 +327,13 @@ static void *enter(struct large_block *b) {
 /* Take the largest kept block to grow to `bytes`, if that saves more page faults than it costs to
  * move it; NULL if not. */
 static struct large_block *take_largest(size_t bytes) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     struct large_block *b = best_of_all(bytes / 2, 1, true);
     if (b != NULL) {
         take_out(b);
         large_depart(&large.table, b);
     }
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     return b;
 }
 
@@ -403,7 +403,7 @@ ALWAYS_INLINE struct large_block *find_in_use(const void *start) {
 bool large_free(void *start) {
     struct unneeded unneeded;
     unneeded.n = 0;
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     struct large_block *b = find_in_use(start);
     if (b != NULL) {
         if (unlikely(b->is_guarded)) /* it is not kept */
@@ -411,16 +411,16 @@ bool large_free(void *start) {
         count_out(b);
         keep(b, &unneeded);
     }
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     return b != NULL;
 }
 
 size_t large_bytes(const void *start) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     const struct large_block *b = find_in_use(start);
     size_t bytes = b != NULL ? b->bytes : 0;
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     return bytes;
 }
 
@@ -483,9 +483,9 @@ static void *move_to(void *grown, struct large_block *b) {
     struct unneeded unneeded;
     unneeded.n = 0;
     memcpy(grown, b->start, b->bytes);
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     keep(b, &unneeded);
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     return grown;
 }
@@ -497,7 +497,7 @@ void *large_resize(void *start, size_t bytes) {
         return NULL; /* two mappings, block and guard, cannot be resized as one */
     bytes = round_up(bytes, os_page_bytes());
     void *grown = NULL;
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     bool has_room = make_room();
     struct large_block *b = large_find(&large.table, start);
     bool stays = has_room && resize_in_place(b, bytes, &unneeded);
@@ -508,7 +508,7 @@ void *large_resize(void *start, size_t bytes) {
         if (grown == NULL)
             large_depart(&large.table, b);
     }
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     if (stays || !has_room)
         return stays ? start : NULL;
@@ -545,11 +545,11 @@ static void drop_old(uint64_t now_ms, struct unneeded *unneeded) {
 bool large_purge(uint64_t now_ms) {
     struct unneeded unneeded;
     unneeded.n = 0;
-    if (!lock_try(&large.lock))
+    if (!biased_lock_try(&large.lock))
         return true;
     drop_old(now_ms, &unneeded);
     bool is_left = large.kept.n > 0;
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     return is_left;
 }
@@ -557,19 +557,19 @@ bool large_purge(uint64_t now_ms) {
 void large_purge_all(void) {
     struct unneeded unneeded;
     unneeded.n = 0;
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     while (large.kept.n > 0)
         drop(large.kept.blocks[large.kept.n - 1], &unneeded);
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     unmap(&unneeded);
     retired_give_back();
 }
 
 void large_count(size_t *n_blocks, size_t *n_bytes) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     *n_blocks = large.n_blocks;
     *n_bytes = large.bytes;
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
 }
 
 static bool kept_is_valid(void) {
@@ -597,20 +597,20 @@ static void count_in_table(size_t *n_blocks, size_t *n_bytes) {
 bool large_is_valid(void) {
     size_t n = 0;
     size_t bytes = 0;
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
     bool valid = large.kept.n <= options.large_cache_count && large.bytes <= large.peak &&
                  large_table_is_valid(&large.table) && kept_is_valid() &&
                  large.kept.bytes <= most_kept();
     count_in_table(&n, &bytes);
     valid = valid && n == large.n_blocks && bytes == large.bytes;
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
     return valid;
 }
 
 void large_lock(void) {
-    lock_take(&large.lock);
+    biased_lock_take(&large.lock);
 }
 
 void large_unlock(void) {
-    lock_release(&large.lock);
+    biased_lock_release(&large.lock);
 }

@@ -89,11 +89,12 @@ static struct owner_map *map_of(uintptr_t piece) {
 }
 
 /* The byte of an address, NULL if it has none. */
-static uint8_t *owner_byte(uintptr_t address) {
+ALWAYS_INLINE uint8_t *owner_byte(uintptr_t address) {
     uintptr_t piece = address >> owners.shift;
-    const struct owner_map *map = map_of(piece);
-    uint8_t *bytes = __atomic_load_n(&map->bytes, __ATOMIC_RELAXED);
-    return bytes != NULL && piece - map->first < map->n ? &bytes[piece - map->first] : NULL;
+    if (likely(piece - owners.near.first < owners.near.n))
+        return &owners.near.bytes[piece - owners.near.first];
+    uint8_t *bytes = __atomic_load_n(&owners.all.bytes, __ATOMIC_RELAXED);
+    return bytes != NULL && piece < owners.all.n ? &bytes[piece] : NULL;
 }
 
 uint8_t owner_of_any(uintptr_t address) {

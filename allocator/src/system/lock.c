@@ -18,8 +18,7 @@ bool lock_is_needless(void) {
 }
 #endif
 
-/* Locks that this thread holds or is taking or releasing; read by its signal handlers. */
-static _Thread_local volatile unsigned n_locks_here;
+_Thread_local volatile unsigned n_locks_here;
 
 bool lock_is_interrupted(void) {
     return n_locks_here > 0;
@@ -68,24 +67,21 @@ static void release(struct lock *l) {
 }
 
 void lock_take(struct lock *l) {
-    n_locks_here++;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    lock_begin();
     take(l);
 }
 
 bool lock_try(struct lock *l) {
-    n_locks_here++;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    lock_begin();
     bool taken = try(l);
     if (!taken)
-        n_locks_here--;
+        lock_end();
     return taken;
 }
 
 void lock_release(struct lock *l) {
     release(l);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    n_locks_here--;
+    lock_end();
 }
 
 bool lock_take_or_try(struct lock *l, bool waits) {

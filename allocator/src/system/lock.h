@@ -16,6 +16,25 @@ struct lock {
     uint32_t word; /* 0 free, 1 held, 2 held, and threads may wait */
 };
 
+/* Locks that the calling thread holds or is taking or releasing; read by its signal handlers. */
+extern _Thread_local volatile unsigned n_locks_here
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+ALWAYS_INLINE void lock_begin(void) {
+    n_locks_here++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+ALWAYS_INLINE void lock_end(void) {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    n_locks_here--;
+}
+
+/* Different in each thread that runs. */
+ALWAYS_INLINE const void *lock_thread(void) {
+    return (const void *)&n_locks_here;
+}
+
 void lock_take(struct lock *l);
 void lock_release(struct lock *l);
 

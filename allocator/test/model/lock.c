@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 static _Thread_local int errno_of_thread;
-#define errno                        errno_of_thread
-#define syscall(...)                 0L
-#define __atomic_signal_fence(order) ((void)0) /* which GenMC takes for one between threads */
+#define errno        errno_of_thread
+#define syscall(...) 0L
 #include "system/lock.c"
 
 char __libc_single_threaded;

@@ -5,6 +5,7 @@
  * the two may only differ between two owners, who share nothing. */
 #include "model.h"
 
+#undef __atomic_signal_fence
 #define __atomic_signal_fence __atomic_thread_fence
 #include "heap/visit.c"
 
