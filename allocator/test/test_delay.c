@@ -122,6 +122,17 @@ static uint64_t delay_of_units(void) {
     return delay_until_change(n_purges);
 }
 
+/* One in each four pages stays, so that no unit becomes free. */
+static uint64_t delay_of_pages_between_blocks(void) {
+    static char *blocks[12000];
+    for (size_t i = 0; i < 12000; i++)
+        blocks[i] = memset(exgen_malloc(1000), 1, 1000);
+    for (size_t i = 0; i < 12000; i++)
+        if (i % 16 != 0)
+            exgen_free(blocks[i]);
+    return delay_until_change(n_purges);
+}
+
 static uint64_t delay_for_a_thread_that_allocates_runs(void) {
     work = allocate_runs;
     return delay_of_units();
@@ -293,6 +304,7 @@ static const struct {
     const char *conf;
 } cases[] = {
     {"units of a superblock", delay_of_units, 2 * DELAY, CONF_CALM},
+    {"pages between blocks that stay", delay_of_pages_between_blocks, 3 * DELAY, CONF_CALM},
     {"units, of a thread that allocates runs", delay_for_a_thread_that_allocates_runs, 2 * DELAY,
      CONF_CALM},
     {"units, of a thread that only frees", delay_for_a_thread_that_only_frees, 3 * DELAY,

@@ -23,7 +23,6 @@
 #include "system/os.h"
 
 enum {
-    SLACK_SHARE = 4,          /* of a heap's units, in slabs that wait to be used: it is slack */
     EARLIER_WHEN_SLACK = 4,   /* a slab wakes up after so much smaller a share of it was freed */
     WAKE_AT_ONCE_BYTES = 512, /* a slab of blocks of this size and more wakes up with the first, if
                                  it is missed */
@@ -88,11 +87,8 @@ static void become_slack(struct heap *heap, struct slab *slab) {
 
 /* --- transitions --- */
 
-/* Note whether many slabs with free blocks wait to be used: the heap had more in use before.  Where
- * all it has is in use, blocks that leave and come by chance keep a twentieth waiting. */
 ALWAYS_INLINE void note_slack(struct heap *heap) {
-    heap->is_slack =
-        heap->n_slack_units > heap->n_units / SLACK_SHARE + (options.dirty_min >> UNIT_SHIFT);
+    heap->is_slack = heap_has_slack(heap);
 }
 
 /* Free blocks of a slab that are slack.  In a slack heap they are fewer, so that the slab is filled
@@ -299,6 +295,11 @@ static void free_apart(struct heap *heap, struct slab *slab, void *block) {
     release(heap, slab);
 }
 
+static void await_use(struct heap *heap, struct slab *slab) {
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
+    supply_schedule_purge(heap);
+}
+
 /* In a slack heap others are used before it, so its pages go at once; else they wait for a look
  * (sparse.h), as those of smaller blocks do, which take long to look through: most slabs that a
  * program sweeps are empty soon after. */
@@ -306,7 +307,7 @@ static void become_sparse(struct heap *heap, struct slab *slab) {
     if (heap->is_slack && slab->block_bytes >= THIN_AT_ONCE_BYTES)
         heap_thin(heap, slab);
     else
-        slab_set_used(slab, slab_used(slab), slab_used(slab));
+        await_use(heap, slab);
 }
 
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {

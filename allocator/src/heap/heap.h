@@ -277,6 +277,15 @@ size_t heap_largest_run(void);
 extern HIDDEN size_t heap_largest_open_run;
 void heap_largest_run_init(void);
 
+/* Whether many slabs with free blocks wait to be used: the heap had more in use before.  Where all
+ * it has is in use, blocks that leave and come by chance keep a twentieth waiting. */
+ALWAYS_INLINE bool heap_has_slack(const struct heap *heap) {
+    enum {
+        SHARE = 4 /* of its units, in such slabs */
+    };
+    return heap->n_slack_units > heap->n_units / SHARE + (options.dirty_min >> UNIT_SHIFT);
+}
+
 /* Fewer units than this are not worth a look. */
 ALWAYS_INLINE size_t heap_least_units(void) {
     return options.dirty_min / 2 >> UNIT_SHIFT;

@@ -13,7 +13,7 @@ enum {
 
 /* There is more to look for as long as there is memory that ages. */
 static void schedule_next(struct heap *heap, uint64_t now_ms) {
-    bool may_age = heap->n_dirty > 0 || heap->n_trays > 0;
+    bool may_age = heap->n_dirty > 0 || heap->n_trays > 0 || heap_has_slack(heap);
     heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
     kept_set_limit(heap, 0);
 }
@@ -21,7 +21,7 @@ static void schedule_next(struct heap *heap, uint64_t now_ms) {
 /* Near the highest point so far, what is free is likely to be used again ... */
 static bool is_near_peak(const struct heap *heap) {
     size_t n_in_use = heap->n_units - (kept_bytes(heap) >> UNIT_SHIFT);
-    return n_in_use >= heap->n_units_peak - heap->n_units_peak / 16;
+    return n_in_use >= heap->n_units_peak - heap->n_units_peak / 16 && !heap_has_slack(heap);
 }
 
 /* ... and free units, which are not among those in use, do no harm. */

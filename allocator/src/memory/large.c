@@ -44,10 +44,6 @@ static struct {
 /* Let the table grow, without the lock meanwhile; false if out of memory. */
 static NOINLINE bool add_descriptions(void) {
     struct large_table *t = &large.table;
-    if (t->n_all == 0) {
-        large_table_begin(t);
-        return true;
-    }
     size_t n = t->n_all;
     size_t bytes = large_table_growth(t);
     biased_lock_release(&large.lock);
@@ -65,11 +61,18 @@ static NOINLINE bool add_descriptions(void) {
     return true;
 }
 
+static NOINLINE bool begin_or_add(void) {
+    if (large.table.n_all > 0)
+        return add_descriptions();
+    large_table_begin(&large.table);
+    return true;
+}
+
 /* Have descriptions at hand for one operation, of the caller, who has the lock; false if out of
  * memory. */
 static bool make_room(void) {
     while (unlikely(!large_has_room(&large.table)))
-        if (!add_descriptions())
+        if (!begin_or_add())
             return false;
     return true;
 }
