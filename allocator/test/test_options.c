@@ -47,9 +47,16 @@ static void bad_values_are_named(void) {
 static void unknown_keys_are_named(void) {
     struct options o;
     const char *start =
-        "exgen: EXGEN_CONF: purge_dealy:3: no such setting; allowed are superblock_size ";
-    EXPECT(parse(&o, "purge_dealy:3") == 1);
+        "exgen: EXGEN_CONF: delays:3: no such setting; allowed are superblock_size ";
+    EXPECT(parse(&o, "delays:3") == 1);
     EXPECT(strncmp(lines, start, strlen(start)) == 0);
+    EXPECT(parse(&o, "purge_dealy:3,heck:true") == 2);
+    EXPECT(strcmp(lines,
+                  "exgen: EXGEN_CONF: purge_dealy:3: no such setting; did you mean "
+                  "purge_delay?\n"
+                  "exgen: EXGEN_CONF: heck:true: no such setting; did you mean check?\n") == 0);
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        EXPECT(strlen(option_list[i].name) <= 32);
     EXPECT(parse(&o, "purge_delay") == 1);
     EXPECT(parse(&o, "=3,:,,") == 3);
     EXPECT(strstr(lines, "exgen: EXGEN_CONF: empty entry: no such setting; ") != NULL);

@@ -187,12 +187,57 @@ static void report_bad_value(struct text *t, const struct option *row, struct pi
     text_string(t, "\n");
 }
 
+enum {
+    NAME_MOST = 32, /* letters of a setting's name */
+    FAR = 4         /* letters that a name is off by which was hardly meant */
+};
+
+/* Letters to be added, left out or changed until `p` is the name (Wagner, Fischer, "The
+ * String-to-String Correction Problem", 1974). */
+static size_t option_distance(struct piece p, const char *name) {
+    size_t n = strlen(name);
+    size_t row[NAME_MOST + 1];
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; i < p.length; i++) {
+        size_t before = row[0]++;
+        for (size_t j = 1; j <= n; j++) {
+            size_t changed = before + (p.start[i] != name[j - 1]);
+            size_t moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            before = row[j];
+            row[j] = changed < moved ? changed : moved;
+        }
+    }
+    return row[n];
+}
+
+/* The name that is nearest; NULL if none is near. */
+static const char *option_nearest(struct piece p) {
+    size_t least = FAR;
+    const char *nearest = NULL;
+    for (size_t i = 0; i < N_OPTIONS && p.length <= NAME_MOST; i++) {
+        size_t distance = option_distance(p, option_list[i].name);
+        if (distance < least) {
+            least = distance;
+            nearest = option_list[i].name;
+        }
+    }
+    return nearest;
+}
+
 static void report_unknown_key(struct text *t, struct piece key, struct piece entry) {
     text_string(t, "exgen: EXGEN_CONF: ");
     write_shown(t, entry);
     text_string(t, entry.length > 0 ? ": " : "empty entry: ");
     if (memchr(key.start, '=', key.length) != NULL) {
         text_string(t, "the form is name:value,name:value\n");
+        return;
+    }
+    const char *nearest = option_nearest(key);
+    if (nearest != NULL) {
+        text_string(t, "no such setting; did you mean ");
+        text_string(t, nearest);
+        text_string(t, "?\n");
         return;
     }
     text_string(t, "no such setting; allowed are");
