@@ -53,13 +53,24 @@ static _Noreturn void throw_bad_alloc(void) {
     fatal("out of memory in operator new, and no C++ library to throw bad_alloc", NULL);
 }
 
-/* A block by any means: ask the program's handler until it helps or gives up. */
-static NOINLINE void *new_slowly(size_t size, size_t alignment) {
+/* Ask the program's handler until it helps or gives up. */
+COLD static void *new_by_handler(size_t size, size_t alignment) {
     void *block;
-    while ((block = exgen_memalign(alignment, size)) == NULL)
+    do
         if (!call_new_handler())
             throw_bad_alloc();
+    while ((block = exgen_memalign(alignment, size)) == NULL);
     return block;
+}
+
+static NOINLINE void *new_refilled(size_t size, size_t class) {
+    void *block = allocate_refilled(size, class);
+    return likely(block != NULL) ? block : new_by_handler(size, 1);
+}
+
+static NOINLINE void *new_slowly(size_t size) {
+    void *block = allocate_slowly(size);
+    return likely(block != NULL) ? block : new_by_handler(size, 1);
 }
 
 /* The forms that a program replaces; the others lead here, see cxx_forms.c.  Weak, so that a
@@ -69,13 +80,13 @@ static NOINLINE void *new_slowly(size_t size, size_t alignment) {
 /* new */
 REPLACEABLE void *_Znwm(size_t size);
 void *_Znwm(size_t size) {
-    void *block = allocate_fast(size);
-    return likely(block != NULL) ? block : new_slowly(size, 1);
+    return allocate_or(size, new_refilled, new_slowly);
 }
 
 REPLACEABLE void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
 void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
-    return new_slowly(size, alignment);
+    void *block = exgen_memalign(alignment, size);
+    return likely(block != NULL) ? block : new_by_handler(size, alignment);
 }
 
 /* delete; under a name of its own as well, to know it by */

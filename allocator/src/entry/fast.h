@@ -42,23 +42,23 @@ ALWAYS_INLINE void *pop(void **list) {
     return block;
 }
 
-/* A block if there is one at hand, else NULL. */
-ALWAYS_INLINE void *allocate_fast(size_t size) {
-    void *block = likely(size <= QUICK_MAX) ? pop(&local.free[class_of_quick(size)]) : NULL;
-    if (likely(block != NULL))
-        link_unmark(block);
+/* What to call where the list of the class has no block, and for a larger one. */
+typedef void *refilled(size_t size, size_t class);
+typedef void *slowly(size_t size);
+
+ALWAYS_INLINE void *allocate_or(size_t size, refilled *refill, slowly *otherwise) {
+    if (unlikely(size > QUICK_MAX))
+        return otherwise(size);
+    size_t class = class_of_quick(size);
+    void *block = pop(&local.free[class]);
+    if (unlikely(block == NULL))
+        return refill(size, class);
+    link_unmark(block); /* with junk the list has none */
     return block;
 }
 
 ALWAYS_INLINE void *allocate(size_t size) {
-    if (unlikely(size > QUICK_MAX))
-        return allocate_slowly(size);
-    size_t class = class_of_quick(size);
-    void *block = pop(&local.free[class]);
-    if (unlikely(block == NULL))
-        return allocate_refilled(size, class);
-    link_unmark(block); /* with junk the list has none */
-    return block;
+    return allocate_or(size, allocate_refilled, allocate_slowly);
 }
 
 ALWAYS_INLINE void deallocate_mine(void *block) {
