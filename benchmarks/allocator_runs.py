@@ -248,8 +248,7 @@ def misses(text: str) -> dict[str, float]:
     """
     names, numbers = _EVENTS.search(text), _SUMMARY.search(text)
     if names is None or numbers is None:
-        message = "cachegrind left no summary"
-        raise ValueError(message)
+        raise ValueError("cachegrind left no summary")
     counts = dict(zip(names[1].split(), map(int, numbers[1].split()), strict=True))
     per = 1000 / counts["Ir"]
     data = counts["D1mr"] + counts["D1mw"]

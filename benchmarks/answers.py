@@ -299,8 +299,7 @@ def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tup
     reference = tuned.examine()
     if reference.exit_status:
         words = f"exit status {reference.exit_status} as it is; nothing can be judged on it"
-        message = f"{task.name}, {task.judged[-1]}: {words}"
-        raise ProgramError(message)
+        raise ProgramError(f"{task.name}, {task.judged[-1]}: {words}")
     times = max(1, min(_MOST_TIMES, int(_TIME_OF_A_ROW_S / reference.wall_s)))
     if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
         return repeated(runner_of(tuned.runner(subjects, reference)), times), 1

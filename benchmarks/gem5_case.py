@@ -133,11 +133,10 @@ def check_points(parts: Parts, points: Iterable[Point], anew: Iterable[str]) -> 
     changed = [name for name, one in known.items() if one["settings"] != now.get(name)]
     shown = sorted({row["subject"] for name in others for row in parts[name]} & {*changed})
     if shown:
-        message = (
+        raise SpecError(
             f"{', '.join(shown)}: set otherwise now than in the kept results of "
             f"{', '.join(sorted(others))}; measure these steps too, or --keep another FILE"
         )
-        raise SpecError(message)
 
 
 def _choose(case: Case) -> list[Any]:

@@ -201,8 +201,7 @@ class Call:
             SpecError: one that was asked for does not exist.
         """
         if unknown := set(self.options.parts) - set(names):
-            message = f"{unknown.pop()}: there is no such part; there are {', '.join(names)}"
-            raise SpecError(message)
+            raise SpecError(f"{unknown.pop()}: there is no such part; there are {', '.join(names)}")
         chosen = list(self.options.parts or (smoke if self.is_smoke else names))
         return [name for name in chosen if not self.is_done(name)]
 
@@ -459,8 +458,7 @@ def peer_subject(text: str) -> BenchSubject:
     """
     subject = library_subject(text)
     if subject.version is None:
-        message = f"--peer {text}: figures need a version; write {text}@VERSION"
-        raise SpecError(message)
+        raise SpecError(f"--peer {text}: figures need a version; write {text}@VERSION")
     return subject
 
 
@@ -498,8 +496,9 @@ def checked(run: ProgramRun) -> ProgramRun:
     if run.exit_status == 0 and run.preload_mapped is not False:
         return run
     reason = run.ending if run.exit_status != 0 else "the library was not loaded"
-    message = f"the program failed: {reason}: {last_line(run.stderr_tail) or 'no message'}"
-    raise ProgramError(message)
+    raise ProgramError(
+        f"the program failed: {reason}: {last_line(run.stderr_tail) or 'no message'}"
+    )
 
 
 def malloc_tuner(*words: object) -> None:

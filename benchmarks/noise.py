@@ -250,8 +250,7 @@ def _runner(shim: Path, program: str) -> Callable[[Step[Experiment]], Outcome[Co
         begin = time.monotonic_ns()
         found = InstructionCounter().count(command, environment(n_steps), surroundings.timeout_s, 0)
         if found is None:
-            message = "cachegrind left no count"
-            raise ProgramError(message)
+            raise ProgramError("cachegrind left no count")
         return Cost(found, time.monotonic_ns() - begin, os.getloadavg()[0])
 
     idle = [sys.executable, "-E", "-S", "-c", ""]

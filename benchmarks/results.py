@@ -100,8 +100,9 @@ def make_stamp(
     """
     known = commit()
     if known is None:
-        message = f"{ROOT}: no git checkout; figures are kept with the commit they were measured at"
-        raise SpecError(message)
+        raise SpecError(
+            f"{ROOT}: no git checkout; figures are kept with the commit they were measured at"
+        )
     return {
         "of": sorted(of),
         "commit": known,

@@ -171,8 +171,7 @@ def good(ended: Iterable[Attempts]) -> list[Measurement]:
     for one in ended:
         if one.outcome is None or one.outcome.good is None:
             reasons = one.failures if one.outcome is None else (str(one.outcome.reason),)
-            message = f"{one.configuration}: {'; '.join(reasons)}"
-            raise ProgramError(message)
+            raise ProgramError(f"{one.configuration}: {'; '.join(reasons)}")
         found.append(one.outcome.good)
     return found
 

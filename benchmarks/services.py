@@ -111,8 +111,7 @@ def file_of(name: str) -> tuple[ProgramFile, ServiceTable]:
     """Return what ships of a service."""
     file = load_program_file(configs_dir() / "services" / f"{name}.toml")
     if file.service is None:  # they all have one
-        message = f"{name}: no [service]"
-        raise ValueError(message)
+        raise ValueError(f"{name}: no [service]")
     return file, file.service
 
 

@@ -44,8 +44,7 @@ def with_answer(page: str, text: str) -> str:
     head, begin, rest = page.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
-        message = f"no {BEGIN.strip()} and {END.strip()}"
-        raise ValueError(message)
+        raise ValueError(f"no {BEGIN.strip()} and {END.strip()}")
     return head + begin + text + end + tail
 
 

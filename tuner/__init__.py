@@ -49,8 +49,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the functions
     """Return a function of `tuner.library`, which imports what does the work."""
     if name not in __all__:
-        message = f"module 'tuner' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'tuner' has no attribute {name!r}")
     return getattr(import_module("tuner.library"), name)
 
 

@@ -104,8 +104,7 @@ def package_choices(text: str, word: str) -> tuple[str, ...]:
         fields = line.split()
         if len(fields) >= 3 and not line.startswith("#") and fields[1] == word:  # noqa: PLR2004 - its three columns
             return tuple(fields[2].split("|"))
-    message = f"packages.txt: nothing provides {word!r}"
-    raise SpecError(message)
+    raise SpecError(f"packages.txt: nothing provides {word!r}")
 
 
 def package_for(word: str) -> str:

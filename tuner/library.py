@@ -107,8 +107,7 @@ AnyPath = str | os.PathLike[str]
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names
     """Return one of `_ELSEWHERE`, whose module is imported when it is first used."""
     if name not in _ELSEWHERE:
-        message = f"module 'tuner.library' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'tuner.library' has no attribute {name!r}")
     return getattr(import_module(_ELSEWHERE[name]), name)
 
 
@@ -184,14 +183,12 @@ def optimize(
     allowed = list(OptimizeOptions.__annotations__)
     for name in options:
         if name not in allowed:
-            message = f"{name}: unknown option{closest(name, allowed)}"
-            raise SpecError(message)
+            raise SpecError(f"{name}: unknown option{closest(name, allowed)}")
     chosen = Options(**options)
     folder = _path(output)
     if command is None:
         if folder is None:
-            message = "give a command, or with output the run folder to continue"
-            raise SpecError(message)
+            raise SpecError("give a command, or with output the run folder to continue")
         request = continued_request(folder, chosen)
     elif service is None:
         request = request_of([command, *further], held_out, chosen)
@@ -363,8 +360,7 @@ def read_campaign(
         spec = campaign_from_options(**{"allocators": list(DEFAULT_ALLOCATORS), **given})
         run = output
     else:
-        message = "give a trace or a campaign file; see `malloc-tuner tune --help`"
-        raise SpecError(message)
+        raise SpecError("give a trace or a campaign file; see `malloc-tuner tune --help`")
     return spec, run or RUNS / spec.name
 
 
@@ -710,8 +706,7 @@ def compare_service(
     )
     if not candidates.runnable:
         why = "; ".join(refused) or "name --allocators, or a --setting of theirs"
-        message = f"nothing to compare with {plan.command[0]} as it is: {why}"
-        raise SpecError(message)
+        raise SpecError(f"nothing to compare with {plan.command[0]} as it is: {why}")
     request = Request(
         plan.command, 0.0, tuple(allocators), rules, cpu=cpu, seed=seed, service=plan,
         is_comparison=True,

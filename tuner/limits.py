@@ -57,6 +57,5 @@ def usable_core(cpu: int | None) -> int | None:
     """
     cores = sorted(os.sched_getaffinity(0))
     if cpu is not None and cpu not in cores:
-        message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
-        raise SpecError(message)
+        raise SpecError(f"--cpu {cpu}: give one of {', '.join(map(str, cores))}")
     return cpu

@@ -259,8 +259,9 @@ def find_objective(name: str) -> Metric:
         SpecError: there is none.
     """
     if name not in objective_names():
-        message = f"objective {name!r} is unknown; choose among {', '.join(objective_names())}"
-        raise SpecError(message)
+        raise SpecError(
+            f"objective {name!r} is unknown; choose among {', '.join(objective_names())}"
+        )
     return METRICS[name]
 
 
@@ -280,8 +281,7 @@ def find_metrics(
     found = []
     for name in names:
         if name not in among:
-            message = f"{name!r} is no {what}; allowed: {', '.join(among)}"
-            raise SpecError(message)
+            raise SpecError(f"{name!r} is no {what}; allowed: {', '.join(among)}")
         found.append(among[name])
     return tuple(found)
 

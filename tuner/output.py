@@ -37,8 +37,7 @@ def scratch_folder() -> Iterator[Path]:
         holder = os.open(folder.name, os.O_RDONLY)
     except OSError as error:
         place = tempfile.tempdir or os.environ.get("TMPDIR", "the temporary folder")
-        message = f"{place}: cannot be written ({error.strerror}); set TMPDIR"
-        raise OutputError(message) from error
+        raise OutputError(f"{place}: cannot be written ({error.strerror}); set TMPDIR") from error
     with folder as name:
         try:
             with contextlib.suppress(OSError):  # a file system without locks
@@ -59,8 +58,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"{path}: cannot be written ({error.strerror}); make room, or choose another -o"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror}); make room, or choose another -o"
+        ) from error
 
 
 def fresh_folder(path: Path) -> Path:
@@ -73,8 +73,7 @@ def fresh_folder(path: Path) -> Path:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
     except OSError as error:
-        message = f"{path}: cannot be created ({error.strerror})"
-        raise OutputError(message) from error
+        raise OutputError(f"{path}: cannot be created ({error.strerror})") from error
     return path
 
 
@@ -108,8 +107,9 @@ def make_folder(path: Path) -> None:
     except OSError as error:
         file = next((one for one in (path, *path.parents) if one.is_file()), None)
         why = f"{file} is a file" if file else str(error.strerror)
-        message = f"{path}: cannot be made a folder ({why}); choose another place with -o"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{path}: cannot be made a folder ({why}); choose another place with -o"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -140,8 +140,7 @@ def file_to_write(text: str) -> Path:
         'app.trace'
     """
     if text.endswith(("/", "/.")):
-        message = f"{text}: names a folder; name the file to write"
-        raise OutputError(message)
+        raise OutputError(f"{text}: names a folder; name the file to write")
     return Path(text)
 
 
@@ -156,8 +155,9 @@ def check_apart(source: Path, output: Path) -> None:
     except OSError:  # one of them is not there, or cannot be: said where it is opened
         return
     if is_same:
-        message = f"{output}: would overwrite what it is made of; choose another name with -o"
-        raise SpecError(message)
+        raise SpecError(
+            f"{output}: would overwrite what it is made of; choose another name with -o"
+        )
 
 
 def write_text(path: Path, text: str, *, executable: bool = False) -> None:
@@ -202,5 +202,6 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
         if partial is not None:
             with contextlib.suppress(OSError):
                 partial.unlink()
-        message = f"{path}: cannot be written ({error.strerror}); choose another place with -o"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror}); choose another place with -o"
+        ) from error

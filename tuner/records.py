@@ -167,8 +167,7 @@ class Measurement:
             why = metric.missing or "it was not measured"
             if metric.is_counted and self["syscalls"] is None:  # which baton always counts
                 why = _COUNTED_UNDER_BATON
-            message = f"{name}: {why}"
-            raise MissingToolError(message)
+            raise MissingToolError(f"{name}: {why}")
         return float(value)
 
     def with_values(self, **changes: float | None) -> Measurement:
@@ -231,8 +230,9 @@ class Outcome(Generic[ValuesT_co]):
         """Refuse combinations that would need a guess later."""
         is_ok = self.status is Status.OK
         if is_ok != (self.reason is None) or (is_ok and self.values is None):
-            message = f"status {self.status.value} does not fit {self.reason=} {self.values=}"
-            raise ValueError(message)
+            raise ValueError(
+                f"status {self.status.value} does not fit {self.reason=} {self.values=}"
+            )
 
     @staticmethod
     def succeeded(values: _T, incidents: tuple[str, ...] = ()) -> Outcome[_T]:
@@ -312,8 +312,7 @@ class Trial(Evaluated):
     def measured(self) -> Measurement:
         """The measurement of a trial that must have one; without it a SelectionError."""
         if self.measurement is None:
-            message = f"trial {self.number} has no numbers: {self.reason}"
-            raise SelectionError(message)
+            raise SelectionError(f"trial {self.number} has no numbers: {self.reason}")
         return self.measurement
 
     @property

@@ -26,8 +26,9 @@ def native_file(name: str) -> Path:
     """
     path = _PACKAGE / "native" / name
     if not path.exists():
-        message = f"{name}: not found at {path}; `pip install .` builds and installs it"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            f"{name}: not found at {path}; `pip install .` builds and installs it"
+        )
     return path
 
 
@@ -40,8 +41,9 @@ def configs_dir() -> Path:
     for candidate in (_PACKAGE / "configs", _PACKAGE.parent / "configs"):
         if (candidate / "allocators").is_dir():
             return candidate
-    message = f"configs: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
-    raise MissingToolError(message)
+    raise MissingToolError(
+        f"configs: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
+    )
 
 
 def workload_file(path: Path) -> Path:
@@ -63,11 +65,10 @@ def workload_file(path: Path) -> Path:
     name = plain.relative_to(shipped)
     found = Path(os.environ.get(WORKLOADS_VARIABLE, shipped)).absolute() / name
     if not found.exists():
-        message = (
+        raise MissingToolError(
             f"{found}: no such workload; an installed malloc-tuner has only that of the demo: "
             f"set {WORKLOADS_VARIABLE} to the folder configs/workloads of the repository"
         )
-        raise MissingToolError(message)
     return found
 
 
@@ -85,10 +86,9 @@ def gem5_dir() -> Path:
     for candidate in (_PACKAGE / "gem5-validate", _PACKAGE.parent / "gem5-validate"):
         if (candidate / "suite.toml").is_file():
             return candidate
-    message = (
+    raise MissingToolError(
         f"gem5-validate: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
     )
-    raise MissingToolError(message)
 
 
 def packages_file() -> Path:
@@ -100,7 +100,6 @@ def packages_file() -> Path:
     for candidate in (_PACKAGE / "packages.txt", _PACKAGE.parent / "packages.txt"):
         if candidate.is_file():
             return candidate
-    message = (
+    raise MissingToolError(
         f"packages.txt: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
     )
-    raise MissingToolError(message)

@@ -49,8 +49,9 @@ class Run:
         for trial in self.trials:
             if trial.number == number:
                 return trial
-        message = f"{self.folder}: has no trial {number}; it has {len(self.trials)}, from 0 on"
-        raise SelectionError(message)
+        raise SelectionError(
+            f"{self.folder}: has no trial {number}; it has {len(self.trials)}, from 0 on"
+        )
 
     def remeasured(self) -> dict[int, tuple[Measurement, ...]]:
         """Return the successful re-measurements of every trial that has some, by its number."""
@@ -72,16 +73,16 @@ def load_run(folder: Path) -> Run:
     """
     path = store_path(folder)
     if not path.exists() and (path.parent / _OF_OPTIMIZE).is_file():
-        message = (
+        raise StoreError(
             f"{path.parent}: nothing was emulated here; `malloc-tuner front "
             f"{shlex.quote(str(path.parent))}` and `report` show what the program itself measured"
         )
-        raise StoreError(message)
     with Store.open(path) as store:
         run = run_with(store, store.trials())
     if not run.trials:
-        message = f"{run.folder}: no trial has ended yet; wait, or run `malloc-tuner tune` again"
-        raise StoreError(message)
+        raise StoreError(
+            f"{run.folder}: no trial has ended yet; wait, or run `malloc-tuner tune` again"
+        )
     return run
 
 

@@ -123,19 +123,17 @@ class Space:
         seen: set[str] = set()
         for parameter in self.parameters:
             if parameter.name in seen:
-                message = f"parameter {parameter.name!r} appears twice"
-                raise ValueError(message)
+                raise ValueError(f"parameter {parameter.name!r} appears twice")
             if not parameter.levels:
-                message = f"parameter {parameter.name!r} has no level"
-                raise ValueError(message)
+                raise ValueError(f"parameter {parameter.name!r} has no level")
             if parameter.condition and parameter.condition.parameter not in seen:
                 parent = parameter.condition.parameter
-                message = f"{parameter.name!r} depends on {parent!r}, which is not before it"
-                raise ValueError(message)
+                raise ValueError(
+                    f"{parameter.name!r} depends on {parent!r}, which is not before it"
+                )
             seen.add(parameter.name)
         if ALLOCATOR not in seen:
-            message = f"a space needs the gene {ALLOCATOR!r}"
-            raise ValueError(message)
+            raise ValueError(f"a space needs the gene {ALLOCATOR!r}")
 
     @cached_property
     def n_levels(self) -> tuple[int, ...]:
@@ -289,8 +287,7 @@ class Space:
         for index in self._genes_of.get(configuration.allocator, ()):
             genome[index] = self._level_for(self.parameters[index], wanted)
         if self.decode(tuple(genome)) != configuration:
-            message = f"{configuration} lies outside the search space"
-            raise ValueError(message)
+            raise ValueError(f"{configuration} lies outside the search space")
         return self.canonical(tuple(genome))
 
     @cached_property
@@ -327,8 +324,7 @@ class Space:
         for index, level in enumerate(parameter.levels):
             if level == value and type(level) is type(value):
                 return index
-        message = f"{parameter.name} has no level {value!r}"
-        raise ValueError(message)
+        raise ValueError(f"{parameter.name} has no level {value!r}")
 
     def random(self, rng: np.random.Generator) -> Genome:
         """Draw every gene uniformly over its levels; the result is canonical."""

@@ -149,8 +149,7 @@ def geometric_mean_interval(values: Sequence[float]) -> Interval | None:
     """
     _check_finite(values)
     if any(value <= 0.0 for value in values):
-        message = "a geometric mean needs positive numbers"
-        raise ValueError(message)
+        raise ValueError("a geometric mean needs positive numbers")
     if len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return None
     few = len(values) < fewest_pairs(1, 1.0 - CONFIDENCE)
@@ -374,12 +373,10 @@ def _signs(values: Sequence[float], tie: float) -> npt.NDArray[np.int64]:
 
 def _check_paired(first: Sequence[float], second: Sequence[float]) -> None:
     if len(first) != len(second):
-        message = f"{len(first)} values are paired with {len(second)}"
-        raise ValueError(message)
+        raise ValueError(f"{len(first)} values are paired with {len(second)}")
     _check_finite([*first, *second])
 
 
 def _check_finite(values: Sequence[float]) -> None:
     if not all(math.isfinite(value) for value in values):
-        message = "statistics need finite numbers"
-        raise ValueError(message)
+        raise ValueError("statistics need finite numbers")

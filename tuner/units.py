@@ -55,12 +55,10 @@ def _whole(text: str, units: Mapping[str, int], default: str | None, what: str) 
     match = _QUANTITY.fullmatch(text.strip())
     unit = (match["unit"] or default or "") if match else ""
     if match is None or unit not in units:
-        message = f"{text!r} is not {what}; allowed units: {', '.join(units)}"
-        raise UnitError(message)
+        raise UnitError(f"{text!r} is not {what}; allowed units: {', '.join(units)}")
     value = Decimal(match["number"]) * units[unit]
     if value != value.to_integral_value():
-        message = f"{text!r} is not a whole number of {next(iter(units))}"
-        raise UnitError(message)
+        raise UnitError(f"{text!r} is not a whole number of {next(iter(units))}")
     return int(value)
 
 
@@ -102,8 +100,7 @@ def parse_percent(text: str) -> float:
     """
     match = _PERCENT.fullmatch(text.strip())
     if match is None:
-        message = f'{text!r} is not a percentage such as "1%"'
-        raise UnitError(message)
+        raise UnitError(f'{text!r} is not a percentage such as "1%"')
     return float(Decimal(match["number"]) / 100)
 
 
@@ -147,8 +144,7 @@ class Range:
             '5min'
         """
         if not self.parse(self.least) <= self.parse(text) <= self.parse(self.most):
-            message = f"{text!r} is not from {self.least} to {self.most}"
-            raise UnitError(message)
+            raise UnitError(f"{text!r} is not from {self.least} to {self.most}")
         return text
 
     def check_option(self, name: str, text: str) -> str:
@@ -160,8 +156,7 @@ class Range:
         try:
             return self.check(text)
         except UnitError as error:
-            message = f"{name}: {error}"
-            raise SpecError(message) from error
+            raise SpecError(f"{name}: {error}") from error
 
 
 _MINUTES_ALONE: Final = 10
@@ -175,8 +170,7 @@ def format_duration(ns: int) -> str:
         ValueError: the duration is negative.
     """
     if ns < 0:
-        message = f"{ns} is negative"
-        raise ValueError(message)
+        raise ValueError(f"{ns} is negative")
     unit = [u for u, length in NS_PER_UNIT.items() if ns % length == 0][-1] if ns else "ns"
     return f"{ns // NS_PER_UNIT[unit]} {unit}"
 

@@ -147,8 +147,7 @@ class SyntheticEvaluator:
             time.sleep(self.delay_s)
         if self.breaks.get(configuration.key, 0) > 0:
             self.breaks[configuration.key] -= 1
-            message = "out of processes"
-            raise ProgramError(message)
+            raise ProgramError("out of processes")
         status = self.fails(configuration)
         if status is not None:
             return Outcome.did_not_succeed(status, f"made to be {status.value}")

@@ -237,8 +237,7 @@ def test_campaign_keeps_the_prices_it_began_with(
     copy: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def measured_again() -> None:
-        message = "prices were measured for a campaign that has its own"
-        raise AssertionError(message)
+        raise AssertionError("prices were measured for a campaign that has its own")
 
     monkeypatch.setattr("tuner.campaign.setup.load_calibration", measured_again)
 

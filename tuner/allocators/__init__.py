@@ -51,8 +51,7 @@ def get_allocator(name: str, file: AllocatorFile | None = None) -> Allocator:
     try:
         choice = AllocatorChoice.parse(name)
     except ValueError as error:
-        message = f"allocator {name!r}: {error}"
-        raise SpecError(message) from error
+        raise SpecError(f"allocator {name!r}: {error}") from error
     adapter: Allocator = ALLOCATORS[choice.name].load()(
         file or shipped_allocator_file(choice.name), choice.library
     )

@@ -142,19 +142,16 @@ class Allocator:
         """
         library = path or self._library or self._find_library()
         if library is not None and not library.is_file():
-            message = f"{self.name}: {library}: no such file; {self.how_to_install()}"
-            raise MissingToolError(message)
+            raise MissingToolError(f"{self.name}: {library}: no such file; {self.how_to_install()}")
         report = self.observe({"LD_PRELOAD": str(library)} if library else {})
         version = self.version_of(report)
         if not version:
-            message = f"{library} is not {self.file.title}; {self.how_to_install()}"
-            raise MissingToolError(message)
+            raise MissingToolError(f"{library} is not {self.file.title}; {self.how_to_install()}")
         if not is_version_in(version, self.file.library.versions):
             wanted = self.file.library.versions
-            message = (
+            raise MissingToolError(
                 f"{self.name} {version} at {library or 'libc'} is not supported; need {wanted}"
             )
-            raise MissingToolError(message)
         return Installation(self.name, library, version)
 
     def how_to_install(self) -> str:
@@ -231,8 +228,7 @@ class Allocator:
             try:
                 typed[name] = spec.coerce(value)
             except ValueError as error:
-                message = f"{self.name}.{name}: {error}"
-                raise SpecError(message) from error
+                raise SpecError(f"{self.name}.{name}: {error}") from error
         return Configuration.of(self.name, typed)
 
     def environment(
@@ -262,20 +258,17 @@ class Allocator:
         try:
             report = self.observe(environment)
         except SettingError as error:
-            message = f"{configuration}: {error}"
-            raise SettingError(message) from error
+            raise SettingError(f"{configuration}: {error}") from error
         if installation.library and report.malloc_from != installation.library.resolve():
-            message = (
+            raise SettingError(
                 f"{self.name}: malloc comes from {report.malloc_from}, not {installation.library}"
             )
-            raise SettingError(message)
         self._refuse(installation.version, self.mismatches(configuration, report))
         self._proved |= claims
 
     def _refuse(self, version: str, problems: Sequence[Mismatch]) -> None:
         if problems:
-            message = f"{self.name} {version}: " + "; ".join(map(str, problems))
-            raise SettingError(message)
+            raise SettingError(f"{self.name} {version}: " + "; ".join(map(str, problems)))
 
     def mismatches(self, configuration: Configuration, report: ProbeReport) -> list[Mismatch]:
         """Compare what was asked with what the probe saw."""
@@ -324,8 +317,7 @@ class Allocator:
             try:
                 self.file.find(name, version).narrowed(wish)
             except ValueError as error:
-                message = f"space.{self.name}.{name}: {error}"
-                raise SpecError(message) from error
+                raise SpecError(f"space.{self.name}.{name}: {error}") from error
 
     def _known(self, version: str) -> list[ParameterSpec]:
         """Return the parameters a version has; of several entries of a name the first."""

@@ -62,11 +62,10 @@ class ExgenSt(Exgen):
             SpecError: more than one thread allocates.
         """
         if workload.n_threads > 1:
-            message = (
+            raise SpecError(
                 f"exgen-st serves programs with one thread, and in this trace "
                 f"{workload.n_threads} threads allocate; use exgen"
             )
-            raise SpecError(message)
 
 
 def _cut_back(options: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[str, Value]:

@@ -94,8 +94,9 @@ def list_tunables(loader: str, environment: Mapping[str, str]) -> dict[str, Tuna
     """
     done = _run([loader, "--list-tunables"], environment)
     if done.returncode != 0:
-        message = f"{loader} --list-tunables failed: {_first_line(done.stderr) or 'no message'}"
-        raise SettingError(message)
+        raise SettingError(
+            f"{loader} --list-tunables failed: {_first_line(done.stderr) or 'no message'}"
+        )
     return parse_tunables(done.stdout)
 
 
@@ -124,11 +125,9 @@ def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.Compl
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        message = f"the allocator hung a test program for {TIMEOUT_S:.0f} s"
-        raise SettingError(message) from error
+        raise SettingError(f"the allocator hung a test program for {TIMEOUT_S:.0f} s") from error
     except OSError as error:
-        message = f"{command[0]}: cannot be run: {error.strerror or error}"
-        raise MissingToolError(message) from error
+        raise MissingToolError(f"{command[0]}: cannot be run: {error.strerror or error}") from error
 
 
 def _how(returncode: int) -> str:

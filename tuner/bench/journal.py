@@ -69,8 +69,7 @@ def read_sample(record: Mapping[str, Any]) -> tuple[Place, Outcome[DriverResult]
     words = {name: record[name] for name in ("workload", "threads", "size")}
     task = _TASK.validate_python(words)
     if task.workload not in WORKLOADS:
-        message = f"workload {task.workload!r}: there is none"
-        raise ValueError(message)
+        raise ValueError(f"workload {task.workload!r}: there is none")
     found = record["result"]
     result = None if found is None else DriverResult.model_validate_json(json.dumps(found))
     outcome = Outcome(Status(record["status"]), record["reason"], result)
@@ -110,17 +109,16 @@ def load_comparison(folder: Path) -> Comparison:
     path = folder / _FILE
     content = read_journal(path)
     if content is None:
-        message = f"{path}: there are no samples; `malloc-tuner bench -o {folder}` makes them"
-        raise StoreError(message)
+        raise StoreError(
+            f"{path}: there are no samples; `malloc-tuner bench -o {folder}` makes them"
+        )
     if (content.header.get("schema"), content.header.get("version")) != (SCHEMA, VERSION):
-        message = f"{path}: is not a comparison of version {VERSION}; choose another -o"
-        raise StoreError(message)
+        raise StoreError(f"{path}: is not a comparison of version {VERSION}; choose another -o")
     try:
         labels = tuple(str(subject["label"]) for subject in content.header["subjects"])
         seconds = float(content.header["seconds"])
     except (KeyError, TypeError, ValueError) as error:
-        message = f"{path}: line 1 is damaged ({error!r}); choose another -o"
-        raise StoreError(message) from error
+        raise StoreError(f"{path}: line 1 is damaged ({error!r}); choose another -o") from error
     return Comparison(labels, dict(content.decode(read_sample)), seconds)
 
 

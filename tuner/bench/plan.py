@@ -137,8 +137,9 @@ def make_tasks(
     tasks: list[Task] = []
     for workload in workloads:
         if workload not in WORKLOADS:
-            message = f"workload {workload!r}: there is none; allowed: {', '.join(WORKLOADS)}"
-            raise SpecError(message)
+            raise SpecError(
+                f"workload {workload!r}: there is none; allowed: {', '.join(WORKLOADS)}"
+            )
         some = [n for n in threads if n in _SIZES_THREADS] or [min(threads)]
         if workload == "sizes":
             tasks += [Task(workload, n, size) for n, size in itertools.product(some, sizes)]
@@ -155,8 +156,7 @@ def make_tasks(
             tasks += [Task(workload, n) for n in threads if n >= least]
     if not tasks:
         least = max(_LEAST_THREADS.get(workload, 1) for workload in workloads)
-        message = f"workload {', '.join(workloads)}: not with fewer than {least} threads"
-        raise SpecError(message)
+        raise SpecError(f"workload {', '.join(workloads)}: not with fewer than {least} threads")
     return tuple(tasks)
 
 

@@ -92,17 +92,16 @@ def library_subject(text: str) -> BenchSubject:
     """
     label, sign, path = text.partition("=")
     if not (label and sign and path):
-        message = f"--library {text!r}: write NAME=PATH, such as mine=/opt/lib/libmine.so"
-        raise SpecError(message)
+        raise SpecError(f"--library {text!r}: write NAME=PATH, such as mine=/opt/lib/libmine.so")
     library, version = _with_version(path)
     if not library.is_file():
-        message = f"--library {label}: {library}: no such file; give the path of a shared library"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            f"--library {label}: {library}: no such file; give the path of a shared library"
+        )
     if any(letter in str(library) for letter in ": "):
-        message = (
+        raise SpecError(
             f"--library {label}: {library}: a path with a colon or a blank cannot be preloaded"
         )
-        raise SpecError(message)
     return BenchSubject(label, library, version=version)
 
 
@@ -128,12 +127,10 @@ def configured_subject(text: str) -> BenchSubject:
     label, _, rest = text.partition("=")
     name, *pairs = rest.split(",")
     if not (label and name) or not all("=" in pair for pair in pairs):
-        message = f"--with {text!r}: write LABEL=ALLOCATOR,SETTING=VALUE,..."
-        raise SpecError(message)
+        raise SpecError(f"--with {text!r}: write LABEL=ALLOCATOR,SETTING=VALUE,...")
     settings = dict(pair.split("=", 1) for pair in pairs)
     if len(settings) < len(pairs):
-        message = f"--with {text!r}: sets something twice"
-        raise SpecError(message)
+        raise SpecError(f"--with {text!r}: sets something twice")
     adapter = get_allocator(name)
     installation = adapter.locate()
     configuration = adapter.configuration(settings, installation.version)
@@ -155,8 +152,7 @@ def pick_subject(text: str) -> BenchSubject:
     """
     folder, sign, name = text.rpartition(":")
     if not (folder and sign and name):
-        message = f"--pick {text!r}: write RUN:PICK, such as runs/app:balanced"
-        raise SpecError(message)
+        raise SpecError(f"--pick {text!r}: write RUN:PICK, such as runs/app:balanced")
     pick = find_pick(load_run(Path(folder)), name)
     configuration = pick.trial.configuration
     adapter = get_allocator(configuration.allocator)
@@ -178,12 +174,10 @@ def with_variables(subjects: Sequence[BenchSubject], texts: Iterable[str]) -> li
         label, colon, pair = text.partition(":")
         name, sign, value = pair.partition("=")
         if not (label and colon and name and sign) or name.startswith("LD_"):
-            message = f"--env {text!r}: write LABEL:NAME=VALUE; LD_ variables are fixed"
-            raise SpecError(message)
+            raise SpecError(f"--env {text!r}: write LABEL:NAME=VALUE; LD_ variables are fixed")
         if label not in {subject.label for subject in subjects}:
             known = ", ".join(subject.label for subject in subjects)
-            message = f"--env {text!r}: there is no subject {label!r}, only {known}"
-            raise SpecError(message)
+            raise SpecError(f"--env {text!r}: there is no subject {label!r}, only {known}")
         extra.setdefault(label, {})[name] = value
     return [_with(subject, extra.get(subject.label, {})) for subject in subjects]
 
@@ -196,12 +190,10 @@ def check_labels(subjects: Sequence[BenchSubject]) -> None:
     """
     labels = [subject.label for subject in subjects]
     if not labels:
-        message = "nothing to compare; name allocators with --allocators or --library"
-        raise SpecError(message)
+        raise SpecError("nothing to compare; name allocators with --allocators or --library")
     for label in labels:
         if labels.count(label) > 1:
-            message = f"two subjects have the label {label!r}; give each its own"
-            raise SpecError(message)
+            raise SpecError(f"two subjects have the label {label!r}; give each its own")
 
 
 def _subject(

@@ -76,17 +76,17 @@ def check_executor(where: Where, *, is_alone: bool = False) -> None:
     """
     name, workers, scheduler = where.executor, where.workers, where.scheduler
     if name not in EXECUTORS:
-        message = f"--executor {name}: choose among {', '.join(EXECUTORS)}"
-        raise SpecError(message)
+        raise SpecError(f"--executor {name}: choose among {', '.join(EXECUTORS)}")
     if scheduler is not None and name != "dask":
-        message = f"--scheduler does not apply with --executor {name}; use --executor dask"
-        raise SpecError(message)
+        raise SpecError(f"--scheduler does not apply with --executor {name}; use --executor dask")
     if name == "dask" and scheduler is None:
-        message = "--executor dask needs --scheduler tcp://HOST:8786; `dask scheduler` starts one"
-        raise SpecError(message)
+        raise SpecError(
+            "--executor dask needs --scheduler tcp://HOST:8786; `dask scheduler` starts one"
+        )
     if name == "dask" and workers is not None:
-        message = "--workers does not apply with --executor dask: all of its workers are used"
-        raise SpecError(message)
+        raise SpecError(
+            "--workers does not apply with --executor dask: all of its workers are used"
+        )
     if name == "local" and is_alone and workers not in (None, 1):
         message = f"--workers {workers} does not apply where time is measured: one evaluation at a "
         raise SpecError(message + "time; leave it out, --threads free and p99_latency otherwise")
@@ -131,16 +131,17 @@ def scheduler_of(where: Where) -> Iterator[str | None]:
     try:
         import dask_jobqueue  # noqa: PLC0415 - an extra
     except ImportError as error:
-        message = f"dask-jobqueue is not installed: {installing('cluster')}"
-        raise MissingToolError(message) from error
+        raise MissingToolError(
+            f"dask-jobqueue is not installed: {installing('cluster')}"
+        ) from error
     if shutil.which(_SUBMIT) is None:  # dask-jobqueue would wait for jobs that never begin
-        message = f"{_SUBMIT} is not on this machine: start this where jobs of Slurm are submitted"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            f"{_SUBMIT} is not on this machine: start this where jobs of Slurm are submitted"
+        )
     try:
         cluster: Any = dask_jobqueue.SLURMCluster()
     except (ValueError, TypeError) as error:
-        message = f"dask-jobqueue: {error}; see docs/how-to/cluster.md"
-        raise SpecError(message) from error
+        raise SpecError(f"dask-jobqueue: {error}; see docs/how-to/cluster.md") from error
     with cluster:
         cluster.scale(jobs=where.workers or 1)
         yield cluster.scheduler_address

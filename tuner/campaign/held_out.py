@@ -68,11 +68,10 @@ def measure_held_out(run: Run, workloads: Sequence[Path], emulations: Sequence[E
                     }
                     _write(run.folder, list(rows.values()))
     except KeyboardInterrupt:
-        message = (
+        raise InterruptedCampaign(
             "interrupted while held-out workloads were measured; the search is over "
             f"(`malloc-tuner front {shlex.quote(str(run.folder))}`), and the same command goes on"
-        )
-        raise InterruptedCampaign(message) from None
+        ) from None
 
 
 def _has_numbers(row: Row | None) -> bool:

@@ -86,11 +86,10 @@ def check_same(stored: CampaignRecord, wanted: CampaignRecord, place: str) -> No
         found.append(_changed("evaluations", stored.budget, wanted.budget) + " (it can only grow)")
     if found:
         lines = "".join(f"\n  {line}" for line in found)
-        message = (
+        raise StoreError(
             f"{place}: holds another campaign; restore these, or choose a new run folder with "
             f"-o:{lines}"
         )
-        raise StoreError(message)
 
 
 def _table_differences(

@@ -86,10 +86,9 @@ def recorded_points(run: Run) -> Points:
     defaults = [trial for trial in run.trials if trial.configuration.is_default]
     reference = record.reference or reference_point(defaults)
     if reference is None or not record.space:
-        message = (
+        raise SelectionError(
             f"{run.folder}: no default succeeded, or the space was not kept; nothing to replay"
         )
-        raise SelectionError(message)
     space = _space(record.space, tuple(record.allocators))
     known = [(space.genome_of(t.configuration), t) for t in run.trials if _is_known(t)]
     rows = [(genome, trial) for genome, trial in known if genome is not None]
@@ -139,8 +138,7 @@ def read_points(source: Path) -> Points:
     try:
         found = json.loads(zstd.decompress(source.read_bytes()))
         if (found["schema"], found["version"]) != (SCHEMA, VERSION):
-            message = f"{source}: is no file of points of version {VERSION}"
-            raise StoreError(message)
+            raise StoreError(f"{source}: is no file of points of version {VERSION}")
         points = Points(
             found["name"],
             tuple(found["objectives"]),
@@ -154,8 +152,9 @@ def read_points(source: Path) -> Points:
         )
         _check(points)
     except (OSError, ValueError, KeyError, TypeError, zstd.ZstdError) as error:
-        message = f"{source}: cannot be read as points ({error}); `replay RUN --save` writes them"
-        raise StoreError(message) from error
+        raise StoreError(
+            f"{source}: cannot be read as points ({error}); `replay RUN --save` writes them"
+        ) from error
     return points
 
 
@@ -164,14 +163,12 @@ def _check(points: Points) -> None:
     n_levels, n_objectives = points.space.n_levels, len(points.objectives)
     rows = list(zip(points.genomes, points.values, points.violations, strict=True))
     if not rows or len(points.reference) != n_objectives:
-        message = "the points, or their reference, are missing"
-        raise ValueError(message)
+        raise ValueError("the points, or their reference, are missing")
     for genome, values, excess in rows:
         Told(genome, values, excess)
         is_inside = all(0 <= level < n for level, n in zip(genome, n_levels, strict=True))
         if not is_inside or (values is not None and len(values) != n_objectives):
-            message = f"{genome} lies outside the space, or lacks objectives"
-            raise ValueError(message)
+            raise ValueError(f"{genome} lies outside the space, or lacks objectives")
 
 
 def save_points(points: Points, file: Path) -> None:
@@ -241,11 +238,10 @@ def replay(points: Points, strategy: str, seed: int, budget: int) -> Replayed:
     space, nearest = points.space, Nearest(points)
     whole = _volume(points, range(len(points.genomes)))
     if not whole:
-        message = (
+        raise SelectionError(
             f"{points.name}: no trial holds every constraint and is better than the worst default "
             "somewhere; there is nothing to search for"
         )
-        raise SelectionError(message)
     search = make_strategy(
         strategy,
         space,

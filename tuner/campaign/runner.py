@@ -108,11 +108,10 @@ class Runner:
         self._trials: dict[int, Trial] = {}
         n_initial = len(self._record.allocators) + len(self._record.seed_configurations)
         if self._record.budget < n_initial:
-            message = (
+            raise SpecError(
                 f"evaluations = {self._record.budget}: the defaults and seed configurations "
                 f"alone are {n_initial}; give at least that many"
             )
-            raise SpecError(message)
 
     def run(self) -> list[Trial]:
         """Run to the end and return all trials by number.
@@ -158,11 +157,10 @@ class Runner:
         # The baseline alone: limits may be multiples of its values.
         (first,) = self._evaluate([Configuration(baseline)], Origin.DEFAULT)
         if first.measurement is None:
-            message = (
+            raise ProgramError(
                 f"the default of {baseline} {first.status.value.replace('_', ' ')}: "
                 f"{first.reason}; it is what everything is compared with, so nothing can be tuned"
             )
-            raise ProgramError(message)
         self._evaluate([Configuration(name) for name in names], Origin.DEFAULT)
         reference = self._record.reference
         if reference is None:
@@ -478,13 +476,12 @@ class Runner:
                 return list(configurations[:place])
             stored = self._stored.get(number)
             if stored is not None and stored.configuration != configuration:
-                message = (
+                raise StoreError(
                     f"{self._store.path}: trial {number} is {stored.configuration}, but the search "
                     f"now proposes {configuration}; a library has changed since "
                     f"(recorded: {_versions(self._record)}); install those versions, or start a "
                     "new run folder"
                 )
-                raise StoreError(message)
             self._numbers[configuration] = number
         return list(configurations)
 
@@ -512,8 +509,9 @@ class Runner:
                 broken = ended
                 executor.stop()
         if broken is not None and broken.error is not None:
-            message = f"evaluating {broken.configuration}: {broken.error}"
-            raise type(broken.error)(message) from broken.error
+            raise type(broken.error)(
+                f"evaluating {broken.configuration}: {broken.error}"
+            ) from broken.error
 
     def _trial(
         self, configuration: Configuration, origin: Origin, outcome: Outcome[Measurement]
@@ -571,13 +569,12 @@ class Runner:
         n_failed = reasons.total()
         if len(trials) >= _MIN_TRIALS_TO_JUDGE and n_failed > self._rules.failures * len(trials):
             reason, count = reasons.most_common(1)[0]
-            message = (
+            raise ProgramError(
                 f"{n_failed} of {len(trials)} trials did not succeed, {count} of them with: "
                 f"{reason}; something is wrong with the set-up: try the default with "
                 "`malloc-tuner emulate`, narrow the space, or raise the time limit, and use a "
                 "new run folder"
             )
-            raise ProgramError(message)
 
     @staticmethod
     def _interrupted() -> InterruptedCampaign:
@@ -587,11 +584,10 @@ class Runner:
     @staticmethod
     def _report_disagreements(lines: Sequence[str]) -> None:
         listed = "".join(f"\n  {line}" for line in lines)
-        message = (
+        raise RepeatabilityError(
             "measured again, the front gave other numbers; both are in the store, and a report "
             f"shows them side by side; please report this as a defect:{listed}"
         )
-        raise RepeatabilityError(message)
 
 
 def _outcome(ended: Attempts) -> Outcome[Measurement]:

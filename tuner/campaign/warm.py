@@ -160,8 +160,9 @@ def _runs_in(folders: Iterable[Path]) -> list[Path]:
         try:
             below = [] if Store.exists(folder) else sorted(folder.iterdir())
         except OSError as error:
-            message = f"warm_start: {folder}: {error.strerror}; name runs, or a folder of them"
-            raise SpecError(message) from error
+            raise SpecError(
+                f"warm_start: {folder}: {error.strerror}; name runs, or a folder of them"
+            ) from error
         for one in (folder, *below):
             with contextlib.suppress(OSError):
                 if Store.exists(one):

@@ -56,8 +56,7 @@ class ReplayFiles:
                 for name, path in self.waiting.items()
             )
         except OSError as error:
-            message = f"{run}: cannot be written ({error.strerror})"
-            raise OutputError(message) from error
+            raise OutputError(f"{run}: cannot be written ({error.strerror})") from error
 
 
 @contextlib.contextmanager
@@ -166,8 +165,9 @@ def _room_in(run: Path) -> Iterator[Path]:
     try:
         room = tempfile.TemporaryDirectory(prefix=".generated-", dir=run)
     except OSError as error:
-        message = f"{run}: cannot be written ({error.strerror}); choose another run folder with -o"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{run}: cannot be written ({error.strerror}); choose another run folder with -o"
+        ) from error
     try:
         with room as name:
             yield Path(name)

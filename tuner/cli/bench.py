@@ -172,8 +172,7 @@ def bench(
     failed = failures(comparison)
     if failed:
         more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-        message = f"{failed[0]}{more}; all other samples are kept in {output}"
-        raise ProgramError(message)
+        raise ProgramError(f"{failed[0]}{more}; all other samples are kept in {output}")
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
@@ -181,8 +180,7 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
     most = 1024
     for word in words:
         if not word.isdecimal() or len(word) > _MOST_DIGITS or not 1 <= int(word) <= most:
-            message = f"{option} {word!r}: not a whole number from 1 to {most}"
-            raise SpecError(message)
+            raise SpecError(f"{option} {word!r}: not a whole number from 1 to {most}")
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -254,8 +252,9 @@ def _measure(
                 plan, subjects, folder, BenchDriver(), observer, budget_of(budget_s)
             )
     except InterruptedCampaign:
-        message = f"stopped; all samples are kept in {folder}, and the same command goes on"
-        raise InterruptedCampaign(message) from None
+        raise InterruptedCampaign(
+            f"stopped; all samples are kept in {folder}, and the same command goes on"
+        ) from None
     if counts["left out"]:
         print_note(
             f"{counts['left out']} of {counts['all']} runs left out to keep --budget; the same "

@@ -58,8 +58,7 @@ def factor_within(least: float, most: float) -> Callable[[typer.CallbackParam, f
 
     def check(param: typer.CallbackParam, value: float) -> float:
         if not least <= value <= most:  # also for NaN, which `min` and `max` let through
-            message = f"{_name(param)} {value:g}: a factor from {least:g} to {most:g}"
-            raise SpecError(message)
+            raise SpecError(f"{_name(param)} {value:g}: a factor from {least:g} to {most:g}")
         return value
 
     return check

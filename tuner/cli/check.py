@@ -40,8 +40,9 @@ def register(app: typer.Typer) -> None:
 def _process_id(text: str) -> int:
     """Return the id of a process; what is none is most likely the export, given first."""
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_PID):
-        message = f"{text} is no process id; it comes first, the export second: check PID EXPORT"
-        raise typer.BadParameter(message)
+        raise typer.BadParameter(
+            f"{text} is no process id; it comes first, the export second: check PID EXPORT"
+        )
     return int(text)
 
 
@@ -68,8 +69,7 @@ def check(
             print(f"{f'{one.what} {one.asked}':<{width}}{_WORDS[one.is_in_effect]}{why}")
     wrong = [one.what for one in findings if one.is_in_effect is False]
     if wrong:
-        message = f"process {pid}: not in effect: {', '.join(wrong)}"
-        raise SettingError(message)
+        raise SettingError(f"process {pid}: not in effect: {', '.join(wrong)}")
 
 
 def _as_json(pid: int, findings: Sequence[InEffect]) -> str:

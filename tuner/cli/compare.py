@@ -43,8 +43,7 @@ def register(app: typer.Typer) -> None:
         from tuner.report.several_runs import several_figure, several_json, several_text
 
         if len(runs) == 1:
-            message = "give two run folders or more"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter("give two run folders or more")
         found = library.compare_runs([library.load(run) for run in runs])
         if as_json_object:
             print(several_json(found), end="")

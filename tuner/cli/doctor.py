@@ -118,5 +118,6 @@ def register(app: typer.Typer) -> None:
         print(as_json(examination) if as_json_object else as_text(examination))
         if examination.problems:
             n_problems = len(examination.problems)
-            message = f"not ready: {n_problems} problem{'s'[: n_problems > 1]}, listed above"
-            raise MissingToolError(message)
+            raise MissingToolError(
+                f"not ready: {n_problems} problem{'s'[: n_problems > 1]}, listed above"
+            )

@@ -139,8 +139,7 @@ def emulate(
     asked, evaluation = found.evaluations[0]
     if evaluation.status is not Status.OK:
         reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
-        message = f"{asked}: {reason}"
-        raise _ERRORS[evaluation.status.value](message)
+        raise _ERRORS[evaluation.status.value](f"{asked}: {reason}")
     _print(found, as_json=as_json)
 
 
@@ -166,11 +165,9 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not (name and sign and value):
-            message = f"--set {text!r}: write NAME=VALUE, such as dirty_decay_ms=0"
-            raise SpecError(message)
+            raise SpecError(f"--set {text!r}: write NAME=VALUE, such as dirty_decay_ms=0")
         if name in pairs:
-            message = f"--set {text!r}: {name} is set twice"
-            raise SpecError(message)
+            raise SpecError(f"--set {text!r}: {name} is set twice")
         pairs[name] = value
     return pairs
 

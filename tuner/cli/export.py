@@ -28,8 +28,7 @@ def _known(form: str) -> str:
         BadParameter: there is none of that name.
     """
     if form not in EXPORTERS:
-        message = f"{form!r} is none of {', '.join(EXPORTERS)}"
-        raise typer.BadParameter(message)
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(EXPORTERS)}")
     return form
 
 
@@ -92,14 +91,11 @@ def register(app: typer.Typer) -> None:
         from tuner.export.sources import setting_of
 
         if sum(option is not None for option in (pick, trial, setting)) > 1:
-            message = "give one of --pick, --trial and --setting"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter("give one of --pick, --trial and --setting")
         if (run is None) is (setting is None):
-            message = "give either a run folder or --setting"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter("give either a run folder or --setting")
         if setting is not None and validation is not None:
-            message = "--validation applies to a run folder, not to --setting"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter("--validation applies to a run folder, not to --setting")
         text = api.export(
             setting_of(setting) if setting is not None else run or Path(),
             pick if trial is None else trial,

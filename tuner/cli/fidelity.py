@@ -141,14 +141,14 @@ def _check_given(
     if trace is None:
         refuse_options(context, {"--seeds"}, "without --trace")
     if trace is None and (command or not shares or "--shrunk" not in given_options(context)):
-        message = (
+        raise SpecError(
             "give --trace FILE, the trace that the profile was fitted to, to judge the profile; "
             "without it only shrunk profiles can be judged beside the whole one, with --shrunk 0.25"
         )
-        raise SpecError(message)
     if trace is not None and is_profile(trace):
-        message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
-        raise SpecError(message)
+        raise SpecError(
+            f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
+        )
     if is_classic and _shares(shrunk):
         refuse_options(context, {"--shrunk"}, "to classic records")
     if not command:
@@ -163,8 +163,7 @@ def _shares(text: str) -> list[float]:
     except ValueError:
         shares = [0.0]
     if not all(0.0 < share < 1.0 for share in shares):
-        message = f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1, or none"
-        raise SpecError(message)
+        raise SpecError(f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1, or none")
     return shares
 
 

@@ -57,15 +57,15 @@ def fit(
 
     check_apart(trace, output)
     if is_profile(trace):
-        message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
-        raise TraceError(message)
+        raise TraceError(f"{trace}: this is a profile already; fit takes a trace made by `record`")
     if gap := gap_in(trace):
         print_note(gap)
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
         if opened.is_low_fidelity:
-            message = f"{trace}: made of classic records; they are a model already, no trace to fit"
-            raise TraceError(message)
+            raise TraceError(
+                f"{trace}: made of classic records; they are a model already, no trace to fit"
+            )
         totals = opened.totals
         profile = fit_profile(opened, options)
     peak = write_generated(output, profile).peak_live_bytes

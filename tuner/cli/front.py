@@ -74,8 +74,9 @@ def register(app: typer.Typer) -> None:
 
         if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
             if objectives or relative_to:
-                message = "--objectives and --relative-to apply to emulation, not to what ran"
-                raise typer.BadParameter(message)
+                raise typer.BadParameter(
+                    "--objectives and --relative-to apply to emulation, not to what ran"
+                )
             print_or_write(_measured(run, form, everything=everything), output)
             return
         from tuner.report.table import table_csv, table_json

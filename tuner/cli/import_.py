@@ -77,8 +77,7 @@ def _known(name: str | None) -> str | None:
     from tuner.importers import FORMATS
 
     if name not in FORMATS:
-        message = f"{name!r} is none of {', '.join(FORMATS)}"
-        raise typer.BadParameter(message)
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}")
     return name
 
 

@@ -111,8 +111,9 @@ def register(app: typer.Typer) -> None:
 def _misplaced(context: typer.Context, is_given: bool) -> bool:
     """Refuse --held-out among the options: it stands behind the program's arguments."""
     if is_given:
-        message = "stands behind the command: -- COMMAND --held-out -- COMMAND"
-        raise typer.BadParameter(message, ctx=context)
+        raise typer.BadParameter(
+            "stands behind the command: -- COMMAND --held-out -- COMMAND", ctx=context
+        )
     return is_given
 
 
@@ -251,8 +252,7 @@ def optimize(
     conditions = {text: parse_condition(text) for text in fail_if or []}
     refuse_input()
     if workers is not None and executor == "local":
-        message = "--workers does not apply with --executor local: runs are made one by one"
-        raise SpecError(message)
+        raise SpecError("--workers does not apply with --executor local: runs are made one by one")
     is_service = bool(ready or load)
     limits = None if is_service else tuple(constraint or ()) or None
     names = None if allocators is None else split_names(allocators)
@@ -318,8 +318,7 @@ def _check(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
     """
     for text, is_so in conditions.items():
         if is_so(answer):
-            message = f"--fail-if {text!r} holds: {answer.sentence}"
-            raise ConditionVerdict(message)
+            raise ConditionVerdict(f"--fail-if {text!r} holds: {answer.sentence}")
 
 
 def _commands(request: Request) -> Iterator[tuple[str, ...]]:

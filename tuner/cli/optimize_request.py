@@ -33,15 +33,15 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
     if len(words) <= 1 and (run / REQUEST_FILE).is_file():
         return run, continued_request(run, options)
     if not words:
-        message = (
+        raise typer.BadParameter(
             "give a command after --, a file with [program], or the run folder of an "
             "optimisation to continue"
         )
-        raise typer.BadParameter(message)
     if Path(words[0]).suffix == ".toml":
         if len(words) > 1:
-            message = f"{words[0]} holds the command; {words[1]!r} is one word too many"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter(
+                f"{words[0]} holds the command; {words[1]!r} is one word too many"
+            )
         return _of_file(Path(words[0]), output, options)
     command, held_out = split_held_out(words)
     return output or usual_folder(command), request_of([command], held_out, options)
@@ -96,6 +96,7 @@ def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] |
     if rest[:1] == ["--"]:
         rest = rest[1:]
     if not rest or not words[:at]:
-        message = f"{HELD_OUT}: give a command after it, as in `-- ./app a {HELD_OUT} -- ./app b`"
-        raise SpecError(message)
+        raise SpecError(
+            f"{HELD_OUT}: give a command after it, as in `-- ./app a {HELD_OUT} -- ./app b`"
+        )
     return tuple(words[:at]), tuple(rest)

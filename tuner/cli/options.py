@@ -87,11 +87,10 @@ def refuse_input() -> None:
             waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
             n_bytes = int.from_bytes(waiting, sys.byteorder)
         if n_bytes:
-            message = (
+            raise SpecError(
                 "standard input is not passed on to the program, which runs many times: let a "
                 "shell open a file in every run: -- sh -c 'exec ./app < FILE'"
             )
-            raise SpecError(message)
 
 
 class Threads(StrEnum):
@@ -149,8 +148,7 @@ def refuse_options(context: typer.Context, names: Collection[str], why: str) -> 
     found = [name for name in given_options(context) if name in names]
     if found:
         verb = "does" if len(found) == 1 else "do"
-        message = f"{', '.join(found)} {verb} not apply {why}"
-        raise InapplicableOption(message, ctx=context)
+        raise InapplicableOption(f"{', '.join(found)} {verb} not apply {why}", ctx=context)
 
 
 def allow_options(context: typer.Context, names: Collection[str], why: str) -> None:
@@ -166,8 +164,7 @@ def allocator_names(text: str) -> tuple[str, ...]:
     """
     names = split_names(text)
     if not names:
-        message = f"--allocators {text!r}: name one, such as glibc"
-        raise SpecError(message)
+        raise SpecError(f"--allocators {text!r}: name one, such as glibc")
     return names
 
 

@@ -98,11 +98,11 @@ def register(app: typer.Typer) -> None:
         from tuner.runs import load_run
 
         if sum((balanced, knee, best is not None, trial is not None)) != 1:
-            message = "give one of --balanced, --knee, --best METRIC and --trial N"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter("give one of --balanced, --knee, --best METRIC and --trial N")
         if trial is not None and (maximum or allocators):
-            message = "--trial names the point itself; --max and --allocators only narrow a choice"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter(
+                "--trial names the point itself; --max and --allocators only narrow a choice"
+            )
         found = load_run(run)
         relative_to = relative_to or found.campaign.baseline
         if trial is not None:
@@ -138,8 +138,7 @@ def _check_made_name(chosen: Pick) -> None:
     try:
         check_new_name(chosen.name, chosen.trial.number)
     except SpecError as error:
-        message = f"{error}; give it another with --name"
-        raise SpecError(message) from error
+        raise SpecError(f"{error}; give it another with --name") from error
 
 
 def _choose(
@@ -155,8 +154,7 @@ def _choose(
     for allocator in only:
         if allocator not in run.campaign.allocators:
             known = ", ".join(run.campaign.allocators)
-            message = f"{allocator} is not in this campaign; its allocators: {known}"
-            raise SelectionError(message)
+            raise SelectionError(f"{allocator} is not in this campaign; its allocators: {known}")
     candidates = [t for t in run.trials if not only or t.configuration.allocator in only]
     compared = baselines(run.trials, relative_to)
     fitting = within(candidates, limits, compared)
@@ -199,8 +197,7 @@ def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
     if wanted == KNEE:
         knee = find_knee(fitting, names, default, whole)
         if knee is None:
-            message = f"{NO_KNEE}; use --balanced or --best METRIC"
-            raise SelectionError(message)
+            raise SelectionError(f"{NO_KNEE}; use --balanced or --best METRIC")
         return Pick(wanted, knee, KNEE_RULE)
     best = best_pick(fitting, find_objective(wanted).name, names, default, whole)
     is_partial = any(trial.status is Status.UNCOUNTED for trial in run.trials)

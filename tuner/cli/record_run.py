@@ -115,8 +115,7 @@ def window_plan(words: WindowWords) -> WindowPlan:
         return WHOLE
     begin, end = parse_begin(words.begin), parse_end(words.end)
     if (begin == READY) != (words.ready is not None):
-        message = "--from ready and --ready CONDITION go together"
-        raise SpecError(message)
+        raise SpecError("--from ready and --ready CONDITION go together")
     at_most = parse_size(words.at_most) if words.at_most is not None else None
     is_ready = _condition(words.ready) if words.ready is not None else None
     return WindowPlan(begin, end, is_ready, at_most, _tell)
@@ -194,17 +193,14 @@ def _report(recording: Recording, call: RecordCall) -> None:
     ending = recording.ending
     stopped = next((p for p in recording.processes if p.stopped), None)
     if stopped is not None:
-        message = (
+        raise OutputError(
             f"{stopped.path}: recording stopped early: {stopped.stopped}; the trace holds "
             f"what was recorded until then, the program {ending}"
         )
-        raise OutputError(message)
     if ending.is_crash:
-        message = f"{program} {ending}; its trace is good up to the crash"
-        raise ProgramError(message)
+        raise ProgramError(f"{program} {ending}; its trace is good up to the crash")
     if recording.missed is not None:
-        message = f"{call.output}: {recording.missed}"
-        raise ProgramError(message)
+        raise ProgramError(f"{call.output}: {recording.missed}")
     if recording.background and not any(process.is_cut for process in recording.processes):
         raise ProgramError(went_on(call.command, recording.background))
     if not call.follow and sum(p.totals.n_events for p in recording.processes) < FEW_EVENTS:

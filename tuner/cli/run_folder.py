@@ -28,13 +28,13 @@ def check_run_folder(folder: Path, name: str, *, is_campaign: bool = False) -> N
     if not others or (is_campaign and has_store) or _is_begun(found):
         return
     if has_store:
-        message = f"{folder}: holds a campaign of `malloc-tuner tune`; name another folder with -o"
-        raise StoreError(message)
-    message = (
+        raise StoreError(
+            f"{folder}: holds a campaign of `malloc-tuner tune`; name another folder with -o"
+        )
+    raise OutputError(
         f"{folder}: holds {others[0]}, which is not a run's; name a folder for the run's own "
         f"files, such as -o {folder / 'runs' / name}"
     )
-    raise OutputError(message)
 
 
 def _is_begun(names: Collection[str]) -> bool:

@@ -198,11 +198,9 @@ def service_plan(
     from tuner.units import parse_duration
 
     if ready is None or load is None:
-        message = f"a service needs {'--ready' if ready is None else '--load'} too"
-        raise SpecError(message)
+        raise SpecError(f"a service needs {'--ready' if ready is None else '--load'} too")
     if not command:
-        message = "give the command of the service behind --"
-        raise SpecError(message)
+        raise SpecError("give the command of the service behind --")
     plan = ServicePlan(
         tuple(command),
         ready,
@@ -240,16 +238,14 @@ def service_of_file(
         service_limits(file.service.constraints if file.service else ())
         return _plan_of_tables(file.service, file.program, timeout)
     except SpecError as error:
-        message = f"{path}: {error}" if path else str(error)
-        raise SpecError(message) from error
+        raise SpecError(f"{path}: {error}" if path else str(error)) from error
 
 
 def _plan_of_tables(
     table: ServiceTable | None, program: ProgramTable, timeout: str | None
 ) -> ServicePlan:
     if table is None or program.command is None:
-        message = "a service needs a table [service], and one command in [program]"
-        raise SpecError(message)
+        raise SpecError("a service needs a table [service], and one command in [program]")
     return service_plan(
         program.command,
         table.ready,

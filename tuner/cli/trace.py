@@ -186,8 +186,7 @@ def _info_command(
 
     with Trace(path) as trace:
         if not (trace.totals.is_complete or trace.totals.n_events):
-            message = f"{path}: {trace.why_empty}"
-            raise TraceError(message)
+            raise TraceError(f"{path}: {trace.why_empty}")
         info = describe(trace)
     if as_json_object:
         print(as_json(info, trace))
@@ -253,8 +252,9 @@ class _Group(TyperGroup):
         """Find the command of these words."""
         first = args[0] if args else ""
         if first not in self.commands and Path(first).is_file():
-            message = f"give a command too, such as: malloc-tuner trace info {shlex.quote(first)}"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter(
+                f"give a command too, such as: malloc-tuner trace info {shlex.quote(first)}"
+            )
         return super().resolve_command(ctx, args)
 
 

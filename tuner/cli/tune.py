@@ -251,13 +251,11 @@ def campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | Non
     from tuner.profile.file import is_profile
 
     if what is not None and what.suffix != ".toml" and not what.exists():
-        message = f"{what}: cannot open the trace: no such file, nor a run folder"
-        raise TraceError(message)
+        raise TraceError(f"{what}: cannot open the trace: no such file, nor a run folder")
     if what is None or what.is_dir() or (what.suffix == ".toml" and not is_profile(what)):
         return what, trace
     if trace is not None:
-        message = f"{what} and --trace {trace}: give one, and the other with --further-trace"
-        raise SpecError(message)
+        raise SpecError(f"{what} and --trace {trace}: give one, and the other with --further-trace")
     return None, what
 
 

@@ -213,8 +213,11 @@ def validate(
     from tuner.validate.session import IGNORED, STDOUT
 
     if run is None:
-        message = f"give {'the command of the service behind --' if ready or load else 'one'}"
-        raise typer.BadParameter(message, ctx=context, param_hint="RUN|FILE.toml")
+        raise typer.BadParameter(
+            f"give {'the command of the service behind --' if ready or load else 'one'}",
+            ctx=context,
+            param_hint="RUN|FILE.toml",
+        )
     words = check_points(context, points)
     options = ServiceOptions(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
@@ -281,8 +284,11 @@ def _of_file(
 
     allow_options(context, OF_FILES, "with a file that describes a service")
     if command:
-        message = f"{path} names the command of the service: leave out -- {shlex.join(command)}"
-        raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
+        raise typer.BadParameter(
+            f"{path} names the command of the service: leave out -- {shlex.join(command)}",
+            ctx=context,
+            param_hint="COMMAND",
+        )
     file = load_program_file(path)
     plan = service_of_file(file, path, timeout)
     of_file: dict[str, Any] = {
@@ -368,8 +374,9 @@ def _refuse_service(run: Path) -> None:
     from tuner.optimize.request import REQUEST_FILE, Request
 
     if (run / REQUEST_FILE).is_file() and Request.load(run).service is not None:
-        message = f"{run}: is of a service, which does not end by itself: give --ready and --load"
-        raise SpecError(message)
+        raise SpecError(
+            f"{run}: is of a service, which does not end by itself: give --ready and --load"
+        )
 
 
 def _kept(context: typer.Context, run: Path, number: int | None) -> ValidationSummary:
@@ -394,11 +401,12 @@ def _kept_of_service(run: Path) -> tuple[str, ...]:
 def _refuse_program(context: typer.Context, run: Path) -> None:
     """Refuse a program in the place of the run folder."""
     if not run.is_dir() and shutil.which(run) is not None:
-        message = (
+        raise typer.BadParameter(
             f"{run} is a program: give a run folder before it, as in `validate RUN -- {run}`; "
-            "for a service, --ready and --load"
+            "for a service, --ready and --load",
+            ctx=context,
+            param_hint="RUN",
         )
-        raise typer.BadParameter(message, ctx=context, param_hint="RUN")
 
 
 def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool) -> None:
@@ -422,12 +430,12 @@ def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool)
     bad = [s for s in picks if s.verdict in (Verdict.WORSE, Verdict.REJECTED)]
     if worse and bad:
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in bad)
-        message = f"worse than claimed on the real program: {names}"
-        raise WorseVerdict(message)
+        raise WorseVerdict(f"worse than claimed on the real program: {names}")
     if unconfirmed and not any(s.confirmed for s in picks):
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in picks) or "none"
-        message = f"no gain of a pick is confirmed on the real program; picks: {names}"
-        raise UnconfirmedVerdict(message)
+        raise UnconfirmedVerdict(
+            f"no gain of a pick is confirmed on the real program; picks: {names}"
+        )
 
 
 def _record(context: typer.Context, run: Run, number: int | None) -> ValidationRecord:
@@ -440,6 +448,9 @@ def _record(context: typer.Context, run: Run, number: int | None) -> ValidationR
 
     record = believed_validation(run, number)
     if record is None:
-        message = "no program to measure: give it behind --; nothing was validated yet"
-        raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
+        raise typer.BadParameter(
+            "no program to measure: give it behind --; nothing was validated yet",
+            ctx=context,
+            param_hint="COMMAND",
+        )
     return record

@@ -79,8 +79,9 @@ def vary(
         refuse_options(context, {"--aged-share"}, "without --aged")
     variation = Variation(length, intensity, threads, size, aged_bytes, aged_share)
     if not variation.changes:
-        message = "nothing to change: give --length, --intensity, --threads, --size or --aged"
-        raise SpecError(message)
+        raise SpecError(
+            "nothing to change: give --length, --intensity, --threads, --size or --aged"
+        )
     check_apart(profile, output)
     new = write_generated(output, vary_profile(profile, variation))
     with Trace(profile) as before:

@@ -66,8 +66,7 @@ def read_journal(path: Path) -> Content | None:
     try:
         content = path.read_bytes() if path.exists() else b""
     except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise StoreError(message) from error
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
     whole = content[: content.rfind(b"\n") + 1]
     note = None
     if whole != content:
@@ -192,8 +191,9 @@ def _open(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        message = f"{path}: another process is writing to it; wait until it has ended, or stop it"
-        raise StoreError(message) from error
+        raise StoreError(
+            f"{path}: another process is writing to it; wait until it has ended, or stop it"
+        ) from error
     return descriptor
 
 
@@ -220,8 +220,7 @@ def _check_same(path: Path, kept: Record, asked: Record, names: Sequence[str]) -
     wanted = json.loads(_line(asked))
     for name in names:
         if kept.get(name) != wanted.get(name):
-            message = (
+            raise StoreError(
                 f"{path}: is a comparison with other {name}; "
                 "choose another -o, or remove the file to measure anew"
             )
-            raise StoreError(message)

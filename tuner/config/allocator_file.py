@@ -64,8 +64,7 @@ def _number(value: object) -> object:
     try:
         return parse_size(value)
     except ValueError as error:
-        message = f'{value!r} is neither a number nor a size such as "64 KiB"'
-        raise ValueError(message) from error
+        raise ValueError(f'{value!r} is neither a number nor a size such as "64 KiB"') from error
 
 
 Number = Annotated[int | float, BeforeValidator(_number)]
@@ -84,8 +83,7 @@ class When(StrictModel):
     @model_validator(mode="after")
     def _one_way(self) -> When:
         if (self.values is None) == (self.unless is None):
-            message = "give either values or unless"
-            raise ValueError(message)
+            raise ValueError("give either values or unless")
         return self
 
     def allows(self, level: Level, default: Value | None = None) -> bool:
@@ -127,8 +125,7 @@ class Narrowing(StrictModel):
     def _one_form(self) -> Narrowing:
         has_range = self.low is not None or self.high is not None
         if sum([self.form != "part", self.values is not None, has_range]) != 1:
-            message = 'give a value, an array of values, low and high, "unset" or "all"'
-            raise ValueError(message)
+            raise ValueError('give a value, an array of values, low and high, "unset" or "all"')
         return self
 
 
@@ -178,8 +175,7 @@ class ParameterSpec(StrictModel):
     def _complete(self) -> ParameterSpec:
         check_scale(self.scale, self.low, self.high, self.step, self.values)
         if self.resting is not None and not _holds(self.levels, self.resting):
-            message = f"resting: {show(self.resting)} is not a level"
-            raise ValueError(message)
+            raise ValueError(f"resting: {show(self.resting)} is not a level")
         return self
 
     @functools.cached_property
@@ -259,23 +255,24 @@ class AllocatorFile(StrictModel):
             ValueError: no such parameter (of that version), or it is never to be set.
         """
         if name in self.never:
-            message = (
+            raise ValueError(
                 f"{self.name}.{name} is never set: {self.never[name]}; to have it all the same, "
                 "set the allocator's own environment variable"
             )
-            raise ValueError(message)
         named = [p for p in self.parameters if p.name == name]
         fitting = [p for p in named if version is None or is_version_in(version, p.versions)]
         if fitting:
             return fitting[0]
         if named:
             known = " or ".join(p.versions for p in named)
-            message = f"{self.name} {version} has no setting {name}; it exists in versions {known}"
-            raise ValueError(message)
+            raise ValueError(
+                f"{self.name} {version} has no setting {name}; it exists in versions {known}"
+            )
         names = list(dict.fromkeys(p.name for p in self.parameters))
         hint = closest(name, [*names, *self.never])
-        message = f"{self.name} has no setting {name!r}{hint or ';'} known: {', '.join(names)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"{self.name} has no setting {name!r}{hint or ';'} known: {', '.join(names)}"
+        )
 
     def narrowing_problem(self, name: str, narrowing: Narrowing) -> str | None:
         """Return why no version of a parameter can be narrowed like this, or None."""
@@ -345,8 +342,7 @@ def _completed(path: Path) -> dict[str, Any]:
     try:
         return complete(data, read_option_list(str(data["option_list"])))
     except (ValueError, TypeError, AttributeError) as error:
-        message = f"{path}: parameters: {error}"
-        raise SpecError(message) from error
+        raise SpecError(f"{path}: parameters: {error}") from error
 
 
 def _with_like(path: Path) -> dict[str, Any]:

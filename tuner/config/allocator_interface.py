@@ -22,8 +22,7 @@ def _scalar(value: object) -> Value:
     """Accept exactly the types a setting can have."""
     if isinstance(value, bool | int | float | str):
         return value
-    message = "must be a number, a text, true or false"
-    raise ValueError(message)
+    raise ValueError("must be a number, a text, true or false")
 
 
 def _version_range(text: str) -> str:
@@ -35,8 +34,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        message = f"{text!r} is no regular expression: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
     return text
 
 
@@ -83,11 +81,10 @@ class EnvironmentSpec(StrictModel):
     @model_validator(mode="after")
     def _one_way(self) -> EnvironmentSpec:
         if self.has_one_each == bool(self.entry) or (self.has_one_each and self.search):
-            message = (
+            raise ValueError(
                 "variable: give a name with {NAME}, for a variable of each setting, or one without "
                 "it, and entry"
             )
-            raise ValueError(message)
         return self
 
     @property

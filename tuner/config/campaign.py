@@ -73,8 +73,7 @@ def _constraint(text: str) -> str:
     """Check the form; `tuner.objectives.parse_constraint` reads the limit."""
     match = _CONSTRAINT.match(text)
     if match is None:
-        message = 'not understood; write "peak_heap <= 2 GiB" or "cost <= default * 1.02"'
-        raise ValueError(message)
+        raise ValueError('not understood; write "peak_heap <= 2 GiB" or "cost <= default * 1.02"')
     _objective(match["objective"])
     return text
 
@@ -87,8 +86,7 @@ def _bounded(constraints: Iterable[str]) -> frozenset[str]:
 
 def _duration(value: object) -> object:
     if not isinstance(value, str):
-        message = 'must be a duration with its unit, such as "60 s"'
-        raise ValueError(message)  # noqa: TRY004 - pydantic collects ValueErrors
+        raise ValueError('must be a duration with its unit, such as "60 s"')  # noqa: TRY004 - pydantic collects ValueErrors
     return parse_duration(value)
 
 
@@ -99,8 +97,7 @@ def _run_time(value: object) -> object:
 def _distinct(words: tuple[str, ...]) -> tuple[str, ...]:
     repeated = [word for word, count in Counter(words).items() if count > 1]
     if repeated:
-        message = f"{', '.join(repeated)} given twice"
-        raise ValueError(message)
+        raise ValueError(f"{', '.join(repeated)} given twice")
     return words
 
 
@@ -141,12 +138,12 @@ class AllocatorChoice:
         """
         name, _, path = text.partition(":")
         if "/" in name:
-            message = f"a library is given as NAME:PATH, such as jemalloc:{text}"
-            raise ValueError(message)
+            raise ValueError(f"a library is given as NAME:PATH, such as jemalloc:{text}")
         _one_of(name, tuple(ALLOCATORS))
         if path and name == "glibc":
-            message = "glibc is the C library that programs run with; name it without a path"
-            raise ValueError(message)
+            raise ValueError(
+                "glibc is the C library that programs run with; name it without a path"
+            )
         return cls(name, Path(path) if path else None)
 
 
@@ -249,8 +246,9 @@ class CampaignSpec(StrictModel):
         lacking = [n for n in wanted if METRICS[n].is_counted or METRICS[n].is_of_baton]
         if self.emulation.threads == "free" and lacking:
             words = ", ".join(lacking)
-            message = f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
-            raise ValueError(message)
+            raise ValueError(
+                f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
+            )
         return self
 
     @model_validator(mode="after")
@@ -264,18 +262,16 @@ class CampaignSpec(StrictModel):
         ]
         if lacking:
             words = ", ".join(lacking)
-            message = f"stop.target: {words} is not measured; name it among objectives too"
-            raise ValueError(message)
+            raise ValueError(f"stop.target: {words} is not measured; name it among objectives too")
         return self
 
     @model_validator(mode="after")
     def _screening_has_one_trace(self) -> CampaignSpec:
         if (self.further_traces or self.emulation.seeds > 1) and self.screening.fidelity > 0:
-            message = (
+            raise ValueError(
                 "further_traces, emulation.seeds: screening shrinks one workload; leave one of the "
                 "two out"
             )
-            raise ValueError(message)
         return self
 
     @property
@@ -336,11 +332,10 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
     data = read_toml(path)
     tables = [f"[{name}]" for name in ("program", "service") if isinstance(data.get(name), dict)]
     if tables:
-        message = (
+        raise SpecError(
             f"{path}: has {' and '.join(tables)}, so it describes a program to run and no "
             f"campaign: `malloc-tuner optimize {shlex.quote(str(path))}`"
         )
-        raise SpecError(message)
     _anchor(data, path.parent)
     changes = dict(overrides or {})
     _anchor(changes, Path.cwd())

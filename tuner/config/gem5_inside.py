@@ -41,14 +41,11 @@ class InsideProgram(StrictModel):
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:
         if sum(value is not None for value in (self.guest, self.trace, self.command)) != 1:
-            message = "must have exactly one of guest, trace and command"
-            raise ValueError(message)
+            raise ValueError("must have exactly one of guest, trace and command")
         if self.guest is None and (self.arguments or self.start):
-            message = "arguments and start are a guest's; those of a command stand in it"
-            raise ValueError(message)
+            raise ValueError("arguments and start are a guest's; those of a command stand in it")
         if self.first is not None and self.trace is None:
-            message = "first is a trace's"
-            raise ValueError(message)
+            raise ValueError("first is a trace's")
         return self
 
 

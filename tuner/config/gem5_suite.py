@@ -39,8 +39,7 @@ class SimulationRole(enum.StrEnum):
 def _role(value: object) -> object:
     words = [role.value for role in SimulationRole]
     if value not in words:
-        message = f"must be one of {', '.join(words)}{closest(str(value), words)}"
-        raise ValueError(message)
+        raise ValueError(f"must be one of {', '.join(words)}{closest(str(value), words)}")
     return value
 
 
@@ -127,8 +126,7 @@ def check_words(path: Path, words: Sequence[str], allowed: Sequence[str], what: 
     for word in words:
         if word not in allowed:
             hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"
-            message = f"{path}: has no {what} {word!r}{hint}"
-            raise SpecError(message)
+            raise SpecError(f"{path}: has no {what} {word!r}{hint}")
 
 
 def repeated(names: Sequence[str], key: str) -> list[str]:

@@ -61,25 +61,22 @@ def check_scale(
     if given != _NEEDS[scale]:
         keys = sorted(_NEEDS[scale])
         needed = series(keys) if keys else "no low, high, step or values"
-        message = f"scale {scale!r} needs {needed}; got {', '.join(sorted(given)) or 'none'}"
-        raise ValueError(message)
+        raise ValueError(
+            f"scale {scale!r} needs {needed}; got {', '.join(sorted(given)) or 'none'}"
+        )
     if values is not None and (not values or len({type(v) for v in values}) > 1):
-        message = "values must be one or more of one type"
-        raise ValueError(message)
+        raise ValueError("values must be one or more of one type")
     if low is not None and high is not None:
         _check_bounds(scale, low, high)
 
 
 def _check_bounds(scale: Scale, low: float, high: float) -> None:
     if low > high:
-        message = f"low {low} is above high {high}"
-        raise ValueError(message)
+        raise ValueError(f"low {low} is above high {high}")
     if scale != "linear" and low <= 0:
-        message = f"a {scale} scale begins above 0; put {low} under specials"
-        raise ValueError(message)
+        raise ValueError(f"a {scale} scale begins above 0; put {low} under specials")
     if scale == "log2" and any(int(x) != x or int(x) & (int(x) - 1) for x in (low, high)):
-        message = f"low {low} and high {high} must be powers of two"
-        raise ValueError(message)
+        raise ValueError(f"low {low} and high {high} must be powers of two")
 
 
 def scale_levels(
@@ -136,8 +133,7 @@ def coerce(kind: type, value: Value, unit: str = "") -> Value:
     elif kind is not bool and not isinstance(value, bool):
         return _real(value) if kind is float else _whole(value, unit)
     wanted = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}[kind]
-    message = f"{show(value)} is not {wanted}"
-    raise ValueError(message)
+    raise ValueError(f"{show(value)} is not {wanted}")
 
 
 def _real(value: Value) -> float:
@@ -146,16 +142,14 @@ def _real(value: Value) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        message = f"{show(value)} is not a number"
-        raise ValueError(message)
+        raise ValueError(f"{show(value)} is not a number")
     return number
 
 
 def _whole(value: Value, unit: str) -> int:
     if not isinstance(value, str):
         if not math.isfinite(value) or value != int(value):
-            message = f"{show(value)} is not a whole number"
-            raise ValueError(message)
+            raise ValueError(f"{show(value)} is not a whole number")
         return int(value)
     text = value.strip()
     if re.fullmatch("[+-]?[0-9]+", text):
@@ -165,8 +159,7 @@ def _whole(value: Value, unit: str) -> int:
     if unit == "ms":
         return _milliseconds(text)
     counted = f"{unit} is counted in whole numbers" if unit else "give a plain one, such as 4"
-    message = f"{show(value)} is not a whole number; {counted}"
-    raise ValueError(message)
+    raise ValueError(f"{show(value)} is not a whole number; {counted}")
 
 
 def _milliseconds(text: str) -> int:
@@ -175,8 +168,9 @@ def _milliseconds(text: str) -> int:
     except ValueError:
         ns = 1
     if ns % NS_PER_UNIT["ms"]:
-        message = f'{show(text)} is not a whole number of milliseconds, nor such as "5 ms" or "2 s"'
-        raise ValueError(message)
+        raise ValueError(
+            f'{show(text)} is not a whole number of milliseconds, nor such as "5 ms" or "2 s"'
+        )
     return ns // NS_PER_UNIT["ms"]
 
 
@@ -227,18 +221,15 @@ class Levels:
         """
         numbers = [x for x in self.scale if isinstance(x, int | float)]
         if len(numbers) < len(self.scale) or isinstance(self.scale[0], bool):
-            message = "low and high are for numbers; give an array of values"
-            raise ValueError(message)
+            raise ValueError("low and high are for numbers; give an array of values")
         extent = f"the scale runs from {show(numbers[0])} to {show(numbers[-1])}"
         for end in (low, high):
             if end is not None and not numbers[0] <= end <= numbers[-1]:
-                message = f"{show(end)} is outside the search space; {extent}"
-                raise ValueError(message)
+                raise ValueError(f"{show(end)} is outside the search space; {extent}")
         kept = (x for x in numbers if (low is None or x >= low) and (high is None or x <= high))
         scale = tuple(kept)
         if not scale:
-            message = f"no level lies between {show(low)} and {show(high)}; {extent}"
-            raise ValueError(message)
+            raise ValueError(f"no level lies between {show(low)} and {show(high)}; {extent}")
         return Levels(self.unset, self.specials, scale, self.default)
 
     def _check_within(self, value: Value, *, is_free: bool) -> None:
@@ -248,10 +239,9 @@ class Levels:
         is_number = not isinstance(value, str) and not isinstance(first, str)
         if is_free and is_number and first <= value <= last:  # type: ignore[operator]
             return
-        message = (
+        raise ValueError(
             f"{show(value)} is outside the search space; allowed: {self.shown(is_free=is_free)}"
         )
-        raise ValueError(message)
 
     def shown(self, *, is_free: bool) -> str:
         """Return the levels for a message; of a scale on which any value may stand its ends."""

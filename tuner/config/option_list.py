@@ -99,12 +99,12 @@ def read_option_list(name: str) -> tuple[Option, ...]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        message = f"{path}: cannot be read: {error}; reinstall malloc-tuner"
-        raise MissingToolError(message) from error
+        raise MissingToolError(
+            f"{path}: cannot be read: {error}; reinstall malloc-tuner"
+        ) from error
     found = data.get("format") if isinstance(data, dict) else None
     if found != FORMAT:
-        message = f"{path}: format {found}, expected {FORMAT}; reinstall malloc-tuner"
-        raise MissingToolError(message)
+        raise MissingToolError(f"{path}: format {found}, expected {FORMAT}; reinstall malloc-tuner")
     return validate(OptionList, data, str(path)).options
 
 
@@ -129,8 +129,7 @@ def complete(data: Mapping[str, Any], options: Sequence[Option]) -> dict[str, An
     for name in (*said, *reasons):
         if name not in by_name:
             hint = closest(name, list(by_name))
-            message = f"{name}: {data.get('name')} has no such setting{hint}"
-            raise ValueError(message)
+            raise ValueError(f"{name}: {data.get('name')} has no such setting{hint}")
     entries: dict[str, dict[str, Any]] = {}
     for option in options:
         if option.name in reasons:
@@ -148,8 +147,7 @@ def _entry(option: Option, said: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the entry of a setting, or None if there are no levels to search."""
     repeated = sorted(_FROM_LIST & said.keys())
     if repeated:
-        message = f"{option.name}: {', '.join(repeated)} comes from the list of settings"
-        raise ValueError(message)
+        raise ValueError(f"{option.name}: {', '.join(repeated)} comes from the list of settings")
     levels = {key: said[key] for key in _LEVEL_KEYS if key in said}
     if "scale" not in levels:
         levels = _merged_levels(option, levels)
@@ -220,8 +218,7 @@ def _check_levels(option: Option, levels: Mapping[str, Any]) -> None:
     found = scale_levels(scale, numbers["low"], numbers["high"], levels.get("step"), values)
     for level in (*levels.get("specials", ()), *found):
         if not option.accepts(level):
-            message = f"{option.name}: {show(level)} is not accepted by the allocator"
-            raise ValueError(message)
+            raise ValueError(f"{option.name}: {show(level)} is not accepted by the allocator")
 
 
 def _number(value: Any) -> Any:  # noqa: ANN401 - anything may stand in a file

@@ -36,8 +36,7 @@ Command = Annotated[tuple[str, ...], Field(min_length=1)]
 
 def _with_unit(value: object) -> object:
     if isinstance(value, int | float):
-        message = 'must be a duration with its unit, such as "60 s"'
-        raise ValueError(message)  # noqa: TRY004 - pydantic collects ValueErrors
+        raise ValueError('must be a duration with its unit, such as "60 s"')  # noqa: TRY004 - pydantic collects ValueErrors
     return value
 
 
@@ -72,8 +71,7 @@ class ProgramTable(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> ProgramTable:
         if (self.command is None) == (len(self.commands) == 0):
-            message = "give command, or commands, an array of several"
-            raise ValueError(message)
+            raise ValueError("give command, or commands, an array of several")
         return self
 
     @property
@@ -120,6 +118,5 @@ def load_program_file(path: Path) -> ProgramFile:
     data = read_toml(path)
     if "trace" in data and "program" not in data:
         call = f"`malloc-tuner tune {quote(str(path))}`"
-        message = f"{path}: has a trace, so it is a campaign: {call}"
-        raise SpecError(message)
+        raise SpecError(f"{path}: has a trace, so it is a campaign: {call}")
     return validate(ProgramFile, data, str(path))

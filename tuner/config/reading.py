@@ -69,16 +69,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         SpecError: the file cannot be read or is not TOML; names the line.
     """
     if path.exists() and not path.is_file():  # a device may never end
-        message = f"{path}: not a regular file"
-        raise SpecError(message)
+        raise SpecError(f"{path}: not a regular file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror or error}"
-        raise SpecError(message) from error
+        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError
-        message = f"{path}: not valid TOML: {error}"
-        raise SpecError(message) from error
+        raise SpecError(f"{path}: not valid TOML: {error}") from error
 
 
 def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> ModelT:
@@ -116,8 +113,9 @@ def _check_is_text(value: object, source: str) -> None:
             _check_is_text(member, source)
     elif isinstance(value, str | Path) and not _is_utf8(str(value)):
         shown = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
-        message = f"{source}: {shown}: holds bytes that are not UTF-8; rename it, or link to it"
-        raise SpecError(message)
+        raise SpecError(
+            f"{source}: {shown}: holds bytes that are not UTF-8; rename it, or link to it"
+        )
 
 
 def _is_utf8(text: str) -> bool:

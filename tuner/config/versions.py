@@ -28,8 +28,7 @@ def parse_version(text: str) -> Version:
     """
     match = _LEADING.match(text.strip())
     if match is None:
-        message = f"{text!r} is not a version number"
-        raise ValueError(message)
+        raise ValueError(f"{text!r} is not a version number")
     return Version(match[0])
 
 
@@ -58,5 +57,4 @@ def version_range(text: str) -> SpecifierSet:
     try:
         return SpecifierSet(text)
     except InvalidSpecifier as error:
-        message = f'{text!r} is not a range of versions such as ">=2.42,<3"'
-        raise ValueError(message) from error
+        raise ValueError(f'{text!r} is not a range of versions such as ">=2.42,<3"') from error

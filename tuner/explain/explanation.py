@@ -161,11 +161,10 @@ def material_of(run: Run, wanted: str | None = None) -> Material:
     if is_enough:
         return Material(run, good, _targets(run, good), few, 0)
     counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
-    message = (
+    raise SelectionError(
         f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
         f"allocator are needed); {how_to_go_on(run, max(left_out.values()))}"
     )
-    raise SelectionError(message)
 
 
 def how_to_go_on(run: Run, n_has: int) -> str:

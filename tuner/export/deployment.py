@@ -133,8 +133,9 @@ class Environment:
 def _deployed(adapter: Allocator, measured: Path | None, wanted: Path | None) -> Path | None:
     """Return where the library lies on the machine the file is for."""
     if wanted is not None and measured is None:
-        message = f"--library {wanted}: {adapter.name} is the C library's own; none is preloaded"
-        raise OutputError(message)
+        raise OutputError(
+            f"--library {wanted}: {adapter.name} is the C library's own; none is preloaded"
+        )
     library = wanted or measured
     if library is not None:
         _check_preloadable(str(library))
@@ -144,14 +145,14 @@ def _deployed(adapter: Allocator, measured: Path | None, wanted: Path | None) ->
 def _check_preloadable(library: str) -> None:
     """Refuse what ld.so would split: LD_PRELOAD knows no quoting."""
     if not library.startswith("/"):
-        message = f"{library}: LD_PRELOAD needs a path from the root, such as /usr/local/lib/x.so"
-        raise OutputError(message)
+        raise OutputError(
+            f"{library}: LD_PRELOAD needs a path from the root, such as /usr/local/lib/x.so"
+        )
     if any(character.isspace() or character == ":" for character in library):
-        message = (
+        raise OutputError(
             f"{library}: LD_PRELOAD cannot name a path with blanks or colons; "
             "move the library, or run the campaign with a link to it"
         )
-        raise OutputError(message)
 
 
 _FACTS = (

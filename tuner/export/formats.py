@@ -41,8 +41,7 @@ def render(deployment: Deployment, name: str) -> str:
     """
     for variable, value in deployment.variables:
         if not value.isprintable():
-            message = f"{variable}={value!r}: a control character cannot be exported"
-            raise OutputError(message)
+            raise OutputError(f"{variable}={value!r}: a control character cannot be exported")
     return str(EXPORTERS[name].load()(deployment))
 
 
@@ -50,11 +49,10 @@ def environment_file(deployment: Deployment) -> str:
     """Write ``NAME=value`` lines, for a shell to source and for ``docker run --env-file``."""
     for name, value in deployment.variables:
         if not _RAW_VALUE.fullmatch(value):
-            message = (
+            raise OutputError(
                 f"{name}={value}: the format env has no quoting that a shell and docker share; "
                 "use --format sh, systemd, docker, kubernetes or json"
             )
-            raise OutputError(message)
     name = shlex.quote(deployment.file_name or "malloc.env")
     use = (
         f"use: (set -a; . ./{name}; exec PROGRAM ARGUMENT...)",

@@ -76,8 +76,7 @@ def find_deployment(
 def _load(folder: Path) -> Run:
     """Read a run folder; one of a comparison, or of `optimize --direct`, has no campaign."""
     if not store_path(folder).exists() and _is_begun(folder) and recommended(folder) is None:
-        message = f"{folder}: has no answer yet; {what_goes_on(folder)} goes on to one"
-        raise SelectionError(message)
+        raise SelectionError(f"{folder}: has no answer yet; {what_goes_on(folder)} goes on to one")
     return load_run(folder)
 
 
@@ -238,11 +237,10 @@ def validated_pick(run: Run, number: int | None = None) -> Pick | None:
         return None
     decision = summarize(run, record).decision
     if decision.label is None:
-        message = (
+        raise SelectionError(
             f"{run.folder}: validation {record.identifier}: {decision.sentence} To export a point "
             "all the same, name its --pick or --trial"
         )
-        raise SelectionError(message)
     wanted = next(one.configuration for one in record.subjects if one.label == decision.label)
     trial = next(one for one in run.trials if one.configuration == wanted)
     rule = f"validation {record.identifier} on the program recommends it"
@@ -318,8 +316,7 @@ def deployment(
         StoreError: there is no such validation.
     """
     if pick.trial.measurement is None:
-        message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
-        raise SelectionError(message)
+        raise SelectionError(f"trial {pick.trial.number} has no numbers: {pick.trial.reason}")
     is_open = reduction is None
     reduction = reduction or reduce_configuration(pick.trial, run.trials, run.campaign.objectives)
     campaign = run.campaign

@@ -149,11 +149,10 @@ def environments_of(
 
 def _good_ending(command: Sequence[str], run: ProgramRun) -> int:
     if run.exit_status is None or run.timed_out:
-        message = (
+        raise ProgramError(
             f"{command[0]}: {run.ending} under the first configuration, a default; nothing can be "
             f"compared: {run.stderr_tail.strip()[-200:]}"
         )
-        raise ProgramError(message)
     return run.exit_status
 
 

@@ -159,8 +159,7 @@ def members_of(profile: Path) -> dict[str, Any]:
         return read_profile(profile)
     with Trace(profile) as opened:
         if not opened.is_low_fidelity:
-            message = f"{profile}: a trace; give a profile that `fit` made of it"
-            raise SpecError(message)
+            raise SpecError(f"{profile}: a trace; give a profile that `fit` made of it")
     return {}
 
 
@@ -170,11 +169,10 @@ def _check_place(profile: Path) -> None:
         with tempfile.TemporaryFile(dir=profile.parent):
             return
     except OSError as error:
-        message = (
+        raise OutputError(
             f"{profile}: the verdict goes into it, and it cannot be written ({error.strerror}); "
             "judge a copy of it"
-        )
-        raise OutputError(message) from error
+        ) from error
 
 
 def _judged(profile: Path, trace: Path, measured: Panel) -> Fidelity:

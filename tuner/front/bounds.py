@@ -70,11 +70,10 @@ def baselines(trials: Iterable[Trial], relative_to: str) -> Baselines:
     defaults = default_trials(trials)
     if relative_to not in defaults and not (relative_to == OWN and defaults):
         measured = ", ".join(defaults) or "none"
-        message = (
+        raise SelectionError(
             f"the default of {relative_to} was not measured in this campaign; "
             f"measured defaults: {measured}"
         )
-        raise SelectionError(message)
     return Baselines(defaults, relative_to)
 
 
@@ -86,12 +85,12 @@ def parse_bound(text: str) -> Constraint:
     """
     match = _BOUND.fullmatch(text)
     if not match:
-        message = f"--max {text!r}: write METRIC=LIMIT, such as cost=+1% or peak_heap=2GiB"
-        raise SpecError(message)
+        raise SpecError(f"--max {text!r}: write METRIC=LIMIT, such as cost=+1% or peak_heap=2GiB")
     if _SHARE.fullmatch(match["limit"]):
         write = f"{match['metric']}=+{match['limit']}"
-        message = f"--max {text!r}: a share is of the baseline; write {write} for so much above it"
-        raise SpecError(message)
+        raise SpecError(
+            f"--max {text!r}: a share is of the baseline; write {write} for so much above it"
+        )
     change = _CHANGE.fullmatch(match["limit"])
     limit = f"default {change['sign']} {change['percent']} %" if change else match["limit"]
     return replace(parse_constraint(f"{match['metric']} <= {limit}"), text=text.strip())
@@ -128,8 +127,7 @@ def within(
     """
     candidates = [trial for trial in trials if trial.is_feasible]
     if not candidates:
-        message = "no trial succeeded and holds every constraint of the campaign"
-        raise SelectionError(message)
+        raise SelectionError("no trial succeeded and holds every constraint of the campaign")
     excess = {trial.number: _excess(trial, bounds, compared) for trial in candidates}
     fitting = [trial for trial in candidates if excess[trial.number] == 0.0]
     if not fitting:
@@ -162,13 +160,12 @@ def check_feasible(trials: Sequence[Trial], constraints: Sequence[Constraint], r
         if (reason := _broken(constraint, nearest, trials[0].measured, own)) is not None
     ]
     folder = shlex.quote(str(run))
-    message = (
+    raise SelectionError(
         f"no trial holds every constraint; the nearest is trial {nearest.number} "
         f"({nearest.configuration}): {'; '.join(reasons)}; relax the constraint in a new run "
         f"(-o NEW-RUN), or search longer (--evaluations); `malloc-tuner front {folder} --all` "
         "shows every trial"
     )
-    raise SelectionError(message)
 
 
 def _broken(

@@ -41,11 +41,10 @@ def check_pick_name(name: str) -> str:
         SpecError: it is empty, too long or holds other characters.
     """
     if not _NAME.fullmatch(name):
-        message = (
+        raise SpecError(
             f"pick name {name!r}: use 1 to 64 letters, digits, dots, dashes or underscores, "
             "the first one a letter or digit"
         )
-        raise SpecError(message)
     return name
 
 
@@ -127,8 +126,7 @@ def find_pick(run: Run, name: str) -> Pick:
     if name not in standard:
         known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
         why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
-        message = f"{run.folder}: has no pick {name!r}{why}; picks: {known}"
-        raise SelectionError(message)
+        raise SelectionError(f"{run.folder}: has no pick {name!r}{why}; picks: {known}")
     return standard[name]
 
 
@@ -146,8 +144,7 @@ def pick_of_trial(run: Run, number: int) -> Pick:
     """
     trial = run.trial(number)
     if trial.measurement is None:
-        message = f"trial {number} has no numbers: {trial.reason}"
-        raise SelectionError(message)
+        raise SelectionError(f"trial {number} has no numbers: {trial.reason}")
     return Pick(f"trial-{number}", trial, f"trial {number}, named by the user")
 
 
@@ -161,18 +158,17 @@ def _read(run: Run, path: Path) -> Pick:
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if (document["schema"], document["version"]) != (SCHEMA, VERSION):
-            message = f"{path}: is not a pick of version {VERSION}; remove it and pick again"
-            raise StoreError(message)
+            raise StoreError(
+                f"{path}: is not a pick of version {VERSION}; remove it and pick again"
+            )
         configuration = Configuration.of(document["allocator"], document["settings"])
         number, rule = int(document["trial"]), str(document["rule"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{path}: is damaged ({error!r}); remove it and pick again"
-        raise StoreError(message) from error
+        raise StoreError(f"{path}: is damaged ({error!r}); remove it and pick again") from error
     trial = run.trial(number)
     if trial.configuration != configuration:
-        message = (
+        raise StoreError(
             f"{path}: names trial {number} as {configuration}, but the store has "
             f"{trial.configuration}; the pick is of another campaign: remove it and pick again"
         )
-        raise StoreError(message)
     return Pick(path.stem, trial, rule)

@@ -313,6 +313,5 @@ def _values(projected: Trial) -> tuple[float, ...]:
 def _original(trials: Iterable[Trial], projected: Trial | None) -> Trial:
     """Return the campaign's own record of a trial with projected objectives."""
     if projected is None:
-        message = "no trial succeeded and holds every constraint of the campaign"
-        raise SelectionError(message)
+        raise SelectionError("no trial succeeded and holds every constraint of the campaign")
     return next(trial for trial in trials if trial.number == projected.number)

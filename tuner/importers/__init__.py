@@ -126,14 +126,13 @@ def import_file(
     start = source.start(_START_BYTES)
     form = _recognise(path, start) if format_name is None else FORMATS.get(format_name)
     if form is None:
-        message = f"{format_name}: no such format; use one of {', '.join(FORMATS)}"
-        raise SpecError(message)
+        raise SpecError(f"{format_name}: no such format; use one of {', '.join(FORMATS)}")
     if seed is not None and form is not classic.FORMAT:
-        message = f"a seed does not apply to {form.name}: it is of the format {classic.FORMAT.name}"
-        raise SpecError(message)
+        raise SpecError(
+            f"a seed does not apply to {form.name}: it is of the format {classic.FORMAT.name}"
+        )
     if step_ns is not None and form.read_sites:
-        message = f"a step does not apply to {form.name}: it has sums, no events"
-        raise SpecError(message)
+        raise SpecError(f"a step does not apply to {form.name}: it has sums, no events")
     make_folder(output.parent)
     with source.errors():
         if form.read_sites:
@@ -149,12 +148,14 @@ def import_file(
 def _recognise(path: Path, start: bytes) -> Format:
     found = next((form for form in FORMATS.values() if form.recognise(start)), None)
     if found is None and start.startswith(MAGIC):
-        message = f"{path}: is a trace already; `malloc-tuner tune {path}` takes it as it is"
-        raise TraceError(message)
+        raise TraceError(
+            f"{path}: is a trace already; `malloc-tuner tune {path}` takes it as it is"
+        )
     if found is None:
         names = ", ".join(FORMATS)
-        message = f"{path}: not a file this can import; if it is, name its --format: {names}"
-        raise TraceError(message)
+        raise TraceError(
+            f"{path}: not a file this can import; if it is, name its --format: {names}"
+        )
     return found
 
 
@@ -163,14 +164,12 @@ def _import_sites(source: Source, output: Path, form: Format) -> tuple[str, ...]
     assert form.read_sites is not None  # noqa: S101 - the caller looked
     found, command = form.read_sites(source)
     if flaw := found.flaw():
-        message = f"{source.path}: {flaw}"
-        raise TraceError(message)
+        raise TraceError(f"{source.path}: {flaw}")
     metadata = _metadata(source, form, command, {"lost": (*form.lost, _LIFE)})
     try:
         profile = sites.make_profile(found, metadata)
     except TraceError as error:  # names the trace in between
-        message = f"{source.path}: {str(error).rpartition(': ')[2]}"
-        raise TraceError(message) from error
+        raise TraceError(f"{source.path}: {str(error).rpartition(': ')[2]}") from error
     write_profile(output, profile)
     return (*sites.ASSUMED, *found.assumed)
 
@@ -187,11 +186,13 @@ def _import_events(
         form.read_events(source, heap)
         heap.flush()
         if heap.has_times and given_ns is not None:
-            message = f"a step does not apply to {source.path}: it has the times of its events"
-            raise SpecError(message)
+            raise SpecError(
+                f"a step does not apply to {source.path}: it has the times of its events"
+            )
         if not heap.n_events:
-            message = f"{source.path}: no allocation in it that {form.title} would have written"
-            raise TraceError(message)
+            raise TraceError(
+                f"{source.path}: no allocation in it that {form.title} would have written"
+            )
         lost = [*form.lost, _TOUCHING, _LIFE, *heap.losses()]
         if not heap.has_times:
             times = f"events are {step_ns} ns apart, so settings that wait for time mean little"

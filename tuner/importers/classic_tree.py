@@ -107,8 +107,7 @@ def records_of(source: Source) -> np.ndarray:
     sites, _, stacks = read_stacks(source)
     n_records = int(sites.blocks.sum())
     if n_records > MOST_RECORDS:
-        message = f"{n_records:,} blocks; classic records are 1 to {MOST_RECORDS:,}"
-        raise BadCallError(message)
+        raise BadCallError(f"{n_records:,} blocks; classic records are 1 to {MOST_RECORDS:,}")
     weights = list(zip(sites.blocks.tolist(), sites.total_bytes.tolist(), strict=True))
     order = []
     for group in take_turns(tree_paths(stacks, weights)):

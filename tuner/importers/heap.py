@@ -180,8 +180,7 @@ class ImportedHeap:
         if lane is None:
             lane = self._threads[thread] = len(self._threads)
             if lane >= MAX_THREADS:
-                message = f"more than {MAX_THREADS} threads"
-                raise BadCallError(message)
+                raise BadCallError(f"more than {MAX_THREADS} threads")
             if lane:
                 self._add(Op.THREAD_START, Api.THREAD, 0, lane)
         return lane
@@ -190,8 +189,9 @@ class ImportedHeap:
         self, op: Op, api: Api, slot: int, lane: int, size: int = 0, align_log2: int = 0
     ) -> None:
         if self._time_ns > MAX_LIFE_NS:
-            message = f"{self._time_ns / 1e9:.0f} s since the start: no program runs that long"
-            raise BadCallError(message)
+            raise BadCallError(
+                f"{self._time_ns / 1e9:.0f} s since the start: no program runs that long"
+            )
         self._rows.append((self._time_ns, size, slot, lane, lane, op, api, align_log2, *_UNKNOWN))
         self.n_events += 1
         if not self.has_times:
@@ -208,14 +208,12 @@ class ImportedHeap:
 
 def _size(size: int) -> int:
     if not 0 <= size <= MAX_SIZE:
-        message = f"{size} bytes: no block is that large"
-        raise BadCallError(message)
+        raise BadCallError(f"{size} bytes: no block is that large")
     return size
 
 
 def _log2(alignment: int) -> int:
     log2 = max(0, alignment - 1).bit_length()
     if log2 > MAX_ALIGN_LOG2:
-        message = f"alignment {alignment}: the greatest is 2^{MAX_ALIGN_LOG2}"
-        raise BadCallError(message)
+        raise BadCallError(f"alignment {alignment}: the greatest is 2^{MAX_ALIGN_LOG2}")
     return log2

@@ -74,8 +74,7 @@ def _read(source: Source) -> tuple[Sites, str]:
         rows /= np.where(caught > 0, caught, 1)[:, None]
     rows = rows.round()
     if rows.size and rows.max() >= 2**53:
-        message = "more bytes than any program can have had"
-        raise BadCallError(message)
+        raise BadCallError("more bytes than any program can have had")
     live_blocks, live_bytes, blocks, total_bytes = rows.T.astype(np.int64)
     end = float(max(1, blocks.sum()))
     n_freed = blocks - live_blocks

@@ -60,8 +60,9 @@ def _take(
     """
     match letter, numbers:
         case "v", [_, version] if version > FORMAT_VERSION:
-            message = f"format version {version}; {FORMAT_VERSION} is the newest that is known"
-            raise BadCallError(message)
+            raise BadCallError(
+                f"format version {version}; {FORMAT_VERSION} is the newest that is known"
+            )
         case "v", _:
             pass
         case "c", [milliseconds]:
@@ -80,11 +81,10 @@ def _take(
         case "-", [address]:
             heap.call(Api.FREE, old=address)
         case _:
-            message = (
+            raise BadCallError(
                 f"not a line of heaptrack: {letter!r} with {len(numbers)} numbers, "
                 f"after {len(sizes)} kinds"
             )
-            raise BadCallError(message)
 
 
 FORMAT: Final = Format(

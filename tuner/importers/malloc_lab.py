@@ -33,13 +33,11 @@ def _read(source: Source, heap: ImportedHeap) -> None:
         request = matched(_REQUEST, line, "'a ID BYTES', 'r ID BYTES' or 'f ID'")
         number, size = int(request[2]), int(request[3] or 0)
         if number >= n_blocks:
-            message = f"block {number}: the head announces {n_blocks} blocks, from 0"
-            raise BadCallError(message)
+            raise BadCallError(f"block {number}: the head announces {n_blocks} blocks, from 0")
         block = number + 1  # 0 is NULL
         heap.call(_APIS[request[1]], old=block, new=block, size=size)
     if n_requests != n_announced:
-        message = f"ends after {n_requests} requests; the head announces {n_announced}"
-        raise BadCallError(message)
+        raise BadCallError(f"ends after {n_requests} requests; the head announces {n_announced}")
 
 
 FORMAT = Format(

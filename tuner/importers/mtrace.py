@@ -29,8 +29,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
         shrinks, grows, *numbers = matched(_LINE, line, "a line of mtrace").groups("0")
         address, size = (int(number, 16) for number in numbers)
         if (grows == ">") != (moving is not None):
-            message = "'<' and '>' of a realloc do not stand together"
-            raise BadCallError(message)
+            raise BadCallError("'<' and '>' of a realloc do not stand together")
         if shrinks == "-":
             heap.call(Api.FREE, old=address)
         elif grows == "+":
@@ -41,8 +40,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
             heap.missed["reallocs that failed"] += 1
         moving = address if shrinks == "<" else None
     if moving is not None:
-        message = "ends in the middle of a realloc; was it cut off?"
-        raise BadCallError(message)
+        raise BadCallError("ends in the middle of a realloc; was it cut off?")
 
 
 FORMAT = Format(

@@ -67,20 +67,18 @@ def read_records(source: Source) -> np.ndarray:
             _check(*record)
             records.append(record)
     if n_announced not in {None, len(records)}:
-        message = f"ends after {len(records)} of the {n_announced} records of norder; cut off?"
-        raise BadCallError(message)
+        raise BadCallError(
+            f"ends after {len(records)} of the {n_announced} records of norder; cut off?"
+        )
     if not 0 < len(records) <= MOST_RECORDS:
-        message = (
+        raise BadCallError(
             f"more than {MOST_RECORDS} records" if records else "no records {type, size, life}"
         )
-        raise BadCallError(message)
     return np.array(records, RECORD)
 
 
 def _check(kind: int, size: float, life: float) -> None:
     if not 1.0 <= size <= _MOST:
-        message = f"a size that is not from 1 to {_MOST}"
-        raise BadCallError(message)
+        raise BadCallError(f"a size that is not from 1 to {_MOST}")
     if life > _MOST or (kind > 1 and not life):
-        message = f"a lifetime of more than {_MOST} ticks, or a mean of 0"
-        raise BadCallError(message)
+        raise BadCallError(f"a lifetime of more than {_MOST} ticks, or a mean of 0")

@@ -59,8 +59,7 @@ class Source:
             yield
         except BadCallError as error:
             place = f"{self.path}:{self.place}" if self.place else self.path
-            message = f"{place}: {error}"
-            raise TraceError(message) from error
+            raise TraceError(f"{place}: {error}") from error
 
     @contextlib.contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -71,8 +70,9 @@ class Source:
         """
         try:
             if not S_ISREG(self.path.stat().st_mode):
-                message = f"{self.path}: not a regular file; write its content into one first"
-                raise TraceError(message)
+                raise TraceError(
+                    f"{self.path}: not a regular file; write its content into one first"
+                )
             with self.path.open("rb") as file:
                 start = file.peek(4)
                 if start.startswith(_GZIP):
@@ -85,8 +85,7 @@ class Source:
                     yield file
         except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            message = f"{self.path}: cannot be read ({reason})"
-            raise TraceError(message) from error
+            raise TraceError(f"{self.path}: cannot be read ({reason})") from error
 
     def start(self, n_bytes: int) -> bytes:
         """Return the first bytes, at most `n_bytes`, unpacked."""
@@ -106,8 +105,7 @@ class Source:
                 number += 1
                 self.place = str(number)
                 if len(line) == _LINE_BYTES and not line.endswith(b"\n"):
-                    message = "a line of more than 1 MiB; not a text file"
-                    raise BadCallError(message)
+                    raise BadCallError("a line of more than 1 MiB; not a text file")
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
 
     def stripped_lines(self) -> Iterator[str]:
@@ -142,6 +140,5 @@ def matched(pattern: re.Pattern[str], text: str, wanted: str) -> re.Match[str]:
     """
     match = pattern.fullmatch(text)
     if match is None:
-        message = f"{wanted} was expected, not {text[:_SHOWN]!r}"
-        raise BadCallError(message)
+        raise BadCallError(f"{wanted} was expected, not {text[:_SHOWN]!r}")
     return match

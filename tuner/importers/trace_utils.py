@@ -42,8 +42,7 @@ def _read_trace(source: Source, heap: ImportedHeap) -> None:
         if kind in (_UNUSED, _MAGIC):
             continue
         if kind not in _FUNCTIONS:
-            message = f"type {kind} is unknown"
-            raise BadCallError(message)
+            raise BadCallError(f"type {kind} is unknown")
         api = _FUNCTIONS[kind]
         result = NULL if api is Api.POSIX_MEMALIGN and old else new  # it failed: old is its status
         aligned = alignment if api in _ALIGNED else 0
@@ -55,8 +54,7 @@ def _records(source: Source) -> Iterator[tuple[int, ...]]:
         while chunk := file.read(_RECORDS_AT_ONCE * _RECORD.size):
             if len(chunk) % _RECORD.size:
                 source.place = ""
-                message = "ends within a record; was it cut off?"
-                raise BadCallError(message)
+                raise BadCallError("ends within a record; was it cut off?")
             yield from _RECORD.iter_unpack(chunk)
 
 
@@ -91,13 +89,11 @@ class _Code(io.BytesIO):
         while not value >> 57:
             byte = self.read(1)
             if not byte:
-                message = "the workload ends here; was it cut off?"
-                raise BadCallError(message)
+                raise BadCallError("the workload ends here; was it cut off?")
             value = value << 7 | byte[0] & 0x7F
             if not byte[0] & 0x80:
                 return value
-        message = "a number of more than 64 bits"
-        raise BadCallError(message)
+        raise BadCallError("a number of more than 64 bits")
 
     def steps(
         self, known: Mapping[int, tuple[str, ...]], where: str
@@ -107,8 +103,7 @@ class _Code(io.BytesIO):
             if operation in known:
                 yield operation, {name: self.number() for name in known[operation]}
             elif operation != _NOP:
-                message = f"operation {operation} does not belong into {where}"
-                raise BadCallError(message)
+                raise BadCallError(f"operation {operation} does not belong into {where}")
 
 
 def _play(
@@ -125,8 +120,7 @@ def _play(
         else:
             block = max(operands.get("old", 0), operands.get("new", 0))
             if block > n_blocks:
-                message = f"block {block} of {n_blocks}"
-                raise BadCallError(message)
+                raise BadCallError(f"block {block} of {n_blocks}")
             heap.call(_CALLS[operation][0], thread=thread, **operands)
         yield True
 
@@ -142,8 +136,9 @@ def _read_workload(source: Source, heap: ImportedHeap) -> None:
         for thread, start in enumerate(number for step, number in head if step == _THREAD):
             own = _Code(content)
             if start >= len(content):
-                message = f"thread {thread} begins at byte {start}, behind the end; was it cut off?"
-                raise BadCallError(message)
+                raise BadCallError(
+                    f"thread {thread} begins at byte {start}, behind the end; was it cut off?"
+                )
             own.seek(start)
             turns[own] = _play(heap, thread, own, n_blocks, signalled)
         while turns:
@@ -154,8 +149,7 @@ def _read_workload(source: Source, heap: ImportedHeap) -> None:
                 if is_further is None:
                     del turns[code]
             if is_stuck:
-                message = "all threads wait for each other"
-                raise BadCallError(message)
+                raise BadCallError("all threads wait for each other")
     finally:
         source.place = f" byte {code.tell()}"
 

@@ -112,8 +112,7 @@ class _Log:
     def _take_result(self, address: int, *, is_apart: bool) -> None:
         """Take a result; one that stands apart from its call may be that of another."""
         if not self.waiting:
-            message = "a result without a call"
-            raise BadCallError(message)
+            raise BadCallError("a result without a call")
         if is_apart and len(self.waiting) > 1:
             what = "calls of two threads within each other, whose results may be swapped"
             self.heap.missed[what] += 1
@@ -130,8 +129,7 @@ def _tokens(body: str) -> list[re.Match[str]]:
     name, bracket, _ = body.partition("(")
     is_cut = bracket and _api(name) is not None and not (found and found[0].start() == 0)
     if is_cut or not all(map(_is_whole, found)):
-        message = f"not a call that valgrind prints: {body[:120]!r}"
-        raise BadCallError(message)
+        raise BadCallError(f"not a call that valgrind prints: {body[:120]!r}")
     return [] if found and found[0]["result"] and found[0].start() else found
 
 

@@ -89,11 +89,10 @@ def advise(path: Path, environment: Mapping[str, str] | None = None) -> Advice:
     """
     program = read_object(path)
     if program.architecture != platform.machine() and not program.is_static:
-        message = (
+        raise BinaryError(
             f"{path}: built for {program.architecture}, but this machine is {platform.machine()}: "
             "its libraries are not here; run the command on the machine it is for"
         )
-        raise BinaryError(message)
     objects, missing = [program], list[str]()
     if not program.is_static:
         loaded, missing = _load(program, os.environ if environment is None else environment)

@@ -59,11 +59,13 @@ def read_object(path: Path) -> ElfObject:
             except BinaryError:
                 raise
             except _DAMAGE as error:
-                message = f"{path}: a damaged ELF file: {str(error) or type(error).__name__}"
-                raise BinaryError(message) from error
+                raise BinaryError(
+                    f"{path}: a damaged ELF file: {str(error) or type(error).__name__}"
+                ) from error
     except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror}); name a program file"
-        raise MissingToolError(message) from error
+        raise MissingToolError(
+            f"{path}: cannot be read ({error.strerror}); name a program file"
+        ) from error
 
 
 def _check_magic(path: Path, start: bytes) -> None:
@@ -83,12 +85,10 @@ def _read(path: Path, elf: ELFFile) -> ElfObject:
     machine, kind = elf.header["e_machine"], elf.header["e_type"]
     if machine not in ARCHITECTURES or elf.elfclass != 64 or not elf.little_endian:  # noqa: PLR2004 - bits
         name = f"{elf.elfclass}-bit {elf.get_machine_arch()}"
-        message = f"{path}: built for {name}; exgen is for 64-bit x86-64 and AArch64"
-        raise BinaryError(message)
+        raise BinaryError(f"{path}: built for {name}; exgen is for 64-bit x86-64 and AArch64")
     if kind not in ("ET_EXEC", "ET_DYN"):
         what = {"ET_REL": "an object file", "ET_CORE": "a core dump"}.get(kind, "no program")
-        message = f"{path}: {what}; name a program that was linked"
-        raise BinaryError(message)
+        raise BinaryError(f"{path}: {what}; name a program that was linked")
     dynamic = _dynamic(elf)
     tags = {tag.entry.d_tag: tag.entry.d_val for tag in dynamic.iter_tags()} if dynamic else {}
     has_interpreter = any(s.header.p_type == "PT_INTERP" for s in elf.iter_segments())

@@ -76,8 +76,7 @@ def _ask(emulator: Path | None) -> _Answer:
     try:
         return _Answer.model_validate_json(ask_emulator("--calibrate", emulator))
     except ValidationError as error:
-        answer = "the answer of rand_malloc --calibrate"
-        raise misunderstood(answer, error) from error
+        raise misunderstood("the answer of rand_malloc --calibrate", error) from error
 
 
 def _combined(draws: Sequence[_Answer]) -> Calibration:

@@ -43,8 +43,7 @@ class InstructionCounter:
         """
         found = shutil.which("valgrind")
         if found is None:
-            message = "cachegrind: not installed; install the package valgrind"
-            raise MissingToolError(message)
+            raise MissingToolError("cachegrind: not installed; install the package valgrind")
         self._valgrind = found
         self._processes = Processes()
 

@@ -134,8 +134,9 @@ class BenchDriver:
                 timeout_s=timeout_s,
             )
         except OSError as error:
-            message = f"{self._program}: cannot be started: {error.strerror}"
-            raise MissingToolError(message) from error
+            raise MissingToolError(
+                f"{self._program}: cannot be started: {error.strerror}"
+            ) from error
         return _judge(ended, library, timeout_s)
 
     def stop(self) -> None:

@@ -136,8 +136,7 @@ class EmulatorResult(BaseModel):
         members: Any = self.model_extra
         head, *rest = str(metric.source).split(".")
         if head not in members:
-            message = f"{head} is missing"
-            raise ValueError(message)
+            raise ValueError(f"{head} is missing")
         found = members[head]
         for key in rest:
             found = found.get(key) if isinstance(found, dict) else found
@@ -145,10 +144,9 @@ class EmulatorResult(BaseModel):
             return None
         allowed = int if metric.is_whole else int | float
         if isinstance(found, bool) or not isinstance(found, allowed) or not 0 <= found < math.inf:
-            message = (
+            raise ValueError(
                 f"{metric.source} = {found!r} is no {'count' if metric.is_whole else 'number'}"
             )
-            raise ValueError(message)
         return found
 
 
@@ -308,8 +306,7 @@ class EmulatorEvaluator:
     def _check_events(self, found: EmulatorResult) -> None:
         if found.trace.events == 0:
             was_cut = "" if found.trace.complete else "was cut off and "
-            message = f"{self._emulation.trace}: {was_cut}holds no events; record it again"
-            raise TraceError(message)
+            raise TraceError(f"{self._emulation.trace}: {was_cut}holds no events; record it again")
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""
@@ -320,8 +317,9 @@ class EmulatorEvaluator:
             return self._emulation.allocators[configuration.allocator]
         except KeyError:
             names = ", ".join(self._emulation.allocators)
-            message = f"{configuration.allocator}: not set up for this emulation; set up: {names}"
-            raise MissingToolError(message) from None
+            raise MissingToolError(
+                f"{configuration.allocator}: not set up for this emulation; set up: {names}"
+            ) from None
 
     def _replay(
         self,
@@ -341,11 +339,11 @@ class EmulatorEvaluator:
         try:
             ended = self._processes.run(command, environment=environment, timeout_s=limit_s)
         except OSError as error:
-            message = f"{self._emulator}: cannot be started: {error.strerror}"
-            raise MissingToolError(message) from error
+            raise MissingToolError(
+                f"{self._emulator}: cannot be started: {error.strerror}"
+            ) from error
         if ended.timed_out:
-            message = f"rand_malloc hangs: stopped after {limit_s:g} s"
-            raise ProgramTimeoutError(message)
+            raise ProgramTimeoutError(f"rand_malloc hangs: stopped after {limit_s:g} s")
         return ended
 
     def _command(
@@ -397,11 +395,9 @@ class EmulatorEvaluator:
         if ended.exit_status == _TRACE_UNREADABLE:
             raise TraceError(reason)
         if ended.exit_status in (_NO_INSTRUMENT, _NO_PRELOAD):
-            message = f"{reason}; `malloc-tuner doctor` checks this machine"
-            raise MissingToolError(message)
+            raise MissingToolError(f"{reason}; `malloc-tuner doctor` checks this machine")
         if ended.exit_status != 0:
-            message = f"rand_malloc failed: {reason}"
-            raise ProgramError(message)
+            raise ProgramError(f"rand_malloc failed: {reason}")
         return Outcome.succeeded(parse(ended.stdout))
 
     def _measurement(self, result: EmulatorResult) -> Measurement:
@@ -437,8 +433,7 @@ def _parse(kind: type[_Model], text: str) -> _Model:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        answer = "the result of rand_malloc"
-        raise misunderstood(answer, error) from error
+        raise misunderstood("the result of rand_malloc", error) from error
 
 
 def _last_words(ended: Finished) -> str:

@@ -174,8 +174,7 @@ class LocalExecutor:
             ValueError: no core is given, or one twice.
         """
         if not cpus or len(set(cpus)) != len(cpus):
-            message = f"cores must be given, and each once: {list(cpus)}"
-            raise ValueError(message)
+            raise ValueError(f"cores must be given, and each once: {list(cpus)}")
         self.n_workers = len(cpus)
         self._evaluator = evaluator
         self._free_cpus: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -242,12 +242,11 @@ def find_gem5(program: Path) -> Path:
     """
     offer = try_gem5(str(program))
     if not offer.works:
-        message = (
+        raise MissingToolError(
             f"{offer.detail}; build gem5 as "
             "https://www.gem5.org/documentation/general_docs/building says, "
             "and give its gem5.opt with --gem5 or GEM5"
         )
-        raise MissingToolError(message)
     return Path(shutil.which(program) or program).resolve()
 
 
@@ -285,14 +284,14 @@ def make_guests(source: Path, folder: Path, *variables: str) -> None:
     """
     make = shutil.which("make")
     if make is None:
-        message = "make: not installed; install the packages make and gcc to build the guests"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            "make: not installed; install the packages make and gcc to build the guests"
+        )
     command = [make, "-s", "-C", str(source), f"OUT={folder.resolve()}", *variables]
     ended = Processes().run(command, environment=tool_environment({}), timeout_s=_BUILD_SECONDS)
     if ended.exit_status != 0:
         lines = ended.stderr.strip().splitlines() or ["no message"]
-        message = f"{shlex.join(command)}: exit status {ended.exit_status}: {lines[0]}"
-        raise ProgramError(message)
+        raise ProgramError(f"{shlex.join(command)}: exit status {ended.exit_status}: {lines[0]}")
 
 
 def file_digest(path: Path) -> str:
@@ -305,8 +304,7 @@ def file_digest(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}"
-        raise ProgramError(message) from error
+        raise ProgramError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _read(path: Path) -> str | None:
@@ -327,5 +325,6 @@ def read_result(path: Path) -> Gem5Result | None:
     try:
         return Gem5Result.model_validate_json(text)
     except ValidationError as error:
-        message = f"{path}: not understood: {first_problem(error)}; is run.py of another version?"
-        raise ProgramError(message) from error
+        raise ProgramError(
+            f"{path}: not understood: {first_problem(error)}; is run.py of another version?"
+        ) from error

@@ -93,8 +93,9 @@ def parse_statistics(text: str, source: str) -> Statistics:
             name, *rest = line.partition("#")[0].split()
             values[f"{n_begun}:{name}" if n_begun > 1 else name] = " ".join(rest)
     if n_begun == 0 or n_begun != n_ended or not values:
-        message = f"{source}: holds no complete statistics; the simulation ended too early"
-        raise ProgramError(message)
+        raise ProgramError(
+            f"{source}: holds no complete statistics; the simulation ended too early"
+        )
     return Statistics(values)
 
 

@@ -69,8 +69,7 @@ def _understood(text: str) -> tuple[Instrument, ...]:
     try:
         entries = _ENTRIES.validate_json(text)
     except ValidationError as error:
-        answer = "the answer of rand_malloc --instruments"
-        raise misunderstood(answer, error) from error
+        raise misunderstood("the answer of rand_malloc --instruments", error) from error
     return tuple(Instrument(entry.name, entry.works, entry.detail) for entry in entries)
 
 
@@ -86,10 +85,10 @@ def ask_emulator(option: str, emulator: Path | None = None) -> str:
     try:
         ended = Processes().run([path, option], environment=environment, timeout_s=_TIMEOUT_S)
     except OSError as error:
-        message = f"{path}: cannot be started: {error.strerror}; reinstall malloc-tuner"
-        raise MissingToolError(message) from error
+        raise MissingToolError(
+            f"{path}: cannot be started: {error.strerror}; reinstall malloc-tuner"
+        ) from error
     if ended.exit_status != 0 or ended.timed_out:
         why = "took too long" if ended.timed_out else ended.stderr.strip() or ended.ending
-        message = f"rand_malloc {option}: failed: {why}"
-        raise ProgramError(message)
+        raise ProgramError(f"rand_malloc {option}: failed: {why}")
     return ended.stdout

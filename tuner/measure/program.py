@@ -271,8 +271,9 @@ class ProgramRunner:
                     cwd=cwd,
                 )
             except OSError as error:
-                message = f"{self._supervise}: cannot be started: {error.strerror}"
-                raise MissingToolError(message) from error
+                raise MissingToolError(
+                    f"{self._supervise}: cannot be started: {error.strerror}"
+                ) from error
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -395,11 +396,11 @@ def _read_report(path: Path) -> tuple[_Report, ProgramUse]:
         text = path.read_bytes()
         return _Report.model_validate_json(text), _USE.validate_json(text)
     except ValidationError as error:
-        answer = "the report of supervise"
-        raise misunderstood(answer, error) from error
+        raise misunderstood("the report of supervise", error) from error
     except OSError as error:
-        message = f"supervise left no report: {error.strerror or error}; reinstall malloc-tuner"
-        raise ProgramError(message) from error
+        raise ProgramError(
+            f"supervise left no report: {error.strerror or error}; reinstall malloc-tuner"
+        ) from error
 
 
 def _program_run(

@@ -116,8 +116,7 @@ class EmulationKit:
         for number, (one, sha256) in enumerate(zip(self.emulations, self.digests, strict=True)):
             trace = _workload_here(one.trace, sha256)
             if trace is None:
-                message = f"workload {sha256[:12]} has not arrived"
-                raise MissingToolError(message)
+                raise MissingToolError(f"workload {sha256[:12]} has not arrived")
             here = replace(one, trace=trace, allocators=located, reads_back=number == 0)
             evaluators.append(EmulatorEvaluator(here))
         return several_workloads(evaluators, self.emulations[0])

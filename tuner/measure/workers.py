@@ -266,8 +266,7 @@ class Workers(ABC, Generic[TaskT]):
             return
         if self._left_out and not self._workers:
             lines = "".join(f"\n  {address}: {why}" for address, why in self._left_out.items())
-            message = f"no worker of {self._address} can be used:{lines}"
-            raise MissingToolError(message)
+            raise MissingToolError(f"no worker of {self._address} can be used:{lines}")
         if not present and not self._has_waited:
             self._has_waited = True
             self._on_note(f"waiting for workers: dask worker {self._address} starts one")
@@ -315,11 +314,10 @@ class Workers(ABC, Generic[TaskT]):
                 self._client = _connected(self._address)
             except MissingToolError as error:
                 if time.monotonic() > end_s:
-                    message = (
+                    raise MissingToolError(
                         f"{error}, for {self._patience_s:.0f} s; all that was measured is kept: "
                         "run the same command again to continue"
-                    )
-                    raise MissingToolError(message) from error
+                    ) from error
                 time.sleep(_RETRY_S)
             else:
                 self._begun_s = time.monotonic()
@@ -461,14 +459,12 @@ def _connected(address: str) -> Any:  # noqa: ANN401 - a client of Dask's
     try:
         from distributed import Client  # noqa: PLC0415 - an extra
     except ImportError as error:
-        message = f"Dask is not installed: {installing('cluster')}"
-        raise MissingToolError(message) from error
+        raise MissingToolError(f"Dask is not installed: {installing('cluster')}") from error
     try:
         made: Any = Client
         return made(address, timeout=_ANSWER_S / 4, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        message = f"{address}: no scheduler of Dask answers"
-        raise MissingToolError(message) from error
+        raise MissingToolError(f"{address}: no scheduler of Dask answers") from error
 
 
 def _close(client: Any) -> None:  # noqa: ANN401 - a client of Dask's
@@ -500,5 +496,4 @@ def _result(future: Any) -> Any:  # noqa: ANN401 - whatever was called returns
         is_cut = isinstance(error, OSError) and not has_failed
         if is_cut or type(error).__name__ in _LOSSES:
             raise LostError from error
-        message = f"{type(error).__name__}: {error}"
-        raise ProgramError(message) from error
+        raise ProgramError(f"{type(error).__name__}: {error}") from error

@@ -137,8 +137,9 @@ def _apart(
     same = [c for c, one in candidates.items() if reference.is_of(one)]
     left = {label: one for label, one in candidates.items() if label not in same}
     if not left:
-        message = f"nothing to compare with {reference.command[0]} as it is: {same[0]} is that"
-        raise SpecError(message)
+        raise SpecError(
+            f"nothing to compare with {reference.command[0]} as it is: {same[0]} is that"
+        )
     return left, tuple(f"{label}: the service as it is" for label in same)
 
 
@@ -176,8 +177,7 @@ def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
     is_begun = path.exists()
     if is_begun and json.loads(path.read_bytes()) != json.loads(asked):
         held = _held(Request.load(work.run), work.request)
-        message = f"{work.run}: holds {held}; choose another -o"
-        raise SpecError(message)
+        raise SpecError(f"{work.run}: holds {held}; choose another -o")
     found = examine(work.run, work.tuned, work.view, is_begun=is_begun, installations=installations)
     if not is_begun:
         write_text(path, asked)
@@ -241,14 +241,12 @@ def configuration_of(text: str, files: Files) -> Configuration:
     name, *words = text.split() or [""]
     pairs = [word.partition("=") for word in words]
     if name in ALLOCATORS and name not in files:
-        message = f"--setting {text!r}: {name} takes no part; add it to --allocators"
-        raise SpecError(message)
+        raise SpecError(f"--setting {text!r}: {name} takes no part; add it to --allocators")
     if name not in files or any(not setting or not value for setting, _, value in pairs):
-        message = (
+        raise SpecError(
             f"--setting {text!r}: write it like 'jemalloc narenas=2 dirty_decay_ms=500', with one "
             f"of {', '.join(files)}"
         )
-        raise SpecError(message)
     allocator, installation = files[name]
     settings = {setting: value for setting, _, value in pairs}
     return allocator.configuration(settings, installation.version)

@@ -55,8 +55,9 @@ class AnswerCondition:
             return
         name = key_of(self.quantity)
         known = ", ".join(key_of(one) for one in TABLE if one in measured)
-        message = f"--fail-if {self.text!r}: no run measures {name}; what they measure: {known}"
-        raise SpecError(message)
+        raise SpecError(
+            f"--fail-if {self.text!r}: no run measures {name}; what they measure: {known}"
+        )
 
     def __call__(self, answer: Answer) -> bool:
         """Return whether an answer is so.
@@ -80,11 +81,10 @@ def parse_condition(text: str) -> AnswerCondition:
     known = {key_of(name): name for name in TABLE}
     found = _COMPARISON.fullmatch(text)
     if found is None or found["name"] not in known:
-        message = (
+        raise SpecError(
             f"--fail-if {text!r}: give deploy, keep, undecided, or a change such as "
             f'"mean_memory > -5%" (of {", ".join(known)})'
         )
-        raise SpecError(message)
     limit = parse_percent(found["share"])
     name, is_so = known[found["name"]], _COMPARISONS[found["sign"]]
     return AnswerCondition(text, lambda answer: is_so(change_of(answer, name), limit), name)

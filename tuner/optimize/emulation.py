@@ -63,8 +63,9 @@ class EmulatedTrials:
         found = default_trials(self.trials).get(allocator)
         if found is not None:
             return found
-        message = f"{allocator}: its default could not be emulated; see `malloc-tuner front`"
-        raise ProgramError(message)
+        raise ProgramError(
+            f"{allocator}: its default could not be emulated; see `malloc-tuner front`"
+        )
 
 
 def campaign_spec(

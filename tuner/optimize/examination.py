@@ -57,10 +57,9 @@ def examine(
         if known.file_sha256 not in ("", _digest(known)):
             program = known.command[0]
             now = f", which is {shutil.which(program)} now" if "/" not in program else ""
-            message = (
+            raise SpecError(
                 f"{run}: holds runs of {program} before its file changed{now}; choose another -o"
             )
-            raise SpecError(message)
         for one in installations:
             check_version(one, known.versions.get(one.allocator))
         return known
@@ -100,8 +99,7 @@ def examine_held_out(
         try:
             found = _kept(path, tuned.examine())
         except TunerError as error:
-            message = f"the held-out {given}: {error}"
-            raise type(error)(message) from error
+            raise type(error)(f"the held-out {given}: {error}") from error
     for note in found.notes:
         view.tell(f"held out   {note}")
     return found
@@ -129,16 +127,16 @@ def loadable(
     if static is None:
         return tuple(names)
     if not has_glibc(Path(static)):
-        message = (
+        raise ProgramError(
             f"{static} is statically linked, and not with glibc: nothing in its environment "
             "changes its malloc; docs/how-to/link.md shows how to link another one"
         )
-        raise ProgramError(message)
     left = tuple(one for one in names if files[one.partition(":")[0]][1].library is None)
     words = f"{static} is statically linked, so nothing can be preloaded into it"
     if not left:
-        message = f"{words}; name glibc among --allocators: its settings act if it has its malloc"
-        raise ProgramError(message)
+        raise ProgramError(
+            f"{words}; name glibc among --allocators: its settings act if it has its malloc"
+        )
     view.tell(f"note       {words}: only settings of glibc act, unless it has another malloc")
     return left
 

@@ -95,8 +95,9 @@ def load_machines(run: Path) -> list[ProgramMachine]:
     except FileNotFoundError:
         return []
     except (OSError, KeyError, TypeError, ValueError) as error:
-        message = f"{path}: damaged ({error!r}); remove it to run the program as it is there again"
-        raise StoreError(message) from error
+        raise StoreError(
+            f"{path}: damaged ({error!r}); remove it to run the program as it is there again"
+        ) from error
 
 
 def save_machines(run: Path, machines: Iterable[ProgramMachine]) -> None:

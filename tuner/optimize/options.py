@@ -76,8 +76,7 @@ def request_of(
         SpecError: an option is not understood, or contradicts another.
     """
     if options.direct and options.evaluations is not None:
-        message = "--evaluations: there are none with --direct, which emulates nothing"
-        raise SpecError(message)
+        raise SpecError("--evaluations: there are none with --direct, which emulates nothing")
     least = EFFECT.check_option("--least", options.least or USUAL_EFFECT)
     timeout = RUN_TIME.check_option("--timeout", options.timeout) if options.timeout else None
     return Request(
@@ -106,18 +105,16 @@ def continued_request(run: Path, options: Options) -> Request:
     given = [name for name in _FIXED if getattr(options, name) is not None]
     if given:
         name = given[0].replace("_", "-")
-        message = (
+        raise SpecError(
             f"--{name}: {run} goes on as it was begun; only --time and --constraint may change; "
             "name another folder with -o"
         )
-        raise SpecError(message)
     kept = Request.load(run)
     if options.constraints and kept.service is not None:
-        message = (
+        raise SpecError(
             f"--constraint: {run} holds a service, whose constraints stay as they were begun; give "
             "its whole command with this one and another -o"
         )
-        raise SpecError(message)
     if options.constraints:
         kept = replace(kept, rules=_limited(kept.rules, options))
     return replace(kept, seconds=_seconds(options)) if options.time else kept
@@ -140,12 +137,11 @@ def service_request(
     """
     has_others = request.expect_status or request.rules.goals != Rules().goals
     if request.further or request.held_out or request.service or has_others:
-        message = (
+        raise SpecError(
             "--ready and --load describe one service that is begun: no file with several commands, "
             "no --held-out (--held-out-load names another load), no --goals or --expect-status, no "
             "run folder, which goes on without them"
         )
-        raise SpecError(message)
     rules = service_rules(request.rules.least, service_limits(constraints))
     return judged_on(replace(request, rules=rules, service=plan), held_out)
 
@@ -180,14 +176,12 @@ def _known_allocators(names: Sequence[str] | None) -> tuple[str, ...]:
     if names is None:
         return DEFAULT_ALLOCATORS
     if not names:
-        message = "--allocators: name one, such as glibc"
-        raise SpecError(message)
+        raise SpecError("--allocators: name one, such as glibc")
     for name in names:
         try:
             AllocatorChoice.parse(name)
         except ValueError as error:
-            message = f"--allocators: {name!r}: {error}"
-            raise SpecError(message) from error
+            raise SpecError(f"--allocators: {name!r}: {error}") from error
     return tuple(names)
 
 
@@ -202,8 +196,7 @@ def _known_goals(names: Sequence[str] | None) -> tuple[str, ...]:
     known = {key_of(name): name for name in QUANTITIES}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        message = f"--goals: {', '.join(unknown) or 'nothing'}; there are {series(known)}"
-        raise SpecError(message)
+        raise SpecError(f"--goals: {', '.join(unknown) or 'nothing'}; there are {series(known)}")
     return tuple(name for key, name in known.items() if key in names)
 
 

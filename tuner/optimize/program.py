@@ -156,8 +156,7 @@ class Program:
         unfit = child if alone is None else None
         said = unfollowed_words(self.command, share, workers, unfit)
         if share > _CHILDREN_ALONE:
-            message = f"{self.command[0]}: " + "\n  ".join(said)
-            raise ProgramError(message)
+            raise ProgramError(f"{self.command[0]}: " + "\n  ".join(said))
         return replace(whole, notes=(*whole.notes, f"{'; '.join(said)}."))
 
     def _alone(self, child: Sequence[str]) -> Reference | None:
@@ -180,13 +179,12 @@ class Program:
             self._check_ended(runs[-1])
         first, second = runs
         if first.exit_status != second.exit_status:
-            message = (
+            raise ProgramError(
                 f"{command[0]}: {first.ending}, then {second.ending}, as it is"
                 f"{_quoted(second if first.exit_status == self._expect_status else first)}\n"
                 "  a program that does not do the same again cannot be compared; if it stumbles "
                 "over its own files, remove them first: -- sh -c 'rm -f FILE; exec ./app'"
             )
-            raise ProgramError(message)
         self._check_status(second)
         wall_s = second.wall_ns / 1e9
         is_busy = all(run.cpu_ns > _BUSY_SHARE * min(shares) * run.wall_ns for run in runs)
@@ -321,14 +319,12 @@ class Program:
             limit_s = self._surroundings.timeout_s
             advice = "raise --timeout" if limit_s else TOO_SHORT
             after = f"{limit_s or self._patience_s:g} s"
-            message = (
+            raise ProgramTimeoutError(
                 f"{self.command[0]}: still running after {after}; {advice}; if it does not end by "
                 "itself, it is a service: give --ready and --load"
             )
-            raise ProgramTimeoutError(message)
         if run.signal is not None:
-            message = self._failure_words(run, "then repeat this command")
-            raise ProgramError(message)
+            raise ProgramError(self._failure_words(run, "then repeat this command"))
 
     def _check_status(self, run: ProgramRun) -> None:
         if run.exit_status == self._expect_status:
@@ -421,11 +417,13 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
         return
     trace.unlink(missing_ok=True)
     if ending.signal_name in {one.name for one in ENDS}:
-        message = "interrupted while the program was recorded; the same command goes on"
-        raise InterruptedCampaign(message)
+        raise InterruptedCampaign(
+            "interrupted while the program was recorded; the same command goes on"
+        )
     name = reference.command[0]
-    message = f"{name}: {ending} while it was recorded, else with status {reference.exit_status}"
-    raise ProgramError(message)
+    raise ProgramError(
+        f"{name}: {ending} while it was recorded, else with status {reference.exit_status}"
+    )
 
 
 def recorded_of(

@@ -151,8 +151,7 @@ def expected_of(measurement: Measurement, baseline: Baseline) -> dict[str, float
     """
     base = baseline.trial.measurement
     if base is None:
-        message = "what is expected follows from a baseline that was measured"
-        raise ValueError(message)
+        raise ValueError("what is expected follows from a baseline that was measured")
     price = baseline.ns_per_instruction
     return {
         name: _expected_log(TABLE[name], measurement, base, value, price)

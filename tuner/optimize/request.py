@@ -112,11 +112,11 @@ class Request:
                 service=ServicePlan.from_record(service) if service else None,
             )
         except OSError as error:
-            message = f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"
-            raise StoreError(message) from error
+            raise StoreError(
+                f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"
+            ) from error
         except (KeyError, TypeError, ValueError) as error:
-            message = f"{path}: damaged ({error!r})"
-            raise StoreError(message) from error
+            raise StoreError(f"{path}: damaged ({error!r})") from error
 
 
 def what_goes_on(run: Path) -> str:
@@ -143,8 +143,7 @@ def check_goes_on(run: Path, begun: Request, asked: Request) -> None:
     others = differences(begun, asked)
     if others:
         what = f"different in {series(others)}"
-        message = f"{run}: holds another optimisation, {what}; choose another -o"
-        raise SpecError(message)
+        raise SpecError(f"{run}: holds another optimisation, {what}; choose another -o")
 
 
 def differences(begun: Request, asked: Request) -> tuple[str, ...]:

@@ -140,11 +140,10 @@ class Service:
         """
         lacking = [name for name in self._limited if name not in measured]
         if lacking:
-            message = (
+            raise ProgramError(
                 f"{', '.join(lacking)}: limited, but the output of the load does not say it; "
                 f"it says {', '.join(name for name in SERVICE_NAMES if name in measured)}"
             )
-            raise ProgramError(message)
         first = next((name for name in _LATENCIES if name in measured), None)
         has_limit = any(name in ("latency", *PERCENTILES.values()) for name in self._limited)
         wanted = {*_GUARDS, *self._limited} | (set() if has_limit else {first})

@@ -54,8 +54,9 @@ class ProgramSuite:
         brought = {part.brings for part in parts}
         if len(brought) > 1:
             names = ", ".join(sorted(name or "none" for name in brought))
-            message = f"the commands bring different allocators ({names}); tune them one by one"
-            raise ProgramError(message)
+            raise ProgramError(
+                f"the commands bring different allocators ({names}); tune them one by one"
+            )
         return Reference(
             command=self.command,
             values=_mean([part.values for part in parts]),

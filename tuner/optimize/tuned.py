@@ -114,8 +114,9 @@ class Reference:
         try:
             return cls.from_record(json.loads(path.read_bytes()))
         except (OSError, KeyError, TypeError, ValueError) as error:
-            message = f"{path}: damaged ({error!r}); remove it to examine the program again"
-            raise StoreError(message) from error
+            raise StoreError(
+                f"{path}: damaged ({error!r}); remove it to examine the program again"
+            ) from error
 
 
 Runs = Callable[[Step[None]], Outcome[Sample]]

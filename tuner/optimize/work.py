@@ -243,12 +243,11 @@ def _check_as_is(journal: Journal, subject: str, sample: Outcome[Sample]) -> Non
     """
     if subject == AS_IS and sample.good is None:
         command = shlex.join(journal.content.header["command"])
-        message = (
+        raise ProgramError(
             f"{command}: a run of it as it is: {sample.reason}; what does not do the same each "
             "time cannot be compared. If that was an accident, the same command goes on with "
             "that run again"
         )
-        raise ProgramError(message)
 
 
 def _candidates_of(content: Content) -> dict[str, Configuration]:

@@ -148,8 +148,9 @@ def fidelity_of(profile: Mapping[str, Any]) -> Fidelity:
         return _adapter().validate_python(profile.get("fidelity") or {})
     except ValidationError as error:
         where = ".".join(str(part) for part in ("fidelity", *error.errors()[0]["loc"]))
-        message = f"the profile is malformed at {where}; `malloc-tuner fidelity` judges it anew"
-        raise TraceError(message) from error
+        raise TraceError(
+            f"the profile is malformed at {where}; `malloc-tuner fidelity` judges it anew"
+        ) from error
 
 
 @functools.cache

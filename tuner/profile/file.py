@@ -84,8 +84,9 @@ def workload_sha256(path: Path) -> str:
             with path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}; make one with `malloc-tuner record`"
-        raise TraceError(message) from error
+        raise TraceError(
+            f"{path}: cannot be read: {error.strerror}; make one with `malloc-tuner record`"
+        ) from error
     return profile_sha256(read_profile(path))
 
 
@@ -178,8 +179,7 @@ def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
 def _unpack(packed: bytes) -> bytes:
     n_bytes = zstd.get_frame_info(packed).decompressed_size
     if not n_bytes or n_bytes > _MOST_BYTES:  # None: its frame does not say
-        message = f"packed text of {n_bytes or 'unknown'} bytes; at most {_MOST_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"packed text of {n_bytes or 'unknown'} bytes; at most {_MOST_BYTES}")
     return zstd.decompress(packed)
 
 
@@ -199,34 +199,30 @@ def read_profile(path: Path) -> dict[str, Any]:
         text = data.decode("utf-8")
         profile = _read_toml(text) if _is_toml(data[:_HEAD_BYTES]) else json.loads(text)
     except UnicodeDecodeError as error:
-        message = f"{path}: not a profile; of a trace `malloc-tuner fit` makes one"
-        raise TraceError(message) from error
+        raise TraceError(
+            f"{path}: not a profile; of a trace `malloc-tuner fit` makes one"
+        ) from error
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror or error}"
-        raise TraceError(message) from error
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError, zstd.ZstdError) as error:
-        message = f"{path}: not a readable profile: {error}"
-        raise TraceError(message) from error
+        raise TraceError(f"{path}: not a readable profile: {error}") from error
     if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:
-        message = (
+        raise TraceError(
             f"{path}: not a profile: its schema is not {SCHEMA}; `malloc-tuner fit` makes one of a "
             "trace, `malloc-tuner import` reads what other tools write"
         )
-        raise TraceError(message)
     if profile.get("version") not in range(1, VERSION + 1):
-        message = (
+        raise TraceError(
             f"{path}: version {profile.get('version')} is none of 1 to {VERSION}; "
             "upgrade malloc-tuner"
         )
-        raise TraceError(message)
     _check_description(path, profile)
     return profile
 
 
 def _check_is_file(path: Path) -> None:
     if path.exists() and not path.is_file():  # a device may never end
-        message = f"{path}: not a regular file; give a profile made by `malloc-tuner fit`"
-        raise TraceError(message)
+        raise TraceError(f"{path}: not a regular file; give a profile made by `malloc-tuner fit`")
 
 
 def _read_toml(text: str) -> dict[str, Any]:
@@ -248,5 +244,6 @@ def _check_description(path: Path, profile: Mapping[str, Any]) -> None:
         and isinstance(source.get("varied") or [], list)
     )
     if not is_good:
-        message = f"{path}: metadata, source and its trace are tables, varied in it is a list"
-        raise TraceError(message)
+        raise TraceError(
+            f"{path}: metadata, source and its trace are tables, varied in it is a list"
+        )

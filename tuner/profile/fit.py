@@ -61,8 +61,7 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
     if not (events["op"] <= Op.ALIGNED).any():
         is_read = len(events) or trace.totals.is_complete
         why = "holds no allocations; record it again" if is_read else trace.why_empty
-        message = f"{trace.path}: {why}"
-        raise TraceError(message)
+        raise TraceError(f"{trace.path}: {why}")
     return {
         "schema": SCHEMA,
         "version": VERSION,

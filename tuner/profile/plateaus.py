@@ -64,18 +64,18 @@ def scale_length(model: Model, factor: float, changes: Ints, peak_bytes: int) ->
     total = sum(allocations)
     level = sum(n for n, good in zip(allocations, is_level, strict=True) if good)
     if level == 0:
-        message = "--length: the live heap is never level, so nothing can be repeated or left out"
-        raise SpecError(message)
+        raise SpecError(
+            "--length: the live heap is never level, so nothing can be repeated or left out"
+        )
     each = (factor * total - (total - level)) / level
     repeats = _repeats(model, is_level, max(each, 0.0), changes, LEVEL_SHARE * peak_bytes)
     found = sum(n * count for n, count in zip(allocations, repeats, strict=True)) / total
     if factor < 1 and found > factor + _SHORTFALL:
-        message = (
+        raise SpecError(
             f"--length {factor:g}: only windows in which the heap stays level can be left out, "
             f"and without them it is {found:.2f} as long; give at least that, or fit the profile "
             "with fewer lives at fixed places (--fixed 4000)"
         )
-        raise SpecError(message)
     return _Lengthening(model, repeats).model()
 
 

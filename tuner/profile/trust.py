@@ -92,8 +92,7 @@ def choose_workload(
         TraceError: a file cannot be read.
     """
     if exact is not None and is_profile(exact):
-        message = f"exact_trace = {exact}: a profile; give the trace that was recorded"
-        raise SpecError(message)
+        raise SpecError(f"exact_trace = {exact}: a profile; give the trace that was recorded")
     workload = _choose(trace, allocators, objectives, exact, is_forced=is_forced)
     try:
         with Trace(workload.path, is_streamed=True) as opened:
@@ -154,11 +153,10 @@ def _choose(
         note = f"exact replay of {exact.name} instead of the profile {trace.name}, because {why}"
         return Workload(exact, (note,))
     if weak_families(verdict, allocators, GUARDED) and GUARDED in objectives:
-        message = (
+        raise SpecError(
             f"{trace}: this profile does not rank {GUARDED}: {why}; tune on the trace (exact_trace "
             f"or --exact-trace names it), leave {GUARDED} or these allocators out, or add --force"
         )
-        raise SpecError(message)
     note = f"careful, there is no trace to fall back to: {why}"
     return replace(own, notes=(said, note))
 

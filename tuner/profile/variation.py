@@ -71,14 +71,13 @@ class Variation:
         for name in ("length", "intensity", "size"):
             value = getattr(self, name)
             if not LEAST_FACTOR <= value <= MOST_FACTOR:
-                message = f"--{name} {value:g}: a factor from {LEAST_FACTOR:g} to {MOST_FACTOR:g}"
-                raise SpecError(message)
+                raise SpecError(
+                    f"--{name} {value:g}: a factor from {LEAST_FACTOR:g} to {MOST_FACTOR:g}"
+                )
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
-            message = f"--threads {self.threads}: from 1 to {MOST_THREADS}"
-            raise SpecError(message)
+            raise SpecError(f"--threads {self.threads}: from 1 to {MOST_THREADS}")
         if self.aged_bytes < 0 or not 0.0 <= self.aged_share <= 1.0:
-            message = "--aged: from 0 bytes up, of which a share of 0 to 1 stays"
-            raise SpecError(message)
+            raise SpecError("--aged: from 0 bytes up, of which a share of 0 to 1 stays")
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -119,19 +118,20 @@ def vary(path: Path, variation: Variation) -> dict[str, Any]:
         model = _aged(model, variation.aged_bytes, variation.aged_share)
     _check_size(sum(life.count * (1 + len(life.codes)) for life in model.lives))
     if (largest := max((life.largest for life in model.lives), default=0)) > MAX_SIZE:
-        message = f"a block of {largest:,} bytes; one has at most {MAX_SIZE:,}: vary it by less"
-        raise SpecError(message)
+        raise SpecError(
+            f"a block of {largest:,} bytes; one has at most {MAX_SIZE:,}: vary it by less"
+        )
     if not model.lives:
-        message = "nothing is left: every life falls away; give larger factors"
-        raise SpecError(message)
+        raise SpecError("nothing is left: every life falls away; give larger factors")
     return _with_source(model.members(), variation)
 
 
 def _check_size(n_events: float) -> None:
     """Refuse what would take hours, and would be too large in the end."""
     if n_events > MOST_EVENTS:
-        message = f"{n_events:,.0f} events; a profile has at most {MOST_EVENTS:,}: vary it by less"
-        raise SpecError(message)
+        raise SpecError(
+            f"{n_events:,.0f} events; a profile has at most {MOST_EVENTS:,}: vary it by less"
+        )
 
 
 def shrink(path: Path, fidelity: float) -> dict[str, Any]:

@@ -82,8 +82,7 @@ def record(
         SpecError: the command is one text, not a list.
     """
     if isinstance(command, str):
-        message = f"command {command!r}: give a list of words, such as ['./app', 'data']"
-        raise SpecError(message)
+        raise SpecError(f"command {command!r}: give a list of words, such as ['./app', 'data']")
     output = Path(output)
     check_output(output, follow=follow, force=force)
     spool = make_spool(output)

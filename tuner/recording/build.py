@@ -127,8 +127,9 @@ def build_traces(
         if any(process.stopped for process in processes):
             raise OutputError(explain.no_room(spool))
         is_window = window != NO_WINDOW
-        why = explain.why_no_events(command, ending, is_window=is_window, background=background)
-        raise ProgramError(why)
+        raise ProgramError(
+            explain.why_no_events(command, ending, is_window=is_window, background=background)
+        )
     shutil.rmtree(spool, ignore_errors=True)
     return tuple(processes)
 
@@ -148,8 +149,7 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
     """Return the images of each process in order, the processes by their start."""
     paths = sorted(folder.glob("*.spool"))
     if not paths:
-        message = f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
-        raise OutputError(message)
+        raise OutputError(f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}")
     begun = [path for path in paths if _has_begun(path)]
     if not begun:
         is_full = not any(path.stat().st_size for path in paths)
@@ -204,11 +204,10 @@ def _build(
             str(spool), str(output), json.dumps(_metadata(ending, command)), *map(str, moments)
         )
     except OutputError as error:
-        message = (
+        raise OutputError(
             f"{error}; the recording is kept, build the trace later with "
             f"`malloc-tuner trace recover {spool.parent} -o {output}`"
-        )
-        raise OutputError(message) from error
+        ) from error
     return RecordedProcess(
         path=output,
         argv=tuple(facts["argv"]),
@@ -256,10 +255,8 @@ def run_build_trace(*arguments: str) -> dict[str, Any]:
     )
     if done.returncode != 0:
         reason = done.stderr.decode(errors="replace").strip().removeprefix("build_trace: ")
-        message = reason or f"build_trace ended with status {done.returncode}"
-        raise OutputError(message)
+        raise OutputError(reason or f"build_trace ended with status {done.returncode}")
     result = json.loads(done.stdout or "{}")
     if not isinstance(result, dict):
-        message = "build_trace printed no JSON object"
-        raise OutputError(message)
+        raise OutputError("build_trace printed no JSON object")
     return result

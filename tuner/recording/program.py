@@ -106,8 +106,7 @@ def run_program(
             pass_fds=(folder,),
         )
     except OSError as error:
-        message = f"{command[0]}: cannot be started: {error.strerror}"
-        raise MissingToolError(message) from error
+        raise MissingToolError(f"{command[0]}: cannot be started: {error.strerror}") from error
     finally:
         os.close(folder)
     with (
@@ -142,8 +141,9 @@ def recorder_environment(spool: Path, *, follow: bool, folder: int | None = None
     """
     recorder = str(native_file("librecorder.so"))
     if re.search(r"[\s:]", recorder):
-        message = f"{recorder}: LD_PRELOAD allows no blank or colon in a path; install elsewhere"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            f"{recorder}: LD_PRELOAD allows no blank or colon in a path; install elsewhere"
+        )
     others = os.environ.get("LD_PRELOAD", "")
     return os.environ | {
         "LD_PRELOAD": f"{recorder}:{others}" if others else recorder,

@@ -43,20 +43,17 @@ def check_output(output: Path, *, follow: bool, force: bool) -> None:
         OutputError: `output` is no name for a file, or something is there that would be lost.
     """
     if output.is_dir() or not output.name:
-        message = f"{output}: is a folder; name the trace to write"
-        raise OutputError(message)
+        raise OutputError(f"{output}: is a folder; name the trace to write")
     if output.exists() and not output.is_file():
-        message = f"{output}: is not a regular file; name the trace to write"
-        raise OutputError(message)
+        raise OutputError(f"{output}: is not a regular file; name the trace to write")
     there = [output] if output.exists() else []
     if follow:
         there += sorted(output.parent.glob(f"{glob.escape(output.stem)}.[0-9]*-*{output.suffix}"))
     if there and not force:
-        message = (
+        raise OutputError(
             f"{there[0]}: exists ({_describe(there[0])}); choose another name with -o, or "
             "replace it with --force"
         )
-        raise OutputError(message)
 
 
 def make_spool(output: Path) -> Path:
@@ -78,8 +75,7 @@ def make_spool(output: Path) -> Path:
             )
         raise OutputError(message) from error
     except OSError as error:
-        message = f"{output}: cannot write here: {error.strerror}"
-        raise OutputError(message) from error
+        raise OutputError(f"{output}: cannot write here: {error.strerror}") from error
     return spool
 
 
@@ -115,8 +111,9 @@ def locked(spool: Path, *, must_be_idle: bool) -> Iterator[None]:
     try:
         descriptor = os.open(spool, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        message = f"{spool}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{spool}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
+        ) from error
     try:
         _lock(descriptor, spool)
         if must_be_idle:
@@ -130,8 +127,9 @@ def _lock(descriptor: int, spool: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        message = f"{spool}: its `malloc-tuner record` is still running; wait for its end"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{spool}: its `malloc-tuner record` is still running; wait for its end"
+        ) from error
     except OSError:  # a file system without locks
         return
 
@@ -139,11 +137,10 @@ def _lock(descriptor: int, spool: Path) -> None:
 def _check_idle(spool: Path) -> None:
     pids = [str(pid) for pid in writers(spool)]
     if pids:
-        message = (
+        raise OutputError(
             f"{spool}: still being written by process {', '.join(pids)}; wait for the end, or end "
             f"it with `kill {' '.join(pids)}`"
         )
-        raise OutputError(message)
 
 
 def writers(spool: Path) -> tuple[int, ...]:

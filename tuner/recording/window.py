@@ -86,10 +86,9 @@ def _moment(option: str, text: str, words: tuple[str, ...]) -> str | float:
     try:
         return parse_duration(REST.check(text)) / 1e9
     except UnitError as error:
-        message = (
+        raise SpecError(
             f"{option} {text}: give {', '.join(words)}, or a time such as 30s, at most {REST.most}"
-        )
-        raise SpecError(message) from error
+        ) from error
 
 
 class WindowWatch:

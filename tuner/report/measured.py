@@ -119,8 +119,7 @@ def measured_front(folder: Path) -> MeasuredFront:
         words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
         if (folder / REQUEST_FILE).is_file():
             words = f"has no answer yet; {what_goes_on(folder)} goes on to one"
-        message = f"{folder}: {words}"
-        raise StoreError(message)
+        raise StoreError(f"{folder}: {words}")
     goals = tuple(name for name in Request.load(folder).rules.goals if name in answer.baseline)
     zero = {name: Gain(0.0, 0.0, 0.0, is_exact=True) for name in answer.baseline}
     ran = [AnswerRow(AS_IS, zero, is_candidate=True), *(r for r in answer.rows if r.changes)]

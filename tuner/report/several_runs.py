@@ -123,8 +123,7 @@ def join_runs(runs: Sequence[Run]) -> SeveralRuns:
         points_of(sorted(front(run.trials), key=lambda t: t.objectives or ())) for run in runs
     ]
     if not all(len(points) for points in fronts):
-        message = "a run without a feasible trial has no front; leave it out"
-        raise SelectionError(message)
+        raise SelectionError("a run without a feasible trial has no front; leave it out")
     everything = np.concatenate(fronts)
     joint = everything[non_dominated(everything)]
     defaults = [t for run in runs for t in run.trials if t.configuration.is_default]
@@ -156,12 +155,12 @@ def join_runs(runs: Sequence[Run]) -> SeveralRuns:
 
 def _check(runs: Sequence[Run]) -> None:
     if len(runs) < 2:  # noqa: PLR2004 - one is compared with nothing
-        message = "give two or more runs; `malloc-tuner front RUN` shows one"
-        raise SelectionError(message)
+        raise SelectionError("give two or more runs; `malloc-tuner front RUN` shows one")
     folders = Counter(run.folder.resolve() for run in runs)
     for folder in (one for one, n in folders.items() if n > 1):
-        message = f"{folder}: given {folders[folder]} times; a run is compared with others"
-        raise SelectionError(message)
+        raise SelectionError(
+            f"{folder}: given {folders[folder]} times; a run is compared with others"
+        )
     first = runs[0].campaign
     for run in runs[1:]:
         other = run.campaign
@@ -173,11 +172,10 @@ def _check(runs: Sequence[Run]) -> None:
             ("emulation", first.emulation, other.emulation),
         ):
             if one != two:
-                message = (
+                raise SelectionError(
                     f"{runs[0].folder} and {run.folder} have different {what}; their numbers "
                     "cannot be compared"
                 )
-                raise SelectionError(message)
 
 
 def _further(run: Run) -> list[str]:

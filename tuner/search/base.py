@@ -42,11 +42,9 @@ class Told:
     def __post_init__(self) -> None:
         """Keep NaN out: libraries take it for an optimum."""
         if not all(map(math.isfinite, (*(self.objectives or ()), self.violation))):
-            message = f"objectives and violation must be finite numbers: {self}"
-            raise ValueError(message)
+            raise ValueError(f"objectives and violation must be finite numbers: {self}")
         if self.violation < 0.0 or (self.objectives is None and self.violation <= 0.0):
-            message = f"the violation does not fit the outcome: {self}"
-            raise ValueError(message)
+            raise ValueError(f"the violation does not fit the outcome: {self}")
 
 
 class Strategy(Protocol):
@@ -101,12 +99,12 @@ class BatchStrategy(ABC):
         """See `Strategy.tell`."""
         told = {result.genome for result in results}
         if len(told) < len(results) or not told <= self._outstanding:
-            message = "a result is of a genome that was not asked, or that was told before"
-            raise ValueError(message)
+            raise ValueError("a result is of a genome that was not asked, or that was told before")
         for result in results:
             if result.objectives is not None and len(result.objectives) != self._n_objectives:
-                message = f"{len(result.objectives)} objectives, {self._n_objectives} expected"
-                raise ValueError(message)
+                raise ValueError(
+                    f"{len(result.objectives)} objectives, {self._n_objectives} expected"
+                )
         self._outstanding -= told
         if results:
             self._learn(results)

@@ -39,11 +39,10 @@ class Exhaustive(BatchStrategy):
         self._population = population
         found = list(islice(every_genome(space), MOST + 1))
         if len(found) > MOST:
-            message = (
+            raise SpecError(
                 f"strategy exhaustive: the space has more than {MOST:,} configurations; "
                 "narrow it under [space.ALLOCATOR], or choose another strategy"
             )
-            raise SpecError(message)
         order = np.random.default_rng(seed).permutation(len(found))
         self._left = iter([space.canonical(found[index]) for index in order.tolist()])
         self._waiting = list(self._initial)

@@ -40,8 +40,9 @@ def make_strategy(
     try:
         make = entry.load()
     except ModuleNotFoundError as error:
-        message = f"strategy {name}: {error}; {installing(entry.distribution or name)}"
-        raise MissingToolError(message) from error
+        raise MissingToolError(
+            f"strategy {name}: {error}; {installing(entry.distribution or name)}"
+        ) from error
     strategy: Strategy = make(space, n_objectives, population, seed, initial)
     return strategy
 
@@ -53,8 +54,7 @@ def find_strategy(name: str) -> Entry:
         SpecError: there is none of that name.
     """
     if name not in STRATEGIES:
-        message = f"strategy {name!r} is unknown; choose among {', '.join(STRATEGIES)}"
-        raise SpecError(message)
+        raise SpecError(f"strategy {name!r} is unknown; choose among {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
 
 

@@ -77,14 +77,12 @@ def load_expected(path: Path) -> ExportedSetting:
     try:
         found = _Export.model_validate_json(path.read_bytes())
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}"
-        raise SpecError(message) from error
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        message = (
+        raise SpecError(
             f"{path}: is no export in JSON ({first_problem(error)}); write one with "
             "`malloc-tuner export RUN --format json -o FILE`"
-        )
-        raise SpecError(message) from error
+        ) from error
     variables = {name: text for name, text in found.environment.items() if name != PRELOAD}
     configuration = Configuration.of(found.allocator, found.settings)
     return ExportedSetting(configuration, found.library, variables)
@@ -107,8 +105,9 @@ def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
     process = process_of(pid)
     environment = _environment(pid)
     if process is None:
-        message = f"process {pid}: has ended, or is one of the kernel: it has no memory to look at"
-        raise SpecError(message)
+        raise SpecError(
+            f"process {pid}: has ended, or is one of the kernel: it has no memory to look at"
+        )
     findings = [_library(process, expected)]
     findings += _variables(environment, expected)
     is_as_asked = all(one.is_in_effect for one in findings)
@@ -121,11 +120,9 @@ def _environment(pid: int) -> dict[str, str] | None:
     try:
         content = Path(f"/proc/{pid}/environ").read_bytes()
     except PermissionError as error:
-        message = f"process {pid}: may not be looked at; {_way_in()}"
-        raise ProgramError(message) from error
+        raise ProgramError(f"process {pid}: may not be looked at; {_way_in()}") from error
     except OSError as error:
-        message = f"process {pid}: there is none ({error.strerror})"
-        raise SpecError(message) from error
+        raise SpecError(f"process {pid}: there is none ({error.strerror})") from error
     return variables_of(content)
 
 
@@ -236,8 +233,9 @@ def _mismatches(
 def _file_of(process: Process, file: str | None, name: str) -> Path:
     place = place_of(process, file) if file is not None else None
     if place is None:
-        message = f"{name} of the process cannot be read from here; check it inside its container"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            f"{name} of the process cannot be read from here; check it inside its container"
+        )
     return place
 
 
@@ -249,8 +247,9 @@ def _check_libc(process: Process) -> None:
     """Raise MissingToolError where a process has another libc, whose malloc may differ."""
     own = process_of(os.getpid())
     if own is not None and not filecmp.cmp(_libc_of(process), _libc_of(own), shallow=False):
-        message = "its libc is another one than that of this machine; check it inside its container"
-        raise MissingToolError(message)
+        raise MissingToolError(
+            "its libc is another one than that of this machine; check it inside its container"
+        )
 
 
 def _without_background_thread(pid: int) -> str:

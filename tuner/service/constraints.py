@@ -48,24 +48,21 @@ def parse_limit(text: str, judged: Mapping[str, bool], example: str) -> tuple[st
     """
     match = _CONSTRAINT.fullmatch(text)
     if match is None or match["name"] not in judged:
-        message = (
+        raise SpecError(
             f"constraint {text!r}: not understood; write it like {example}, with one of "
             f"{', '.join(judged)}"
         )
-        raise SpecError(message)
     name = match["name"]
     is_more_better = judged[name]
     wanted = ">=" if is_more_better else "<="
     if match["sign"] != wanted:
-        message = f"constraint {text!r}: {name} is limited with {wanted}"
-        raise SpecError(message)
+        raise SpecError(f"constraint {text!r}: {name} is limited with {wanted}")
     change = (match["change"] or "0").replace(" ", "")
     ratio = float(match["factor"]) if match["factor"] else 1.0 + float(change) / 100.0
     worse = 1.0 / ratio if is_more_better and ratio > 0.0 else ratio
     if worse <= 1.0:
-        message = (
+        raise SpecError(
             f"constraint {text!r}: must allow more than nothing, such as 'default * "
             f"{0.98 if is_more_better else 1.02}': no two runs are equal"
         )
-        raise SpecError(message)
     return name, worse - 1.0

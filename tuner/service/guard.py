@@ -142,11 +142,11 @@ class Guard:
         self.signal(_SAMPLE_NOW)
         is_taken = self.wait(lambda: len(self.uses) > n_before, timeout_s)
         if self.uses and not is_taken and not self.is_over:
-            message = f"{self.name}: its memory could not be measured within {timeout_s:g} s"
-            raise ProgramError(message)
+            raise ProgramError(
+                f"{self.name}: its memory could not be measured within {timeout_s:g} s"
+            )
         if not self.uses:
-            message = f"{self.name}: nothing could be measured; is /proc mounted?"
-            raise ProgramError(message)
+            raise ProgramError(f"{self.name}: nothing could be measured; is /proc mounted?")
         return self.uses[-1]
 
     def wait(self, is_met: Callable[[], bool], timeout_s: float, poll_s: float = _POLL_S) -> bool:
@@ -186,8 +186,7 @@ class Guard:
                 for line in self._errors.read_text(errors="replace").splitlines()
                 if line.startswith("supervise: ")
             ]
-            message = f"{words[-1] if words else self.name}; is it installed?"
-            raise MissingToolError(message)
+            raise MissingToolError(f"{words[-1] if words else self.name}; is it installed?")
 
     def __enter__(self) -> Self:
         """Return itself."""

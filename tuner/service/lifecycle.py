@@ -158,11 +158,10 @@ class RunUnderWay:
         self._shell("setup", self._plan.setup)
         where = port_of(self._plan.ready)
         if where and is_open(*where):
-            message = (
+            raise ProgramError(
                 f"{where[0]}:{where[1]}: another program listens there already; stop it, or write "
                 "{port} for a port that is free"
             )
-            raise ProgramError(message)
 
     def tear_down(self) -> None:
         """Run the teardown.
@@ -365,9 +364,9 @@ def _folder(user: str | None) -> Iterator[Path]:
             try:
                 shutil.chown(state, user)
             except LookupError as error:
-                message = f"--user {user}: there is no such user"
-                raise SpecError(message) from error
+                raise SpecError(f"--user {user}: there is no such user") from error
             except PermissionError as error:
-                message = f"--user {user}: only root can start a service as another user"
-                raise SpecError(message) from error
+                raise SpecError(
+                    f"--user {user}: only root can start a service as another user"
+                ) from error
         yield folder

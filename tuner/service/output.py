@@ -96,15 +96,13 @@ def check_reader(reader: str) -> str:
     try:
         groups = re.compile(reader).groupindex
     except re.error as error:
-        message = f"{reader!r} is no regular expression: {error}"
-        raise SpecError(message) from error
+        raise SpecError(f"{reader!r} is no regular expression: {error}") from error
     known = [name for name in groups if _is_group(name)]
     if not known:
-        message = (
+        raise SpecError(
             f"{reader!r} is neither one of {', '.join((AUTO, *READERS))} nor an expression with "
             "groups such as (?P<rate>...), (?P<requests>...), (?P<failed>...) or (?P<p99_ms>...)"
         )
-        raise SpecError(message)
     return reader
 
 
@@ -308,11 +306,10 @@ def _value_of(group: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        message = (
+        raise ProgramError(
             f"--read: the group {group} matches {text!r}, which is no number: let the load print "
             "it with digits and a point alone, or change the expression"
-        )
-        raise ProgramError(message) from error
+        ) from error
 
 
 def _is_group(name: str) -> bool:

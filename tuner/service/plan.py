@@ -70,17 +70,16 @@ class ServicePlan:
         """
         for name in _NEARLY.findall(" ".join(_texts(self))):
             if name != STATE and not _PORT.fullmatch(name):
-                message = f"{name}: free ports are {{port}}, {{port2}}, ..., the folder {STATE}"
-                raise SpecError(message)
+                raise SpecError(
+                    f"{name}: free ports are {{port}}, {{port2}}, ..., the folder {STATE}"
+                )
         check_ready(self.ready)
         check_reader(self.read)
         stop_signal(self.stop)
         if not self.command or not self.load.strip():
-            message = "a service needs a command and a load; give --load 'COMMAND'"
-            raise SpecError(message)
+            raise SpecError("a service needs a command and a load; give --load 'COMMAND'")
         if self.idle_s < 0.0 or self.warm_ups < 0:
-            message = "the idle time and the number of warm-ups are 0 or more"
-            raise SpecError(message)
+            raise SpecError("the idle time and the number of warm-ups are 0 or more")
         return self
 
     def placed(self, state: str) -> Self:
@@ -120,8 +119,7 @@ def stop_signal(stop: str) -> int | None:
         return None
     with contextlib.suppress(KeyError):
         return int(signal.Signals[stop if stop.startswith("SIG") else f"SIG{stop}"])
-    message = f"--stop {stop}: no such signal; give one like SIGTERM, or a command"
-    raise SpecError(message)
+    raise SpecError(f"--stop {stop}: no such signal; give one like SIGTERM, or a command")
 
 
 def free_ports(n: int) -> list[int]:

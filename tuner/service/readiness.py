@@ -35,8 +35,7 @@ def check_ready(ready: str) -> None:
         or (kind in ("line", "command") and rest.strip())
     )
     if not is_known:
-        message = f"--ready {ready}: not understood; give {_FORMS}"
-        raise SpecError(message)
+        raise SpecError(f"--ready {ready}: not understood; give {_FORMS}")
 
 
 def _is_url(text: str) -> bool:
@@ -95,8 +94,7 @@ def is_open(host: str, port: int) -> bool:
 def _address(text: str) -> tuple[str, int]:
     match = _TCP.fullmatch(text)
     if match is None:
-        message = f"--ready tcp:{text}: not understood; give {_FORMS}"
-        raise SpecError(message)
+        raise SpecError(f"--ready tcp:{text}: not understood; give {_FORMS}")
     return match["host"] or "localhost", int(match["port"])
 
 

@@ -46,8 +46,7 @@ def record_service(
         spool = preload_recorder(run)
         done = run.once(is_recording=True)
         if done.good is None:
-            message = f"{plan.command[0]}: under the recorder: {done.reason}"
-            raise ProgramError(message)
+            raise ProgramError(f"{plan.command[0]}: under the recorder: {done.reason}")
         wall_s = time.monotonic() - begun_s
         ending = Ending(0, None, wall_s, 0.0, time.monotonic_ns())
         window = RecordedPart(until_ns=done.good.stopped_ns)

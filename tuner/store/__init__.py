@@ -140,8 +140,7 @@ class Store:
         """
         path = store_path(path)
         if not path.is_file():
-            message = f"{path}: no such store; give the run folder of `tune` or `optimize`"
-            raise StoreError(message)
+            raise StoreError(f"{path}: no such store; give the run folder of `tune` or `optimize`")
         lock = WriterLock(path) if writable else None
         try:
             connection = connect(path, writable=writable)
@@ -424,8 +423,7 @@ class Store:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         if self._lock is None:
-            message = f"{self.path}: opened for reading only"
-            raise StoreError(message)
+            raise StoreError(f"{self.path}: opened for reading only")
         with translated(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -459,8 +457,9 @@ def make_run_folder(run: Path) -> None:
     try:
         run.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"{run}: cannot be created ({error.strerror}); choose another run folder with -o"
-        raise OutputError(message) from error
+        raise OutputError(
+            f"{run}: cannot be created ({error.strerror}); choose another run folder with -o"
+        ) from error
 
 
 def _make_parent(path: Path) -> Path:
@@ -470,5 +469,4 @@ def _make_parent(path: Path) -> Path:
 
 def _refuse_existing(path: Path) -> None:
     if Store.exists(path):
-        message = f"{path}: there is a store already; continue it or choose another folder"
-        raise StoreError(message)
+        raise StoreError(f"{path}: there is a store already; continue it or choose another folder")

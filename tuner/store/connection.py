@@ -79,14 +79,14 @@ def check_layout(path: Path, connection: sqlite3.Connection, *, thorough: bool) 
         identifier = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if identifier != APPLICATION_ID:
-            message = f"{path}: not a store of malloc-tuner; give the run folder of a campaign"
-            raise StoreError(message)
+            raise StoreError(
+                f"{path}: not a store of malloc-tuner; give the run folder of a campaign"
+            )
         if version not in READABLE_VERSIONS:
-            message = (
+            raise StoreError(
                 f"{path}: has store version {version}, this malloc-tuner knows {SCHEMA_VERSION}; "
                 "use the malloc-tuner that wrote it, or start a new run folder"
             )
-            raise StoreError(message)
         if thorough:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
@@ -103,19 +103,19 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.IntegrityError as error:
-        message = f"{path}: the record contradicts the store: {error}"
-        raise StoreError(message) from error
+        raise StoreError(f"{path}: the record contradicts the store: {error}") from error
     except sqlite3.DatabaseError as error:
         text = str(error)
         if isinstance(error, sqlite3.OperationalError):
             if any(word in text.lower() for word in _WRITE_FAILURES):
-                message = (
+                raise OutputError(
                     f"{path}: cannot be written ({text}); make room or permissions, then run the "
                     "same command again: everything measured so far is kept"
-                )
-                raise OutputError(message) from error
+                ) from error
             if "locked" in text:
-                message = f"{path}: locked by another program; close it and try again"
-                raise StoreError(message) from error
-        message = f"{path}: damaged ({text}); restore it from a copy, or start a new run folder"
-        raise StoreError(message) from error
+                raise StoreError(
+                    f"{path}: locked by another program; close it and try again"
+                ) from error
+        raise StoreError(
+            f"{path}: damaged ({text}); restore it from a copy, or start a new run folder"
+        ) from error

@@ -31,21 +31,19 @@ class WriterLock:
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            message = (
+            raise OutputError(
                 f"{path}: cannot be created ({error.strerror}); "
                 "choose a run folder on a local disk that you may write to"
-            )
-            raise OutputError(message) from error
+            ) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._descriptor)
-            message = (
+            raise StoreError(
                 f"{store}: locked by pid {owner}, which is writing to it; "
                 "wait until it has ended, or stop it"
-            )
-            raise StoreError(message) from error
+            ) from error
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)

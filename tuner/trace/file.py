@@ -338,11 +338,11 @@ class Trace:
         try:
             metadata = json.loads(text.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            message = f"{self.path}: the metadata is not JSON: {error}; the file is damaged"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"{self.path}: the metadata is not JSON: {error}; the file is damaged"
+            ) from error
         if not isinstance(metadata, dict):
-            message = f"{self.path}: the metadata is no JSON object; the file is damaged"
-            raise TraceError(message)
+            raise TraceError(f"{self.path}: the metadata is no JSON object; the file is damaged")
         return metadata
 
     def batches(self, batch_events: int = DEFAULT_BATCH) -> Iterator[Events]:
@@ -483,8 +483,7 @@ class TraceWriter:
             if self._written != self._place:
                 self._written.replace(self._place)
         except OSError as error:
-            message = f"{self.path}: cannot be written ({error.strerror})"
-            raise OutputError(message) from error
+            raise OutputError(f"{self.path}: cannot be written ({error.strerror})") from error
         finally:
             if self._written != self._place:
                 self._written.unlink(missing_ok=True)

@@ -59,8 +59,7 @@ def save(info: TraceInfo, title: str, path: Path) -> None:
     """
     suffix = path.suffix.removeprefix(".")
     if suffix not in FORMATS:
-        message = f"{path}: unknown kind of picture; use one of .{', .'.join(FORMATS)}"
-        raise OutputError(message)
+        raise OutputError(f"{path}: unknown kind of picture; use one of .{', .'.join(FORMATS)}")
     save_figure(trace_figure(info, title, path.stem), path.parent, (suffix,))
 
 

@@ -107,18 +107,16 @@ def _check(source: Trace, how: Thinning, n_between: int) -> None:
     """Refuse what cannot be thinned in this way; see `thin`."""
     trace, totals = source.path, source.totals
     if totals.n_threads > 1:
-        message = f"{trace}: has {totals.n_threads} threads at once; only one can be thinned"
-        raise TraceError(message)
+        raise TraceError(
+            f"{trace}: has {totals.n_threads} threads at once; only one can be thinned"
+        )
     if not totals.n_events:
-        message = f"{trace}: {source.why_empty}"
-        raise TraceError(message)
+        raise TraceError(f"{trace}: {source.why_empty}")
     if n_between <= how.n_middle:
-        message = f"{trace}: has {totals.n_events} events; keep fewer, or use it as it is"
-        raise SpecError(message)
+        raise SpecError(f"{trace}: has {totals.n_events} events; keep fewer, or use it as it is")
     end_ns = totals.duration_ns if totals.end_ns is None else totals.end_ns
     if how.set_up_ns and how.set_up_ns >= end_ns:
-        message = f"{trace}: ends after {end_ns / 1e9:.3f} s; its set-up must take less"
-        raise SpecError(message)
+        raise SpecError(f"{trace}: ends after {end_ns / 1e9:.3f} s; its set-up must take less")
 
 
 def drop_short_lives(events: Events) -> Events:

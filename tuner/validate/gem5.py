@@ -231,8 +231,7 @@ def with_known_malloc(
     """
     run = gem5.ask(prepared[0].environment)
     if run.exit_status != 0:
-        message = f"gem5 prints no version: {run.ending}"
-        raise ProgramError(message)
+        raise ProgramError(f"gem5 prints no version: {run.ending}")
     brought = [path.name for path in brought_allocators(run, prepared[0])]
     if not brought:
         return prepared, []

@@ -43,8 +43,7 @@ def read_inside(path: Path) -> tuple[dict[str, Outcome[Counted]], Record | None]
     if content is None:
         return {}, None
     if {name: content.header.get(name) for name in HEADER} != HEADER:
-        message = f"{path}: is damaged, or not of version {HEADER['version']}; move it away"
-        raise StoreError(message)
+        raise StoreError(f"{path}: is damaged, or not of version {HEADER['version']}; move it away")
     runs = dict(filter(None, content.decode(_read_run)))
     sessions = (record for record in reversed(content.records) if record["kind"] == "session")
     return runs, next(sessions, None)

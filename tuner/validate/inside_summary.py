@@ -120,12 +120,11 @@ def beyond(whole: Counts, start: Counts) -> dict[str, float | None]:
     }
     instructions, cycles = found["instructions"], found["cycles"]
     if not instructions or not cycles:
-        message = (
+        raise ProgramError(
             f"the start alone takes {start['instructions']} instructions in {start['cycles']} "
             f"cycles, the whole run {whole['instructions']} in {whole['cycles']}; give the program "
             "more to do"
         )
-        raise ProgramError(message)
     per_thousand = {
         name.replace("_misses", "_mpki"): None if n is None else n * 1000.0 / instructions
         for name, n in found.items()

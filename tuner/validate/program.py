@@ -184,18 +184,17 @@ def _reference(
     name = command[0]
     if run.timed_out:
         limit = options.surroundings.timeout_s
-        message = f"{name}: still running after {limit:g} s with the baseline; raise --timeout"
-        raise ProgramTimeoutError(message)
+        raise ProgramTimeoutError(
+            f"{name}: still running after {limit:g} s with the baseline; raise --timeout"
+        )
     if run.signal is not None:
-        message = f"{name}: {run.ending} with the baseline{quoted_tail(run)}"
-        raise ProgramError(message)
+        raise ProgramError(f"{name}: {run.ending} with the baseline{quoted_tail(run)}")
     if recorded is not None and recorded.exit_status not in (None, run.exit_status):
-        message = (
+        raise ProgramError(
             f"{name}: ends with exit status {run.exit_status}, but {recorded.exit_status} is "
             f"expected{quoted_tail(run)}; check the command, or give "
             f"--expect-status {run.exit_status}"
         )
-        raise ProgramError(message)
     return run
 
 
@@ -228,8 +227,7 @@ def _run_baseline(
     run = _run_compared(runner, command, baseline, options)
     if run.signal is None and not run.timed_out and not run.output_sha256:
         what = f"not written by {command[0]} ({run.ending})"
-        message = f"{options.output}: {what}; check --output-file"
-        raise ProgramError(message)
+        raise ProgramError(f"{options.output}: {what}; check --output-file")
     return run
 
 

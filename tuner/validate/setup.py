@@ -169,12 +169,11 @@ def _locate(
 def check_version(installation: Installation, measured: str | None) -> None:
     """Raise MissingToolError where another version was measured; None: that is not known."""
     if measured not in (None, installation.version):
-        message = (
+        raise MissingToolError(
             f"{installation.allocator}: version {measured} was measured, here is "
             f"{installation.version}; begin another run folder (-o) with this one, or install that "
             "one"
         )
-        raise MissingToolError(message)
 
 
 def _refusal(allocator: Allocator, installation: Installation, subject: Subject) -> str | None:

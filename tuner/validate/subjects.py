@@ -75,11 +75,10 @@ def check_subjects(run: Run, subjects: Sequence[Subject]) -> None:
         reason = "every point asked for is that default"
     else:
         reason = "no trial succeeded and holds every constraint"
-    message = (
+    raise ComparisonError(
         f"nothing to compare with {run.campaign.baseline}'s default: {reason}; "
         "name others with --points, such as the number of a trial"
     )
-    raise ComparisonError(message)
 
 
 def spread(items: Sequence[_T], n: int) -> list[_T]:

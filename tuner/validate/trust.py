@@ -86,8 +86,9 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
             if record.identifier == number:
                 return record
         known = ", ".join(str(record.identifier) for record in programs) or "none"
-        message = f"{run.folder}: has no validation {number} of a program; there are: {known}"
-        raise SelectionError(message)
+        raise SelectionError(
+            f"{run.folder}: has no validation {number} of a program; there are: {known}"
+        )
     recorded = recorded_program(run.campaign)
     return max(programs, key=lambda record: nearness(record, recorded), default=None)
 

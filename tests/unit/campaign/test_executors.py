@@ -142,8 +142,7 @@ def test_a_cluster_without_a_set_up_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cluster() -> None:
-        message = "You must specify how many cores to use per job"
-        raise ValueError(message)
+        raise ValueError("You must specify how many cores to use per job")
 
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=cluster))
     monkeypatch.setattr(shutil, "which", Path)

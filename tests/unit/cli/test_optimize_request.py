@@ -90,8 +90,7 @@ def of_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
 
     def asked_for(_: Path, asked: Request, *__: object, **___: object) -> None:
-        message = f"asked for {asked.held_out}"
-        raise SpecError(message)
+        raise SpecError(f"asked for {asked.held_out}")
 
     monkeypatch.setattr(session, "Session", asked_for)
     return tmp_path

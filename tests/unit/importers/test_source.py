@@ -40,8 +40,7 @@ def test_an_error_has_the_line_it_was_raised_at(tmp_path: Path) -> None:
     def read() -> None:
         for line in source.lines():
             if line == "two":
-                message = "not this"
-                raise BadCallError(message)
+                raise BadCallError("not this")
 
     with pytest.raises(TraceError, match=r"file:2: not this$"), source.errors():
         read()

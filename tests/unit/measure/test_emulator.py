@@ -255,8 +255,7 @@ def test_result_of_another_form_is_refused(trace: Trace, orders: dict[str, Any])
 
 def test_refused_setting_is_not_replayed(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        message = "narenas = 7 was not taken"
-        raise SettingError(message)
+        raise SettingError("narenas = 7 was not taken")
 
     monkeypatch.setattr(Allocator, "read_back", refuse)
     found = evaluator(trace, reads_back=True).evaluate(Configuration.of("jemalloc", {"narenas": 7}))

@@ -90,8 +90,7 @@ def test_an_allocator_that_is_missing_is_named(
     from tuner.errors import MissingToolError
 
     def missing(*_: object) -> None:
-        message = "glibc: no such file"
-        raise MissingToolError(message)
+        raise MissingToolError("glibc: no such file")
 
     monkeypatch.setattr("tuner.allocators.base.Allocator.locate", missing)
 

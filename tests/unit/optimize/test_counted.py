@@ -59,8 +59,7 @@ class Counting:
         del candidates, reference, timeout_s
         self.n_counts += 1
         if not self._counts:
-            message = "cachegrind: not installed"
-            raise MissingToolError(message)
+            raise MissingToolError("cachegrind: not installed")
         found = self._counts[label]
         return found + self.n_counts * self._more_each_time if found else None
 

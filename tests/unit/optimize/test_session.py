@@ -379,8 +379,7 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
 
     def fails(trace: Path, reference: Reference) -> str:
         further_trace(trace, 3).write_text("of the third command")
-        message = "second: statically linked"
-        raise ProgramError(message)
+        raise ProgramError("second: statically linked")
 
     def records(trace: Path, reference: Reference) -> ProgramRecording:
         assert further_traces(trace) == []
@@ -419,8 +418,7 @@ def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
     """The error says to name glibc; the same folder then held "another optimisation"."""
 
     def refuses(*_: object) -> tuple[str, ...]:
-        message = "app is statically linked; name glibc among --allocators"
-        raise ProgramError(message)
+        raise ProgramError("app is statically linked; name glibc among --allocators")
 
     with monkeypatch.context() as patch:
         patch.setattr(session, "loadable", refuses)

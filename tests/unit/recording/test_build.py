@@ -43,8 +43,7 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(
 
     def full_disk(*arguments: str) -> dict[str, object]:
         if arguments[0] != "--describe":
-            message = f"{output}: cannot write: No space left on device"
-            raise OutputError(message)
+            raise OutputError(f"{output}: cannot write: No space left on device")
         return real(*arguments)
 
     monkeypatch.setattr(build, "run_build_trace", full_disk)

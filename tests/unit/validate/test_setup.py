@@ -40,8 +40,7 @@ class Adapter:
 
     def read_back(self, installation: Installation, configuration: Configuration) -> None:
         if 7 in configuration.as_dict.values():
-            message = "narenas = 7 was not taken"
-            raise SettingError(message)
+            raise SettingError("narenas = 7 was not taken")
 
 
 @pytest.fixture(autouse=True)
