@@ -5,8 +5,6 @@ Started by `tuned`, in a process of its own so that imports count:
     accounting.py RESULT OPTION...      options of tune; CPU seconds by kind as JSON in RESULT
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """How allocators.py runs one program on one allocator: plainly, replayed, counted, simulating."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -3,8 +3,6 @@
 A ratio of a subject is below 1 where it needs less than what it is compared with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

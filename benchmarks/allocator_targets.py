@@ -5,8 +5,6 @@ rounds is judged by the ratios of each round: a target is reached or missed wher
 their median says so, and else not to be told apart, see `rounds.judged`.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Final

@@ -29,8 +29,6 @@ where the 95 % interval of the ratios of the rounds says so, and else not to be 
     gem5         a simulator as the program, when the variable GEM5 names gem5.opt
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -23,8 +23,6 @@ The hypervolume at 10 minutes is at least 95 % of the best known, at 5 minutes a
 that of the better rival, and never less than a rival's.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -4,8 +4,6 @@ Every round calibrates once alone and once beside the loops; the table shows the
 range of each price, and the change by the loops with its interval.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -14,8 +14,6 @@ pieces, which can be stopped at any moment, and the trials are kept compactly in
     benchmarks/dense.py --smoke          a quick look that it still runs
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

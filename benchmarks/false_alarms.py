@@ -12,8 +12,6 @@ confirmed.  They are too many when they are more than 5 % beyond doubt: by an ex
 at 1 % over all cells together (Bonferroni).
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

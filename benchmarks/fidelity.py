@@ -8,8 +8,6 @@ what models get wrong.  benchmarks/workload_profiles.py records the traces that 
 A case is one allocator on one trace; errors are pooled over all configurations of all traces.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

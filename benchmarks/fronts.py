@@ -12,8 +12,6 @@ Barone, "Incrementally maximising hypervolume for selection in multi-objective e
 algorithms", CEC 2007: what adds least leaves, one after the other.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence

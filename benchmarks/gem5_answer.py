@@ -9,8 +9,6 @@ over the simulations: of gem5's mean heap over its CPU time, less what is not ma
 time.  Where the answer is to keep what is there, no target is shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -14,8 +14,6 @@ Steps, each a part of the results:
     speed      CPU time of an evaluation beside that of the simulations its traces stand for
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

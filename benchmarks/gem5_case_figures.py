@@ -9,8 +9,6 @@ least product of mean heap and CPU time, each over glibc's default.  What is cla
 over the simulations that are held out.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence

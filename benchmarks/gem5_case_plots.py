@@ -1,7 +1,5 @@
 """The pictures of gem5_case.py: what each setting costs and saves, and how the emulator ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What gem5_case.py runs: campaigns, points of them, and gem5 under each point."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

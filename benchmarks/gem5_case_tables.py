@@ -1,7 +1,5 @@
 """What the results of gem5_case.py show, as Markdown."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence

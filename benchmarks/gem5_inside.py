@@ -8,8 +8,6 @@ once, and the load of this computer does not matter; it is repeated only when ge
 program, library or settings have changed.  Needs GEM5, or --gem5.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -14,8 +14,6 @@ A simulation repeats itself to the last count, so each is run once, and the load
 does not matter.  Needs GEM5, or --gem5.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -12,8 +12,6 @@ simulations differ by more than 1 % on gem5, the same way in every round.  Runs 
 about 1 %, on a busy machine a few by much less.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

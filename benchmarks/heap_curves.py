@@ -12,8 +12,6 @@ on neither.  Huge pages are as the machine has them, on both sides.  Programs ru
 priority where that is permitted: they mostly sleep, and should wake up in time on a busy machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

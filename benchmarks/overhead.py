@@ -9,8 +9,6 @@ campaigns of the same day share them.  The package is compiled first, as pip com
 installs.
 """
 
-from __future__ import annotations
-
 import compileall
 import json
 import sys

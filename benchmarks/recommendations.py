@@ -6,8 +6,6 @@ many rounds.  Guards that vary are looked at as `optimize` does, in the second h
 and, to compare, from the first round on, or once, at the end.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ an upper bound.  Lost events are counted against ``valgrind --trace-malloc=yes``
 single-threaded programs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -11,8 +11,6 @@ Stale is a part whose sources have changed: by their digests, or, for a stamp wi
 `git diff` from its commit.  A comment that changed counts like any other change.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ until the results of its part are kept: what was stopped goes on, if its subject
 its figures hang on, are the same.  The stamp then has the commit and the sources of its begin.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -16,8 +16,6 @@ only by moving nine settings at once, each of which alone makes things worse, an
 long run of one search does so by chance.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -10,8 +10,6 @@ nothing to rank.
 Target: tau of at least 0.8 in the median over services and allocators, under load and when idle.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

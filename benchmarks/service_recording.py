@@ -11,8 +11,6 @@ Targets: in the median over the services, a request takes at most 1.1 times the 
 recorder; and none serves fewer than 0.9 of the requests per second.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -18,8 +18,6 @@ latency by 5 %); and on three services mean or idle memory is less by 15 %, thro
 being within 2 %.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

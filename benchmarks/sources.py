@@ -1,7 +1,5 @@
 """Folders and files of this repository that the figures of several benchmarks depend on."""
 
-from __future__ import annotations
-
 from typing import Final
 
 EXGEN: Final = ("allocator/include", "allocator/src")

@@ -13,8 +13,6 @@ do and not with every commit.  What has become newer than the results is added w
 written, and not compared: this command shows what it is today.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -14,8 +14,6 @@ its trace and writes the verdict into it; a trace that is there is not recorded 
 For gem5 the traces of gem5-suite ship instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

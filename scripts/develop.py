@@ -6,8 +6,6 @@ command that uses it goes beside the interpreter.  An editable install would
 build the native parts a second time, into a place the tests cannot see.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import sysconfig

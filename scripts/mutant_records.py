@@ -3,8 +3,6 @@
 A line is one mutant.  A survivor that no test can kill has a reason, written by hand as "why".
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

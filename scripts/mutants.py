@@ -9,8 +9,6 @@ Outcomes are kept (scripts/mutant_records.py): a run goes on where the last one 
 a changed line is forgotten.  Mutants come from scripts/mutate_python.py and scripts/mutate_c.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

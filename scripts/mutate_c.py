@@ -7,8 +7,6 @@ Operators: relational and logical operators, arithmetic, constants by one up or 
 negated conditions, deleted statements.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The operators are cosmic-ray's.  What changes nothing but annotations, whether a
 or whether a parameter has to be named is left out: that is mypy's part.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

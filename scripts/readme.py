@@ -3,8 +3,6 @@
 RUN is the folder of `malloc-tuner optimize -o RUN -- configs/workloads/perl-index/run.sh`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shlex

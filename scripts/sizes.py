@@ -1,7 +1,5 @@
 """Print the lines of each room, and of code: without docstrings, comments and blank lines."""
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

@@ -6,8 +6,6 @@ A compilation database names a file once for each target that compiles it, and c
 check it as often; here the first counts.  Files that no target compiles are an error.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ another day change nothing.  `pytest --hypothesis-profile explore` draws new inp
 `quick` draws less, for `make check`.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Made-up comparisons of allocators, and a driver that runs nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A program whose memory falls where jemalloc does not cache, to search settings with."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

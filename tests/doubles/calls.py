@@ -1,7 +1,5 @@
 """Random but valid sequences of calls, and what every importer's format makes of them."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Readers of the exported formats, each after the documentation of the real reader."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

@@ -1,7 +1,5 @@
 """Traces and the profiles fitted to them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

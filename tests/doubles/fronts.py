@@ -1,7 +1,5 @@
 """A few trials with a front of three points, for tests of fronts, bounds and picks."""
 
-from __future__ import annotations
-
 from tests.doubles.runs import MIB, failed_trial, trial
 from tuner.records import Configuration, Status, Trial
 

@@ -1,7 +1,5 @@
 """Heap profiles that are imported, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Another tool's file, imported; what has to come of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which instrument the end-to-end tests count with on this machine."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

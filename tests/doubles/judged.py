@@ -1,7 +1,5 @@
 """A profile with a verdict on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.doubles.traces import write_mixed_trace

@@ -1,7 +1,5 @@
 """An invented machine."""
 
-from __future__ import annotations
-
 from tuner.machine import Machine
 
 MACHINE = Machine(

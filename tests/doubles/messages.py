@@ -1,7 +1,5 @@
 """What a message to a user looks like."""
 
-from __future__ import annotations
-
 
 def assert_is_one_line(message: str) -> None:
     """One line that says what to do, and nothing of the library that found the problem."""

@@ -1,7 +1,5 @@
 """Where tests find things."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]

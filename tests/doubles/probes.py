@@ -1,7 +1,5 @@
 """Recorded reports of the allocators' probes, and what adapters make of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

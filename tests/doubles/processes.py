@@ -1,7 +1,5 @@
 """Find processes by what is in their environment, to see that none is left."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run of a real program is said to have shown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tuner.measure.program import ProgramRun

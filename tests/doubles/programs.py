@@ -1,7 +1,5 @@
 """Small programs and libraries in C and C++ that tests compile; without a compiler they skip."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Processes as a recording describes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tuner.recording import RecordedProcess, RecordedTotals

@@ -4,8 +4,6 @@ Each has two subjects, `BASE` and `OTHER`.  Put a case into `CASES` for a new ru
 contract suite runs on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -8,8 +8,6 @@ failures) and none of its truth.  The same arguments give the same run.
 `synthetic_run` stays in memory; `write_run` puts a run through the real store.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

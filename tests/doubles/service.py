@@ -12,8 +12,6 @@
 Prints "ready" once it listens.  The daemon beside it has a session of its own.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

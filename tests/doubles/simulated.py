@@ -1,7 +1,5 @@
 """What real gem5s left of simulations."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.doubles.places import DATA

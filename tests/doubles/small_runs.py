@@ -1,7 +1,5 @@
 """A campaign of four trials whose front, defaults and gains are plain to see."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.doubles.runs import MIB, campaign_record, synthetic_run, trial

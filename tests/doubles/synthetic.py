@@ -7,8 +7,6 @@ allocator.  Everything is deterministic; the optimum is not known in closed form
 but every configuration can be computed, so the space is small enough to walk.
 """
 
-from __future__ import annotations
-
 import math
 import time
 import zlib

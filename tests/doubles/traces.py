@@ -1,7 +1,5 @@
 """Synthetic traces for tests of the emulator: every kind of event, any number of threads."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server's trace, its profile, and variations of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Nothing here knows a limit: a test that hangs is ended by pytest's faulthandler_
 (pyproject.toml), which shows where.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

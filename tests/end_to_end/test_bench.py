@@ -1,7 +1,5 @@
 """`malloc-tuner bench` with the real driver: tiny runs, and everything that can go wrong."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Nothing measured is lost, and nothing is counted twice, when a worker, the sched
 coordinator is killed, and when the network is cut.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

@@ -3,8 +3,6 @@
 The machines are workers of Dask, processes of their own that bear other names.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The demo with a small budget: every step ends well and leaves what it promises."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

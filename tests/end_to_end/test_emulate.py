@@ -1,7 +1,5 @@
 """`malloc-tuner emulate` on real allocators: numbers, JSON, and every kind of refusal."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whatever goes wrong in a replay ends with its exit code, one message and no leftovers."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

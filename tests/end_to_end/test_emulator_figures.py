@@ -1,7 +1,5 @@
 """The figures of a replay are right where they can be computed by hand."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """A memory run that the kernel's huge pages disturbed is made again, three times at the most."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

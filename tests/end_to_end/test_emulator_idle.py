@@ -1,7 +1,5 @@
 """Threads of an allocator act while the recorded program rests, as its time passes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

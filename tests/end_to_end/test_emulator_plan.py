@@ -1,7 +1,5 @@
 """A saved plan is replayed in one process, without anything a simulated machine lacks."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

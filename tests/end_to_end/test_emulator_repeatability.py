@@ -1,7 +1,5 @@
 """The same trace replayed twice gives the same numbers, for every allocator and with threads."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

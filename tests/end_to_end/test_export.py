@@ -1,7 +1,5 @@
 """An exported file really runs a program under the setting, with every allocator."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Short simulations on a real gem5: the one that the variable GEM5 names."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

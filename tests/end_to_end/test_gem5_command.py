@@ -1,7 +1,5 @@
 """`malloc-tuner gem5`, on a program with gem5's manners and real allocators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

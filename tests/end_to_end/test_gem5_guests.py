@@ -1,7 +1,5 @@
 """The guest programs, on this machine instead of a simulated one."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

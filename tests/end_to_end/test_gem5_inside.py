@@ -1,7 +1,5 @@
 """A guest inside a simulated machine, on the real gem5 that the variable GEM5 names."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

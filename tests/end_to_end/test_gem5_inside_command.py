@@ -1,7 +1,5 @@
 """`malloc-tuner gem5-inside`, on a program with gem5's manners and real allocators."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

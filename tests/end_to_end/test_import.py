@@ -1,7 +1,5 @@
 """`malloc-tuner import` on what the real tools record here; then emulate and tune as usual."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`malloc-tuner optimize` on a real program with real allocators."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Real allocators: every level of every parameter takes effect, and bad values are refused."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Real programs under the recorder: what they did is in the trace, and they do not notice."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

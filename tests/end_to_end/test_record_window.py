@@ -1,7 +1,5 @@
 """A part of a run under the recorder, and processes that become another user."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -6,8 +6,6 @@ transaction and between an evaluation and its commit, and a failure can be
 repeated from its number.  Each run is a process of its own that dies by SIGKILL.
 """
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 import os

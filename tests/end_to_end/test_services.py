@@ -1,7 +1,5 @@
 """`malloc-tuner validate` and `optimize` on real services, where they are installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 The commands are those that ship, with loads of few requests.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`malloc-tuner tune` with the real emulator and allocators: first run, again, extended."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`malloc-tuner validate` on a real program with real allocators."""
 
-from __future__ import annotations
-
 import hashlib
 import signal
 import sqlite3

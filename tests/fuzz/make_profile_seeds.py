@@ -6,8 +6,6 @@ Profiles of small random traces, with threads, reallocs, bursts and fixed lives.
 version-1 is one of these in the version before, and stays as it is.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

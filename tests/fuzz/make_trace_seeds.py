@@ -6,8 +6,6 @@ Small traces with every kind of event, whole and cut off, and the columns of one
 block for the mode that packs them itself (see fuzz_trace.c).
 """
 
-from __future__ import annotations
-
 import struct
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of docs/how-to/deploy-services.md, taken out and read as their readers do."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Documentation that can be checked: links lead somewhere, lists are complete."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The doctor: findings, packages, verdict, and both ways of printing."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Prices: what they cost, their ends, and how people read them."""
 
-from __future__ import annotations
-
 from tests.doubles.runs import PRICES
 from tuner.emulation import Calibration
 

@@ -1,7 +1,5 @@
 """Imports go down only: the layers of docs/architecture.md, walked with ast."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """The functions of `import tuner`: lazy, typed, the same that the commands call."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

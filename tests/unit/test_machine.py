@@ -1,7 +1,5 @@
 """The facts of a machine, read from a made-up /proc and /sys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tuner.machine import read_machine

@@ -1,7 +1,5 @@
 """The table of metrics: a metric is one entry, and all else follows."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """moocore is had without what fetches its example data, and is the same to all."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

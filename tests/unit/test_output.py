@@ -1,7 +1,5 @@
 """Files are complete or not there, and a failure says which file and why."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """packages.txt names packages that fit together on every release."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

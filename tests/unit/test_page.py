@@ -1,7 +1,5 @@
 """Lines of a page keep what belongs together."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.page import wrapped

@@ -1,7 +1,5 @@
 """The one record of how a run ended holds no combination that would need a guess later."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.records import Outcome, Status

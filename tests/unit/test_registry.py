@@ -1,7 +1,5 @@
 """To add a part is to write its file and one line of the registry: nothing else is touched."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec

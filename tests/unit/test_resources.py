@@ -1,7 +1,5 @@
 """Where shipped files are looked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

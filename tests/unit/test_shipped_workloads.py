@@ -1,7 +1,5 @@
 """Every shipped profile can be generated, names its program, and is small enough to ship."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

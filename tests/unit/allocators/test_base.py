@@ -1,7 +1,5 @@
 """Adapters against recorded probe reports: versions, genes, rendering, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """exgen: its two libraries, and the settings of its own list."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """glibc's malloc: settings, tunables that took effect, and those that were clipped."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

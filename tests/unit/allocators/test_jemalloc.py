@@ -1,7 +1,5 @@
 """jemalloc: settings, slabs, and what mallctl says of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Libraries as the loader knows them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tuner.allocators.libraries import parse_ldconfig

@@ -1,7 +1,5 @@
 """mimalloc: names by version, and the options it prints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What probes and the loader print."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

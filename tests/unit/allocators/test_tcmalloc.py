@@ -1,7 +1,5 @@
 """tcmalloc: settings that are seen, or within their scale."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

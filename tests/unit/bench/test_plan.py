@@ -1,7 +1,5 @@
 """What a comparison of allocators runs, and for how long."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.bench.plan import BenchPlan, Task, make_tasks, seconds_within

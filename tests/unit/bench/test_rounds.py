@@ -1,7 +1,5 @@
 """What is run, in which order, within which budget, and what a later session adds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

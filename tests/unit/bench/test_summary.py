@@ -1,7 +1,5 @@
 """Medians, means and failures of a comparison."""
 
-from __future__ import annotations
-
 from tests.doubles.bench import LARSON, RING, comparison, sample, stopped
 from tuner.bench.plan import Task
 from tuner.bench.summary import (

@@ -1,7 +1,5 @@
 """Programs that come from a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read of the files of valgrind's tools."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The figures of benchmarks/allocators.py on made-up samples whose answers are known."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

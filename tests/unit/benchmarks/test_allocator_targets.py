@@ -1,7 +1,5 @@
 """What benchmarks/allocators.py holds exgen to, on made-up samples whose answers are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said of answers on input that was not tuned on."""
 
-from __future__ import annotations
-
 import json
 import math
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Validations of equal subjects: what counts as a false alarm, and what as a run."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What benchmarks/fidelity.py makes of its raw figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

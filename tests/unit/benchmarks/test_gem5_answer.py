@@ -1,7 +1,5 @@
 """What is said of an answer for gem5."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

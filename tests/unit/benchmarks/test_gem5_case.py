@@ -1,7 +1,5 @@
 """The tables and judgements of gem5_case.py, on results worked out by hand."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

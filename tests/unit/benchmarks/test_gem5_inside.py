@@ -1,7 +1,5 @@
 """What is said of counts inside simulated machines."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks.gem5_inside import latest_lines, page_lines

@@ -1,7 +1,5 @@
 """How whole and thin traces rank settings on gem5."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast

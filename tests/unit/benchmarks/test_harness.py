@@ -1,7 +1,5 @@
 """The command line, results and targets that all benchmarks share."""
 
-from __future__ import annotations
-
 import signal
 from argparse import Namespace
 from collections.abc import Iterator

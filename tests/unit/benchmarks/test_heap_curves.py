@@ -1,7 +1,5 @@
 """What benchmarks/heap_curves.py makes of its raw figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

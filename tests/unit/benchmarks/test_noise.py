@@ -1,7 +1,5 @@
 """Verdicts of experiments with known differences, from what is kept of them."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

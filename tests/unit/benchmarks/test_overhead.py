@@ -1,7 +1,5 @@
 """What a campaign's CPU time counts as."""
 
-from __future__ import annotations
-
 import resource
 
 import pytest

@@ -1,7 +1,5 @@
 """Simulated confirmations: the truth decides, and when guards are looked at."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from benchmarks.recommendations import (

@@ -1,7 +1,5 @@
 """What recording costs, from kept rows; and that nothing outlives a stop."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from typing import Any

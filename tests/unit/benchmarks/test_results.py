@@ -1,7 +1,5 @@
 """Results files say what they measured, and which of them are old."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

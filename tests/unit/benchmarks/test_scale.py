@@ -1,7 +1,5 @@
 """The share of time that workers are busy, and its simulation."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.scale import TWO, busy_share, good, lines, simulate, targets

@@ -1,7 +1,5 @@
 """The search benchmark: problems, rivals, scores, targets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

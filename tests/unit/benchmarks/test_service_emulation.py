@@ -1,7 +1,5 @@
 """What is said of how emulation ranks settings on services."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

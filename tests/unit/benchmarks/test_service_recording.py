@@ -1,7 +1,5 @@
 """What is said of the cost of recording services."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said of settings on services under a load that was not tuned on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

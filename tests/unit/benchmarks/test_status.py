@@ -1,7 +1,5 @@
 """Pages say what the results say: the table of claims, and where figures come from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

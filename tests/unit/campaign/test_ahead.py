@@ -1,7 +1,5 @@
 """A search that never waits: slow evaluations, kills, other budgets."""
 
-from __future__ import annotations
-
 import statistics
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Picks on workloads that nothing was tuned for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A store is continued only by the campaign it belongs to, and the message says why not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

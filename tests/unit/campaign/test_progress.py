@@ -1,7 +1,5 @@
 """What is shown while a campaign runs, with a clock of our own."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Evaluations whose instructions are not worth counting: the gate, and campaigns that use it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """What is measured again at the end of a campaign, and what is said of other numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Strategies on recorded points: the table, what is nearest, files, the command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tune loop on invented allocators: order, budget, resume, extension, trouble."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

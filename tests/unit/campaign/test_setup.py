@@ -1,7 +1,5 @@
 """From a campaign file to how every evaluation is run, and on what."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path

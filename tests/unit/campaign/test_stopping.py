@@ -1,7 +1,5 @@
 """Rules that end a campaign early: each alone, together, and in a campaign."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which earlier campaign a new one starts from, and with what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files that a campaign replays, and what they say of its workloads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

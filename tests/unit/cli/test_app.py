@@ -1,7 +1,5 @@
 """The command line as a whole: help that teaches, exit codes, and how errors end."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

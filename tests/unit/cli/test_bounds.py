@@ -1,7 +1,5 @@
 """Every number on every command line has ends, and is refused beyond them before anything runs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What commands print fits a page, and a log."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The commands that need gem5, on a machine without it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Hostile input, and places where nothing can be written: one clear error."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

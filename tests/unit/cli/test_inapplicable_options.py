@@ -1,7 +1,5 @@
 """Options that do not apply are refused by every command, and old spellings still work."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

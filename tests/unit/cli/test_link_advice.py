@@ -1,7 +1,5 @@
 """`malloc-tuner link-advice`, and the build files of its page."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

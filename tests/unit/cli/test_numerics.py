@@ -1,7 +1,5 @@
 """numpy starts no thread of its own in commands that search, and programs do not hear of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What is asked of `optimize`: a command, a file with [program], a folder to continue."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

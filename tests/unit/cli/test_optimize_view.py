@@ -1,7 +1,5 @@
 """What `optimize` shows while it works."""
 
-from __future__ import annotations
-
 import io
 import math
 import threading

@@ -1,7 +1,5 @@
 """Options that do not apply are refused by name, with the exit code of a wrong command line."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

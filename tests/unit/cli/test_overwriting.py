@@ -1,7 +1,5 @@
 """What a command reads it does not write over."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

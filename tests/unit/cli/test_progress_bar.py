@@ -1,7 +1,5 @@
 """Where there is no terminal, progress is a line now and then."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """`front`, `pick`, `export` and `report` on a run that the real store keeps."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`malloc-tuner trace info`: text, JSON, picture, and its errors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `malloc-tuner tune` prints, and which words it refuses."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exit codes of a validation, which a build can rely on, what it refuses, and services."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The tables of a validation say what was measured, what was claimed and what is out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rounds on several machines: the plan sees whole rounds in their order, whoever is faster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from tuner.compare.apart import Handout

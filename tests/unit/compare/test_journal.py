@@ -1,7 +1,5 @@
 """A journal loses nothing: cut lines, damaged lines, a full disk, two writers."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What is missing is run, kept when it ends, and goes on after any end."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The order of runs, and which subjects are out."""
 
-from __future__ import annotations
-
 from tuner.compare.plan import Course, Once, Rounds, Step, order
 from tuner.records import Outcome, Status
 

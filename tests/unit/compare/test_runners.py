@@ -1,7 +1,5 @@
 """The contract of every runner: list one in the registry, and this suite runs on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A metric of all samples: medians and ratios against numbers known beforehand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.compare.values import Values

@@ -1,7 +1,5 @@
 """What runs inside simulated machines: the shipped file, and what is said about wrong ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Suites of gem5 simulations: the shipped one, and what is said about wrong ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

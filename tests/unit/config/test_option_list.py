@@ -1,7 +1,5 @@
 """A search space made from an allocator's own list of settings: what follows, what is refused."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files for `optimize` with a table [service], and those that ship."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

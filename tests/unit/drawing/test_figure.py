@@ -1,7 +1,5 @@
 """One description of a figure becomes files: the same bytes each time, with text as text."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

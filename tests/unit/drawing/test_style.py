@@ -1,7 +1,5 @@
 """Allocators look different, and the same everywhere."""
 
-from __future__ import annotations
-
 from tuner.drawing.style import look, looks
 
 KNOWN = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")

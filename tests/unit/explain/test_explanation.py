@@ -1,7 +1,5 @@
 """A whole run explained: roles, words, JSON and the picture."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Shares of the variance against functions whose shares are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

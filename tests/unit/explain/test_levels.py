@@ -1,7 +1,5 @@
 """From which value on a setting harms."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tuner.explain.levels import Level, Setting, danger_of, levels_of

@@ -1,7 +1,5 @@
 """The sentences of an explanation."""
 
-from __future__ import annotations
-
 from tuner.explain.levels import Danger, Level
 from tuner.explain.wording import danger_text, reduced_text
 from tuner.front.ablation import Without

@@ -1,7 +1,5 @@
 """Every export format, read back by a parser of its own; and the reduction before it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

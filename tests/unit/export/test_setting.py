@@ -1,7 +1,5 @@
 """A setting that was given is read back, and exported for a shell or a container."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

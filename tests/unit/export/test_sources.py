@@ -1,7 +1,5 @@
 """What is exported: the answer of an optimisation, as it was proven."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

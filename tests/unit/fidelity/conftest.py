@@ -1,7 +1,5 @@
 """What tests of verdicts share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A profile against the program itself."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

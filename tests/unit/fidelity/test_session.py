@@ -1,7 +1,5 @@
 """A verdict has a place in its profile, and needs nothing that only describes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

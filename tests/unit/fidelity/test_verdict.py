@@ -1,7 +1,5 @@
 """The verdict on a profile follows from the measurements, and campaigns heed it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A point with one setting put back at a time, recorded or measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The baseline, and bounds relative to it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

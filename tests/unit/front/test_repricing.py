@@ -1,7 +1,5 @@
 """Fronts and picks at the ends of the interval of the prices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

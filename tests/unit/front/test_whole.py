@@ -1,7 +1,5 @@
 """Changes of the heap as shares of the whole program."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a process has mapped, as the script that gem5 executes reads it."""
 
-from __future__ import annotations
-
 import importlib.util
 import mmap
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kinds of memory that run.py reports, for a process of which every part is known."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What killed simulations leave of simulated memory, and who removes it."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """bytehound."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

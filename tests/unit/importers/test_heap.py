@@ -1,7 +1,5 @@
 """Calls with addresses become events with slots; what is missing is counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """heaptrack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Malloc labs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """mtrace of glibc."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files are unpacked on the way; errors name the place."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

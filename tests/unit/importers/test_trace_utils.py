@@ -1,7 +1,5 @@
 """glibc's malloc trace utilities."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """valgrind --trace-malloc=yes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

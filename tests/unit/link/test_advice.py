@@ -1,7 +1,5 @@
 """Programs with and without threads, compiled here and judged here."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

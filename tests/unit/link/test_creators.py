@@ -1,7 +1,5 @@
 """Functions that start threads are known by their names."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.link.creators import creators_among, is_runtime

@@ -1,7 +1,5 @@
 """Prices of this machine: asked once, kept, and never trusted when damaged."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Counted runs of a real program, with a stand-in for valgrind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

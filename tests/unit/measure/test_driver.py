@@ -1,7 +1,5 @@
 """How runs of malloc_bench end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

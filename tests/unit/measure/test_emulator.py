@@ -1,7 +1,5 @@
 """Evaluations with a stand-in for rand_malloc: numbers, failures, command line, environment."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluations over several cores: pinning, order, retries, an orderly and a sudden end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

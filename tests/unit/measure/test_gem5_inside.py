@@ -1,7 +1,5 @@
 """What a simulated machine counted, from statistics a real gem5 wrote."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.doubles.simulated import STATISTICS_OF_TWO_CORES

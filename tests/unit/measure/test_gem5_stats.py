@@ -1,7 +1,5 @@
 """Statistics of simulations: read, and compared without the host's."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Native tools are waited for, however long their limit."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.measure.process import Finished, Processes

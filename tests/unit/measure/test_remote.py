@@ -1,7 +1,5 @@
 """What a worker proves, receives and locks."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import threading

@@ -1,7 +1,5 @@
 """Evaluations on several workloads, with a stand-in for rand_malloc."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Memory is touched by rand_malloc, and what cannot be touched stops nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

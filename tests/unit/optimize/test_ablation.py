@@ -1,7 +1,5 @@
 """What each setting of the winner does."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The sentence, its evidence and the file."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

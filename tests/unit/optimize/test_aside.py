@@ -1,7 +1,5 @@
 """What no longer holds keeps its content under another name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tuner.optimize.aside import move_aside, move_to_before

@@ -1,7 +1,5 @@
 """How many candidates the time left can decide on."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

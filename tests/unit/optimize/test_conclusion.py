@@ -1,7 +1,5 @@
 """From what the runs prove to the answer."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conditions of a build."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The confirmation: what is reserved of the time, and what is said beforehand."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

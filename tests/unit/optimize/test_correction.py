@@ -1,7 +1,5 @@
 """Runs correct what emulation expects: for their own setting, and for their allocator's others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Counted work beside CPU time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The search with the program alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

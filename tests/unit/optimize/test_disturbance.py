@@ -1,7 +1,5 @@
 """What is said of other load on the machine."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

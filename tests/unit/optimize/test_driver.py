@@ -1,7 +1,5 @@
 """Which child stands for a command that only starts others, and what is said where none does."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

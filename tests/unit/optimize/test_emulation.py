@@ -1,7 +1,5 @@
 """The campaign of an optimisation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The first runs, of the program and of its held-out input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Emulation ends where the program would notice nothing more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.doubles.runs import failed_trial, synthetic_run, trial

@@ -1,7 +1,5 @@
 """Settings by runs alone, where emulation has nothing more to propose and runs are short."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 

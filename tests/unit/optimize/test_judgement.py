@@ -1,7 +1,5 @@
 """What rounds prove of a candidate: better in a goal, worse in no guard."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

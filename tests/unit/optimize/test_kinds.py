@@ -1,7 +1,5 @@
 """What a request tunes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings that are known from elsewhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.allocators import get_allocator, locate_all

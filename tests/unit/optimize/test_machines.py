@@ -1,7 +1,5 @@
 """Samples of several machines, made comparable by the program as it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

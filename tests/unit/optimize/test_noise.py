@@ -1,7 +1,5 @@
 """How much runs vary that should be alike."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """From options to what is asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.errors import SpecError

@@ -1,7 +1,5 @@
 """What the time can show is said by the same rule as the confirmation decides."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.optimize.evidence import showable_gain

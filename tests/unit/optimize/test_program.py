@@ -1,7 +1,5 @@
 """What the program does as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import cast

@@ -1,7 +1,5 @@
 """What goes to the program: defaults, each allocator's best, a spread; and what is confirmed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The confirmation: rounds until it is decided; losers leave; what is chosen."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

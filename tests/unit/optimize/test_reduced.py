@@ -1,7 +1,5 @@
 """The winner goes without the settings that do nothing, where new runs confirm it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

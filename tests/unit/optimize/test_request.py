@@ -1,7 +1,5 @@
 """What may change when an optimisation goes on, and what may not."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

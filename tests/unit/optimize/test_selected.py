@@ -1,7 +1,5 @@
 """What few runs of each setting showed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

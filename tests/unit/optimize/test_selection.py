@@ -1,7 +1,5 @@
 """Runs that choose the candidates, each once, the promising again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

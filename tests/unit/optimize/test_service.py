@@ -1,7 +1,5 @@
 """A service as something that is tuned: what is judged, what a run must give."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An optimisation from its first runs to its answer, over several calls."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Several commands tuned on as one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast

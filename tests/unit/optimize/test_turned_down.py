@@ -1,7 +1,5 @@
 """What a guard turned down is said, with what would allow it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The time of all calls of an optimisation."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from dataclasses import replace

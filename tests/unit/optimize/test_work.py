@@ -1,7 +1,5 @@
 """The time that an optimisation was given."""
 
-from __future__ import annotations
-
 from tuner.optimize.work import Watch
 
 

@@ -1,7 +1,5 @@
 """The verdict in a profile."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.errors import TraceError

@@ -1,7 +1,5 @@
 """Profiles as files: packed or not, whole or damaged."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

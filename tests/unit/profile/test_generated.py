@@ -1,7 +1,5 @@
 """A profile's events as a trace: what campaigns replay."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

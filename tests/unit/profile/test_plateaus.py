@@ -1,7 +1,5 @@
 """A longer profile repeats its level part, a shorter one leaves out of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sizes, intensity and threads of a profile scale as their factors promise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

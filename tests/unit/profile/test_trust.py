@@ -1,7 +1,5 @@
 """Which workload a campaign measures: a profile is believed as far as its verdict goes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast

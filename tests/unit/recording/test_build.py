@@ -1,7 +1,5 @@
 """Spools become traces, or stay where they are."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A recording without events is explained."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Anonymous memory of a program while it is recorded."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 

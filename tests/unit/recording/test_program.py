@@ -1,7 +1,5 @@
 """The program under the recorder: its environment, its signals, its end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

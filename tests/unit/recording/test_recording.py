@@ -1,7 +1,5 @@
 """A whole recording; real programs are in tests/end_to_end/test_record.py."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

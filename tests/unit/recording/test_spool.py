@@ -1,7 +1,5 @@
 """The folder of a recording and the trace it becomes: what is there is not lost."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """When the window of a recording begins and ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The figures of a comparison of allocators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.doubles.bench import comparison, sample

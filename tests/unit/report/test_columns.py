@@ -1,7 +1,5 @@
 """Numbers are written for people, and what is missing stays missing."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A table is described once, for page and terminal."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

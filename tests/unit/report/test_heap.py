@@ -1,7 +1,5 @@
 """Heap curves: defaults, picks, and traces without time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.doubles.runs import measurement, synthetic_run

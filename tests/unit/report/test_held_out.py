@@ -1,7 +1,5 @@
 """The table of workloads that nothing was tuned for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The hypervolume over a campaign."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the program itself measured: front, forms, page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The page stands alone, says what is there, and survives poor and hostile campaigns."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

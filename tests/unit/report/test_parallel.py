@@ -1,7 +1,5 @@
 """Axes and lines of parallel coordinates."""
 
-from __future__ import annotations
-
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tests.doubles.small_runs import BETTER, RUN, SMALL, run_of
 from tuner.records import Configuration

@@ -1,7 +1,5 @@
 """Roles, lines and the view of the Pareto plot, as plain values."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

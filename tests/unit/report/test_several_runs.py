@@ -1,7 +1,5 @@
 """Runs on one front: what each found, what was missed, what half of the searches reach."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The front in a terminal: a dozen points in 100 columns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

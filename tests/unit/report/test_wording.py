@@ -1,7 +1,5 @@
 """The sentences of a report."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from pathlib import Path

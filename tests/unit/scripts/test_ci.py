@@ -1,7 +1,5 @@
 """`.ci/run`: a step that fails fails it, also the one that runs beside others."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

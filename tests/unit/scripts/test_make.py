@@ -1,7 +1,5 @@
 """The Makefile: a check that can check nothing fails, and says why."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The files of every target of the mutants are there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """`scripts/packages` installs what is missing of a group, and knows which groups there are."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The answer in the README comes from a run folder."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `auto` adds to NSGA-II; the contract of all strategies is in test_strategies.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

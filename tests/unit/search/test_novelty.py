@@ -1,7 +1,5 @@
 """What was proposed already, and the walk that finds what was not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The contract of every strategy: add one to the registry and this suite runs on it."""
 
-from __future__ import annotations
-
 import functools
 import json
 import random

@@ -1,7 +1,5 @@
 """The model behind `auto`: what it learns of genes and of pairs of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Survival and tournament of NSGA-II do what pymoo's do, number by number."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of an export, looked for in processes that have them, or not."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

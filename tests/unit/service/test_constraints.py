@@ -1,7 +1,5 @@
 """Constraints in the terms of a service."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.errors import SpecError

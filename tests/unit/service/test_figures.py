@@ -1,7 +1,5 @@
 """From samples to metrics."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.service.figures import Phases, figures, growth_per_minute, mean_bytes

@@ -1,7 +1,5 @@
 """A service under supervise, here a script in its place."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

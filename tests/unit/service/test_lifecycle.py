@@ -1,7 +1,5 @@
 """One run of a service: what it yields, how it fails, and that nothing is left."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

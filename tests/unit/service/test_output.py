@@ -1,7 +1,5 @@
 """What load generators print, read back: samples as the tools printed them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The plan of a service: what is refused, ports and folders in place of their names."""
 
-from __future__ import annotations
-
 import json
 import socket
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """When a service counts as ready."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A service under the recorder, from its start to its stop."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

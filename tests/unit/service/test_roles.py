@@ -1,7 +1,5 @@
 """Which processes of a service are tuned."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.doubles.recorded import recorded_process

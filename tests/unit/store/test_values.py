@@ -1,7 +1,5 @@
 """What a record of the store says about itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Events are sorted by the life they belong to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The picture of a trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import altair as alt

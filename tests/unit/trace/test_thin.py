@@ -1,7 +1,5 @@
 """A thin trace holds the same blocks at the end of every window, and little else."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What to deploy: the one with the fewest settings of those that gain as much; or keep it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changes over several simulations, against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

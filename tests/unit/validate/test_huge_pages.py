@@ -1,7 +1,5 @@
 """A validation with other huge pages than its campaign says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Runs inside simulated machines: each once, kept as it ends, judged, summarised."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

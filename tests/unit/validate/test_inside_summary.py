@@ -1,7 +1,5 @@
 """What runs inside simulated machines counted beyond their starts."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.errors import ProgramError

@@ -1,7 +1,5 @@
 """Rounds of a real program, with a program that does what the test says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

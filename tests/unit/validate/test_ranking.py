@@ -1,7 +1,5 @@
 """Rank correlation over all allocators, and within each that has three configurations."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.validate.ranking import rank

@@ -1,7 +1,5 @@
 """Environments of the subjects: the campaign's own libraries, nothing of the user's settings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which configurations run on the real program, and under which names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Medians, ratios, claims, verdicts and rankings of a validation with known numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

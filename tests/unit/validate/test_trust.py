@@ -1,7 +1,5 @@
 """Which validation is believed: the last one of the program that was recorded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims are decided together: words that fit, and few false ones at any number of rounds."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable
