@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +27,24 @@ from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration, Origin, Outcome, Trial
 
 
+def begun(
+    folder: Path, request: Request, app: object = None, now_s: Callable[[], float] = lambda: 0.0
+) -> Work:
+    return Work(folder, request, cast("Tuned", app), Watch(request.seconds, now_s))
+
+
+def as_it_is(values: Mapping[str, float], wall_s: float = 0.98) -> Reference:
+    return Reference(("app",), values, 0, None, None, wall_s=wall_s, timeout_s=30.0)
+
+
+def choosing_among(
+    work: Work, reference: Reference, proposals: list[Proposal], baseline: Baseline | None = None
+) -> Choosing:
+    """Return what chooses where no trial of an emulation takes part."""
+    none = cast("EmulatedTrials", None)
+    return Choosing(work, reference, proposals, none, cast("Baseline", baseline))
+
+
 @pytest.mark.parametrize(
     ("seconds", "places"),
     [
@@ -42,8 +60,8 @@ def test_short_time_is_not_split_over_many_candidates(
 ) -> None:
     """Three candidates in the time of seven rounds decide nothing; one would be decided."""
     request = Request(("app",), seconds, ("glibc",))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(seconds, lambda: 0.0))
-    reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
+    work = begun(tmp_path, request)
+    reference = as_it_is({})
 
     assert affordable(work, reference) == places
 
@@ -94,12 +112,10 @@ def choosing_of(
     begun_s = app.now_s
     watch = Watch(seconds, lambda: app.now_s - begun_s)
     work = Work(folder, request, cast("Tuned", app), watch, app)
-    reference = Reference(("app",), {MEAN: 1e8}, 0, None, None, wall_s=0.98, timeout_s=30.0)
+    reference = as_it_is({MEAN: 1e8})
     proposals = [Proposal(one, place, {MEAN: -0.05}) for place, one in enumerate(SETTINGS)]
     proposals += [Proposal(one, None, {MEAN: 2.0}, is_known=True) for one in known]
-    return Choosing(
-        work, reference, proposals, cast("EmulatedTrials", None), cast("Baseline", None)
-    )
+    return choosing_among(work, reference, proposals)
 
 
 def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Path) -> None:
@@ -159,12 +175,11 @@ def test_what_one_slow_run_speaks_against_runs_again_where_memory_speaks_for_it(
     app = SlowOnce({str(settings[3]): 0.2})
     rules = Rules(goals=(MEAN, CPU), guards=(MEAN, CPU))
     request = Request(("app",), 600.0, ("glibc",), rules)
-    work = Work(tmp_path, request, cast("Tuned", app), Watch(600.0, lambda: app.now_s), app)
+    work = begun(tmp_path, request, app, lambda: app.now_s)
     values = {MEAN: 1e8, CPU: 1e9}
-    reference = Reference(("app",), values, 0, None, None, wall_s=0.98, timeout_s=30.0)
+    reference = as_it_is(values)
     proposals = [Proposal(one, 1, {MEAN: -0.05, CPU: 0.0}) for one in settings]
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
-    choosing = Choosing(work, reference, proposals, *none)
+    choosing = choosing_among(work, reference, proposals)
 
     found = choosing.finalists(choosing.select(n_possible=500))
 
@@ -209,15 +224,14 @@ def chosen_under_noise(folder: Path, gain: float, seed: int) -> tuple[list[str],
     request = Request(
         ("app",), GIVEN_S, ("glibc", *OTHERS), Rules(goals=(CPU,), guards=(CPU,)), seed=seed
     )
-    work = Work(folder, request, cast("Tuned", app), Watch(GIVEN_S, lambda: app.now_s), app)
-    reference = Reference(("app",), {CPU: 1e9}, 0, None, None, wall_s=0.98, timeout_s=30.0)
+    work = begun(folder, request, app, lambda: app.now_s)
+    reference = as_it_is({CPU: 1e9})
     named = [(one, place) for one in OTHERS for place in range(4)]
     proposals = [
         Proposal(Configuration.of(one, {"a": place} if place else {}), 1, {CPU: -0.002 * place})
         for one, place in named
     ]
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
-    choosing = Choosing(work, reference, proposals, *none)
+    choosing = choosing_among(work, reference, proposals)
     found = choosing.finalists(choosing.select(N_POSSIBLE))
     return [one.allocator for one in found.values()], app.now_s
 
@@ -279,12 +293,11 @@ def test_candidates_that_are_the_same_in_fewer_settings_leave_room_for_others(
             label = str(one.configuration)
             course.add((number, None, label), Outcome.succeeded({CPU: 1e9 * math.exp(log)}))
     request = Request(("app",), 1000.0, OTHERS, Rules(goals=(CPU,), guards=(CPU,)))
-    work = Work(tmp_path, request, cast("Tuned", Noisy(0.0, 1)), Watch(1000.0, lambda: 0.0))
-    reference = Reference(("app",), {CPU: 1e9}, 0, None, None, wall_s=0.1, timeout_s=30.0)
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
+    work = begun(tmp_path, request, Noisy(0.0, 1))
+    reference = as_it_is({CPU: 1e9}, 0.1)
     ran = {str(one.configuration): one for one in proposals}
 
-    found = Choosing(work, reference, proposals, *none).finalists(selected_of(course, ran))
+    found = choosing_among(work, reference, proposals).finalists(selected_of(course, ran))
 
     assert list(found) == ["exgen", "jemalloc"]
 
@@ -308,11 +321,10 @@ def after_four_runs(folder: Path, app: Noisy, seconds: float) -> tuple[Choosing,
         course.add((number, None, AS_IS), Outcome.succeeded({CPU: 1e9 * math.exp(log)}))
         course.add((number, None, "exgen"), Outcome.succeeded({CPU: 0.97e9 * math.exp(log)}))
     request = Request(("app",), seconds, ("exgen",), Rules(goals=(CPU,), guards=(CPU,)))
-    work = Work(folder, request, cast("Tuned", app), Watch(seconds, lambda: 0.0))
-    reference = Reference(("app",), {CPU: 1e9}, 0, None, None, wall_s=0.1, timeout_s=30.0)
+    work = begun(folder, request, app)
+    reference = as_it_is({CPU: 1e9}, 0.1)
     one = Proposal(Configuration("exgen"), None, {CPU: -0.03})
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
-    return Choosing(work, reference, [one], *none), selected_of(course, {"exgen": one})
+    return choosing_among(work, reference, [one]), selected_of(course, {"exgen": one})
 
 
 @pytest.mark.parametrize(
@@ -350,11 +362,10 @@ def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
             course.add((number, None, label), Outcome.succeeded(values))
     rules = Rules(goals=(MEAN,), guards=(MEAN, PEAK))
     request = Request(("app",), 100.0, ("exgen",), rules)
-    work = Work(tmp_path, request, cast("Tuned", Noisy(0.0, 1)), Watch(100.0, lambda: 0.0))
-    reference = Reference(("app",), {MEAN: 1e9, PEAK: 1e9}, 0, None, None, 1.0, 30.0)
+    work = begun(tmp_path, request, Noisy(0.0, 1))
+    reference = as_it_is({MEAN: 1e9, PEAK: 1e9}, 1.0)
     one = Proposal(Configuration("exgen"), None, {MEAN: -0.1, PEAK: 0.0})
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
-    choosing = Choosing(work, reference, [one], *none)
+    choosing = choosing_among(work, reference, [one])
 
     found = choosing.finalists(selected_of(course, {"exgen": one}))
 
@@ -391,9 +402,9 @@ def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path)
     base = Trial(0, Configuration("glibc"), Origin.DEFAULT, Outcome.succeeded(wanted), None, 0.0)
     baseline = Baseline({MEAN: 1e6, PEAK: 2e6, CPU: 1e9}, base, 1.0)
     request = Request(("app",), 60.0, ("glibc",))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(60.0, lambda: 0.0))
-    reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
-    choosing = Choosing(work, reference, [], cast("EmulatedTrials", None), baseline)
+    work = begun(tmp_path, request)
+    reference = as_it_is({})
+    choosing = choosing_among(work, reference, [], baseline)
 
     lost = choosing._lost  # noqa: SLF001 - the rule itself
     assert lost(wanted.with_values(cost=1.1e6), wanted)[CPU] < 0.001
@@ -410,11 +421,9 @@ def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) ->
     settings = [Configuration.of("glibc", {"mxfast": number}) for number in range(3)]
     proposals = [Proposal(one, 1, {CPU: 0.0}) for one in settings]
     request = Request(("app",), 60.0, ("glibc",))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(60.0, lambda: 0.0))
-    reference = Reference(("app",), {CPU: 1e9}, 0, None, None, wall_s=1.0, timeout_s=30.0)
-    choosing = Choosing(
-        work, reference, proposals, cast("EmulatedTrials", None), cast("Baseline", None)
-    )
+    work = begun(tmp_path, request)
+    reference = as_it_is({CPU: 1e9}, 1.0)
+    choosing = choosing_among(work, reference, proposals)
 
     found = choosing._estimates(course, proposals)  # noqa: SLF001 - the rule itself
 
@@ -436,8 +445,8 @@ def test_a_trade_runs_where_time_is_left(
         course.add((number, None, label), Outcome.succeeded(fast))
     selected = selected_of(course, {label: Proposal(setting, 1, {})})
     request = Request(("app",), seconds, ("glibc",))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(seconds, lambda: 0.0))
-    reference = Reference(("app",), {}, 0, None, None, wall_s=1.0, timeout_s=30.0)
+    work = begun(tmp_path, request)
+    reference = as_it_is({}, 1.0)
 
     found = trade(work, reference, replace(selected, n_untried=n_untried))
 
@@ -457,10 +466,9 @@ def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path) -> None:
         course.add((0, None, label_of(one)), Outcome.succeeded({MEAN: mean, CPU: cpu}))
     proposals = [Proposal(one, 1, {MEAN: 0.05, CPU: -0.01}) for one in settings]
     request = Request(("app",), 600.0, ("exgen",), Rules(guards=(MEAN, CPU)))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(600.0, lambda: 0.0))
-    reference = Reference(("app",), {MEAN: 1e9, CPU: 1e9}, 0, None, None, 1.0, 30.0)
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
-    choosing = Choosing(work, reference, proposals, *none)
+    work = begun(tmp_path, request)
+    reference = as_it_is({MEAN: 1e9, CPU: 1e9}, 1.0)
+    choosing = choosing_among(work, reference, proposals)
     by_label = {label_of(p.configuration): p for p in proposals}
 
     as_seen = selected_of(course, by_label)
@@ -504,10 +512,10 @@ def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     base = Trial(0, AS_GLIBC, Origin.DEFAULT, Outcome.succeeded(ONE), None, 0.0)
     baseline = Baseline({MEAN: 1e9, PEAK: 1e9, CPU: 1e9}, base, 1.0)
     request = Request(("app",), 600.0, ("glibc", "exgen"))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(600.0, lambda: 0.0))
+    work = begun(tmp_path, request)
     values = {MEAN: 1e9, PEAK: 1e9, CPU: 1e9}
-    reference = Reference(("app",), values, 0, None, None, wall_s=1.0, timeout_s=30.0)
-    choosing = Choosing(work, reference, proposals, cast("EmulatedTrials", None), baseline)
+    reference = as_it_is(values, 1.0)
+    choosing = choosing_among(work, reference, proposals, baseline)
 
     found = choosing.finalists(
         selected_of(course, {label_of(p.configuration): p for p in proposals})
@@ -529,10 +537,9 @@ def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_first(tmp_path
     nothing = dict.fromkeys((MEAN, PEAK, CPU), 0.0)
     proposals = [Proposal(one, None, nothing) for one in (costly, free)]
     request = Request(("app",), 60.0, ("glibc", "exgen"))
-    work = Work(tmp_path, request, cast("Tuned", None), Watch(60.0, lambda: 0.0))
-    reference = Reference(("app",), nothing, 0, None, None, wall_s=3.0, timeout_s=30.0)
-    none = cast("EmulatedTrials", None), cast("Baseline", None)
-    choosing = Choosing(work, reference, proposals, *none)
+    work = begun(tmp_path, request)
+    reference = as_it_is(nothing, 3.0)
+    choosing = choosing_among(work, reference, proposals)
 
     found = choosing.finalists(
         selected_of(course, {label_of(p.configuration): p for p in proposals})
