@@ -12,14 +12,9 @@ from tuner.profile.file import (
     write_profile,
 )
 from tuner.profile.fit import FitOptions, fit
-from tuner.trace.file import Events, Trace
+from tuner.trace.file import Trace
 
 ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def read(path: Path, seed: int = 1) -> Events:
-    with Trace(path, seed) as trace:
-        return trace.read_all()
 
 
 def fitted(trace: Path, options: FitOptions | None = None) -> Path:

@@ -7,15 +7,9 @@ import pytest
 from tests.doubles.places import DATA
 from tuner.errors import TraceError
 from tuner.importers import import_file
-from tuner.trace.file import Events, Trace
 
 SAMPLES = DATA / "imports"
 """One program, recorded by valgrind 3.19, jemalloc 5.3 and gperftools 2.10."""
-
-
-def read(path: Path, seed: int = 1) -> Events:
-    with Trace(path, seed) as trace:
-        return trace.read_all()
 
 
 def refuse_profile(folder: Path, text: str, message: str) -> None:

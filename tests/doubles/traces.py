@@ -148,8 +148,8 @@ def _step(maker: TraceMaker, live: list[list[int]], thread: int, rng: random.Ran
         maker.free(blocks.pop(rng.randrange(len(blocks))), thread=thread)
 
 
-def load(path: Path) -> Events:
-    """Return the events of a trace, which must be whole."""
-    with Trace(path) as trace:
+def load(path: Path, seed: int = 1) -> Events:
+    """Return the events of a trace, which must be whole, or those that a profile makes."""
+    with Trace(path, seed) as trace:
         assert trace.totals.is_complete
         return trace.read_all()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.doubles.traces import TraceMaker
+from tests.doubles.traces import TraceMaker, load
 from tuner.profile.file import write_profile
 from tuner.profile.fit import FitOptions, fit
 from tuner.profile.variation import Variation, vary
@@ -14,8 +14,7 @@ from tuner.trace.lives import Lives, find_lives
 
 
 def read(path: Path) -> tuple[Events, Lives]:
-    with Trace(path) as trace:
-        events = trace.read_all()
+    events = load(path)
     return events, find_lives(events)
 
 

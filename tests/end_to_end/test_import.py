@@ -11,6 +11,7 @@ import pytest
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
 from tests.doubles.programs import compile_
+from tests.doubles.traces import load
 from tuner.allocators.libraries import find_library
 from tuner.cli.main import run
 from tuner.importers import FORMATS, import_file
@@ -72,8 +73,7 @@ def run_tool(*command: str, **environment: str) -> None:
 
 
 def count(path: Path, *operations: Op) -> int:
-    with Trace(path) as trace:
-        events = trace.read_all()
+    events = load(path)
     return sum(int((events["op"] == op).sum()) for op in operations)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doubles.places import DATA
+from tests.doubles.traces import load
 from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.importers.classic_tree import records_of, take_turns, tree_paths
@@ -36,9 +37,14 @@ def as_played(record: tuple[float, float]) -> tuple[int, int]:
     return int(size + 0.5), int(life + 0.5)
 
 
+def played(source: Path) -> Path:
+    trace = source.with_name("a.trace")
+    assert run(["import", "--format", "classic", str(source), "-o", str(trace)]) == 0
+    return trace
+
+
 def sizes(path: Path) -> list[int]:
-    with Trace(path) as trace:
-        events = trace.read_all()
+    events = load(path)
     found: list[int] = events["size"][events["op"] == Op.MALLOC].tolist()
     return found
 
@@ -51,9 +57,8 @@ def test_siblings_take_turns_and_the_branch_of_most_blocks_comes_first(tmp_path:
         (1, 1000, 0, [1, 5, 6, 7]),
         (2, 4000, 0, [1, 5, 6, 8]),
     )
-    assert run(["import", "--format", "classic", str(source), "-o", str(tmp_path / "a.trace")]) == 0
 
-    assert sizes(tmp_path / "a.trace") == [30, 10, 2000, 1000, 30, 10, 2000, 30]
+    assert sizes(played(source)) == [30, 10, 2000, 1000, 30, 10, 2000, 30]
 
 
 def test_sites_further_apart_wait_until_the_others_have_run_out(tmp_path: Path) -> None:
@@ -66,17 +71,14 @@ def test_sites_further_apart_wait_until_the_others_have_run_out(tmp_path: Path) 
         (2, 600, 0, [1, 7, 8, 10]),
         (1, 1, 0, [1, 7, 11]),
     )
-    assert run(["import", "--format", "classic", str(source), "-o", str(tmp_path / "a.trace")]) == 0
 
-    assert sizes(tmp_path / "a.trace") == [20, 10, 30, 20, 10, 30, 400, 300, 1, 400, 300]
+    assert sizes(played(source)) == [20, 10, 30, 20, 10, 30, 400, 300, 1, 400, 300]
 
 
 def test_size_and_life_are_means(tmp_path: Path) -> None:
     source = profile(tmp_path / "dhat.out", (2, 25, 5000, [1]))
-    assert run(["import", "--format", "classic", str(source), "-o", str(tmp_path / "a.trace")]) == 0
-
     assert records_of(Source(source)).tolist() == [(1, 12.5, 5)] * 2
-    with Trace(tmp_path / "a.trace") as trace:
+    with Trace(played(source)) as trace:
         assert trace.level == "classic"
         assert trace.read_all()["size"].tolist() == [13, 13, 0, 0]
 

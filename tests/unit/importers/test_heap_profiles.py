@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.heap_profiles import SAMPLES, read, refuse_profile
+from tests.doubles.heap_profiles import SAMPLES, refuse_profile
+from tests.doubles.traces import load
 from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.importers import FORMATS, Imported, import_file
@@ -37,7 +38,7 @@ def test_recorded_samples(
 ) -> None:
     imported = import_file(SAMPLES / sample, tmp_path / "app.profile.json")
     profile = read_profile(imported.path)
-    events = read(imported.path)
+    events = load(imported.path)
 
     assert imported.format == name
     assert imported.level == profile["level"] == SITES
@@ -149,7 +150,7 @@ def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> 
     (tmp_path / "damaged").write_bytes(content)
     with contextlib.suppress(TraceError):
         imported: Imported = import_file(tmp_path / "damaged", tmp_path / "out.json", name)
-        assert len(read(imported.path)) > 0
+        assert len(load(imported.path)) > 0
 
 
 def test_the_command_says_what_was_lost_and_assumed(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.doubles.fitted import ON_FILES, fitted, read, refusal
-from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tests.doubles.fitted import ON_FILES, fitted, refusal
+from tests.doubles.traces import TraceMaker, load, write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.profile.file import (
@@ -51,7 +51,7 @@ def test_allocations_and_operations_are_all_kept(
 ) -> None:
     """The reader checks beside it that every free frees a live block once."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, n_steps, seed)
-    events, generated = read(trace), read(fitted(trace), seed)
+    events, generated = load(trace), load(fitted(trace), seed)
     assert births(events) == births(generated)
     assert counts(events) == counts(generated)
     assert events["time_ns"][-1] >= generated["time_ns"][-1]
@@ -61,7 +61,7 @@ def test_allocations_and_operations_are_all_kept(
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_live_curve_and_ownership_are_kept(tmp_path: Path, n_threads: int) -> None:
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 20_000)
-    events, generated = read(trace), read(fitted(trace))
+    events, generated = load(trace), load(fitted(trace))
     live, made = find_lives(events).live_bytes, find_lives(generated).live_bytes
     assert np.abs(made - live).mean() < 0.01 * live.mean()
     assert made.max() == pytest.approx(live.max(), rel=0.01)
@@ -73,8 +73,8 @@ def test_live_curve_and_ownership_are_kept(tmp_path: Path, n_threads: int) -> No
 def test_same_seed_same_events_and_another_seed_others(tmp_path: Path) -> None:
     trace = write_mixed_trace(tmp_path / "mixed.trace", 3, 5000)
     profile = fitted(trace, FitOptions(most_fixed=100))
-    assert np.array_equal(read(profile, 7), read(profile, 7))
-    assert not np.array_equal(read(profile, 7), read(profile, 8))
+    assert np.array_equal(load(profile, 7), load(profile, 7))
+    assert not np.array_equal(load(profile, 7), load(profile, 8))
 
 
 def whose(events: Events) -> list[tuple[int, ...]]:
@@ -101,7 +101,7 @@ def test_a_profile_that_is_all_fixed_is_the_trace_up_to_slots(
             maker.free(slot)
     trace = maker.write(tmp_path / "small.trace")
     options = FitOptions(even_windows=most_windows, most_windows=most_windows)
-    events, generated = whose(read(trace)), whose(read(fitted(trace, options), seed))
+    events, generated = whose(load(trace)), whose(load(fitted(trace, options), seed))
     last = max(place for place, (op, *_) in enumerate(events) if op <= Op.ALIGNED)
     assert events[: last + 1] == generated[: last + 1]
     assert sorted(events) == sorted(generated)
@@ -111,7 +111,7 @@ def test_a_profile_that_is_all_fixed_is_the_trace_up_to_slots(
 def test_the_order_between_threads_is_kept(tmp_path: Path, n_threads: int) -> None:
     """But for what the last allocation is followed by."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 3000)
-    events, generated = read(trace), read(fitted(trace))
+    events, generated = load(trace), load(fitted(trace))
     last = int(np.flatnonzero(events["op"] <= Op.ALIGNED)[-1])
     assert whose(events[: last + 1]) == whose(generated[: last + 1])
     assert (events["thread"] == generated["thread"])[: last + 1].all()
@@ -126,10 +126,10 @@ def test_a_burst_of_fixed_lives_keeps_its_order(tmp_path: Path) -> None:
         maker.free(int(slot))
     maker.allocate(1)
     trace = maker.write(tmp_path / "burst.trace")
-    events = read(trace)
+    events = load(trace)
     events["time_ns"][3000:] += 10**9
     write_trace(trace, events, {})
-    generated = read(fitted(trace))
+    generated = load(fitted(trace))
     assert whose(events) == whose(generated)
     assert generated["time_ns"][2999] < 10**9 < generated["time_ns"][3001]
 
@@ -147,12 +147,12 @@ def test_a_profile_of_version_1_makes_what_it_made(tmp_path: Path) -> None:
     path.write_text(profile_text(members))
     expected = [(0, 5000, 0), (0, 5000, 1), (0, 8, 2), (4, 0, 1), (4, 0, 0), (0, 8, 3),
                 (0, 5000, 4), (4, 0, 4)]  # fmt: skip
-    assert whose(read(path)) == expected
+    assert whose(load(path)) == expected
     new = take_apart(read_profile(path)).members()
     assert new["version"] == 4
     assert [row[0] for row in new["windows"][0]["fixed"]] == [0, 0, 2]
     path.write_text(profile_text(new))
-    assert whose(read(path)) == expected
+    assert whose(load(path)) == expected
     members["version"] = 2
     assert "a fixed life lies beyond its window" in refusal(path, members)
 
@@ -162,11 +162,11 @@ def test_what_is_touched_is_kept(tmp_path: Path, most_fixed: int) -> None:
     """With each block, whether it keeps its place or not."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 3, 2000)
     profile = fitted(trace, FitOptions(most_fixed=most_fixed))
-    assert (read(trace)["touch"] > 1).any()
-    assert touches(read(trace)) == touches(read(profile))
+    assert (load(trace)["touch"] > 1).any()
+    assert touches(load(trace)) == touches(load(profile))
     again = tmp_path / "again.profile.json"
     again.write_text(profile_text(take_apart(read_profile(profile)).members()))
-    assert touches(read(trace)) == touches(read(again))
+    assert touches(load(trace)) == touches(load(again))
 
 
 def touches(events: Events) -> list[tuple[int, int, int]]:
@@ -194,7 +194,7 @@ def test_ranks_order_the_steps_of_one_moment(tmp_path: Path) -> None:
     }  # fmt: skip
     path = tmp_path / "ranked.profile.json"
     path.write_text(profile_text(members))
-    assert [life for _, _, life in whose(read(path))] == [0, 1, 2, 2, 0, 1]
+    assert [life for _, _, life in whose(load(path))] == [0, 1, 2, 2, 0, 1]
     again = take_apart(read_profile(path)).members()
     assert again["windows"][0]["fixed"] == window["fixed"]
     members["version"] = 1
@@ -210,16 +210,16 @@ def test_a_trace_of_large_lives_is_kept(tmp_path: Path) -> None:
             maker.allocate(2000)
             maker.free(slot)
     trace = maker.write(tmp_path / "large.trace")
-    events, generated = read(trace), read(fitted(trace))
+    events, generated = load(trace), load(fitted(trace))
     for name in ("op", "size"):
         assert np.array_equal(events[name], generated[name])
 
 
 def test_a_trace_written_from_a_profile_reads_back_the_same(tmp_path: Path) -> None:
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 4, 3000))
-    generated = read(profile)
+    generated = load(profile)
     write_trace(tmp_path / "copy.trace", generated, {})
-    assert np.array_equal(generated, read(tmp_path / "copy.trace"))
+    assert np.array_equal(generated, load(tmp_path / "copy.trace"))
 
 
 def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_burst_of_frees_stays_a_burst(tmp_path: Path) -> None:
     for _ in range(5000):
         maker.allocate(16)
     trace = maker.write(tmp_path / "burst.trace")
-    assert find_lives(read(fitted(trace))).live_bytes[10_000 - 1] == 0
+    assert find_lives(load(fitted(trace))).live_bytes[10_000 - 1] == 0
 
 
 def test_time_without_events_stays_where_it_was(tmp_path: Path) -> None:
@@ -248,11 +248,11 @@ def test_time_without_events_stays_where_it_was(tmp_path: Path) -> None:
     for _ in range(4000):
         maker.allocate(32)
     trace = maker.write(tmp_path / "pause.trace")
-    events = read(trace)
+    events = load(trace)
     events["time_ns"] = np.arange(len(events)) * 1000
     events["time_ns"][3000:] += 10**9
     write_trace(trace, events, {})
-    assert read(fitted(trace, FitOptions(even_windows=2)))["time_ns"][2999] < 10**8
+    assert load(fitted(trace, FitOptions(even_windows=2)))["time_ns"][2999] < 10**8
 
 
 def test_the_largest_lives_keep_their_places(tmp_path: Path) -> None:

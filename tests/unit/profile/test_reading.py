@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.doubles.fitted import ON_FILES, fitted, read, refusal
-from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tests.doubles.fitted import ON_FILES, fitted, refusal
+from tests.doubles.traces import TraceMaker, load, write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.profile.file import (
@@ -147,7 +147,7 @@ def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> Non
     write_profile(toml, members)
     write_profile(profile, members)
     assert toml.read_text().startswith('schema = "malloc-tuner.profile"')
-    assert np.array_equal(read(toml, 7), read(profile, 7))
+    assert np.array_equal(load(toml, 7), load(profile, 7))
     assert workload_sha256(toml) == workload_sha256(profile)
     assert is_profile(toml)
     with Trace(toml) as one, Trace(profile) as other:
@@ -155,7 +155,7 @@ def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> Non
         assert one.metadata['quo"te key'] == other.metadata['quo"te key']
     assert "wall_s" not in read_profile(toml)["metadata"]
     write_profile(tmp_path / "again.json", read_profile(toml))
-    assert np.array_equal(read(tmp_path / "again.json"), read(profile))
+    assert np.array_equal(load(tmp_path / "again.json"), load(profile))
 
 
 def test_toml_has_a_line_for_each_kind_and_for_the_numbers_of_a_window(
@@ -176,7 +176,7 @@ def test_toml_may_begin_with_comments_and_be_in_any_order(
     path = tmp_path / "app.profile.toml"
     turned = {"schema": profile["schema"], **dict(reversed(list(profile.items())))}
     path.write_text("# reviewed\n\n" + profile_toml(turned))
-    assert len(read(path)) > 0
+    assert len(load(path)) > 0
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,10 @@ def test_what_generates_can_be_varied_whatever_it_leaves_out(tmp_path: Path) -> 
     }  # fmt: skip
     path, varied = tmp_path / "least.json", tmp_path / "varied.toml"
     path.write_text(json.dumps(least))
-    assert len(read(path)) == 1
+    assert len(load(path)) == 1
     for change in (["--size", "2"], ["--aged", "1KiB"], ["--threads", "3"]):
         assert run(["vary", str(path), "-o", str(varied), *change]) == 0
-        assert len(read(varied)) > 0
+        assert len(load(varied)) > 0
 
 
 @pytest.mark.parametrize(

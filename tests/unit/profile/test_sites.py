@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.heap_profiles import SAMPLES, read
+from tests.doubles.heap_profiles import SAMPLES
 from tests.doubles.runs import synthetic_run
+from tests.doubles.traces import load
 from tuner.importers import import_file
 from tuner.profile.file import write_profile
 from tuner.profile.sites import Layout, Sites, first_births, lay_out, make_profile
@@ -96,14 +97,14 @@ def test_a_generated_workload_frees_each_block_once(tmp_path: Path, seed: int) -
     sites = sites_of_a_program(seed, 8, 200)
     path = tmp_path / "app.profile.json"
     write_profile(path, make_profile(sites, {}))
-    events = read(path, seed % 1000)
+    events = load(path, seed % 1000)
     births = events[events["op"] == Op.MALLOC]
 
     assert len(births) == sites.blocks.sum()
     assert int(births["size"].sum()) == sites.total_bytes.sum()
     n_freed = np.count_nonzero(events["op"] == Op.FREE)
     assert n_freed == sites.blocks.sum() - sites.end_blocks.sum()
-    assert np.array_equal(events, read(path, seed % 1000))
+    assert np.array_equal(events, load(path, seed % 1000))
 
 
 def test_the_peak_is_that_of_the_profile_where_there_is_room(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.doubles.traces import TraceMaker
-from tuner.trace.file import EVENT, Trace
+from tests.doubles.traces import TraceMaker, load
+from tuner.trace.file import EVENT
 from tuner.trace.lives import find_lives
 
 
@@ -17,8 +17,7 @@ def test_a_slot_that_is_used_again_is_another_life(tmp_path: Path) -> None:
     maker.free(first)
     assert maker.allocate(7) == first
     maker.free(second)
-    with Trace(maker.write(tmp_path / "a.trace")) as trace:
-        found = find_lives(trace.read_all())
+    found = find_lives(load(maker.write(tmp_path / "a.trace")))
 
     assert found.life.tolist() == [0, 1, 0, 0, 2, 1]
     assert found.tick.tolist() == [0, 1, 2, 2, 2, 3]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.doubles.traces import TraceMaker
+from tests.doubles.traces import TraceMaker, load
 from tuner.errors import SpecError, TraceError
 from tuner.trace import thin as thinning
 from tuner.trace.file import Events, Op, Trace
@@ -40,11 +40,6 @@ def churn(
     return maker.write(path, life)
 
 
-def read(path: Path) -> Events:
-    with Trace(path) as trace:
-        return trace.read_all()
-
-
 def live_bytes(events: Events) -> list[int]:
     sizes: dict[int, int] = {}
     live: list[int] = []
@@ -59,7 +54,7 @@ def live_bytes(events: Events) -> list[int]:
 def test_live_bytes_at_the_end_of_windows_are_those_of_the_long_trace(tmp_path: Path) -> None:
     long = churn(tmp_path / "long.trace")
     found = thin(long, tmp_path / "thin.trace", HOW)
-    whole, kept = read(long), read(tmp_path / "thin.trace")
+    whole, kept = load(long), load(tmp_path / "thin.trace")
     assert (found.n_events, found.n_kept) == (len(whole), len(kept))
     assert len(kept) < len(whole) // 3
     ends = whole["time_ns"][999 : len(whole) - 100 : 1000]
@@ -78,7 +73,7 @@ def test_time_goes_on_as_before(tmp_path: Path) -> None:
 def test_begin_and_end_are_whole(tmp_path: Path) -> None:
     long = churn(tmp_path / "long.trace")
     thin(long, tmp_path / "thin.trace", HOW)
-    whole, kept = read(long), read(tmp_path / "thin.trace")
+    whole, kept = load(long), load(tmp_path / "thin.trace")
     assert np.array_equal(whole["size"][:100], kept["size"][:100])
     assert np.array_equal(whole["size"][-100:], kept["size"][-100:])
 
@@ -93,7 +88,7 @@ def test_lives_that_cross_a_border_stay(tmp_path: Path) -> None:
     after = maker.allocate(4)
     maker.reallocate(after, 5)
     maker.write(tmp_path / "a.trace")
-    events = read(tmp_path / "a.trace")
+    events = load(tmp_path / "a.trace")
     assert drop_short_lives(events[1:])["size"].tolist() == [0, 4, 5]
     assert drop_short_lives(events)["size"].tolist() == [4, 5]
 
@@ -125,11 +120,11 @@ def test_several_threads_are_refused(tmp_path: Path) -> None:
 def test_set_up_takes_no_time_and_the_rest_its_real_time(tmp_path: Path) -> None:
     long = churn(tmp_path / "long.trace")
     thin(long, tmp_path / "as-it-was.trace", HOW)
-    times = read(tmp_path / "as-it-was.trace")["time_ns"].astype(np.int64)
+    times = load(tmp_path / "as-it-was.trace")["time_ns"].astype(np.int64)
     set_up_ns = int(times[len(times) // 4])
     how = replace(HOW, set_up_ns=set_up_ns, pace=2.0)
     thin(long, tmp_path / "thin.trace", how)
-    found = read(tmp_path / "thin.trace")["time_ns"].astype(np.int64)
+    found = load(tmp_path / "thin.trace")["time_ns"].astype(np.int64)
     late_ns = np.maximum(times - set_up_ns, 0) / 2.0 - found
     assert 0.0 <= late_ns.min() <= late_ns.max() < 10_000.0  # a trace counts in steps of 10 us
     assert found[-1] > 0
