@@ -12,6 +12,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.doubles.machine import MACHINE
 from tuner.emulation import EmulationOptions
@@ -19,7 +20,7 @@ from tuner.errors import ProgramError
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status, Value
 from tuner.space import Condition, Parameter, Space, joint_space
-from tuner.store import AllocatorRecord, CampaignRecord
+from tuner.store import AllocatorRecord, CampaignRecord, Store
 
 _POWERS = tuple(1 << exponent for exponent in range(10, 24, 2))
 
@@ -150,6 +151,15 @@ class SyntheticEvaluator:
         if status is not None:
             return Outcome.did_not_succeed(status, f"made to be {status.value}")
         return Outcome.succeeded(measure(configuration))
+
+
+def store_in(folder: Path, record: CampaignRecord) -> Store:
+    """Create the store of a campaign, or open the one that is there, with this budget."""
+    if not Store.exists(folder):
+        return Store.create(folder, record)
+    store = Store.open(folder, writable=True)
+    store.set_budget(record.budget)
+    return store
 
 
 def record(**changes: object) -> CampaignRecord:

@@ -52,9 +52,10 @@ def run(folder: Path, address: str, listener: Listener | None = None, **kit: obj
     record = synthetic.record(budget=BUDGET)
     kit = {"delay_s": 0.02, **kit}
     made = SyntheticKit("campaign", folder.parent / "log", **kit)  # type: ignore[arg-type]
-    exists = Store.exists(folder)
-    store = Store.open(folder, writable=True) if exists else Store.create(folder, record)
-    with store, ClusterExecutor(made, address, DEFAULT, machines=store.machines()) as executor:
+    with (
+        synthetic.store_in(folder, record) as store,
+        ClusterExecutor(made, address, DEFAULT, machines=store.machines()) as executor,
+    ):
         spaces = make_spaces(synthetic.PARTS, record.search)
         return Runner(store, spaces, executor, listener or Listener()).run()
 

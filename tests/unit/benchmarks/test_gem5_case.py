@@ -109,24 +109,24 @@ def measured() -> list[Any]:
     return rows
 
 
-def test_change_is_the_geometric_mean_over_the_simulations() -> None:
-    rows = [row("held-out", "b", BASELINE, 40, 10), row("held-out", "c", BASELINE, 10, 10)]
-    rows += [
+def held_out() -> dict[str, Any]:
+    """Return results of exgen on two simulations: half of the heap, and four fifths."""
+    return results(
+        row("held-out", "b", BASELINE, 40, 10),
+        row("held-out", "c", BASELINE, 10, 10),
         row("held-out", "b", "exgen default", 20, 5),
         row("held-out", "c", "exgen default", 8, 5),
-    ]
-    found = change(results(*rows), "held-out", "exgen default", "mean_heap")
+    )
+
+
+def test_change_is_the_geometric_mean_over_the_simulations() -> None:
+    found = change(held_out(), "held-out", "exgen default", "mean_heap")
     assert found is not None
     assert found.median == pytest.approx(math.sqrt(0.5 * 0.8))
 
 
 def test_interval_over_simulations_is_wider_than_that_over_rounds() -> None:
-    rows = [row("held-out", "b", BASELINE, 40, 10), row("held-out", "c", BASELINE, 10, 10)]
-    rows += [
-        row("held-out", "b", "exgen default", 20, 5),
-        row("held-out", "c", "exgen default", 8, 5),
-    ]
-    where = (results(*rows), "held-out", "exgen default", "mean_heap")
+    where = (held_out(), "held-out", "exgen default", "mean_heap")
     assert over_simulations(*where) == Interval(0.5, 0.8)
     assert over_simulations(*where[:2], "glibc lean", "mean_heap") is None
 

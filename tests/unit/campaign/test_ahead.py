@@ -46,12 +46,7 @@ def run(
     listener: Listener | None = None,
 ) -> list[Trial]:
     """Run a campaign, or go on with the one that is there."""
-    if Store.exists(folder):
-        store = Store.open(folder, writable=True)
-        store.set_budget(record.budget)
-    else:
-        store = Store.create(folder, record)
-    with store, kind(evaluator, [0, 1, 2]) as executor:
+    with synthetic.store_in(folder, record) as store, kind(evaluator, [0, 1, 2]) as executor:
         if isinstance(listener, StopAfter):
             listener.executor = executor
         spaces = make_spaces(synthetic.PARTS, record.search)

@@ -62,12 +62,10 @@ def run(
     """Run a campaign in a folder, or go on with the one that is there."""
     record = record or synthetic.record()
     spaces = make_spaces(synthetic.PARTS, record.search)
-    if Store.exists(folder):
-        store = Store.open(folder, writable=True)
-        store.set_budget(record.budget)
-    else:
-        store = Store.create(folder, record)
-    with store, LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor:
+    with (
+        synthetic.store_in(folder, record) as store,
+        LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor,
+    ):
         return Runner(store, spaces, executor, listener or Listener()).run()
 
 
@@ -664,10 +662,8 @@ def run_screened(
     folder: Path, record: CampaignRecord, evaluator: SyntheticEvaluator, low: SyntheticEvaluator
 ) -> list[Trial]:
     spaces = make_spaces(synthetic.PARTS, record.search)
-    is_new = not Store.exists(folder)
-    store = Store.create(folder, record) if is_new else Store.open(folder, writable=True)
     with (
-        store,
+        synthetic.store_in(folder, record) as store,
         LocalExecutor(evaluator, (0, 1)) as executor,
         LocalExecutor(low, (0, 1)) as screener,
     ):
@@ -705,8 +701,6 @@ def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
     whole = run_screened(tmp_path / "whole", record, SyntheticEvaluator(), SyntheticEvaluator())
     short = replace(record, budget=30)
     run_screened(tmp_path / "parts", short, SyntheticEvaluator(), SyntheticEvaluator())
-    with Store.open(tmp_path / "parts", writable=True) as store:
-        store.set_budget(60)
     low = SyntheticEvaluator()
     again = run_screened(tmp_path / "parts", record, SyntheticEvaluator(), low)
 

@@ -42,22 +42,28 @@ def tried(number: int, heap: int, counts: tuple[int, int, int, int]) -> Trial:
     return replace(made, outcome=Outcome.succeeded(counted))
 
 
+FEW_FAULTS = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**6, 10, 5, 5110))]
+
+OPPOSED = [
+    tried(0, 1000, (5_000_000, 1000, 0, 0)),
+    tried(1, 500, (1_000_000, 900, 0, 0)),
+    tried(2, 500, (2_900_000, 0, 0, 0)),
+]
+"""Trial 1 has faults, trial 2 instructions; the price of a fault decides which is best."""
+
+
 def costs(trials: list[Trial]) -> list[float | None]:
     return [trial.measurement["cost"] if trial.measurement else None for trial in trials]
 
 
 def test_costs_are_what_the_other_prices_make_of_the_counts() -> None:
-    trials = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**6, 10, 5, 5110))]
-
-    assert costs(reprice(record(), trials, HIGH)) == pytest.approx(
+    assert costs(reprice(record(), FEW_FAULTS, HIGH)) == pytest.approx(
         [HIGH.cost(10**6, 300, 20, 0), HIGH.cost(10**6, 10, 5, 5110)]
     )
 
 
 def test_own_prices_change_nothing() -> None:
-    trials = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**6, 10, 5, 5110))]
-
-    assert costs(reprice(record(), trials, PRICES)) == pytest.approx(costs(trials))
+    assert costs(reprice(record(), FEW_FAULTS, PRICES)) == pytest.approx(costs(FEW_FAULTS))
 
 
 def test_limit_on_cost_moves_with_the_prices() -> None:
@@ -70,13 +76,7 @@ def test_limit_on_cost_moves_with_the_prices() -> None:
 
 
 def test_what_would_change_is_listed() -> None:
-    """Trial 1 has faults, trial 2 instructions; the price of a fault decides which is best."""
-    trials = [
-        tried(0, 1000, (5_000_000, 1000, 0, 0)),
-        tried(1, 500, (1_000_000, 900, 0, 0)),
-        tried(2, 500, (2_900_000, 0, 0, 0)),
-    ]
-    note = price_note(record(), trials)
+    note = price_note(record(), OPPOSED)
 
     assert note is not None
     assert "a page fault at 1,000 to 3,000 instructions" in note
@@ -86,13 +86,8 @@ def test_what_would_change_is_listed() -> None:
 
 def test_points_are_counted_and_not_their_trials() -> None:
     """Equal trials are one point of the front, as in every other count of it."""
-    trials = [
-        tried(0, 1000, (5_000_000, 1000, 0, 0)),
-        tried(1, 500, (1_000_000, 900, 0, 0)),
-        tried(2, 500, (1_000_000, 900, 0, 0)),
-        tried(3, 500, (2_900_000, 0, 0, 0)),
-    ]
-    note = price_note(record(), trials)
+    again = tried(3, 500, (1_000_000, 900, 0, 0))
+    note = price_note(record(), [*OPPOSED, again])
 
     assert note is not None
     assert "1 of the front's 1 points would leave it; 1 would come to it" in note
@@ -105,12 +100,6 @@ def test_nothing_is_said_where_nothing_changes() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    trials = [
-        tried(0, 1000, (5_000_000, 1000, 0, 0)),
-        tried(1, 500, (1_000_000, 900, 0, 0)),
-        tried(2, 500, (2_900_000, 0, 0, 0)),
-    ]
-
-    assert price_note(record(Calibration(2000.0, 1000.0)), trials) is None
-    assert price_note(record(), trials, ("mean_heap", "faults")) is None
-    assert price_note(record(), trials[1:]) is None
+    assert price_note(record(Calibration(2000.0, 1000.0)), OPPOSED) is None
+    assert price_note(record(), OPPOSED, ("mean_heap", "faults")) is None
+    assert price_note(record(), OPPOSED[1:]) is None

@@ -19,7 +19,7 @@ from tuner.errors import (
     TraceError,
 )
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
-from tuner.measure.evaluation import Refusal
+from tuner.measure.evaluation import Evaluation, Refusal
 from tuner.measure.executor import LocalExecutor
 from tuner.measure.several import SeveralWorkloads
 from tuner.records import Configuration, CurvePoint, Measurement, Status
@@ -70,8 +70,12 @@ def evaluator(
     return EmulatorEvaluator(Emulation(trace.path, allocators, calibration, **fields))
 
 
+def of_glibc(trace: Trace, **how: Any) -> Evaluation:
+    return evaluator(trace, **how).evaluate(Configuration("glibc"))
+
+
 def test_numbers_become_a_measurement(trace: Trace) -> None:
-    found = evaluator(trace).evaluate(Configuration("glibc"))
+    found = of_glibc(trace)
     assert found.status is Status.OK
     measurement = found.values
     assert measurement is not None
@@ -87,22 +91,22 @@ def test_numbers_become_a_measurement(trace: Trace) -> None:
 def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace) -> None:
     trace.orders(result={"trace": {"events": 0}, "fragmentation_at_peak": None})
     with pytest.raises(TraceError, match=r"app\.trace: holds no events"):
-        evaluator(trace).evaluate(Configuration("glibc"))
+        of_glibc(trace)
     trace.orders(result={"trace": {"events": 0, "complete": False}, "fragmentation_at_peak": None})
     with pytest.raises(TraceError, match=r"app\.trace: was cut off and holds no events"):
-        evaluator(trace).evaluate(Configuration("glibc"))
+        of_glibc(trace)
 
 
 def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace) -> None:
     trace.orders(result={"fragmentation_at_peak": None})
-    measurement = evaluator(trace).evaluate(Configuration("glibc")).values
+    measurement = of_glibc(trace).values
     assert measurement is not None
     assert measurement["fragmentation"] is None
 
 
 def test_without_a_counter_there_is_no_cost(trace: Trace) -> None:
     trace.orders(result={"instructions": None})
-    measurement = evaluator(trace).evaluate(Configuration("glibc")).values
+    measurement = of_glibc(trace).values
     assert measurement is not None
     assert measurement["instructions"] is None
     assert measurement["cost"] is None
@@ -122,7 +126,7 @@ def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
 
 
 def test_default_of_libc_has_neither_library_nor_settings(trace: Trace) -> None:
-    evaluator(trace).evaluate(Configuration("glibc"))
+    of_glibc(trace)
     assert not {"--preload", "--env", "--cpu"} & set(trace.arguments())
 
 
@@ -133,10 +137,10 @@ def test_huge_pages_are_off_where_the_campaign_wants_none(trace: Trace) -> None:
 
 
 def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace) -> None:
-    without = evaluator(trace).evaluate(Configuration("glibc")).values
+    without = of_glibc(trace).values
     trace.orders(result={"huge_pages": {"pages": 511, "fallbacks": 0, "collapses": 0}})
     prices = Calibration(c_fault=100.0, c_syscall=10.0, c_page=2.0)
-    found = evaluator(trace, calibration=prices).evaluate(Configuration("glibc"))
+    found = of_glibc(trace, calibration=prices)
     assert without is not None
     assert without["cost"] is not None
     assert found.values is not None
@@ -146,7 +150,7 @@ def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace) -> None:
 
 def test_kernel_that_was_short_of_huge_pages_is_an_incident(trace: Trace) -> None:
     trace.orders(result={"huge_pages": {"pages": 0, "fallbacks": 3, "collapses": 1}})
-    (incident,) = evaluator(trace).evaluate(Configuration("glibc")).incidents
+    (incident,) = of_glibc(trace).incidents
     assert "gave small ones (3 times)" in incident
     assert "made huge pages out of small ones (1 times)" in incident
 
@@ -156,14 +160,14 @@ def test_allocator_variables_of_the_user_stay_outside(
 ) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
     monkeypatch.setenv("MALLOC_CONF", "narenas:1")
-    evaluator(trace).evaluate(Configuration("glibc"))
+    of_glibc(trace)
     (call,) = trace.calls()
     assert not {"GLIBC_TUNABLES", "MALLOC_CONF"} & set(call["environment"])
 
 
 def test_latency_takes_a_second_free_running_replay(trace: Trace) -> None:
     options = EmulationOptions(with_latency=True)
-    measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).values
+    measurement = of_glibc(trace, options=options).values
     assert measurement is not None
     assert measurement["p99_latency"] == 30.0
     assert measurement["instructions"] == 5000
@@ -173,7 +177,7 @@ def test_latency_takes_a_second_free_running_replay(trace: Trace) -> None:
 
 def test_free_running_threads_are_not_counted(trace: Trace) -> None:
     options = EmulationOptions(threads="free")
-    measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).values
+    measurement = of_glibc(trace, options=options).values
     assert measurement is not None
     assert (measurement["p99_latency"], measurement["cost"]) == (30.0, None)
     assert measurement["syscalls"] is None
@@ -182,14 +186,14 @@ def test_free_running_threads_are_not_counted(trace: Trace) -> None:
 
 def test_replay_that_fails_is_a_failed_trial(trace: Trace) -> None:
     trace.orders(exit=1, stderr="<jemalloc>: oops\nrand_malloc: replay: killed by SIGABRT\nbye")
-    found = evaluator(trace).evaluate(Configuration("glibc"))
+    found = of_glibc(trace)
     assert (found.status, found.reason) == (Status.FAILED, "replay: killed by SIGABRT")
 
 
 def test_replay_over_its_limit_timed_out(trace: Trace) -> None:
     trace.orders(late=1)
     options = EmulationOptions(timeout_s=2.5)
-    found = evaluator(trace, options=options).evaluate(Configuration("glibc"))
+    found = of_glibc(trace, options=options)
     expected = (Status.TIMED_OUT, "replay: no end after 60 s of CPU time")
     assert (found.status, found.reason) == expected
     assert trace.option("--timeout") == "2.5"
@@ -213,7 +217,7 @@ def test_an_emulator_that_hangs_is_no_result(trace: Trace, monkeypatch: pytest.M
     trace.orders(hangs=True)
     options = EmulationOptions(timeout_s=0.001)
     with pytest.raises(ProgramTimeoutError, match="rand_malloc hangs"):
-        evaluator(trace, options=options).evaluate(Configuration("glibc"))
+        of_glibc(trace, options=options)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +233,7 @@ def test_an_emulator_that_hangs_is_no_result(trace: Trace, monkeypatch: pytest.M
 def test_broken_set_up_is_an_error(trace: Trace, code: int, error: type[Exception]) -> None:
     trace.orders(exit=code, stderr="rand_malloc: x.trace: bad things")
     with pytest.raises(error, match=r"x\.trace: bad things"):
-        evaluator(trace).evaluate(Configuration("glibc"))
+        of_glibc(trace)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,7 @@ def test_broken_set_up_is_an_error(trace: Trace, code: int, error: type[Exceptio
 def test_result_of_another_form_is_refused(trace: Trace, orders: dict[str, Any]) -> None:
     trace.orders(**orders)
     with pytest.raises(ProgramError, match="not understood") as caught:
-        evaluator(trace).evaluate(Configuration("glibc"))
+        of_glibc(trace)
     assert_is_one_line(str(caught.value))
 
 
@@ -268,7 +272,7 @@ def test_allocator_that_is_not_set_up_is_named(trace: Trace) -> None:
 
 def test_missing_emulator_is_an_error(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="cannot be started"):
-        evaluator(trace, emulator=tmp_path / "none").evaluate(Configuration("glibc"))
+        of_glibc(trace, emulator=tmp_path / "none")
 
 
 def test_stop_ends_a_running_replay(trace: Trace) -> None:
