@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,9 @@ STOP = "SIGTERM"
 IDLE = "10s"
 WARM_UPS = 1
 
-_PANEL = "Options for services, which do not end by themselves"
+_option = partial(
+    typer.Option, rich_help_panel="Options for services, which do not end by themselves"
+)
 _OWN = (
     "--ready", "--load", "--held-out-load", "--warm-ups", "--idle", "--stop", "--setup",
     "--teardown", "--user", "--read", "--constraint", "--allocators", "--setting", "--output",
@@ -41,111 +44,89 @@ OF_FILES = {
 
 Ready = Annotated[
     str | None,
-    typer.Option(
+    _option(
         metavar="CONDITION",
         help="When the service is ready: tcp:PORT, http://..., line:TEXT or command:COMMAND.",
-        rich_help_panel=_PANEL,
     ),
 ]
 Load = Annotated[
     str | None,
-    typer.Option(
+    _option(
         metavar="COMMAND",
         help="Shell command that loads the service and ends. In all commands and in the "
         "arguments, {port} is a free port, {state} a fresh folder.",
-        rich_help_panel=_PANEL,
     ),
 ]
 HeldOutLoad = Annotated[
     str | None,
-    typer.Option(
-        metavar="COMMAND", help="Another load, to judge the winner on.", rich_help_panel=_PANEL
-    ),
+    _option(metavar="COMMAND", help="Another load, to judge the winner on."),
 ]
 WarmUps = Annotated[
     int,
-    typer.Option(
-        min=0,
-        max=MOST_RUNS,
-        metavar="N",
-        help="Runs of the load before the measured one.",
-        rich_help_panel=_PANEL,
-    ),
+    _option(min=0, max=MOST_RUNS, metavar="N", help="Runs of the load before the measured one."),
 ]
 Idle = Annotated[
     str,
-    typer.Option(
+    _option(
         metavar="DURATION",
         callback=within(REST),
         help="Time without load at the end; idle memory is that of its last fifth.",
-        rich_help_panel=_PANEL,
     ),
 ]
 Stop = Annotated[
     str,
-    typer.Option(
-        metavar="SIGNAL|COMMAND", help="How the service is stopped.", rich_help_panel=_PANEL
-    ),
+    _option(metavar="SIGNAL|COMMAND", help="How the service is stopped."),
 ]
 Setup = Annotated[
     str | None,
-    typer.Option(
-        metavar="COMMAND", help="Shell command before each start.", rich_help_panel=_PANEL
-    ),
+    _option(metavar="COMMAND", help="Shell command before each start."),
 ]
 Teardown = Annotated[
     str | None,
-    typer.Option(metavar="COMMAND", help="Shell command after each stop.", rich_help_panel=_PANEL),
+    _option(metavar="COMMAND", help="Shell command after each stop."),
 ]
 User = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="User that runs the service, for root only.", rich_help_panel=_PANEL
-    ),
+    _option(metavar="NAME", help="User that runs the service, for root only."),
 ]
 Read = Annotated[
     str,
-    typer.Option(
+    _option(
         metavar="TOOL|REGEX",
         help="Tool whose output the load prints (wrk, ab, hey, oha, k6, autocannon, "
         "redis-benchmark, pgbench, sysbench), or a regular expression with groups such as "
         "(?P<rate>...), (?P<requests>...), (?P<failed>...), (?P<p99_ms>...).",
-        rich_help_panel=_PANEL,
     ),
 ]
 Constraints = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
         metavar="TEXT",
         help="What may become worse, and by how much, such as 'p99 <= default * 1.05' or "
         "'rate >= default - 2 %'; repeatable.",
-        rich_help_panel=_PANEL,
     ),
 ]
 Allocators = Annotated[
     str,
-    typer.Option(
+    _option(
         metavar="NAME[:PATH],...",
         help="Allocators whose defaults and well-known settings take part.",
-        rich_help_panel=_PANEL,
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
         metavar="TEXT",
         help="One more setting, such as 'jemalloc narenas=2 dirty_decay_ms=500'; repeatable.",
-        rich_help_panel=_PANEL,
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
+    _option(
         "--output",
         "-o",
         metavar="FOLDER",
         help="Folder of the runs; runs/PROGRAM-service by default.",
-        rich_help_panel=_PANEL,
     ),
 ]
 
