@@ -8,7 +8,7 @@ import math
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,10 +200,7 @@ class Answer:
     def _keep_lines(self) -> Iterator[str]:
         # What is confirmed is kept back by the held-out input, of which a reason speaks.
         if self.standing is None or self.standing.state is not State.CONFIRMED:
-            share = f"{100 * self.rules.least:g} %"
-            yield from _wrapped(
-                f"No setting tried is proven to save {share} of {_goal_words(self.rules)}."
-            )
+            yield from _wrapped(f"No setting tried is proven to save {_goal_words(self.rules)}.")
         best = _best_words(self.standing, self.rules) if self.standing else ""
         if best and self.label not in {one.label for one in self.turned_down}:
             yield from _wrapped(f"Nearest: {self.label}, {best}.")
@@ -525,13 +522,19 @@ def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
 
 
 def _goal_words(rules: Rules) -> str:
+    """Return what was to be proven, with the floor of memory in words."""
+
+    def share(goal: str) -> str:
+        return f"{100 * math.expm1(replace(rules, floors=()).threshold(goal)):.3g} %"
+
     memory = [name for name in rules.goals if TABLE[name].is_memory]
     floor = f" (at least {LEAST_BYTES >> 10} KiB)" if rules.floors else ""
-    wanted = [f"{PEAK if memory == [PEAK] else 'memory'}{floor}"] if memory else []
+    what = PEAK if memory == [PEAK] else "memory"
+    wanted = [f"{share(memory[0])} of {what}{floor}"] if memory else []
     if len(memory) < len(rules.goals):
-        wanted.append(CPU)
+        wanted.append(f"{share(CPU)} of {CPU}")
     where = "in the other" if len(wanted) > 1 else "elsewhere"
-    return f"{' or of '.join(wanted)} without a loss {where}"
+    return f"{' or '.join(wanted)} without a loss {where}"
 
 
 def open_words(standing: Standing) -> str:
