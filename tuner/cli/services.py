@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -219,7 +220,8 @@ def service_of_file(
         service_limits(file.service.constraints if file.service else ())
         return _plan_of_tables(file.service, file.program, timeout)
     except SpecError as error:
-        raise SpecError(f"{path}: {error}" if path else str(error)) from error
+        words = re.sub("(^|give )--(?=[a-z])", r"\1service.", str(error))  # the key of the option
+        raise SpecError(f"{path}: {words}" if path else words) from error
 
 
 def _plan_of_tables(

@@ -76,6 +76,7 @@ def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
         ('idle = "2s"', 'idel = "2s"', "idel"),
         ("p99 <=", "p98 <=", r"server\.toml: constraint 'p98"),
         ('idle = "2s"', 'read = "(x"', r"server\.toml: '\(x' is no regular"),
+        ('idle = "2s"', 'stop = "SIGX"', r"server\.toml: service\.stop SIGX: no such signal"),
         (
             'idle = "2s"',
             'timeout = "2s"',
