@@ -108,9 +108,17 @@ static void never_two_hold_it(void) {
     EXPECT(n_all == N_THREADS * N_TURNS * N_USUAL);
 }
 
+static uint32_t lock_word(void) {
+    return __atomic_load_n(&lock.lock.word, __ATOMIC_RELAXED);
+}
+
+/* The other one waits for the lock. */
 static void fork_while_held(void) {
     take_often();
-    biased_lock_take(&lock);
+    biased_lock_take_really(&lock);
+    meet();
+    while (lock_word() != 2)
+        sched_yield();
     pid_t child = fork();
     biased_lock_release(&lock);
     take_often();
@@ -118,29 +126,42 @@ static void fork_while_held(void) {
         _exit(0);
     int status = 0;
     EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-    meet();
 }
 
-static void *wait_there(void *argument) {
+static void *take_meanwhile(void *argument) {
     meet();
+    biased_lock_take(&lock);
+    biased_lock_release(&lock);
     return argument;
 }
 
 static void a_child_goes_on(void) {
     pthread_barrier_init(&barrier, NULL, 2);
-    run_beside(fork_while_held, wait_there);
+    run_beside(fork_while_held, take_meanwhile);
+    pthread_barrier_destroy(&barrier);
 }
 
-static void *take_twice_as_often(void *argument) {
+static void get_bias_and_wait(void) {
     take_often();
+    EXPECT(lock.bias != NULL);
+    is_refused = true;
+    meet();
+    meet();
+}
+
+static void *end_bias_and_take(void *argument) {
+    meet();
     take_often();
+    EXPECT(lock.bias == NULL);
+    meet();
     return argument;
 }
 
-/* The bias stays whose it is, and ends all the same. */
+/* The bias ends, and nobody gets it any more. */
 static void it_needs_no_system_call(void) {
-    run_beside(take_often, take_twice_as_often);
-    is_refused = true;
+    lock = (struct biased_lock){0};
+    pthread_barrier_init(&barrier, NULL, 2);
+    run_beside(get_bias_and_wait, end_bias_and_take);
     never_two_hold_it();
     EXPECT(lock.bias == NULL);
 }

@@ -61,7 +61,42 @@ static void with_threads(void *(*work)(void *), size_t n_forks) {
         pthread_join(threads[i], NULL);
 }
 
+static pthread_barrier_t barrier;
+
+static void allocate_large(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        exgen_free(exgen_malloc(2000000));
+}
+
+enum {
+    N_ALONE = 300, /* large blocks in a row: then their lock is biased */
+    N_FORKS = 200
+};
+
+static void *allocate_when_the_other_forks(void *unused) {
+    for (size_t i = 0; i < N_FORKS; i++) {
+        pthread_barrier_wait(&barrier);
+        allocate_large(100);
+        pthread_barrier_wait(&barrier);
+    }
+    return unused;
+}
+
+static void with_the_usual_thread_of_large_blocks(void) {
+    pthread_t thread;
+    pthread_barrier_init(&barrier, NULL, 2);
+    EXPECT(pthread_create(&thread, NULL, allocate_when_the_other_forks, NULL) == 0);
+    for (size_t i = 0; i < N_FORKS; i++) {
+        allocate_large(N_ALONE);
+        pthread_barrier_wait(&barrier);
+        fork_often(1);
+        pthread_barrier_wait(&barrier);
+    }
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
+    with_the_usual_thread_of_large_blocks();
     with_threads(allocate_all_the_time, 100);
     with_threads(fork_too, 25);
     return test_passed();

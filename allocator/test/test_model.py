@@ -44,7 +44,6 @@ WEAKER: Final = {
 }
 """The next weaker orders of each."""
 NEEDLESS: Final = {
-    "__atomic_signal_fence(__ATOMIC_SEQ_CST);": "lock.c: a thread and its own signal handlers",
     "__atomic_store_n(&heap->entries, entries - 1, __ATOMIC_RELEASE);": "visit.c: C++20, below",
     "__atomic_store_n(&heap->is_at_kept, false, __ATOMIC_RELEASE);": "visit.h: C++20, below",
 }

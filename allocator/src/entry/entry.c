@@ -111,7 +111,7 @@ static NOINLINE void *allocate_large(size_t size) {
 }
 
 static NOINLINE void *allocate_near(struct heap *heap, size_t size) {
-    if (size > heap_largest_open_run && !options.secure) {
+    if (size > heap_largest_open_run && size > tray_layout.largest && !options.secure) {
         heap->kept.n_taken--;
         heap_leave_kept(heap);
         return allocate_large(size);

@@ -297,7 +297,8 @@ static void free_apart(struct heap *heap, struct slab *slab, void *block) {
 
 static void await_use(struct heap *heap, struct slab *slab) {
     slab_set_used(slab, slab_used(slab), slab_used(slab));
-    supply_schedule_purge(heap);
+    if (options.purge_delay > 0 && slab_may_drop_pages())
+        supply_schedule_purge(heap);
 }
 
 /* In a slack heap others are used before it, so its pages go at once; else they wait for a look

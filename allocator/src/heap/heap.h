@@ -96,9 +96,10 @@ struct heap {
                           is due */
     bool is_slack;     /* the thread's alone: its slabs wake up early, see heap.c */
     bool looks;        /* a look is under way */
-    bool collects;     /* at each step: blocks that were sent to heaps without a thread */
-    bool wants_timer;  /* memory ages that nobody gives back when the thread rests */
-    uint8_t n_held;    /* looks in a row that left memory alone */
+    bool has_ageing_slabs; /* sparse ones that a look saw for the first time */
+    bool collects;         /* at each step: blocks that were sent to heaps without a thread */
+    bool wants_timer;      /* memory ages that nobody gives back when the thread rests */
+    uint8_t n_held;        /* looks in a row that left memory alone */
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
     size_t look_list;

@@ -13,7 +13,7 @@ enum {
 
 /* There is more to look for as long as there is memory that ages. */
 static void schedule_next(struct heap *heap, uint64_t now_ms) {
-    bool may_age = heap->n_dirty > 0 || heap->n_trays > 0 || heap_has_slack(heap);
+    bool may_age = heap->n_dirty > 0 || heap->n_trays > 0;
     heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
     kept_set_limit(heap, 0);
 }
@@ -21,7 +21,7 @@ static void schedule_next(struct heap *heap, uint64_t now_ms) {
 /* Near the highest point so far, what is free is likely to be used again ... */
 static bool is_near_peak(const struct heap *heap) {
     size_t n_in_use = heap->n_units - (kept_bytes(heap) >> UNIT_SHIFT);
-    return n_in_use >= heap->n_units_peak - heap->n_units_peak / 16 && !heap_has_slack(heap);
+    return n_in_use >= heap->n_units_peak - heap->n_units_peak / 16;
 }
 
 /* ... and free units, which are not among those in use, do no harm. */
@@ -37,8 +37,9 @@ void purge_begin(struct heap *heap, uint64_t now_ms, enum hold most) {
     bool holds_units = may_hold && is_near_peak(heap) && is_below_peak(heap);
     heap->n_held = holds_all || holds_units ? (uint8_t)(heap->n_held + 1) : 0;
     heap->purge_next = holds_units ? NULL : heap->superblocks;
-    heap->look_sparse = holds_units ? NULL : heap->superblocks;
+    heap->look_sparse = holds_units && !heap_has_slack(heap) ? NULL : heap->superblocks;
     heap->looks = true;
+    heap->has_ageing_slabs = false;
     heap->look_kept = holds_all ? 0 : kept_bytes(heap);
     if (heap->look_kept > 0)
         heap->kept.n_taken = heap->kept.n_until_tick;
@@ -65,6 +66,8 @@ static bool give_back_kept(struct heap *heap) {
 void purge_step(struct heap *heap) {
     if (!give_back_kept(heap) && !trays_look_step(heap) && !sparse_look_step(heap))
         heap->looks = supply_purge_step(heap);
+    if (!heap->looks && heap->has_ageing_slabs)
+        supply_schedule_purge(heap);
 }
 
 void purge_whole(struct heap *heap, uint64_t now_ms) {

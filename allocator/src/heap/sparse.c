@@ -31,6 +31,8 @@ static void drop(struct heap *heap, struct superblock *sb, enum when when) {
             continue;
         if (slab->is_old || when == AT_ONCE)
             heap_thin(heap, slab);
+        else
+            heap->has_ageing_slabs = true;
         slab->is_old = true;
     }
 }

@@ -12,7 +12,7 @@
  * there cost less than new ones, and what is kept would soon be too much beside them.
  * What is kept is unmapped one to two times purge_delay later.
  *
- * The lock is held for looks into the table only, never across a call to the system: what is
+ * The lock is held for looks into the table only, never across a call that maps or unmaps: what is
  * to be unmapped is collected first, and what is to enter the table is mapped before.
  */
 #include "memory/large.h"
@@ -548,6 +548,8 @@ static void drop_old(uint64_t now_ms, struct unneeded *unneeded) {
 bool large_purge(uint64_t now_ms) {
     struct unneeded unneeded;
     unneeded.n = 0;
+    if (__atomic_load_n(&large.kept.n, __ATOMIC_RELAXED) == 0)
+        return false;
     if (!biased_lock_try(&large.lock))
         return true;
     drop_old(now_ms, &unneeded);
@@ -611,7 +613,7 @@ bool large_is_valid(void) {
 }
 
 void large_lock(void) {
-    biased_lock_take(&large.lock);
+    biased_lock_take_really(&large.lock);
 }
 
 void large_unlock(void) {

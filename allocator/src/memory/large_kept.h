@@ -20,7 +20,7 @@ enum {
 };
 
 struct large_kept {
-    size_t n;
+    size_t n; /* atomic */
     size_t bytes;
     uint32_t keys[N_PLACES]; /* 0 where nothing is kept */
     struct large_block *blocks[N_PLACES];
@@ -40,12 +40,14 @@ ALWAYS_INLINE void large_kept_put(struct large_kept *kept, struct large_block *b
 }
 
 ALWAYS_INLINE void large_kept_add(struct large_kept *kept, struct large_block *b) {
-    large_kept_put(kept, b, kept->n++);
+    large_kept_put(kept, b, kept->n);
+    __atomic_store_n(&kept->n, kept->n + 1, __ATOMIC_RELAXED);
 }
 
 /* The last one gets the place that is free then. */
 static NOINLINE void large_kept_remove(struct large_kept *kept, struct large_block *b) {
-    size_t last = --kept->n;
+    size_t last = kept->n - 1;
+    __atomic_store_n(&kept->n, last, __ATOMIC_RELAXED);
     large_kept_put(kept, kept->blocks[last], b->place);
     kept->keys[last] = 0;
     b->state = LARGE_IN_USE;

@@ -5,7 +5,8 @@
 
 enum {
     ALONE_MOST = 256,
-    DRAIN_MS = 20 /* a store is on its way for less than a microsecond */
+    N_LOOKS = 1000, /* before the first sleep: the lock is held for less than a microsecond */
+    DRAIN_MS = 20   /* a store is on its way for less than that, too */
 };
 
 /* --- the thread that has the bias --- */
@@ -19,6 +20,7 @@ ALWAYS_INLINE bool enter(struct biased_lock *l) {
     struct bias *bias = __atomic_load_n(&l->bias, __ATOMIC_RELAXED);
     if (bias == NULL || __atomic_load_n(&bias->thread, __ATOMIC_RELAXED) != lock_thread())
         return false;
+    ASSERT(!bias->is_inside); /* a handler of a signal came between */
     __atomic_store_n(&bias->is_inside, true, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (likely(__atomic_load_n(&l->bias, __ATOMIC_RELAXED) == bias)) {
@@ -36,7 +38,15 @@ static bool is_inside(const struct bias *bias) {
 }
 
 COLD static void wait_for(const struct bias *bias) {
-    while (is_inside(bias))
+    for (size_t i = 0; is_inside(bias); i++)
+        if (i >= N_LOOKS)
+            os_sleep_ms(1);
+}
+
+/* Until what any thread has stored so far has reached the others. */
+COLD static void outwait_stores(void) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (uint64_t end_ms = os_clock_ms() + DRAIN_MS; os_clock_ms() < end_ms;)
         os_sleep_ms(1);
 }
 
@@ -49,7 +59,7 @@ COLD static struct bias *end_bias(struct biased_lock *l) {
     struct bias *bias = __atomic_load_n(&l->bias, __ATOMIC_RELAXED);
     __atomic_store_n(&l->bias, NULL, __ATOMIC_RELAXED);
     if (!os_fence_threads())
-        os_sleep_ms(DRAIN_MS);
+        outwait_stores();
     return bias;
 }
 
@@ -77,15 +87,19 @@ COLD static void give_bias(struct biased_lock *l) {
     __atomic_store_n(&l->bias, bias, __ATOMIC_RELAXED);
 }
 
+void biased_lock_take_really(struct biased_lock *l) {
+    lock_take(&l->lock);
+    if (unlikely(has_bias(l)))
+        wait_for(end_bias(l));
+    note_taken(l);
+}
+
 void biased_lock_take(struct biased_lock *l) {
     lock_begin();
     if (THREADS && enter(l))
         return;
     lock_end();
-    lock_take(&l->lock);
-    if (unlikely(has_bias(l)))
-        wait_for(end_bias(l));
-    note_taken(l);
+    biased_lock_take_really(l);
 }
 
 bool biased_lock_try(struct biased_lock *l) {

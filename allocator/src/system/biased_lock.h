@@ -42,7 +42,11 @@ struct biased_lock {
 void biased_lock_take(struct biased_lock *l);
 void biased_lock_release(struct biased_lock *l);
 
-/* Without waiting; false if it is held. */
+/* The lock itself, which ends the bias: for a fork, in whose child there is no thread that waits
+ * for the one with the bias and has the lock. */
+void biased_lock_take_really(struct biased_lock *l);
+
+/* False if it is held, without waiting until it is not. */
 bool biased_lock_try(struct biased_lock *l);
 
 #endif

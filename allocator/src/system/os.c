@@ -377,11 +377,11 @@ uint64_t os_clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Not by nanosleep, which is a cancellation point. */
+/* Not by the C library's function, which is a cancellation point. */
 void os_sleep_ms(uint64_t ms) {
     int saved = errno;
     struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    while (syscall(SYS_nanosleep, &time, &time) != 0 && errno == EINTR) {
+    while (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, &time) != 0 && errno == EINTR) {
     }
     errno = saved;
 }
