@@ -101,9 +101,9 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
 _TITLES: Final = {
     Role.CARRIES: "these carry the gain",
     Role.TRADES: "these gain one thing and cost another",
-    Role.COSTS: "these matter, and leaving them alone is best",
+    Role.COSTS: "these matter, and no value tried gains",
     Role.SMALL: "small or unsure",
-    Role.NOTHING: "these do nothing",
+    Role.NOTHING: "no effect seen",
 }
 
 
