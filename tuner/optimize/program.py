@@ -68,6 +68,9 @@ _TIMEOUT_FLOOR_S = 30.0
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
 
+_COARSE_NS: Final = 200e6
+"""CPU time below which the share of children, which the kernel counts in ticks, is not known."""
+
 _CHILDREN_ALONE: Final = 0.75
 """Of the CPU time, above which nothing is answered where no child stands for the command: what is
 recorded, and whose memory is measured, does next to nothing."""
@@ -145,7 +148,8 @@ class Program:
             ProgramTimeoutError: it does not end in time.
         """
         whole, share = self._examined(self.command)
-        if share <= _CHILDREN_SHARE:
+        is_own = share <= _CHILDREN_SHARE
+        if is_own and whole.values[CPU] >= _COARSE_NS:
             return whole
         workers = workers_of(self.command)
         child = heaviest_child(workers)
@@ -153,6 +157,8 @@ class Program:
         if child and alone and alone.values[CPU] > _CHILDREN_SHARE * whole.values[CPU]:
             words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
             return replace(alone, notes=(*alone.notes, words))
+        if is_own:
+            return whole
         unfit = child if alone is None else None
         said = unfollowed_words(self.command, share, workers, unfit)
         if share > _CHILDREN_ALONE:

@@ -208,6 +208,17 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
         assert note.startswith("70 % of the CPU time is that of child processes")
 
 
+@pytest.mark.parametrize(("cpu_ns", "command"), [(17_000_000, "app2"), (300_000_000, "app")])
+def test_the_child_of_a_short_command_is_found_by_its_calls(
+    monkeypatch: pytest.MonkeyPatch, cpu_ns: int, command: str
+) -> None:
+    """The kernel counts what children use in ticks: of a script of 17 ms none, and sh was tuned."""
+    monkeypatch.setattr(of_program, "workers_of", lambda _: [ChildWork(("app2",), 0.9)])
+    run = replace(ALONE, user_ns=cpu_ns)
+
+    assert program(run, run, run, run).examine().command == (command,)
+
+
 def test_a_suite_tries_what_its_programs_do() -> None:
     files = locate_all([get_allocator("glibc")])
     one = Program(("app",), cast("RunsPrograms", None), {}, files)
