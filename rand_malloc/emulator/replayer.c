@@ -30,14 +30,23 @@
 /* Writable data is [__data_start, _end); set by the linker. */
 extern char __data_start[], _end[];
 
-/* Maps an inherited descriptor whole; NULL on failure. */
-static void *map_descriptor(int descriptor, int protection, int flags) {
-    struct stat status;
-    if (fstat(descriptor, &status) != 0)
-        return NULL;
-    void *address =
-        mmap(NULL, (size_t)status.st_size, protection, flags | MAP_POPULATE, descriptor, 0);
+/* Maps the first bytes of a descriptor; NULL on failure. */
+static void *map_descriptor(int descriptor, uint64_t bytes, int protection, int flags) {
+    void *address = mmap(NULL, bytes, protection, flags | MAP_POPULATE, descriptor, 0);
     return address == MAP_FAILED ? NULL : address;
+}
+
+/* 0 on failure, of which nothing can be mapped. */
+static uint64_t bytes_of(int descriptor) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+/* Without what is kept behind it (kept.h), which would move all that is mapped later, and so the
+ * allocator's memory. */
+static uint64_t bytes_of_plan(void) {
+    struct plan plan;
+    return pread(PLAN_FD, &plan, sizeof plan, 0) == (ssize_t)sizeof plan ? plan.file_bytes : 0;
 }
 
 /* A shared page is populated read-only: write each once. */
@@ -78,8 +87,9 @@ static void adopt(struct replay *replay, const struct plan *plan, struct outcome
 }
 
 static bool attach(struct replay *replay) {
-    struct outcome *outcome = map_descriptor(OUTCOME_FD, PROT_READ | PROT_WRITE, MAP_SHARED);
-    const struct plan *plan = map_descriptor(PLAN_FD, PROT_READ, MAP_PRIVATE);
+    struct outcome *outcome =
+        map_descriptor(OUTCOME_FD, bytes_of(OUTCOME_FD), PROT_READ | PROT_WRITE, MAP_SHARED);
+    const struct plan *plan = map_descriptor(PLAN_FD, bytes_of_plan(), PROT_READ, MAP_PRIVATE);
     if (outcome == NULL || plan == NULL)
         return false;
     prefault_outcome(outcome);
@@ -177,7 +187,8 @@ int replayer_inside(const char *path, bool is_empty) {
     static struct outcome outcome;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     const struct plan *plan =
-        descriptor < 0 ? NULL : map_descriptor(descriptor, PROT_READ, MAP_PRIVATE);
+        descriptor < 0 ? NULL
+                       : map_descriptor(descriptor, bytes_of(descriptor), PROT_READ, MAP_PRIVATE);
     if (plan == NULL)
         return complain(EXIT_TRACE, path, "%m");
     bool is_whole = lseek(descriptor, 0, SEEK_END) >= (off_t)sizeof *plan &&

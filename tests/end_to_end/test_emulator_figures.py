@@ -444,6 +444,15 @@ def test_kept_workload_and_fewer_counts_change_no_figure(tmp_path: Path, n_threa
     assert again == whole
 
 
+def test_what_is_kept_behind_a_plan_moves_no_memory(tmp_path: Path) -> None:
+    """It moved all that is mapped later, and exgen took other instructions than at first."""
+    need_instrument("qemu")
+    trace = ROOT / "configs/workloads/gem5-suite/traces/traffic-random.trace"
+    options = ["--instrument", "qemu", "--runs", "count", "--keep", str(tmp_path / "kept")]
+    first, again = (replay(trace, *options, *preload("exgen"))["instructions"] for _ in range(2))
+    assert first == again
+
+
 def test_auto_takes_an_instrument_that_separates_the_allocators_share(tmp_path: Path) -> None:
     """Without it there is no cost to tune for."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 2_000)
