@@ -192,8 +192,11 @@ def _print(found: Emulated, *, as_json: bool) -> None:
         f"pages of huge ones + {prices.c_syscall:.0f} x system calls"
     )
     has_cost = emulation.options.instrument != InstrumentName.NONE
+    against = "; change: of the first column against the one beside it"
+    has_change = len(found.evaluations) > 1
     console.print(
-        f"{emulation.trace}, threads {emulation.options.threads}; {names}{cost * has_cost}",
+        f"{emulation.trace}, threads {emulation.options.threads}; {names}{cost * has_cost}"
+        f"{against * has_change}",
         style="dim",
         soft_wrap=True,
     )
