@@ -103,6 +103,8 @@ class ProgressView(View):
         is_told = stage == self._stage
         self._stage, self._n_steps, self._n_done = stage, n_steps, 0
         self._stage_begun_s = self._clock()
+        if stage.startswith("held-out"):
+            self._standings = []  # they are of the tuned input
         if self._live is None and stage in _SLOW_TO_BEGIN and not is_told:
             self.tell(f"{self._used()}: {_SLOW_TO_BEGIN[stage]}")
 

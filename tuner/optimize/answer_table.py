@@ -79,16 +79,18 @@ def rows_table(
             yield from textwrap.wrap(
                 below, TABLE_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
             )
-    if has_bounds and _lack_bounds(names, rows):
-        yield "without a range: one run or few, a hint and no proof"
+    if has_bounds:
+        yield from _hint(names, rows)
 
 
-def _lack_bounds(names: Iterable[str], rows: Iterable[AnswerRow]) -> bool:
-    """Return whether some changes of times have bounds and some have none."""
+def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:
+    """Say so where changes of times have no bounds."""
     times = [name for name in names if not TABLE[name].is_memory]
     gains = [row.changes[name] for row in rows for name in times if name in row.changes]
     inexact = [gain.bounds for gain in gains if not gain.is_exact]
-    return None in inexact and any(inexact)
+    if None in inexact:
+        which = "without a range" if any(inexact) else "all of these"
+        yield f"{which}: one run or few, a hint and no proof"
 
 
 def as_is_words(allocator: str) -> str:

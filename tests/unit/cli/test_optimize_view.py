@@ -89,6 +89,9 @@ def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
     assert "mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)" in text
     assert "failed: exgen: killed by SIGSEGV" in text
 
+    shown.begin("held-out input", 8)
+    assert "mean memory" not in "\n".join(shown.lines())  # those were of the tuned one
+
 
 def test_a_log_gets_a_line_every_ten_seconds() -> None:
     clock, out = Clock(), io.StringIO()

@@ -240,6 +240,8 @@ def test_a_change_of_few_runs_is_a_hint() -> None:
 
     assert hint not in "\n".join(DEPLOY.lines())
     assert hint in "\n".join(replace(DEPLOY, rows=rows).lines())
+    single = replace(KEEP, standing=None, rows=rows[-1:])
+    assert hint.replace("without a range", "all of these") in "\n".join(single.lines())
 
 
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
