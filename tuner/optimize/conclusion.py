@@ -109,9 +109,10 @@ class Conclusion:
                 more_seconds=max(1.0, held_out.more_seconds),
             )
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
+        where = f" with the tuned {given}" if held_out else ""
         return replace(
             answer,
-            reasons=(*self._scaled(best), *counted_words(best), *answer.reasons),
+            reasons=(*self._scaled(best, where), *counted_words(best), *answer.reasons),
             held_out=held_out.standing.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),
@@ -183,7 +184,7 @@ class Conclusion:
         ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
         return (f"{ran}; a new -o with more --time tries more of them.",)
 
-    def _scaled(self, best: Standing) -> Iterator[str]:
+    def _scaled(self, best: Standing, where: str) -> Iterator[str]:
         """Say which guards hold only within what the program as it is varies by."""
         for name, share in best.scaled.items():
             lost = min(share, math.expm1(-best.gains[name].low))
@@ -192,7 +193,7 @@ class Conclusion:
                 continue
             yield (
                 f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven at "
-                f"most {show_percent(lost)} worse, and the middle of the rounds is within "
+                f"most {show_percent(lost)} worse{where}, and the middle of the rounds is within "
                 f"{100.0 * limit:.3g} %; `--constraint` sets a limit that always holds."
             )
 
