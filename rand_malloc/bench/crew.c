@@ -37,6 +37,7 @@ static void *work(void *argument) {
     if (workload->fill != NULL)
         workload->fill(seat->worker);
     (void)pthread_barrier_wait(seat->start);
+    (void)pthread_barrier_wait(seat->start);
     workload->run(seat->worker);
     return NULL;
 }
@@ -164,8 +165,9 @@ void crew_run(struct bench *bench) {
     (void)pthread_barrier_init(&barrier, NULL, settings->threads + 1);
     take_seats(bench, seats, &barrier);
     uint64_t start_ticks = latency_ticks(), start_ns = meter_clock_ns();
-    (void)pthread_barrier_wait(&barrier);
+    (void)pthread_barrier_wait(&barrier); /* all are ready; they begin after the next: */
     start = now(bench);
+    (void)pthread_barrier_wait(&barrier);
     if (is_by_time)
         start = lead_by_time(bench, &end);
     for (uint32_t i = 0; i < settings->threads; i++)
