@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tuner.errors import OutputError, SpecError
+from tuner.errors import OutputError, SpecError, StoreError
 
 _EXECUTABLE = 0o111
 """Permission bits of execution for owner, group and others."""
@@ -114,19 +114,34 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def folder_if_used(path: Path) -> Iterator[None]:
-    """Make a folder as `make_folder` does; one that stays empty is gone in the end.
+    """Make a folder as `make_folder` does, for one process at a time; gone in the end if empty.
 
     Raises:
         OutputError: see `make_folder`.
+        StoreError: another process is at work in it.
     """
     is_new = not path.exists()
     make_folder(path)
+    with writing(path):
+        holder = os.open(path, os.O_RDONLY)
     try:
+        _hold_alone(holder, path)
         yield
     finally:
+        os.close(holder)
         if is_new:
             with contextlib.suppress(OSError):  # it holds something
                 path.rmdir()
+
+
+def _hold_alone(holder: int, path: Path) -> None:
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        message = f"{path}: another process is at work in it; wait until it has ended, or stop it"
+        raise StoreError(message) from None
+    except OSError:
+        return  # a file system without locks
 
 
 def file_to_write(text: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.errors import OutputError
+from tuner.errors import OutputError, StoreError
 from tuner.output import folder_if_used, make_folder, scratch_folder, write_bytes, write_text
 
 
@@ -43,6 +43,13 @@ def test_a_new_folder_that_stays_empty_is_gone(tmp_path: Path) -> None:
         write_text(tmp_path / "used" / "a.txt", "")
 
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "used"}
+
+
+def test_a_folder_has_one_process_at_a_time(tmp_path: Path) -> None:
+    with folder_if_used(tmp_path), pytest.raises(StoreError, match="another process"):
+        folder_if_used(tmp_path).__enter__()
+    with folder_if_used(tmp_path):
+        pass
 
 
 def test_a_folder_where_a_file_is_cannot_be_made(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ class Confirming:
         self._reference = reference
         self._judging = Judging(work, held_out) if held_out else None
         self._to_count_s = 0.0
+        self._for_others_s = 0.0
+        """Time that a race leaves to later ones."""
 
     def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
         """Run candidates until it is decided, or the time is up.
@@ -129,6 +131,7 @@ class Confirming:
         *,
         at_once: int | None = None,
         without: Collection[str] = (),
+        share: float = 1.0,
         on_round: Callable[[], None] = ignore,
     ) -> tuple[dict[str, Standing], Course[None, Sample]]:
         """Run candidates against the program as it is, and return what the rounds prove.
@@ -140,10 +143,13 @@ class Confirming:
             n_claims: candidates that share the error; None: those chosen.
             at_once: candidates that run in a round, see `Race`.
             without: labels of those that run no more; they share the error all the same.
+            share: of the time left, that they may take.
             on_round: is called before every round that is made.
         """
         work = self._work
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
+        self._for_others_s = 0.0
+        self._for_others_s = (1.0 - share) * max(0.0, work.watch.left_s - self._reserved_s())
         work.view.begin("confirmation", None)
         duets = duets_for(work, chosen, self._reference)
         race = Race(
@@ -214,7 +220,7 @@ class Confirming:
 
     def _reserved_s(self) -> float:
         held_out_s = self._judging.reserved_s if self._judging else 0.0
-        return held_out_s + self._to_count_s
+        return held_out_s + self._to_count_s + self._for_others_s
 
     def hold_out(
         self, label: str, configuration: Configuration, file: str = HELD_OUT_FILE

@@ -1,10 +1,11 @@
 """The winner with as few settings as the program needs, confirmed on new runs.
 
-Every setting of the winner is taken away in turn (ablation.py).  Those without which nothing seems
-to become worse by the least effect and by a standard error go back to unset: all of them, the half
-that seems to matter least, and a quarter, since many small losses may add up to one that counts.
-What is left of each runs against the program as it is in rounds of its own, and so does the winner
-without the settings that cost.  The smallest takes the winner's place if these confirm it, if
+Every setting of the winner is taken away in turn (ablation.py).  What may take its place: the
+winner without the settings that seem needless (no loss of the least effect and of a standard
+error), all of them, half and a quarter, since many small losses may add up to one that counts;
+without those that cost; without those of which nothing is proven; and with the one alone that
+matters most.  These run against the program as it is, one after the other, the smallest first, each
+in its share of the time that is left.  The first that is confirmed takes the winner's place, if
 nothing seems to have lost both the least effect and a standard error or more is gained in all,
 which the answer calls a trade, and if the held-out input does not speak against it; if none does,
 the winner stays with all its settings.  Of a single setting, its rounds beside the winner say
@@ -24,12 +25,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from tuner.optimize.ablation import SettingEffect, effects_of
 from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import gains_of_work
+from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Rules, Standing, State
 from tuner.optimize.noise import OF_MEDIANS, noise_as_it_is
 from tuner.optimize.tuned import Reference
@@ -63,59 +65,76 @@ def reduced(
     if confirmed.best.label in work.trials:
         for label in variants:
             work.trials[label] = work.trials[confirmed.best.label]
-    counted = gains_of_work(work, reference, variants)
-    n_claims = len(confirmed.chosen) * len(variants)
-    standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
-    ordered = sorted(standings.values(), key=lambda one: len(variants[one.label].settings))
-    noise = noise_as_it_is(confirmed.course)
-    good = _first_good(ordered, confirmed.best, work.request.rules, noise, beside)
-    if good is None:
-        return known
-    best, is_trade = good
-    label, smaller = best.label, variants[best.label]
-    held_out = confirming.hold_out(label, smaller, HELD_OUT_REDUCED_FILE)
-    kept = [one for one in effects if one.name in smaller.as_dict]
-    if held_out is not None and not held_out.is_good:
-        needed = [one if one in kept else replace(one, is_needless=False) for one in effects]
-        return replace(known, effects=needed)
-    left_out = [one for one in effects if one not in kept]
+    lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
+    turned_down = False
+    ordered = sorted(variants, key=lambda label: len(variants[label].settings))
+    for n_left, label in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        counted = gains_of_work(work, reference, {label: variants[label]})
+        standings, _ = confirming.race(
+            REDUCED_FILE, variants, counted, len(confirmed.chosen) * len(variants),
+            without=variants.keys() - {label}, share=1.0 / n_left,
+        )  # fmt: skip
+        lost = lost_of(standings[label])
+        if lost is None:
+            continue
+        held_out = confirming.hold_out(label, variants[label], HELD_OUT_REDUCED_FILE)
+        if held_out is None or held_out.is_good:
+            return _in_its_place(
+                known, standings[label], variants[label], held_out, is_trade=bool(lost)
+            )
+        turned_down = True
+    needed = [replace(one, is_needless=False) for one in effects]
+    return replace(known, effects=needed) if turned_down else known
+
+
+def _lost_of(
+    confirmed: Confirmed, beside: Collection[str], rules: Rules, one: Standing
+) -> list[str] | None:
+    """Return what seems lost by what may take the winner's place; None where it may not.
+
+    Args:
+        confirmed: with the winner.
+        beside: labels of those that ran beside it, too.
+        rules: say what counts.
+        one: what is left of it.
+    """
+    winner = confirmed.best
+    if winner is None or one.state is not State.CONFIRMED:
+        return None
+    is_beside, noise = one.label in beside, noise_as_it_is(confirmed.course)
+    lost = _apart(one, winner, rules) if is_beside else _lost(one, winner, rules, noise)
+    return None if lost and not _gains_more(one, winner, rules) else lost
+
+
+def _in_its_place(
+    confirmed: Confirmed,
+    best: Standing,
+    smaller: Configuration,
+    held_out: HeldOutStanding | None,
+    *,
+    is_trade: bool,
+) -> Confirmed:
+    """Return what is confirmed, with what is left of the winner in its place.
+
+    Args:
+        confirmed: with the winner, and what its settings do.
+        best: how what is left stands.
+        smaller: what is left.
+        held_out: how it stands on the held-out input.
+        is_trade: whether something was lost for what is gained elsewhere.
+    """
+    kept = [one for one in confirmed.effects if one.name in smaller.as_dict]
     return replace(
-        known,
-        chosen={label: smaller, **confirmed.chosen},
-        standings={label: best, **confirmed.standings},
+        confirmed,
+        chosen={best.label: smaller, **confirmed.chosen},
+        standings={best.label: best, **confirmed.standings},
         best=best,
         held_out=held_out,
         effects=kept,
-        left_out=[one.setting for one in left_out],
-        traded=confirmed.best.gains if is_trade else {},
+        left_out=[one.setting for one in confirmed.effects if one not in kept],
+        traded=confirmed.best.gains if is_trade and confirmed.best else {},
     )
-
-
-def _first_good(
-    ordered: Sequence[Standing],
-    winner: Standing,
-    rules: Rules,
-    noise: Mapping[str, float],
-    beside: Collection[str],
-) -> tuple[Standing, bool] | None:
-    """Return the first that may take the winner's place, and whether it is a trade; None: none may.
-
-    Args:
-        ordered: what is left of the winner, the smallest first.
-        winner: with all settings.
-        rules: say what counts.
-        noise: quantity -> standard deviation of the logarithm of a run.
-        beside: labels of those that ran beside the winner, too.
-    """
-    for one in ordered:
-        if one.state is not State.CONFIRMED:
-            continue
-        is_beside = one.label in beside
-        lost = _apart(one, winner, rules) if is_beside else _lost(one, winner, rules, noise)
-        if not lost or _gains_more(one, winner, rules):
-            return one, bool(lost)
-    return None
 
 
 def _begun(work: Work, winner: Configuration) -> list[Configuration]:
@@ -129,16 +148,15 @@ def _begun(work: Work, winner: Configuration) -> list[Configuration]:
 
 
 def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Configuration]:
-    """Return the winner without all, half and a quarter of the needless settings.
-
-    And without those that cost: in another setting's company they may do more harm than good.
-    """
-    needless = sorted((one for one in effects if one.seems_needless), key=lambda one: one.loss)
-    n_dropped = dict.fromkeys(-(-len(needless) // part) for part in _PARTS)
-    names = [one.name for one in needless]
-    costly = [one.name for one in effects if one.is_costly]
-    dropped = [*(names[:n] for n in n_dropped if n > 0), *([costly] if costly else [])]
-    return [reduce(Configuration.without, some, winner) for some in dropped]
+    """Return what may be left of the winner; see above."""
+    by_loss = sorted(effects, key=lambda one: one.loss)
+    needless = [one for one in by_loss if one.seems_needless]
+    dropped = [needless[: -(-len(needless) // part)] for part in _PARTS]
+    dropped.append([one for one in effects if one.is_costly])
+    dropped.append([one for one in effects if not one.is_proven])
+    dropped.append(by_loss[:-1])
+    left = (reduce(Configuration.without, (one.name for one in some), winner) for some in dropped)
+    return [one for one in dict.fromkeys(left) if one != winner]
 
 
 def _lost(

@@ -187,7 +187,7 @@ class Session:
                 recorded.
             ProgramTimeoutError: its first runs take longer than the time that was given.
             MissingToolError: a library, an instrument or the program is not here.
-            StoreError: what the folder holds is damaged.
+            StoreError: what the folder holds is damaged, or another process is at work in it.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
         """

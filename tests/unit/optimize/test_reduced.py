@@ -18,7 +18,7 @@ from tuner.optimize.held_out import HeldOutInput
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import Reference, Runs, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.work import (
     ABLATION_FILE,
     CONFIRMATION_FILE,
@@ -200,6 +200,21 @@ def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
     )
 
 
+def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path) -> None:
+    """Each of the others is missed while the third is there, and what is larger never runs."""
+
+    def share(settings: Mapping[str, Any]) -> float:
+        return only_narenas(settings) + (0.1 if len(settings) == 2 else 0.0)
+
+    found, _ = confirmed(tmp_path, share)
+
+    assert found.best is not None
+    assert found.best.label == "jemalloc narenas=2"
+    content = read_journal(tmp_path / REDUCED_FILE)
+    assert content is not None
+    assert {one["subject"] for one in content.records} == {AS_IS, "jemalloc narenas=2"}
+
+
 def test_a_winner_that_needs_every_setting_stays(tmp_path: Path) -> None:
     found, _ = confirmed(tmp_path, needs_all)
 
@@ -220,16 +235,21 @@ def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path) -> None:
 
 
 def test_the_held_out_input_has_a_say(tmp_path: Path) -> None:
+    def bad_without_all(settings: Mapping[str, Any]) -> float:
+        return 1.5 if len(settings) < 3 else 0.8
+
     def bad_alone(settings: Mapping[str, Any]) -> float:
         return 1.5 if len(settings) == 1 else 0.8
 
     good, _ = confirmed(tmp_path / "good", only_narenas, only_narenas)
-    bad, _ = confirmed(tmp_path / "bad", only_narenas, bad_alone)
+    fair, _ = confirmed(tmp_path / "fair", only_narenas, bad_alone)
+    bad, _ = confirmed(tmp_path / "bad", only_narenas, bad_without_all)
 
     assert good.best is not None
     assert good.best.label == "jemalloc narenas=2"
     assert good.held_out is not None
     assert good.held_out.standing.label == "jemalloc narenas=2"
+    assert len(fair.effects) == 2, "the next larger one is held out, too"
     assert bad.best is not None
     assert bad.best.label == label_of(WINNER)
     assert len(bad.effects) == 3
