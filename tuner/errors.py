@@ -24,8 +24,6 @@ is kept for defects (an uncaught exception) and 2 for a wrong command line.
     InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
 """
 
-from __future__ import annotations
-
 
 class TunerError(Exception):
     """A failure that is the user's to see: one clear message, one exit code."""

@@ -4,8 +4,6 @@ SIGTERM, which batch systems send before they kill, counts as Ctrl-C.  So does S
 that is lost, unless it is ignored (nohup).
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

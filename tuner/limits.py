@@ -4,8 +4,6 @@ Beyond them a number is a typing error, which is refused at once and not found o
 after hours.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

@@ -7,8 +7,6 @@ Source: proc(5), Documentation/admin-guide/sysctl/kernel.rst and
 Documentation/admin-guide/mm/transhuge.rst of Linux.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -10,8 +10,6 @@ All metrics are minimised.  `REAL` is the same table for runs of a real program,
 services, `INSIDE` for programs inside simulated machines.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

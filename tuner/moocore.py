@@ -7,8 +7,6 @@ its package is made without being run, and its functions are taken from the modu
 Limits: the module is not part of what moocore promises; a version without it is imported as usual.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec

@@ -4,8 +4,6 @@ The file is complete or not there at all: the text goes to a file beside it, whi
 then takes its place.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -3,8 +3,6 @@
 ``-3.1 %`` and ``1.4 MiB`` stay whole, as does a change with its interval: ``-3 % (-4 .. -1)``.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ known by the head of its SHA-256, so that two builds of one version differ.  No 
 started.  What a checkout adds, its commit and its sources, is in `benchmarks.provenance`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 import time

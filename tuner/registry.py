@@ -11,8 +11,6 @@ this file is below all others.  The contract suites of the tests run on every en
 listed in `tuner.metrics`.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ with ``make develop`` has the native parts in the same place and the
 configuration files in the top-level ``configs`` folder.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

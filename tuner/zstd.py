@@ -3,8 +3,6 @@
 Layer: beside `units`.
 """
 
-from __future__ import annotations
-
 import sys
 
 if sys.version_info >= (3, 14):

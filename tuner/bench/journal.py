@@ -4,8 +4,6 @@ The first line holds the subjects, the tasks and the machine; a later session
 of the same comparison adds what is missing.  Format: docs/formats.md.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

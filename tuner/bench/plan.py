@@ -4,8 +4,6 @@ The time of one run follows from a budget for all of them, so that a comparison 
 ten allocators takes as long as one of two.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A round takes the tasks of the workloads in turn, the middle of each first, so t
 leaves out is spread over all of them.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Settings of allocators that malloc-tuner knows are read back before anything is
 measured, as everywhere: what did not take effect is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

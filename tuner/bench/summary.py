@@ -3,8 +3,6 @@
 Pure arithmetic on samples; `tuner.cli.bench_tables` and `tuner.report.bench_figures` show it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean

@@ -6,8 +6,6 @@ measured, so that gains early and late are the same number.
 Limits: rules are looked at after each batch of evaluations.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ modules import at the top only what their options need; what does the work is
 imported by the command when it runs, so that ``--help`` answers at once.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Annotated, Any
 

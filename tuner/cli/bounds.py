@@ -4,8 +4,6 @@ Click knows the ends of whole numbers; quantities with a unit and factors have c
 messages say more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

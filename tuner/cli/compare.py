@@ -1,7 +1,5 @@
 """`malloc-tuner compare`: several runs on one front."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

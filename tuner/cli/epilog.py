@@ -4,8 +4,6 @@ The meaning of an exit code is the first line of its error's docstring, so help,
 documentation and code cannot drift apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from tuner.errors import TunerError

@@ -1,7 +1,5 @@
 """`malloc-tuner explain`: which settings of a run carry the gain, do nothing, or are dangerous."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

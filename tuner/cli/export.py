@@ -1,7 +1,5 @@
 """`malloc-tuner export`: write a pick or a setting in the form in which programs are deployed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`malloc-tuner fit`: make a shareable workload profile from a trace."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

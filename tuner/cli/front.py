@@ -1,7 +1,5 @@
 """`malloc-tuner front`: print the Pareto front of a run, the defaults marked."""
 
-from __future__ import annotations
-
 import enum
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`malloc-tuner gem5`: a campaign's claims, measured on gem5 as the program."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

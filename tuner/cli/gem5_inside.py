@@ -1,7 +1,5 @@
 """`malloc-tuner gem5-inside`: programs inside gem5's machines, caches and cycles counted."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -5,8 +5,6 @@ long as a short recording, and recordings are repeated, so a plain call of `reco
 without it.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import io

@@ -7,8 +7,6 @@ away is measured beside.
 Source: OPENBLAS_NUM_THREADS, in the README of OpenBLAS.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

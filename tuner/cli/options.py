@@ -1,7 +1,5 @@
 """Arguments and options that several commands share, so that they read alike everywhere."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Progress of what takes long: a bar on a terminal; elsewhere, as in a log, a line now and then."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -1,7 +1,5 @@
 """`malloc-tuner record`: run a program and write the trace of its allocations."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

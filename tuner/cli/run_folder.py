@@ -1,7 +1,5 @@
 """The folder that `-o` names for the files of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`malloc-tuner vary`: a longer, busier or otherwise changed profile."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -9,8 +9,6 @@ begun is made anew elsewhere; what was measured of it stays in the journal, and 
 count.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ leaves at most a last line without its end, which is dropped and mentioned.  Dam
 is an error that names the line.  One process writes; others may read meanwhile.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -5,8 +5,6 @@ Colours are distinct for people with the common colour vision deficiencies
 alone: every allocator also has a marker, or its name beside its line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

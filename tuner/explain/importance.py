@@ -16,8 +16,6 @@ Gregorutti, Michel, Saint-Pierre, "Correlation and variable importance in random
 Statistics and Computing 27, 2017, proposition 1 (twice the variance).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ Source: Friedman, "Greedy function approximation: a gradient boosting machine", 
 Statistics 29(5), 2001, section 8.2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ Limit: equal on this trace.  The export says what was left out, so that a user
 whose program differs can put it back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ evaluator, if one is given.  Settings whose absence changes no objective by more
 taken away together in the end, because each alone may stand in for another.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The baseline is the default of one allocator.  Relative bounds (``cost=+1%``) ar
 relative to it, or to the default of each trial's own allocator.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

@@ -9,8 +9,6 @@ name.
 Layer: above `picks`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -25,8 +25,6 @@ front has its least at an end: Das and Dennis, "A closer look at drawbacks of
 minimizing weighted sums of objectives", Structural Optimization 14, 1997.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ would have proposed other trials under other prices; that cannot be known from t
 Layer: beside `picks`; pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -9,8 +9,6 @@ recorder's own memory and time, so that shares are rather too small than too lar
 A share is never greater than that of the heap or the allocator alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final
 

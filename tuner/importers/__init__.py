@@ -3,8 +3,6 @@
 A module per tool, or kind of file, holds its `Format`; `FORMATS` is the one table of them.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass

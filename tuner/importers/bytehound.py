@@ -9,8 +9,6 @@ Limit: the whole list is in memory at once.
 Source: bytehound's ``server-core/src/protocol.rs``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Final
 

@@ -13,8 +13,6 @@ it runs to its end: it gives up where more than `WIDTH` blocks are due at one ti
 Source: github.com/wblangdon/rand_malloc, rand_malloc.c 1.36 and its README; written anew.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from itertools import islice

@@ -14,8 +14,6 @@ and compared with what they write of three recorded programs: the same records i
 to the six digits that theirs keep of a mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

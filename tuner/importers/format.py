@@ -1,7 +1,5 @@
 """One kind of file that can be imported: a module that knows it has one `Format`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final

@@ -9,8 +9,6 @@ and then; if its free follows within `INVERSION_EVENTS`, it was the order, and
 the late free is dropped.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any, Final

@@ -19,8 +19,6 @@ Source: jemalloc's src/prof_data.c, gperftools' src/heap-profile-table.cc and va
 dhat/dh_main.c (checked against what 3.19 writes); the correction is that of a Poisson process.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Annotated, Any, Final, Literal

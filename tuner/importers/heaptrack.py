@@ -15,8 +15,6 @@ A stored recording does not say which block of a kind is freed; the youngest is 
 Source: heaptrack's ``accumulatedtracedata.cpp`` and ``heaptrack_interpret.cpp``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -7,8 +7,6 @@ Source: Bryant and O'Hallaron, "Computer Systems: A Programmer's Perspective",
 the malloc lab's driver.
 """
 
-from __future__ import annotations
-
 import re
 
 from tuner.importers.format import ALL_MALLOC, ONE_THREAD, Format

@@ -8,8 +8,6 @@
 Source: "Tracing malloc" in the manual of the GNU C Library.
 """
 
-from __future__ import annotations
-
 import re
 
 from tuner.importers.format import ALL_MALLOC, ONE_THREAD, Format

@@ -11,8 +11,6 @@ Guarantee: every size is or will be drawn as at least 1, and no number leaves th
 original has for it.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

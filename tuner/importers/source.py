@@ -4,8 +4,6 @@ Everything streams, unless a reader says otherwise; a text file of any size take
 line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

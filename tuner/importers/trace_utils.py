@@ -9,8 +9,6 @@ call each, and wait for hand-overs.
 Source: the branch dj/malloc of glibc, ``malloc/mtrace.h``, ``trace2wl.c`` and ``trace_run.c``.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import struct

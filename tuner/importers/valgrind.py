@@ -14,8 +14,6 @@ Source: valgrind's manual, "--trace-malloc"; ``vg_replace_malloc.c`` in its sour
 for the functions.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Final

@@ -9,8 +9,6 @@ Limits: a library counts as a whole, called or not.  Not seen: threads made by t
 (except those of Go), by libc's own modules (nsswitch.conf, gconv), by what is preloaded.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -9,8 +9,6 @@ ABI"; "LLVM/OpenMP Runtimes"; lzma/container.h, zstd.h and zdict.h; selinux_rest
 selinux_mkload_policy(3).  std::async and std::jthread start their threads through std::thread.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """Read from one ELF file what linking depends on, with pyelftools; no machine code is read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final

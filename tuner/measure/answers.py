@@ -1,7 +1,5 @@
 """What to say of a native program whose answer is of another form than this package reads."""
 
-from __future__ import annotations
-
 from pydantic import ValidationError
 
 from tuner.config.reading import first_problem

@@ -12,8 +12,6 @@ One fault on a huge page brings 512 pages, which the kernel zeroes: it costs a h
 a fault on a small page does.  rand_malloc counts how many came that way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

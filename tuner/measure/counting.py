@@ -7,8 +7,6 @@ Repeated string instructions are switched off in the C library, because
 valgrind counts each of their iterations.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

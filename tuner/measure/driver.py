@@ -5,8 +5,6 @@ processor's tick counter less the counter's own cost, and resident memory.  Here
 is started, bounded in time, and asked whose malloc it got.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ set-up (no library, no trace, no instrument), which no other configuration
 could survive either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable

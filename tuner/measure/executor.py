@@ -18,8 +18,6 @@ is an evaluation that reached its time limit, once: the limit is one of CPU time
 but a machine whose caches and memory are busy needs more of it for the same work.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import itertools

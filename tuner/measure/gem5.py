@@ -12,8 +12,6 @@ A run of gem5 leaves its files in a folder that is used again by the next run of
 simulation: the same command line, so the same stack, for every subject.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import shlex

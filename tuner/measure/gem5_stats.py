@@ -10,8 +10,6 @@ they are written.
 Source: gem5, src/base/stats/text.cc; names of host statistics, src/sim/root.cc.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping

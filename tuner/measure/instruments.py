@@ -1,7 +1,5 @@
 """Which instruction counters work on this machine, found by trying each one out."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ A version printed by a program and a measurement that succeeded are facts; what
 a setting in /proc promises is not.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

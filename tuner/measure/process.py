@@ -1,7 +1,5 @@
 """Starting the native tools: own session, bounded time, nothing left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

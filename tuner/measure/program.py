@@ -9,8 +9,6 @@ Memory is that of the program's main process; CPU time includes the children it
 waited for, and `ProgramRun.children_cpu_ns` is their part of it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -5,8 +5,6 @@ several times what the guest's costs.  The kernel hands out first what was given
 touching some memory and giving it back keeps the host out of what is timed next.
 """
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

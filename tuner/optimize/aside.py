@@ -4,8 +4,6 @@ A comparison of one winner becomes ``held-out-1.jsonl`` once another one has won
 constraints chose and proved goes to ``before-1``.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -15,8 +15,6 @@ Average over models: Hoeting, Madigan, Raftery, Volinsky, "Bayesian model averag
 Statistical Science 14, 1999.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

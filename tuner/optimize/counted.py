@@ -6,8 +6,6 @@ less, or no more, if the instructions alone say so, and with page faults and sys
 prices, too.  Where CPU time says something else, the answer says so and what may be the reason.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

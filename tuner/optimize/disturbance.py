@@ -5,8 +5,6 @@ The tests hold under any load; it costs rounds.  So it is said, for a quiet mach
 Source: proc_stat(5), whose first line counts clock ticks of all cores by what they did.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import time

@@ -5,8 +5,6 @@ can stand for the command is tried by whoever asks: run alone, it must end likew
 of the CPU time.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Settings that are known from elsewhere to give memory back: they run whatever emulation says."""
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How much runs vary that should be alike: standard deviations of the logarithm of one run."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -1,7 +1,5 @@
 """What is measured of a program: the one table; a row here, and tables and files have it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast

@@ -5,8 +5,6 @@ allocator.  The first four figures of a metric are over all configurations and r
 trace; the model's value is the median over seeds.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field

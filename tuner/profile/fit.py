@@ -9,8 +9,6 @@ comes late by the part of the window in which it falls, so that what ended toget
 still does.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass

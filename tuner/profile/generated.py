@@ -3,8 +3,6 @@
 Generating costs more than decoding, and the same profile and seed give the same events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

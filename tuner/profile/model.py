@@ -5,8 +5,6 @@ Moments are given two ways, as in profiles: by the allocations since the step be
 by a part of a window; docs/formats.md describes the codes that stand for them.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

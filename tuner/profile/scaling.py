@@ -5,8 +5,6 @@ them.  Ages are therefore carried over by the map from old allocations to new on
 is linear within a window: what lived through a tenth of a window still does.
 """
 
-from __future__ import annotations
-
 import bisect
 import itertools
 from collections import defaultdict

@@ -3,8 +3,6 @@
 The verdict is written into the profile by `malloc-tuner fidelity`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

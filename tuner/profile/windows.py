@@ -6,8 +6,6 @@ long as the live curve bends within a window, at the point where it bends most
 (Douglas and Peucker's rule, The Canadian Cartographer 10(2), 1973).
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from typing import Final

@@ -10,8 +10,6 @@ folder is removed.  When anything fails in between, the folder stays and
     explain   why a recording is empty
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass

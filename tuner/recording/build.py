@@ -1,7 +1,5 @@
 """Build the traces of a recording from its spools, with the native ``build_trace``."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Say why a recording is empty."""
 
-from __future__ import annotations
-
 import mmap
 import shutil
 import stat

@@ -7,8 +7,6 @@ sample on a busy machine does little.  Lazily freed pages count, and so does wha
 beyond its spool.  An exec starts the account afresh.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

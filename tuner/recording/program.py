@@ -1,7 +1,5 @@
 """Run a program under the recorder, its terminal and signals being its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

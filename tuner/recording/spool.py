@@ -4,8 +4,6 @@ The command that records locks the folder, and each recorded process maps its sp
 so that a folder that is still written to differs from one that was left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import glob

@@ -10,8 +10,6 @@ counts by itself and has the same limit.
             stop it, or at SIGUSR1
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -5,8 +5,6 @@ carry one scaled unit per column, chosen for all of its values, so that numbers
 in a column can be compared at a glance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

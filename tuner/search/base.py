@@ -9,8 +9,6 @@ Guarantee: proposals depend on the seed and on the order of calls only, so a sea
 is repeated by repeating its calls.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ Up to there it is random search, uniform over configurations instead of genes.
 Limits: a space of more than `MOST` configurations is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 

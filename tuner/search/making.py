@@ -1,7 +1,5 @@
 """Make a strategy by its name in `tuner.registry`, and choose its population."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tuner.errors import MissingToolError, SpecError, installing

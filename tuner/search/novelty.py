@@ -10,8 +10,6 @@ its first genome on.  The walk never restarts, so it costs one pass in all; what
 came by and was not proposed is remembered, and found again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

@@ -9,8 +9,6 @@ evolutionary strategies; docs/decisions/search.md has the comparison.
 All chance comes from the generator that is passed in.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tuner.space import Genome, Space

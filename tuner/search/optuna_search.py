@@ -9,8 +9,6 @@ Their Roles for Better Empirical Performance", arXiv 2304.11127, 2023.
 Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework", KDD 2019.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any

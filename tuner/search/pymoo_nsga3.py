@@ -8,8 +8,6 @@ reference-point-based nondominated sorting approach, part I", IEEE Trans. Evol. 
 directions of Das and Dennis, SIAM J. Optim. 8(3), 1998.
 """
 
-from __future__ import annotations
-
 from itertools import count
 from math import comb
 from typing import Any

@@ -4,8 +4,6 @@ The baseline.  A strategy that does not beat it within the budget of a campaign
 is not worth its code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -16,8 +16,6 @@ Stat. 28(2), 2019, eq. (3) (the steps).  Rasmussen and Williams, "Gaussian Proce
 Learning", 2006, eq. (2.25) and (2.26) (the predictions).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache

@@ -7,8 +7,6 @@ Source: Deb, Pratap, Agarwal, Meyarivan, "A fast and elitist multiobjective gene
 algorithm: NSGA-II", IEEE Trans. Evol. Comput. 6(2), 2002, section III.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 

@@ -6,8 +6,6 @@ the same variables in a probe: allocators read them once, at their start.  jemal
 threads, which end at a fork, are looked for among the threads of the process itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import filecmp
 import os

@@ -1,7 +1,5 @@
 """Constraints against what runs as it is: ``p99 <= default * 1.05``, ``rate >= default - 2 %``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

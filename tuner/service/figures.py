@@ -1,7 +1,5 @@
 """From samples of a service and the moments of its phases to the metrics of `SERVICE`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

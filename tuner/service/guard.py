@@ -5,8 +5,6 @@ its end, which a kill -9 of this process brings as well, it kills all of them.  
 running or listening after `Guard.close`, a crash, or a kill at any moment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -7,8 +7,6 @@ Source of the formats: output of wrk 4.1, ab 2.3, hey 0.1.4, redis-benchmark 7.0
 sysbench 1.0 as packaged; k6's end-of-test summary and the JSON of oha and autocannon as documented.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

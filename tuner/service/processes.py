@@ -1,7 +1,5 @@
 """The processes of a service, read from /proc: titles, and the allocators in them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A port that accepts says little of workers that still start: a URL or a command says more.
 """
 
-from __future__ import annotations
-
 import http.client
 import re
 import socket

@@ -6,8 +6,6 @@ its share of the work, which is its own events, or of the memory, which is peak 
 processes: checkpointers and masters that sleep are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ change of the layout is a new number, and `tuner.store` refuses the numbers it
 does not know.
 """
 
-from __future__ import annotations
-
 from tuner.metrics import METRICS
 
 APPLICATION_ID = 0x6D547E01

@@ -5,8 +5,6 @@ its structs and turns its statuses into exceptions.  Events come as numpy arrays
 of `EVENT`, so that twenty million of them are read in seconds.
 """
 
-from __future__ import annotations
-
 import ctypes
 import enum
 import errno

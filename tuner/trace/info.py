@@ -9,8 +9,6 @@ meanwhile"), which no clock can blur.  A realloc continues a block; blocks alive
 the end have no lifetime and are counted as never freed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -6,8 +6,6 @@ between two allocations.  So a life's length says how much was allocated meanwhi
 which stays right when other lives are moved about.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

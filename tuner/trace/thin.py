@@ -18,8 +18,6 @@ set-up has more weight in it than in the long trace.  Traces of one thread only:
 was handed from thread to thread by a life that is dropped would have no owner.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

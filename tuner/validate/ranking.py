@@ -1,7 +1,5 @@
 """How well the emulator ranks what was measured: over all allocators, and within each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
