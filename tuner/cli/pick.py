@@ -68,7 +68,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--max",
                 metavar="METRIC=LIMIT",
-                help="Upper bound: 2GiB, 5ms, 100000, or +1% against the baseline; repeatable.",
+                help="Upper bound: 2GiB, 5ms, 100000, or +1% against the baseline, of the whole "
+                "program where that is known, as `front` shows it; repeatable.",
             ),
         ] = None,
         allocators: Annotated[
@@ -145,10 +146,9 @@ def _choose(
     run: Run, wanted: str, bounds: list[str], only: tuple[str, ...], relative_to: str
 ) -> Pick:
     """Apply a rule (balanced, knee, or a metric) to the trials that hold the bounds."""
-    from tuner.front.bounds import baselines, bound_words, parse_bound, within
-    from tuner.front.picks import (
-        Pick,
-    )
+    from tuner.front.bounds import baselines, bound_words, default_trials, parse_bound, within
+    from tuner.front.picks import Pick
+    from tuner.front.whole import whole_program
 
     limits = [parse_bound(text) for text in bounds]
     for allocator in only:
@@ -156,7 +156,9 @@ def _choose(
             known = ", ".join(run.campaign.allocators)
             raise SelectionError(f"{allocator} is not in this campaign; its allocators: {known}")
     candidates = [t for t in run.trials if not only or t.configuration.allocator in only]
-    compared = baselines(run.trials, relative_to)
+    defaults = default_trials(run.trials)
+    wholes = {name: whole_program(run.campaign, run.trials, one) for name, one in defaults.items()}
+    compared = baselines(run.trials, relative_to, wholes)
     fitting = within(candidates, limits, compared)
     chosen = _by_rule(run, fitting, wanted)
     rule, name = chosen.rule, chosen.name

@@ -1,14 +1,15 @@
 """What trials are compared with, and the bounds within which one is chosen.
 
 The baseline is the default of one allocator.  Relative bounds (``cost=+1%``) are
-relative to it, or to the default of each trial's own allocator.
+relative to it, or to the default of each trial's own allocator: shares of the whole program under
+it where that is known, as changes are shown.
 """
 
 import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.errors import SelectionError, SpecError
@@ -34,6 +35,8 @@ class Baselines:
     """The successful default of every allocator, by allocator."""
     relative_to: str
     """Name of the allocator whose default counts, or `OWN`."""
+    wholes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What the whole program has under each of the defaults, by allocator (whole.py)."""
 
     def of(self, trial: Trial) -> Trial | None:
         """Return the default a trial is compared with; None when it could not be measured."""
@@ -45,6 +48,23 @@ class Baselines:
         baseline = self.of(trial)
         return baseline.measurement if baseline else None
 
+    def whole(self, trial: Trial, metric: str) -> float:
+        """Return what a change is a share of; 0 where the baseline has none."""
+        baseline = self.of(trial)
+        if baseline is None or baseline.measurement is None:
+            return 0.0
+        whole = self.wholes.get(baseline.configuration.allocator, {})
+        return whole.get(metric, baseline.measurement.value(metric))
+
+    def amount(self, bound: Constraint, trial: Trial) -> Constraint:
+        """Return a bound as an amount, for a trial whose baseline was measured."""
+        baseline = self.measurement(trial)
+        if bound.anchor is None or baseline is None:
+            return bound
+        more = round(bound.factor - 1.0, 12) * self.whole(trial, bound.objective)
+        most = max(0.0, baseline.value(bound.objective) + more)
+        return replace(bound, anchor=None, factor=most)
+
 
 def default_trials(trials: Iterable[Trial]) -> dict[str, Trial]:
     """Return the successful default of every allocator, by allocator, in trial order."""
@@ -55,12 +75,17 @@ def default_trials(trials: Iterable[Trial]) -> dict[str, Trial]:
     }
 
 
-def baselines(trials: Iterable[Trial], relative_to: str) -> Baselines:
+def baselines(
+    trials: Iterable[Trial],
+    relative_to: str,
+    wholes: Mapping[str, Mapping[str, float]] | None = None,
+) -> Baselines:
     """Return what trials are compared with.
 
     Args:
         trials: of one campaign.
         relative_to: allocator whose default counts, or `OWN`.
+        wholes: see `Baselines`.
 
     Raises:
         SelectionError: that allocator's default was not measured, or none was.
@@ -72,7 +97,7 @@ def baselines(trials: Iterable[Trial], relative_to: str) -> Baselines:
             f"the default of {relative_to} was not measured in this campaign; "
             f"measured defaults: {measured}"
         )
-    return Baselines(defaults, relative_to)
+    return Baselines(defaults, relative_to, wholes or {})
 
 
 def parse_bound(text: str) -> Constraint:
@@ -188,7 +213,8 @@ def _excess(trial: Trial, bounds: Sequence[Constraint], compared: Baselines) -> 
     baseline = compared.measurement(trial)
     if baseline is None and any(bound.anchor for bound in bounds):
         return math.inf  # what it must not exceed was not measured
-    return violation(bounds, trial.measured, baseline, baseline)
+    amounts = [compared.amount(bound, trial) for bound in bounds]
+    return violation(amounts, trial.measured, baseline, baseline)
 
 
 def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baselines) -> str:
@@ -203,7 +229,8 @@ def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baseli
         reference = baseline.value(bound.objective) if baseline else 0.0
         if reference:
             shown = METRICS[bound.objective].show(reference)
-            reason += f", {value / reference - 1.0:+.2%} against the baseline's {shown}"
+            change = (value - reference) / compared.whole(nearest, bound.objective)
+            reason += f", {change:+.2%} against the baseline's {shown}"
         reasons.append(reason)
     return (
         f"nothing fits; the nearest is trial {nearest.number} ({nearest.configuration}), and "

@@ -44,6 +44,16 @@ def test_a_bound_holds_at_its_limit_and_nowhere_above(over: float) -> None:
         assert [one.number for one in fitting] == [0, 1]
 
 
+def test_a_relative_bound_is_a_share_of_the_whole_program() -> None:
+    """Of a program, a tenth of whose work is the allocator's, as `front` shows changes."""
+    trials = (BASELINE, tried(1, 80.0, 1100.0), tried(2, 80.0, 1100.1))
+    compared = baselines(trials, "glibc", {"glibc": {"cost": 10_000.0}})
+
+    assert [one.number for one in within(trials, [parse_bound("cost=+1%")], compared)] == [0, 1]
+    with pytest.raises(SelectionError, match=r"its cost is 1\.00 k, \+0\.00% against"):
+        within(trials, [parse_bound("cost=-1%")], compared)
+
+
 def test_own_baseline_compares_each_allocator_with_itself() -> None:
     jemalloc = trial(7, Configuration("jemalloc"), 60.0 * MIB, 5000.0)
     tuned = trial(8, Configuration.of("jemalloc", {"tcache": False}), 50.0 * MIB, 5020.0)
