@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tuner.compare.plan import Rounds
-from tuner.optimize.answer import label_of
+from tuner.optimize.answer import is_shown, label_of
 from tuner.optimize.duets import MOST_AT_ONCE, at_once
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
 from tuner.optimize.noise import OF_MEDIANS, scatter_of
@@ -48,11 +48,8 @@ class SettingEffect:
     """With it, a guarded quantity is worse by the least effect: proven."""
     loss: float = 0.0
     """What the goals lose without it, in logarithms: the sum of the middles, 0 where they gain."""
-
-    @property
-    def is_proven(self) -> bool:
-        """That it changes anything is proven."""
-        return any(gain.low > 0.0 or gain.high < 0.0 for gain in self.gains.values())
+    is_shown: bool = True
+    """The answer has a change to say of it."""
 
 
 def effects_of(
@@ -97,8 +94,11 @@ def effects_of(
         is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
         all_lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
+        shown = is_shown(gains, asked)
         found.append(
-            SettingEffect(text, gains, is_needless, name, seems_needless, is_costly, all_lost)
+            SettingEffect(
+                text, gains, is_needless, name, seems_needless, is_costly, all_lost, shown
+            )
         )
     return tuple(found)
 

@@ -486,13 +486,29 @@ def _is_seen(gain: Gain, rules: Rules) -> bool:
     return is_sure and abs(gain.middle) >= _NEXT_TO_NOTHING * rules.least
 
 
-def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
-    """Return the changes of memory that too few runs for bounds show, or that there are none."""
-    found = [
-        f"{name} about {signed_percent(gain.change)}"
+def is_shown(gains: Mapping[str, Gain], rules: Rules) -> bool:
+    """Return whether a setting has a change that is shown: proven, or seen in too few runs.
+
+    Args:
+        gains: quantity -> what is gained by it.
+        rules: say what counts.
+    """
+    is_any = any(_is_seen(gain, rules) for gain in gains.values())
+    return is_any or bool(_seen_in_few_runs(gains, rules))
+
+
+def _seen_in_few_runs(gains: Mapping[str, Gain], rules: Rules) -> dict[str, Gain]:
+    """Return the changes of memory that too few runs for bounds show."""
+    return {
+        name: gain
         for name, gain in gains.items()
         if gain.bounds is None and TABLE[name].is_memory and abs(gain.middle) >= rules.least
-    ]
+    }
+
+
+def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
+    few = _seen_in_few_runs(gains, rules)
+    found = [f"{name} about {signed_percent(gain.change)}" for name, gain in few.items()]
     if not found:
         return "alone nothing that these runs show"
     return f"{', '.join(found)}, in too few runs to prove it"

@@ -3,7 +3,7 @@
 Every setting of the winner is taken away in turn (ablation.py).  What may take its place: the
 winner without the settings that seem needless (no loss of the least effect and of a standard
 error), all of them, half and a quarter, since many small losses may add up to one that counts;
-without those that cost; without those of which nothing is proven; and with the one alone that
+without those that cost; without those of which nothing is shown; and with the one alone that
 matters most.  These run against the program as it is, one after the other, the smallest first, each
 in its share of the time that is left.  The first that is confirmed takes the winner's place, if
 nothing seems to have lost both the least effect and a standard error or more is gained in all,
@@ -153,7 +153,7 @@ def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Co
     needless = [one for one in by_loss if one.seems_needless]
     dropped = [needless[: -(-len(needless) // part)] for part in _PARTS]
     dropped.append([one for one in effects if one.is_costly])
-    dropped.append([one for one in effects if not one.is_proven])
+    dropped.append([one for one in effects if not one.is_shown])
     dropped.append(by_loss[:-1])
     left = (reduce(Configuration.without, (one.name for one in some), winner) for some in dropped)
     return [one for one in dict.fromkeys(left) if one != winner]
