@@ -62,7 +62,7 @@ struct exgen_stats {
     size_t n_large;           /* large blocks in use */
     size_t large_bytes;       /* their mapped size */
     size_t n_pooled;          /* empty superblocks in the pool */
-    size_t n_orphans;         /* heaps of ended threads that still hold blocks */
+    size_t n_orphans;         /* heaps of ended threads that hold blocks or memory */
     size_t all_superblocks;   /* all */
     size_t all_blocks;        /* all: blocks in use, large ones not included */
     size_t all_block_bytes;   /* all: their usable size */

@@ -196,7 +196,7 @@ static void a_stray_block_is_sent_on(void) {
     EXPECT(pthread_create(&thread, NULL, own_the_stray, NULL) == 0);
     pthread_barrier_wait(&given);
     remote_drain_slowly(local.heap, SIZE_MAX);
-    link_set(stray, NULL);
+    link_freed(stray, NULL); /* as a bundle of one */
     __atomic_store_n(&local.heap->inbox, stray, __ATOMIC_RELAXED);
     remote_drain_slowly(local.heap, SIZE_MAX);
     EXPECT(exgen_validate_heap());
@@ -400,11 +400,45 @@ static void a_purge_takes_all_of_an_orphan(void) {
     char *three[3];
     run_thread(leave_units, three);
     const struct heap *orphan = (struct heap *)three[1];
-    EXPECT(orphan->n_dirty >= 100000 / UNIT_BYTES);
+    EXPECT(orphan->is_parked && kept_bytes(orphan) >= 100000);
     exgen_purge();
+    EXPECT(!orphan->is_parked && kept_bytes(orphan) == 0);
     EXPECT(orphan->n_dirty <= orphan->n_superblocks);
     exgen_free(three[0]);
     exgen_free(three[2]);
+}
+
+/* --- small heaps, which wait with their lists for the next thread --- */
+
+static void *leave_lists(void *place) {
+    exgen_free(exgen_malloc(80));
+    *(struct heap **)place = local.heap;
+    return NULL;
+}
+
+static void *find_lists(void *heap) {
+    exgen_free(exgen_malloc(3000));
+    EXPECT(local.heap == heap && !local.heap->is_parked && local.heap->parked_lists == 0);
+    EXPECT(local.free[class_of(80)] != NULL);
+    EXPECT(exgen_validate_heap());
+    return NULL;
+}
+
+static void short_threads_leave_their_lists(void) {
+    struct heap *heap;
+    exgen_purge();
+    size_t before = stats().all_blocks;
+    run_thread(leave_lists, &heap);
+    EXPECT(heap->is_parked && exgen_validate_heap());
+    run_thread(find_lists, heap);
+    EXPECT(heap->is_parked);
+    EXPECT(stats().all_blocks == before && !heap->is_parked);
+    run_thread(leave_lists, &heap);
+    EXPECT(heap->is_parked && thread_has_parked());
+    thread_collect(os_clock_ms(), 1);
+    EXPECT(heap->is_parked);
+    thread_collect(os_clock_ms() + options.purge_delay + 1, 1);
+    EXPECT(!heap->is_parked && !thread_has_parked());
 }
 
 /* --- what a thread costs --- */
@@ -623,6 +657,7 @@ int main(void) {
     orphans_get_a_few_blocks_at_a_time();
     an_adoption_frees_a_few_blocks();
     a_purge_takes_all_of_an_orphan();
+    short_threads_leave_their_lists();
     all_heaps_are_counted();
     late_destructors_may_allocate();
     heaps_outlive_their_threads();

@@ -25,7 +25,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Blocks that threads freed, ended ones too, back into their slabs. */
+static void bring_home(uint64_t now_ms) {
+    quarantine_flush(local.heap);
+    remote_return_lists(local.heap, &local);
+    thread_collect(now_ms, SIZE_MAX);
+    remote_send_all_home(local.heap);
+    thread_collect(now_ms, SIZE_MAX);
+    remote_drain_slowly(local.heap, SIZE_MAX);
+}
+
 EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
+    thread_return_parked(); /* so that what is said of ended threads is exact */
     struct os_counters os = os_read_counters();
     struct exgen_stats s = {
         .mapped_bytes = os.mapped_bytes,
@@ -104,11 +115,7 @@ EXPORT size_t exgen_check_leaks(int report) {
     size_t large_bytes = 0;
     if (local.heap != NULL) {
         heap_enter(local.heap);
-        quarantine_flush(local.heap);
-        remote_return_lists(local.heap, &local);
-        remote_send_all_home(local.heap);
-        thread_collect(os_clock_ms(), SIZE_MAX);
-        remote_drain_slowly(local.heap, SIZE_MAX);
+        bring_home(os_clock_ms());
         heap_count(local.heap, &local, &n_small, &small_bytes);
         heap_leave(local.heap);
     }
@@ -127,11 +134,7 @@ EXPORT size_t exgen_check_leaks(int report) {
 EXPORT void exgen_purge(void) {
     if (local.heap != NULL) {
         heap_enter(local.heap);
-        quarantine_flush(local.heap);
-        remote_return_lists(local.heap, &local);
-        remote_send_all_home(local.heap);
-        thread_collect(UINT64_MAX, SIZE_MAX);
-        remote_drain_slowly(local.heap, SIZE_MAX);
+        bring_home(UINT64_MAX);
         heap_trim(local.heap, SIZE_MAX);
         sparse_give_back(local.heap);
         supply_purge_all(local.heap);

@@ -60,7 +60,8 @@ struct bin {
     struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL; empty ones last */
     uint32_t n_empty;         /* slabs in `partial` with no block in use */
     uint32_t n_units;         /* of all slabs */
-    void *ready;              /* in place of local.free: for the higher classes, and with junk */
+    void *ready;              /* in place of local.free: for the higher classes, with junk, and in a
+                                 parked heap */
     struct foreign foreign;
 };
 
@@ -112,21 +113,23 @@ struct heap {
     bool is_at_kept;                /* atomic: the thread is at what is kept, see visit.h */
     bool has_visitor;               /* atomic: or is about to have one */
     bool is_occupied;               /* atomic: it has a thread, which another may visit */
-    uint8_t n_returns;              /* visitors': visits from which its thread soon came back */
-    uint32_t seen;                  /* ... entries at the last look */
-    uint32_t visited;               /* ... and after the last visit that came to the end */
-    uint32_t visiting;              /* ... and at the last part of one */
-    struct superblock *visit_next;  /* where that goes on, or NULL: at the first */
-    uint64_t seen_ms;               /* atomic: since when it is so; 0: the thread is new */
-    struct heap *next_made;         /* all heaps, see registry_next */
-    uint64_t visit_ms;              /* when its thread looks at others' heaps again */
-    uint8_t number;                 /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
-    struct heap *next;              /* heaps without a thread, see registry.h */
-    void *pending;                  /* blocks taken from the inbox, not yet freed */
-    void *pending_runs;             /* the same of inbox_runs */
-    uint32_t n_unmixed;             /* slow refills since others' blocks were used, see remote.h */
-    void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
-    uint64_t random;                /* state of random.h */
+    bool is_parked; /* it has none, and the lists of the last one as that left them, see thread.c */
+    uint8_t n_returns;             /* visitors': visits from which its thread soon came back */
+    uint32_t seen;                 /* ... entries at the last look */
+    uint32_t visited;              /* ... and after the last visit that came to the end */
+    uint32_t visiting;             /* ... and at the last part of one */
+    struct superblock *visit_next; /* where that goes on, or NULL: at the first */
+    uint64_t seen_ms;              /* atomic: since when it is so; 0: the thread is new */
+    struct heap *next_made;        /* all heaps, see registry_next */
+    uint64_t visit_ms;             /* when its thread looks at others' heaps again */
+    uint8_t number;                /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next;             /* heaps without a thread, see registry.h */
+    uint64_t parked_lists; /* while is_parked: a bit for each class whose bin has its ready list */
+    void *pending;         /* blocks taken from the inbox, not yet freed */
+    void *pending_runs;    /* the same of inbox_runs */
+    uint32_t n_unmixed;    /* slow refills since others' blocks were used, see remote.h */
+    void **quarantine;     /* freed blocks held back, options.quarantine places or NULL */
+    uint64_t random;       /* state of random.h */
     struct slab *trays[N_TRAY_LISTS]; /* by room, see trays.h */
     struct kept kept;
     struct batch **batches; /* N_GROUPS groups, all in segments of the exchange; or no_batches */

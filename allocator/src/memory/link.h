@@ -49,13 +49,15 @@ ALWAYS_INLINE bool link_is_marked(const void *block) {
     return ((const uintptr_t *)block)[1] == layout.link_secret;
 }
 
+/* Atomic, as the next: with secure, where the last word of a block says whether it was written
+ * behind, a free of the block behind it looks. */
 ALWAYS_INLINE void link_mark(void *block) {
-    ((uintptr_t *)block)[1] = layout.link_secret;
+    __atomic_store_n(&((uintptr_t *)block)[1], layout.link_secret, __ATOMIC_RELAXED);
 }
 
 /* Take the mark off a block that is handed out. */
 ALWAYS_INLINE void link_unmark(void *block) {
-    ((uintptr_t *)block)[1] = 0;
+    __atomic_store_n(&((uintptr_t *)block)[1], 0, __ATOMIC_RELAXED);
 }
 
 /* Whether a list has the block.  A damaged link ends the program. */

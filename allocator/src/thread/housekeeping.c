@@ -50,6 +50,8 @@ void housekeeping_step(struct heap *heap) {
             purge_step(heap);
         return;
     }
+    if (thread_has_parked())
+        supply_schedule_purge(heap);
     if (heap->purge_ms == 0 && !has_others())
         return;
     uint64_t now = os_clock_ms();

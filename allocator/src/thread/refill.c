@@ -80,8 +80,8 @@ static struct slab *take_units(struct heap *heap, size_t n, bool anywhere) {
     struct slab *units = take_own(heap, n, anywhere);
     if (units == NULL)
         units = take_pooled(heap, n, anywhere);
-    if (units == NULL && adopt(heap))
-        units = supply_take_own(heap, n, anywhere);
+    if (units == NULL)
+        units = adopt(heap) ? supply_take_own(heap, n, anywhere) : take_pooled(heap, n, anywhere);
     if (units != NULL || !may_grow(heap, n))
         return units;
     return take_mapped(heap, n, anywhere);

@@ -221,7 +221,7 @@ static bool is_due(const struct heap *heap, uint64_t now_ms) {
            (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms);
 }
 
-/* Move up to `n` heaps that are due to *taken; returns how many. */
+/* Move up to `n` heaps that are due to *taken, of the parked ones one or all; returns how many. */
 static size_t take_due_locked(struct list *list, uint64_t now_ms, size_t n, struct heap **taken) {
     bool looks_at_all = n == SIZE_MAX;
     struct heap *before = NULL;
@@ -229,11 +229,13 @@ static size_t take_due_locked(struct list *list, uint64_t now_ms, size_t n, stru
     size_t n_taken = 0;
     for (size_t i = 0; n_taken < n && heap != NULL && (looks_at_all || i < N_LOOKED_AT); i++) {
         struct heap *next = heap->next;
-        if (is_due(heap, now_ms)) {
+        if (is_due(heap, now_ms) || (looks_at_all && heap->is_parked)) {
             take_off(list, heap, before);
             heap->next = *taken;
             *taken = heap;
             n_taken++;
+            if (heap->is_parked && !looks_at_all)
+                n = n_taken;
         } else {
             before = heap;
         }

@@ -1,7 +1,8 @@
 /* registry.h - all heaps: how many there are, their numbers, and those without a thread.
  *
- * A heap whose thread ended is an orphan if it has superblocks (blocks in use by others), else
- * idle.  Heaps are never unmapped, because other threads may still send blocks to them.
+ * A heap whose thread ended is an orphan if it has superblocks (blocks in use by others, or it is
+ * parked, see thread.c), else idle.  Heaps are never unmapped, because other threads may still send
+ * blocks to them.
  *
  * A heap has a number of its own in the owner map while there are enough of them; when there were
  * more heaps than numbers, one without a thread has none (OWNER_IN_HEAD), so that threads that come
@@ -35,7 +36,8 @@ void registry_leave(struct heap *heap);
 /* Call `visit` for up to `n` heaps that have no thread, but blocks in their inboxes or memory whose
  * time has come; no thread takes these over meanwhile.  It looks at a bounded number and goes on
  * there the next time.  True if there may be more, in one of those, too, where `visit` is true.
- * With `n` SIZE_MAX it looks at all and waits for the lock, else for none. */
+ * With `n` SIZE_MAX it looks at all, parked ones whose time has not come, too, and waits for the
+ * lock, else for none. */
 bool registry_visit(bool (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n);
 
 /* Whether there are heaps without a thread that may hold memory, and how many. */

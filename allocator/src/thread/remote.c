@@ -89,23 +89,29 @@ bool remote_add_marked(struct heap *heap, size_t class, void *block) {
 struct neighbour {
     uintptr_t superblock;
     bool is_own;
+    uint8_t number; /* that own blocks have */
 };
 
-/* Whether a block is the thread's own. */
+/* Before the first block of a heap, which is the thread's or parked. */
+static struct neighbour no_neighbour(const struct heap *heap) {
+    uint8_t number = heap->number == OWNER_IN_HEAD ? OWNER_NOBODY : heap->number;
+    return (struct neighbour){0, false, heap == local.heap ? local.own_number : number};
+}
+
 ALWAYS_INLINE bool is_own(const void *block, struct neighbour *before) {
     uintptr_t superblock = (uintptr_t)block & layout.base_mask;
     if (superblock != before->superblock) {
         before->superblock = superblock;
-        before->is_own = owner_at((uintptr_t)block) == local.own_number;
+        before->is_own = owner_at((uintptr_t)block) == before->number;
     }
     return before->is_own;
 }
 
-/* Write down the first of a list that are not the thread's own, up to `n_most` of them, which
- * become a list of their own; the thread's own among them are freed.  Returns how many there are,
+/* Write down the first of a list that are not the heap's own, up to `n_most` of them, which
+ * become a list of their own; the heap's own among them are freed.  Returns how many there are,
  * and goes on with `*rest`. */
 static size_t split_others(struct heap *heap, void **rest, void **others, size_t n_most) {
-    struct neighbour before = {0, false};
+    struct neighbour before = no_neighbour(heap);
     size_t n = 0;
     for (void *block = *rest; block != NULL && n < n_most; block = *rest) {
         *rest = link_follow(block);

@@ -5,6 +5,10 @@
  * orphan that was left last, whole, which costs nothing; a thread that needs
  * memory takes orphans apart, one superblock at a time.
  *
+ * A small heap is parked instead: the next thread has the lists that the one before left, too, so
+ * that short threads neither fill nor empty any.  Who takes it for something else, a look after
+ * purge_delay for one, puts the blocks back first.
+ *
  * The end of a thread is seen by a pthread key.  Destructors that run after ours
  * may still allocate: they get a heap again and our destructor is run again.
  */
@@ -36,6 +40,7 @@ static struct {
     bool has_options;  /* also where the rest could not be had yet */
     bool started;      /* atomic: options, tables and owner map are in place */
     bool watches_fork; /* atomic */
+    size_t n_parked;   /* atomic: heaps */
     bool has_key;
     pthread_key_t key; /* its destructor sees threads end */
 } threads;
@@ -120,6 +125,61 @@ static struct heap *find_heap(struct heap *wanted) {
     return heap != NULL ? heap : add_heap();
 }
 
+/* --- parked heaps --- */
+
+enum {
+    N_PARKED_UNITS = 64, /* in slabs of a parked heap, at most */
+    N_PARKED_MOST = 8    /* and no more orphans than that, which would be merged */
+};
+
+bool thread_has_parked(void) {
+    return __atomic_load_n(&threads.n_parked, __ATOMIC_RELAXED) > 0;
+}
+
+static bool may_park(const struct heap *heap) {
+    bool is_usual = !options.check && options.adopt != ADOPT_NEVER && options.thread_max == 0 &&
+                    options.purge_how != PURGE_NEVER && options.purge_delay > 0;
+    bool is_small = heap->superblocks != NULL && heap->n_units <= N_PARKED_UNITS;
+    if (!THREADS || !is_usual || !is_small || registry_count_orphans() >= N_PARKED_MOST)
+        return false;
+    if (__atomic_fetch_add(&threads.n_parked, 1, __ATOMIC_RELAXED) < N_PARKED_MOST)
+        return true;
+    __atomic_sub_fetch(&threads.n_parked, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* Leave the calling thread's lists in its heap, until the next look at least. */
+static void park(struct heap *heap) {
+    for (size_t class = 0; class < N_QUICK_CLASSES; class ++) {
+        if (local.free[class] == NULL)
+            continue;
+        heap->bins[class].ready = local.free[class];
+        heap->parked_lists |= (uint64_t)1 << class;
+        local.free[class] = NULL;
+    }
+    heap->is_parked = true;
+    __atomic_store_n(&heap->purge_ms, 0, __ATOMIC_RELAXED);
+    supply_schedule_purge(heap);
+}
+
+static void unpark(struct heap *heap, struct local *to) {
+    for (uint64_t left = heap->parked_lists; left != 0; left &= left - 1) {
+        struct bin *bin = &heap->bins[__builtin_ctzll(left)];
+        to->free[__builtin_ctzll(left)] = bin->ready;
+        bin->ready = NULL;
+    }
+    heap->parked_lists = 0;
+    heap->is_parked = false;
+    __atomic_sub_fetch(&threads.n_parked, 1, __ATOMIC_RELAXED);
+}
+
+static void return_parked_lists(struct heap *heap) {
+    struct local lists = {.number = OWNER_NOBODY};
+    unpark(heap, &lists);
+    remote_return_lists(heap, &lists);
+    remote_flush(heap);
+}
+
 struct heap *thread_attach_to(struct heap *wanted) {
     struct heap *heap = find_heap(wanted);
     if (heap == NULL)
@@ -128,6 +188,8 @@ struct heap *thread_attach_to(struct heap *wanted) {
     local.number = options.check || heap->number == OWNER_IN_HEAD ? OWNER_NOBODY : heap->number;
     local.own_number = local.number;
     local.heap = heap;
+    if (heap->is_parked)
+        unpark(heap, &local);
     heap_set_occupied(heap, true);
     /* These may allocate, hence come last. */
     if (threads.has_key)
@@ -150,6 +212,8 @@ struct heap *thread_attach(void) {
 /* The heap's owner is gone or is us: free up to `n_sent` blocks that others sent, and leave nothing
  * behind that could be free. */
 static void clean_up(struct heap *heap, size_t n_sent) {
+    if (heap->is_parked)
+        return_parked_lists(heap);
     remote_drain_slowly(heap, n_sent);
     heap_trim(heap, SIZE_MAX);
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
@@ -175,6 +239,8 @@ static void merge(struct heap *heap) {
     struct heap *orphan = heap->superblocks != NULL ? registry_take_for_merge() : NULL;
     if (orphan == NULL)
         return;
+    if (orphan->is_parked)
+        return_parked_lists(orphan);
     supply_purge_all(heap);
     while (heap->superblocks != NULL)
         move(heap->superblocks, heap, orphan);
@@ -188,11 +254,17 @@ static void detach(void *value) {
     if (heap != local.heap)
         return;
     heap_enter(heap);
-    if (heap->quarantine != NULL)
-        quarantine_flush(heap);
-    remote_return_lists(heap, &local);
-    remote_flush(heap);
-    clean_up(heap, SIZE_MAX);
+    if (heap->batches != no_batches || local.mixed != NULL)
+        remote_flush(heap);
+    if (may_park(heap)) {
+        park(heap);
+    } else {
+        if (heap->quarantine != NULL)
+            quarantine_flush(heap);
+        remote_return_lists(heap, &local);
+        remote_flush(heap);
+        clean_up(heap, SIZE_MAX);
+    }
     local.heap = NULL;
     local.number = local.own_number = OWNER_NOBODY;
     local.mixed = NULL;
@@ -200,7 +272,8 @@ static void detach(void *value) {
     heap_set_occupied(heap, false);
     heap_leave(heap);
     registry_end(heap);
-    merge(heap);
+    if (!heap->is_parked)
+        merge(heap);
     registry_leave(heap);
 }
 
@@ -243,6 +316,18 @@ static bool collect_all(struct heap *heap, uint64_t now_ms) {
 
 bool thread_collect(uint64_t now_ms, size_t n) {
     return THREADS && registry_visit(n == SIZE_MAX ? collect_all : collect_some, now_ms, n);
+}
+
+static bool return_if_parked(struct heap *heap, uint64_t now_ms) {
+    (void)now_ms;
+    if (heap->is_parked)
+        return_parked_lists(heap);
+    return false;
+}
+
+void thread_return_parked(void) {
+    if (thread_has_parked())
+        registry_visit(return_if_parked, 0, SIZE_MAX);
 }
 
 void thread_look_at_all(void) {

@@ -19,6 +19,12 @@ bool allocator_start(void);
  * the settings forbid it. */
 bool thread_adopt(struct heap *heap);
 
+/* Whether there are heaps with the lists of ended threads, which are to be looked at. */
+bool thread_has_parked(void);
+
+/* Put the blocks of these lists back into their slabs. */
+void thread_return_parked(void);
+
 /* Free what was sent to up to `n` heaps without a thread, of each a bounded number of blocks, and
  * purge them if it is time.  True if there may be more.  Waits for no lock, and leaves nothing, if
  * `n` is SIZE_MAX; with `now_ms` UINT64_MAX all that is free goes back to the system. */
