@@ -135,10 +135,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
 FORMAT: Final = Format(
     name="classic",
     title="Langdon's rand_malloc",
-    lost=(
-        ONE_THREAD,
-        "realloc, calloc and aligned allocations: all are malloc",
-    ),
+    lost=(ONE_THREAD, "realloc, calloc and aligned allocations: all are malloc"),
     recognise=recognise_records,
     read_events=_read,
 )

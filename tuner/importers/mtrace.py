@@ -44,11 +44,7 @@ def _read(source: Source, heap: ImportedHeap) -> None:
 FORMAT = Format(
     name="mtrace",
     title="mtrace of glibc",
-    lost=(
-        ONE_THREAD,
-        ALL_MALLOC,
-        "what was allocated before mtrace() was called",
-    ),
+    lost=(ONE_THREAD, ALL_MALLOC, "what was allocated before mtrace() was called"),
     recognise=re.compile(rb"= Start\s|@ .* [-+<>!] (?:0x|\(nil\))").match,
     read_events=_read,
 )

@@ -4,8 +4,6 @@ One panel per workload, one line per subject; bars around a point are the interv
 its median.  Panels without values are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final

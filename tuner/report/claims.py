@@ -1,7 +1,5 @@
 """Claims against what the real program did: figures, and a table as texts."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

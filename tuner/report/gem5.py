@@ -1,7 +1,5 @@
 """Runs of gem5 in a report: the tables, and the figure of every simulation's changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Heap over time: the defaults and the picks above the live bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

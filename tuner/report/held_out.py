@@ -1,7 +1,5 @@
 """What the picks gain on workloads that nothing was tuned for, as a table."""
 
-from __future__ import annotations
-
 from tuner.campaign.held_out import HeldOut, held_out_rows
 from tuner.metrics import METRICS
 from tuner.report.columns import MISSING, show_change

@@ -1,7 +1,5 @@
 """The hypervolume over the campaign, against the defaults, under the frozen reference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ ran few times has the place that all runs together give it: as seen, the front w
 luckiest runs.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -21,16 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tuner.drawing.figure import (
-    WIDTH,
-    Figure,
-    Spec,
-    colours,
-    label_layers,
-    layer,
-    quantity,
-    shapes,
-)
+from tuner.drawing.figure import WIDTH, Figure, Spec, colours, label_layers, layer, quantity, shapes
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.moocore import load_moocore

@@ -6,8 +6,6 @@ order, then names.  Lines that would coincide on a tick are fanned out around it
 in the order of the first objective, so that each can be followed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final

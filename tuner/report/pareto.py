@@ -6,8 +6,6 @@ must not squeeze the front into a corner: the view covers the front, the default
 and the picks, and says how many points lie outside it.
 """
 
-from __future__ import annotations
-
 import enum
 import itertools
 import math

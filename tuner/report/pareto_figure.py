@@ -1,7 +1,5 @@
 """The figure of the Pareto front.  Nothing is computed here but where labels go."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 

@@ -12,8 +12,6 @@ Source: Grunert da Fonseca, Fonseca, Hall, "Inferential performance assessment o
 optimisers and the attainment function", EMO 2001; computed by moocore.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -346,10 +344,7 @@ def several_figure(found: SeveralRuns) -> Figure:
     shared: Spec = {**position, "color": colours("run", names)}
     line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.6, "opacity": 0.8}
     point = {"type": "point", "filled": True, "size": 36}
-    layers = [
-        layer(rows, line, **shared),
-        layer(rows, point, **shared, tooltip={"field": "tip"}),
-    ]
+    layers = [layer(rows, line, **shared), layer(rows, point, **shared, tooltip={"field": "tip"})]
     for group in found.groups:
         for percent, points in group.attained.items():
             dashed = {"type": "line", "interpolate": "step-after", "color": "#1c2430",

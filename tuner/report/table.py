@@ -4,8 +4,6 @@ Rows are the points of the front, picks and defaults; `everything` adds all othe
 trials with their state.  Ratios are value / value of the baseline.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -16,13 +14,7 @@ from typing import Any
 from tuner.front.bounds import Baselines, baselines
 from tuner.front.dominance import as_measured, front_points
 from tuner.front.picks import Pick
-from tuner.front.whole import (
-    Whole,
-    campaign_whole,
-    counts_files,
-    expected_ratio,
-    whole_program,
-)
+from tuner.front.whole import Whole, campaign_whole, counts_files, expected_ratio, whole_program
 from tuner.metrics import METRICS, Metric
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio

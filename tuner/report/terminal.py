@@ -160,10 +160,7 @@ def _blocks(
 
 
 def _rich_table(
-    table: FrontTable,
-    alike: Mapping[int, int],
-    block: _Block,
-    settings_width: int | None = None,
+    table: FrontTable, alike: Mapping[int, int], block: _Block, settings_width: int | None = None
 ) -> Table:
     from rich import box  # noqa: PLC0415 - not needed by --help
     from rich.table import Table  # noqa: PLC0415 - likewise

@@ -1,7 +1,5 @@
 """The sentences of a report: what was gained, how it was measured, how to do it again."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Sequence
