@@ -6,10 +6,12 @@ another day change nothing.  `pytest --hypothesis-profile explore` draws new inp
 """
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.doubles.command_line import CommandLine
 from tuner.measure import warm
 from tuner.measure.program import clean_environment
 
@@ -50,3 +52,14 @@ def fixed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def cold_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Touch no gigabyte before what is timed: no test looks at how fast a program was."""
     monkeypatch.setattr(warm, "WARM_MIB", 0)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+@pytest.fixture
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -7,10 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tuner.errors import TraceError
-from tuner.profile.file import (
-    profile_text,
-    write_profile,
-)
+from tuner.profile.file import profile_text, write_profile
 from tuner.profile.fit import FitOptions, fit
 from tuner.trace.file import Trace
 

@@ -1,6 +1,8 @@
 """Where tests find things."""
 
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository."""
@@ -11,6 +13,16 @@ FAKE_GEM5 = str(ROOT / "tests" / "doubles" / "gem5")
 """A program with gem5's manners."""
 
 _MAKEFILE = "all:\n\tmkdir -p $(OUT) && for f in *.c; do cp $$f $(OUT)/$${f%.c}; done\n"
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a program of Python by its path, beside no package."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def write_suite(path: Path, text: str, *guests: str) -> str:

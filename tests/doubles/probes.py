@@ -6,12 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.doubles.places import DATA
-from tuner.allocators import (
-    HostFacts,
-    Installation,
-    WorkloadFacts,
-    get_allocator,
-)
+from tuner.allocators import HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.allocators.probe import ProbeReport, Tunable
 from tuner.config import Narrowing
 from tuner.records import Configuration, Value

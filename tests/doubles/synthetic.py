@@ -10,15 +10,19 @@ but every configuration can be computed, so the space is small enough to walk.
 import math
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.doubles.machine import MACHINE
+from tuner.campaign.progress import Listener
+from tuner.campaign.runner import Runner
+from tuner.campaign.setup import make_spaces
 from tuner.emulation import EmulationOptions
 from tuner.errors import ProgramError
 from tuner.measure.evaluation import Evaluation
-from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status, Value
+from tuner.measure.executor import LocalExecutor
+from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status, Trial, Value
 from tuner.space import Condition, Parameter, Space, joint_space
 from tuner.store import AllocatorRecord, CampaignRecord, Store
 
@@ -160,6 +164,22 @@ def store_in(folder: Path, record: CampaignRecord) -> Store:
     store = Store.open(folder, writable=True)
     store.set_budget(record.budget)
     return store
+
+
+def run(
+    folder: Path,
+    record: CampaignRecord,
+    evaluator: SyntheticEvaluator | None = None,
+    listener: Listener | None = None,
+    cpus: Sequence[int] = (0, 1),
+) -> list[Trial]:
+    """Run a campaign in a folder, or go on with the one that is there."""
+    spaces = make_spaces(PARTS, record.search)
+    with (
+        store_in(folder, record) as store,
+        LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor,
+    ):
+        return Runner(store, spaces, executor, listener or Listener()).run()
 
 
 def record(**changes: object) -> CampaignRecord:

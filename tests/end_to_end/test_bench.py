@@ -106,8 +106,7 @@ def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: 
 
 def test_a_library_that_crashes_is_out_and_reported(bench: Bench, tmp_path: Path) -> None:
     library = build(
-        tmp_path,
-        "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; __builtin_trap(); }\n",
+        tmp_path, "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; __builtin_trap(); }\n"
     )
 
     ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",

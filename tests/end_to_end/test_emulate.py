@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.traces import write_mixed_trace
-from tuner.cli.main import run
 from tuner.errors import SettingError, SpecError
 from tuner.trace.file import Trace, write_trace
 
@@ -24,21 +24,14 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def emulate(capsys: pytest.CaptureFixture[str], trace: Path, *words: str) -> tuple[int, str, str]:
-    code = run(["emulate", str(trace), *words])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-def document(capsys: pytest.CaptureFixture[str], trace: Path, *words: str) -> dict[str, Any]:
-    code, out, err = emulate(capsys, trace, "--json", *words)
-    assert code == 0, err
+def document(cli: CommandLine, trace: Path, *words: str) -> dict[str, Any]:
+    out, _ = cli.run("emulate", trace, "--json", *words)
     found: dict[str, Any] = json.loads(out)
     return found
 
 
-def test_defaults_stand_beside_the_setting(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
-    found = document(capsys, trace, "-a", "jemalloc", "-s", "dirty_decay_ms=0")
+def test_defaults_stand_beside_the_setting(cli: CommandLine, trace: Path) -> None:
+    found = document(cli, trace, "-a", "jemalloc", "-s", "dirty_decay_ms=0")
     columns = [(e["allocator"], e["settings"]) for e in found["evaluations"]]
     assert columns == [("jemalloc", {"dirty_decay_ms": 0}), ("jemalloc", {}), ("glibc", {})]
     for evaluation in found["evaluations"]:
@@ -49,11 +42,9 @@ def test_defaults_stand_beside_the_setting(capsys: pytest.CaptureFixture[str], t
     assert asked["syscalls"] > default["syscalls"]
 
 
-def test_same_evaluation_gives_the_same_numbers(
-    capsys: pytest.CaptureFixture[str], trace: Path
-) -> None:
+def test_same_evaluation_gives_the_same_numbers(cli: CommandLine, trace: Path) -> None:
     def numbers() -> list[dict[str, Any]]:
-        found = document(capsys, trace, "-a", "mimalloc")["evaluations"]
+        found = document(cli, trace, "-a", "mimalloc")["evaluations"]
         for evaluation in found:
             del evaluation["measurement"]["wall_ns"]
         return list(found)
@@ -62,20 +53,17 @@ def test_same_evaluation_gives_the_same_numbers(
 
 
 def test_table_names_the_metrics_and_the_change(
-    capsys: pytest.CaptureFixture[str], trace: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    code, out, _ = emulate(capsys, trace, "-a", "glibc", "-s", "trim_threshold=64MiB")
-    assert code == 0
+    out, _ = cli.run("emulate", trace, "-a", "glibc", "-s", "trim_threshold=64MiB")
     for words in ("peak heap", "mean heap", "instructions", "cost", "change", "glibc 2."):
         assert words in out
     assert "trim_threshold=67108864" in out
 
 
-def test_free_running_threads_have_a_latency(
-    capsys: pytest.CaptureFixture[str], trace: Path
-) -> None:
-    found = document(capsys, trace, "--threads", "free")
+def test_free_running_threads_have_a_latency(cli: CommandLine, trace: Path) -> None:
+    found = document(cli, trace, "--threads", "free")
     (evaluation,) = found["evaluations"]
     assert evaluation["measurement"]["p99_latency_ns"] > 0
     assert evaluation["measurement"]["instructions"] is None
@@ -95,53 +83,40 @@ def test_free_running_threads_have_a_latency(
     ],
 )
 def test_mistake_is_named_with_its_exit_code(
-    capsys: pytest.CaptureFixture[str],
-    trace: Path,
-    words: tuple[str, ...],
-    code: int,
-    message: str,
+    cli: CommandLine, trace: Path, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    found, out, err = emulate(capsys, trace, *words)
-    assert (found, out) == (code, "")
+    err = cli.fails(code, "emulate", trace, *words)
     assert message in err
     assert err.startswith("malloc-tuner: ")
     assert err.count("\n") == 1
 
 
 def test_missing_or_damaged_trace_is_an_error(
-    capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
+    cli: CommandLine, trace: Path, tmp_path: Path
 ) -> None:
     damaged = tmp_path / "damaged.trace"
     damaged.write_bytes(b"nonsense" + trace.read_bytes()[8:])
     for path in (tmp_path / "none.trace", damaged):
-        code, _, err = emulate(capsys, path)
-        assert code == 5
-        assert path.name in err
+        assert path.name in cli.run("emulate", path, code=5)[1]
 
 
 def test_a_trace_that_was_cut_off_gives_a_warning(
-    capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
+    cli: CommandLine, trace: Path, tmp_path: Path
 ) -> None:
     whole = write_mixed_trace(tmp_path / "whole.trace", 1, 200_000).read_bytes()
     cut = tmp_path / "cut.trace"
     cut.write_bytes(whole[: len(whole) // 2])
 
-    code, _, err = emulate(capsys, cut)
-    assert code == 0
-    assert f"{cut}: the file was cut off" in err
-    assert not emulate(capsys, trace)[2]
+    assert f"{cut}: the file was cut off" in cli.run("emulate", cut)[1]
+    assert not cli.run("emulate", trace)[1]
 
 
-def test_a_refused_setting_is_named_once(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+def test_a_refused_setting_is_named_once(cli: CommandLine, trace: Path) -> None:
     words = ("-a", "jemalloc", "-s", "lg_extent_max_active_fit=99999")
-    code, _, err = emulate(capsys, trace, *words)
-    assert code == SettingError.exit_code
+    _, err = cli.run("emulate", trace, *words, code=SettingError.exit_code)
     assert err.count("jemalloc lg_extent_max_active_fit=99999") == 1
 
 
-def test_a_core_that_is_not_there_is_an_error(
-    capsys: pytest.CaptureFixture[str], trace: Path
-) -> None:
-    code, _, err = emulate(capsys, trace, "--cpu", "9999")
-    assert code == SpecError.exit_code
+def test_a_core_that_is_not_there_is_an_error(cli: CommandLine, trace: Path) -> None:
+    _, err = cli.run("emulate", trace, "--cpu", "9999", code=SpecError.exit_code)
     assert "--cpu 9999" in err

@@ -70,7 +70,6 @@ def expect(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
 def test_a_bad_allocator_is_found_out(
     trace: Path, bad_allocator: Path, fault: str, parts: tuple[str, ...], runs: str
 ) -> None:
-    """Every fault is named with the event, natively and under the instrument."""
     options = ("--preload", bad_allocator, "--env", f"EMULATOR_BAD={fault}", "--runs", runs)
     expect(run(*options, "--instrument", counting_instrument(), trace), REPLAY_FAILED, *parts)
 
@@ -186,7 +185,6 @@ def test_a_killed_supervisor_leaves_no_child(
 
 
 def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path) -> None:
-    """A size no allocator can give is named."""
     maker = TraceMaker()
     maker.allocate(16)
     maker.allocate(1 << 46)
@@ -203,14 +201,12 @@ def test_a_missing_library_is_refused(trace: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runs", ["memory", "count"])
 def test_a_library_without_malloc_is_refused(trace: Path, runs: str) -> None:
-    """A preload that is not the allocator in effect is an error."""
     library = Path("/usr/lib/x86_64-linux-gnu/libm.so.6")
     done = run("--preload", library, "--runs", runs, "--instrument", counting_instrument(), trace)
     expect(done, NO_PRELOAD, "malloc comes from", "libc.so.6")
 
 
 def test_a_file_that_is_no_library_is_refused(trace: Path, tmp_path: Path) -> None:
-    """The loader's own words are passed on."""
     text = tmp_path / "text.so"
     text.write_text("no library\n")
     expect(run("--preload", text, trace), NO_PRELOAD, str(text), "cannot be preloaded")
@@ -222,7 +218,6 @@ def test_a_path_the_loader_would_split_is_refused(trace: Path) -> None:
 
 
 def test_warnings_of_the_allocator_are_passed_on(trace: Path) -> None:
-    """A misspelt setting that the allocator only complains about is seen."""
     library = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
     if not library.exists():
         pytest.skip("jemalloc is not installed")
@@ -232,12 +227,10 @@ def test_warnings_of_the_allocator_are_passed_on(trace: Path) -> None:
 
 
 def test_a_missing_trace_is_unreadable(tmp_path: Path) -> None:
-    """The path is in the message."""
     expect(run(tmp_path / "none.trace"), UNREADABLE, "none.trace")
 
 
 def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path) -> None:
-    """A flipped byte in the middle is noticed."""
     content = np.fromfile(trace, dtype=np.uint8)
     content[len(content) // 2] ^= 0xFF
     corrupt = tmp_path / "corrupt.trace"
@@ -246,7 +239,6 @@ def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the program the package is named."""
     monkeypatch.setenv("PATH", "/nonexistent")
     done = run("--runs", "count", "--instrument", "qemu", trace)
     expect(done, NO_INSTRUMENT, "qemu-user")
@@ -259,12 +251,10 @@ def test_a_processor_that_is_not_there_is_one_message_each_time(trace: Path) -> 
 
 
 def test_usage_errors_name_the_option(trace: Path) -> None:
-    """What is wrong and what is allowed."""
     expect(run("--touch", "some", trace), USAGE, "--touch", "all, ends, none, zeros, recorded")
 
 
 def test_a_full_output_is_an_error(trace: Path) -> None:
-    """Results that cannot be written are not reported as success."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [native_file("rand_malloc"), "--runs", "memory", trace],

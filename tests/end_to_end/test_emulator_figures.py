@@ -51,7 +51,6 @@ def large_block(tmp_path: Path) -> Path:
 
 
 def test_heap_of_one_mapped_block(large_block: Path) -> None:
-    """Peak, time-weighted mean, faults and system calls of one mmap and one munmap."""
     result = replay(large_block, "--runs", "memory")
     assert result["peak_heap_bytes"] == pytest.approx(64 * MIB, abs=FOOTPRINT)
     assert result["mean_heap_bytes"] == pytest.approx(8 * MIB, abs=FOOTPRINT)
@@ -206,7 +205,6 @@ def test_what_is_not_known_is_touched_like_the_last_block_of_its_kind(
 
 
 def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
-    """A block that lives between two readings counts in the peak."""
     maker = TraceMaker()
     small = [maker.allocate(64) for _ in range(150_000)]
     maker.free(maker.allocate(32 * MIB))
@@ -325,7 +323,6 @@ def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path) -> N
 
 
 def test_threads_and_their_stacks_are_no_heap(tmp_path: Path) -> None:
-    """Sixteen threads that allocate little are little heap."""
     maker = TraceMaker()
     for thread in range(1, 17):
         maker.start(thread)
@@ -511,7 +508,6 @@ def test_a_split_run_leaves_the_other_fields_null(large_block: Path) -> None:
 
 
 def test_curve_has_the_points_asked_for(tmp_path: Path) -> None:
-    """The four columns have one length and ascend in event and time."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 20_000)
     curve = replay(trace, "--runs", "memory", "--curve-points", "50")["curve"]
     assert {len(column) for column in curve.values()} == {50}
@@ -540,7 +536,6 @@ def test_purging_follows_the_time_of_the_trace(tmp_path: Path) -> None:
 
 
 def test_calibration_is_plausible() -> None:
-    """All costs are positive, and a fault costs more than an instruction."""
     command = [str(native_file("rand_malloc")), "--calibrate"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     result = json.loads(done.stdout)

@@ -72,14 +72,12 @@ def test_a_background_thread_gives_a_burst_back_while_idle(burst: Path) -> None:
 
 
 def test_settings_of_decay_act_in_an_idle_phase(burst: Path) -> None:
-    """A decay of a second empties the heap sooner than one of ten."""
     slow = replay(burst, "background_thread:true", "--runs", "memory")
     fast = replay(burst, "background_thread:true,dirty_decay_ms:1000", "--runs", "memory")
     assert fast["mean_heap_bytes"] < 0.6 * slow["mean_heap_bytes"]
 
 
 def test_an_idle_phase_repeats_to_the_instruction(burst: Path) -> None:
-    """What a background thread gives back, and executes, is the same in every replay."""
     instrument = counting_instrument()
     results = [
         replay(burst, "background_thread:true,dirty_decay_ms:1000", "--instrument", instrument)
@@ -95,7 +93,6 @@ def test_an_idle_phase_repeats_to_the_instruction(burst: Path) -> None:
 
 
 def test_a_background_thread_runs_beside_free_threads(burst: Path) -> None:
-    """Free-running threads wake it too, and the replay ends."""
     result = replay(burst, "background_thread:true", "--threads", "free", "--runs", "memory")
     assert result["verified_blocks"] == N_BLOCKS
 

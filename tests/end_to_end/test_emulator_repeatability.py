@@ -59,7 +59,6 @@ def installed(name: str) -> Path | None:
     + [(name, other) for name in ("glibc", "exgen") for other in COUNTING[1:]],
 )
 def test_two_replays_agree_in_every_number(name: str, instrument: str, trace: Path) -> None:
-    """Heap, curve, faults, system calls, instructions and checksum repeat exactly."""
     library = installed(name)
     need_instrument(instrument)
     first = replay(trace, library, "--instrument", instrument)
@@ -72,7 +71,6 @@ def test_two_replays_agree_in_every_number(name: str, instrument: str, trace: Pa
 def test_surroundings_do_not_matter(
     name: str, trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Another directory, environment and processor give the same numbers."""
     library = installed(name)
     first = replay(trace, library, "--instrument", counting_instrument(), "--cpu", "0")
     monkeypatch.setenv("SOMETHING_LONG", "x" * 5000)
@@ -94,7 +92,6 @@ def test_unused_variables_do_not_matter(trace: Path) -> None:
 
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_all_allocators_verify_the_same_contents(name: str, trace: Path) -> None:
-    """The checksum depends on the trace, not on the allocator or the mode."""
     sums = {
         replay(trace, library, "--runs", "memory", "--threads", mode)["checksum"]
         for library in (None, installed(name))
@@ -104,7 +101,6 @@ def test_all_allocators_verify_the_same_contents(name: str, trace: Path) -> None
 
 
 def test_a_setting_changes_the_numbers(trace: Path) -> None:
-    """A variable given with --env reaches the allocator."""
     plain = replay(trace, None, "--instrument", counting_instrument())
     tuned = replay(
         trace,

@@ -103,7 +103,6 @@ def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tu
 def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
     gem5: Gem5Inside, tasks: dict[str, InsideTask], tmp_path: Path
 ) -> None:
-    """And differs from its start."""
     library = tmp_path / "libexgen.so"
     original = get_allocator("exgen").locate().library
     assert original is not None

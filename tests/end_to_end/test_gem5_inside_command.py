@@ -98,11 +98,7 @@ def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [
-        (["--objectives", "l1d"], 3),
-        (["--programs", "answers"], 3),
-        (["--gem5", "no-such-gem5"], 4),
-    ],
+    [(["--objectives", "l1d"], 3), (["--programs", "answers"], 3), (["--gem5", "no-such-gem5"], 4)],
 )
 def test_mistakes_have_their_exit_codes(
     folder: Path, suite: str, options: list[str], code: int

@@ -158,7 +158,6 @@ def test_a_script_of_several_programs_is_refused_unless_it_works_itself(
 def test_a_static_program_is_tuned_without_a_recording(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The error names the option; no allocator can be loaded, so only glibc is searched."""
     program = compile_(tmp_path, STATIC, "-static")
     folder = tmp_path / "run"
     words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--time", "15s"]

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from tests.doubles.probes import effective_settings
-from tuner.allocators import (
-    Allocator,
-    HostFacts,
-    Installation,
-    WorkloadFacts,
-    get_allocator,
-)
+from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.config.option_list import read_option_list
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration, Value
@@ -51,9 +45,7 @@ def test_the_library_is_found_with_its_version(found: tuple[Allocator, Installat
     assert (installation.library is None) == (allocator.name == "glibc")
 
 
-def test_every_level_of_every_parameter_takes_effect(
-    found: tuple[Allocator, Installation],
-) -> None:
+def test_every_level_of_every_parameter_takes_effect(found: tuple[Allocator, Installation]) -> None:
     allocator, installation = found
     refused = []
     for name in names_of(allocator, installation):
@@ -71,9 +63,7 @@ def test_every_level_of_every_parameter_takes_effect(
     assert refused == []
 
 
-def test_random_configurations_take_effect_together(
-    found: tuple[Allocator, Installation],
-) -> None:
+def test_random_configurations_take_effect_together(found: tuple[Allocator, Installation]) -> None:
     allocator, installation = found
     workload = replace(SERVER, n_threads=1) if allocator.name == "exgen-st" else SERVER
     genes = allocator.parameters(installation, HostFacts.detect(), workload)

@@ -10,13 +10,7 @@ from tests.doubles.traces import write_mixed_trace
 from tuner.allocators import HostFacts
 from tuner.cli.main import run
 from tuner.config import load_campaign
-from tuner.errors import (
-    MissingToolError,
-    OutputError,
-    SelectionError,
-    StoreError,
-    TraceError,
-)
+from tuner.errors import MissingToolError, OutputError, SelectionError, StoreError, TraceError
 from tuner.machine import read_machine
 from tuner.records import Origin, Status
 from tuner.store import FINISHED, STORE_NAME, Store

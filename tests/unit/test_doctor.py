@@ -81,8 +81,7 @@ def test_an_instrument_that_lacks_something_is_not_a_missing_package(
 
 
 @pytest.mark.parametrize(
-    ("word", "packages"),
-    [("jemalloc", ("libjemalloc2",)), ("new-and-old", ("new", "old"))],
+    ("word", "packages"), [("jemalloc", ("libjemalloc2",)), ("new-and-old", ("new", "old"))]
 )
 def test_packages_are_looked_up_by_what_they_provide(word: str, packages: tuple[str, ...]) -> None:
     text = "# run jemalloc commented\nrun jemalloc libjemalloc2\nrun,test new-and-old new|old\n"

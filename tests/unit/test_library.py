@@ -116,9 +116,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Request, Where]]:
     return found
 
 
-def test_optimize_asks_for_what_the_command_does(
-    asked: list[tuple[Path, Request, Where]],
-) -> None:
+def test_optimize_asks_for_what_the_command_does(asked: list[tuple[Path, Request, Where]]) -> None:
     constraints = ["peak_memory <= default * 1.1"]
     answer: object = tuner.optimize(
         ["./app", "a"], held_out=["./app", "b"], time="5min", constraints=constraints

@@ -1,7 +1,5 @@
 """Objectives, constraints, fronts, and hypervolume against known answers."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import replace
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 
 from tests.doubles.runs import valued
 from tuner.errors import MissingToolError, SpecError
-from tuner.front.dominance import (
-    front,
-)
+from tuner.front.dominance import front
 from tuner.metrics import METRICS, find_objective, objective_names
 from tuner.objectives import (
     at_resolution,

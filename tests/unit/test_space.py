@@ -1,7 +1,5 @@
 """The search space: canonical genomes, conditions, and the way to configurations and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Intervals, rank correlation and concordance against closed forms and a second implementation."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Sizes, durations and percentages: what is read, what is refused, and the way back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

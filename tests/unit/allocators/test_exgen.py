@@ -4,15 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.doubles.probes import (
-    SERVER,
-    genes,
-    problems,
-    recorded,
-)
-from tuner.allocators import (
-    get_allocator,
-)
+from tests.doubles.probes import SERVER, genes, problems, recorded
+from tuner.allocators import get_allocator
 from tuner.errors import SpecError
 from tuner.records import Configuration, Value
 

@@ -5,14 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.probes import (
-    genes,
-    problems,
-    recorded,
-)
-from tuner.allocators import (
-    get_allocator,
-)
+from tests.doubles.probes import genes, problems, recorded
+from tuner.allocators import get_allocator
 from tuner.errors import SpecError
 from tuner.records import Value
 
@@ -51,10 +45,7 @@ def test_glibc_is_not_named_with_a_path() -> None:
         ({"mxfast": 0}, {"fast_chunk_max_bytes": 0}),
         ({"mxfast": 100}, {"fast_chunk_max_bytes": 96}),
         ({"trim_threshold": -1}, {"tunables": {"trim_threshold": 2**64 - 1}, "dynamic": False}),
-        (
-            {"top_pad": 0},
-            {"top_after_growth_bytes": 2128, "dynamic": False},
-        ),
+        ({"top_pad": 0}, {"top_after_growth_bytes": 2128, "dynamic": False}),
         ({"hugetlb": 1}, {"tunables": {"hugetlb": 1}, "heap_end_is_huge_page_aligned": True}),
     ],
 )

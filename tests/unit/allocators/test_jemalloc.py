@@ -5,17 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.probes import (
-    HOST,
-    SERVER,
-    genes,
-    installation,
-    problems,
-    recorded,
-)
-from tuner.allocators import (
-    get_allocator,
-)
+from tests.doubles.probes import HOST, SERVER, genes, installation, problems, recorded
+from tuner.allocators import get_allocator
 from tuner.allocators.jemalloc import expected_slab
 from tuner.records import Configuration, Value
 

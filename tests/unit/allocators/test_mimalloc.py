@@ -4,12 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.doubles.probes import (
-    SERVER,
-    genes,
-    problems,
-    recorded,
-)
+from tests.doubles.probes import SERVER, genes, problems, recorded
 from tuner.allocators.mimalloc import parse_options, version_text
 from tuner.records import Value
 

@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.probes import (
-    SERVER,
-    genes,
-    problems,
-    recorded,
-)
+from tests.doubles.probes import SERVER, genes, problems, recorded
 from tuner.records import Value
 
 

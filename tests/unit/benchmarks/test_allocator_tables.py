@@ -13,10 +13,7 @@ from benchmarks.allocator_tables import (
     safety_lines,
     standing_lines,
 )
-from benchmarks.allocator_targets import (
-    comparison_of,
-    judge_threads,
-)
+from benchmarks.allocator_targets import comparison_of, judge_threads
 from benchmarks.results import read_results, results_path
 from benchmarks.rounds import medians
 from tuner.bench.journal import sample_record

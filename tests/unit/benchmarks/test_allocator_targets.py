@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.allocator_tables import (
-    class_lines,
-)
+from benchmarks.allocator_tables import class_lines
 from benchmarks.allocator_targets import (
     common,
     comparison_of,

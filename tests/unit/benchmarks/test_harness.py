@@ -48,8 +48,12 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kept" / "one.json.zst"
 
 
+def run(one: Benchmark, keep: Path, *words: str) -> int:
+    return one.run([*words, "--keep", str(keep)])
+
+
 def test_parts_are_measured_in_rounds_and_kept_with_one_stamp(keep: Path) -> None:
-    assert ONE.run(["--keep", str(keep)]) == 0
+    assert run(ONE, keep) == 0
 
     found = read_results(keep)
     assert {name: len(rows) for name, rows in found["parts"].items()} == {"a": 6, "b": 6}
@@ -57,8 +61,8 @@ def test_parts_are_measured_in_rounds_and_kept_with_one_stamp(keep: Path) -> Non
 
 
 def test_a_part_measured_anew_leaves_the_others(keep: Path) -> None:
-    ONE.run(["--keep", str(keep)])
-    ONE.run(["a", "--rounds", "1", "--keep", str(keep)])
+    run(ONE, keep)
+    run(ONE, keep, "a", "--rounds", "1")
 
     found = read_results(keep)["parts"]
     assert (len(found["a"]), len(found["b"])) == (2, 6)
@@ -67,21 +71,21 @@ def test_a_part_measured_anew_leaves_the_others(keep: Path) -> None:
 def test_a_missed_target_is_the_exit_status_and_comes_first(
     keep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ONE.run(["a", "--keep", str(keep)]) == 1
+    assert run(ONE, keep, "a") == 1
     assert "MISSED parts: 1 (>= 2)\n0 of 1 targets reached" in capsys.readouterr().out
 
 
 def test_print_runs_nothing_and_smoke_keeps_nothing(keep: Path) -> None:
-    assert ONE.run(["--smoke", "--keep", str(keep)]) == 0
+    assert run(ONE, keep, "--smoke") == 0
     assert not keep.exists()
-    assert ONE.run(["--print", "--keep", str(keep)]) == 0
+    assert run(ONE, keep, "--print") == 0
     assert not keep.exists()
 
 
 def test_a_part_that_does_not_exist_is_an_error_and_no_missed_target(
     keep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ONE.run(["c", "--keep", str(keep)]) == SpecError.exit_code
+    assert run(ONE, keep, "c") == SpecError.exit_code
     assert capsys.readouterr().err == "one: c: there is no such part; there are a, b\n"
 
 
@@ -119,34 +123,34 @@ def test_what_was_kept_before_a_stop_is_not_measured_again(keep: Path) -> None:
     stops = StopsOnce("a-b", 2)
     one = stops.benchmark()
 
-    assert one.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
-    assert one.run(["--keep", str(keep)]) == 0
+    assert run(one, keep) == InterruptedCampaign.exit_code
+    assert run(one, keep) == 0
     assert stops.runs == {"a": 3, "a-b": 3 + 1}, "the run that was stopped is made again"
 
-    one.run(["--keep", str(keep)])
+    run(one, keep)
     assert stops.runs == {"a": 6, "a-b": 7}, "the command had ended"
 
 
 def test_another_command_or_other_sources_measure_all_parts(keep: Path, tmp_path: Path) -> None:
     stops = StopsOnce("a-b", 2)
     one = stops.benchmark()
-    one.run(["--keep", str(keep)])
+    run(one, keep)
 
-    one.run(["--rounds", "2", "--keep", str(keep)])
+    run(one, keep, "--rounds", "2")
     assert stops.runs["a"] == 3 + 2
 
     (tmp_path / "x.c").write_text("int y;\n")
-    one.run(["--keep", str(keep)])
+    run(one, keep)
     assert stops.runs["a"] == 3 + 2 + 3
 
 
 def test_the_journal_of_a_part_outlives_one_whose_name_begins_alike(keep: Path) -> None:
     stops = StopsOnce("a-b", 2)
     one = stops.benchmark()
-    assert one.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
-    assert one.run(["a", "--keep", str(keep)]) == 0
+    assert run(one, keep) == InterruptedCampaign.exit_code
+    assert run(one, keep, "a") == 0
 
-    assert one.run(["a-b", "--keep", str(keep)]) == 0
+    assert run(one, keep, "a-b") == 0
 
     assert stops.runs["a-b"] == 3 + 1
 
@@ -154,11 +158,11 @@ def test_the_journal_of_a_part_outlives_one_whose_name_begins_alike(keep: Path) 
 def test_a_stamp_is_of_the_commit_at_which_its_part_was_begun(keep: Path, tmp_path: Path) -> None:
     one = StopsOnce("a", 2).benchmark()
     first = results.commit()
-    one.run(["--keep", str(keep)])
+    run(one, keep)
     (tmp_path / "x.c").write_text("int y;\n")
     git(tmp_path, "commit", "-qam", "second")
 
-    one.run(["--keep", str(keep)])
+    run(one, keep)
 
     stamps = {part: stamp for stamp in read_results(keep)["provenance"] for part in stamp["of"]}
     assert stamps["a"]["commit"] == first
@@ -175,16 +179,16 @@ def test_a_run_that_is_taken_again_has_the_stamp_of_its_begin(keep: Path, tmp_pa
 
     one = Benchmark("one", "One.", "", ("x.c",), measure_run, lines)
     first = results.commit()
-    one.run(["--keep", str(keep)])
+    run(one, keep)
     (tmp_path / "x.c").write_text("int y;\n")
     git(tmp_path, "commit", "-qam", "second")
-    one.run(["--keep", str(keep)])
+    run(one, keep)
 
     (stamp,) = read_results(keep)["provenance"]
     assert stamp["commit"] == first
 
     (tmp_path / "runs" / "one" / "campaign").rmdir()
-    one.run(["--keep", str(keep)])
+    run(one, keep)
 
     (stamp,) = read_results(keep)["provenance"]
     assert stamp["commit"] == results.commit()
@@ -192,9 +196,9 @@ def test_a_run_that_is_taken_again_has_the_stamp_of_its_begin(keep: Path, tmp_pa
 
 def test_rounds_beyond_those_asked_for_are_left_out(keep: Path) -> None:
     one = StopsOnce("a", 3).benchmark()
-    one.run(["a", "--keep", str(keep)])
+    run(one, keep, "a")
 
-    one.run(["a", "--rounds", "1", "--keep", str(keep)])
+    run(one, keep, "a", "--rounds", "1")
 
     assert [row["round"] for row in read_results(keep)["parts"]["a"]] == [0]
 
@@ -215,9 +219,9 @@ def test_a_stopped_run_goes_on_where_it_was(
         call.keep("a", run_rounds(call, "a", ["t"], ["x", "y"], stop))
 
     again = Benchmark("one", "One.", "", ("x.c",), stopped, lines, rounds=2)
-    assert again.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
+    assert run(again, keep) == InterruptedCampaign.exit_code
     assert "one: interrupted" in capsys.readouterr().err
-    again.run(["--keep", str(keep)])
+    run(again, keep)
 
     # Of four runs two were kept, one of a subject that failed and is out.
     assert n_runs == 4
@@ -241,12 +245,12 @@ def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path)
             call.keep("a", rows, rounds=rounds, is_done=rounds == 2)
 
     one = Benchmark("one", "One.", "", ("x.c",), round_by_round, lines, rounds=2)
-    assert one.run(["--keep", str(keep)]) == InterruptedCampaign.exit_code
+    assert run(one, keep) == InterruptedCampaign.exit_code
     found = read_results(keep)
     assert [row["v"] for row in found["parts"]["a"]] == [1, 2]
     assert found["provenance"][0]["rounds"] == 1
 
-    one.run(["--keep", str(keep)])
+    run(one, keep)
 
     found = read_results(keep)
     assert [row["v"] for row in found["parts"]["a"]] == [1, 2, 3, 5]

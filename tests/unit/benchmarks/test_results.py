@@ -85,7 +85,6 @@ def test_a_stamp_names_commit_binaries_sources_and_machine(checkout: Path) -> No
 
 
 def test_nothing_is_kept_without_a_commit(checkout: Path) -> None:
-    """Figures without a known source are of no use."""
     with pytest.raises(SpecError, match="no git checkout"):
         make_stamp(["x"], PLACES, of=["a"])
 

@@ -97,8 +97,7 @@ def test_a_slow_evaluation_holds_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "strategy"),
-    [(AheadExecutor, name) for name in INSTALLED] + [(LocalExecutor, "auto")],
+    ("kind", "strategy"), [(AheadExecutor, name) for name in INSTALLED] + [(LocalExecutor, "auto")]
 )
 def test_a_stopped_campaign_goes_on_with_the_same_search(
     tmp_path: Path, strategy: str, kind: type[LocalExecutor]

@@ -11,6 +11,7 @@ from typing import Any, Self
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.command_line import CommandLine
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.executors import (
     Demand,
@@ -20,7 +21,6 @@ from tuner.campaign.executors import (
     on_this_machine,
     scheduler_of,
 )
-from tuner.cli import main
 from tuner.errors import MissingToolError, SpecError
 from tuner.store import Store
 
@@ -49,15 +49,12 @@ def test_several_at_a_time_are_refused_where_time_is_measured() -> None:
         check_executor(where, is_alone=True)
 
 
-def test_they_are_refused_before_anything_is_begun(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_are_refused_before_anything_is_begun(tmp_path: Path, cli: CommandLine) -> None:
     trace = Path(__file__).parents[3] / "configs/workloads/gem5-suite/traces/text-minor.trace"
 
-    code = main.run(["tune", str(trace), "-o", str(tmp_path / "run"), "--executor", "dask"])
-
-    assert code == SpecError.exit_code
-    assert "needs --scheduler" in capsys.readouterr().err
+    assert "needs --scheduler" in cli.fails(
+        SpecError.exit_code, "tune", trace, "-o", tmp_path / "run", "--executor", "dask"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -69,18 +66,15 @@ def demand(store: Store, **changes: Any) -> Demand:
     return Demand(**{**fields, **changes})
 
 
-def test_as_many_evaluations_at_a_time_as_were_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"where": Where(workers=1)}, {"is_alone": True}], ids=["asked for", "time counts"]
+)
+def test_one_evaluation_at_a_time_runs_nothing_ahead(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     with (
         Store.create(tmp_path, synthetic.record()) as store,
-        on_this_machine(demand(store, where=Where(workers=1))) as executor,
-    ):
-        assert executor.n_workers == 1
-
-
-def test_one_evaluation_at_a_time_where_time_is_measured(tmp_path: Path) -> None:
-    with (
-        Store.create(tmp_path, synthetic.record()) as store,
-        on_this_machine(demand(store, is_alone=True)) as executor,
+        on_this_machine(demand(store, **changes)) as executor,
     ):
         assert executor.n_workers == 1
         assert not executor.runs_ahead

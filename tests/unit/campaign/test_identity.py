@@ -51,18 +51,12 @@ def test_the_same_campaign_has_no_differences() -> None:
             "seed_configurations: was [], is [glibc pad=0]",
         ),
         ({"emulation": EmulationOptions(threads="free")}, "emulation.threads: was baton, is free"),
-        (
-            {"emulation": EmulationOptions(touch="ends")},
-            "emulation.touch: was recorded, is ends",
-        ),
+        ({"emulation": EmulationOptions(touch="ends")}, "emulation.touch: was recorded, is ends"),
         (
             {"workload": WorkloadRecord(further=(TraceRecord("/b.trace", "cd"),))},
             "workload.further: was absent, is [cd]",
         ),
-        (
-            {"emulation": EmulationOptions(thp="never")},
-            "emulation.thp: was keep, is never",
-        ),
+        ({"emulation": EmulationOptions(thp="never")}, "emulation.thp: was keep, is never"),
         ({"machine": replace(MACHINE, kernel="7")}, "machine.kernel: was 6.1.0-38-amd64, is 7"),
         (
             {"versions": {"python": "3.14", "rand_malloc": "0.2.0"}},

@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 
+from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator, measure, record, space
 from tuner.campaign.progress import Listener
 from tuner.campaign.purchases import FrontGate, gate_for, told_of
@@ -41,13 +42,7 @@ def run(
     wanted = record(
         budget=budget, emulation=EmulationOptions(count=count), recheck_share=0.0, strategy="auto"
     )
-    if Store.exists(folder):
-        store = Store.open(folder, writable=True)
-        store.set_budget(budget)
-    else:
-        store = Store.create(folder, wanted)
-    with store, LocalExecutor(Gated(), list(range(workers))) as executor:
-        return Runner(store, [space()], executor, Listener()).run()
+    return synthetic.run(folder, wanted, Gated(), cpus=range(workers))
 
 
 def trials(n: int) -> list[Trial]:
@@ -170,10 +165,7 @@ def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path) -> None:
     wanted = record(
         budget=160, emulation=EmulationOptions(count="needed"), recheck_share=0.0, strategy="auto"
     )
-    with (
-        Store.create(tmp_path, wanted) as store,
-        AheadExecutor(Gated(), [0, 1]) as executor,
-    ):
+    with Store.create(tmp_path, wanted) as store, AheadExecutor(Gated(), [0, 1]) as executor:
         found = Runner(store, [space()], executor, Listener()).run()
         assert store.asks()
 

@@ -8,27 +8,16 @@ from typing import Any
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.command_line import CommandLine
 from tests.doubles.synthetic import SyntheticEvaluator
 from tests.unit.campaign.test_purchases import Gated
-from tuner.campaign.progress import Listener
-from tuner.campaign.replay import (
-    Nearest,
-    Points,
-    read_points,
-    recorded_points,
-    replay,
-    save_points,
-)
-from tuner.campaign.runner import Runner
-from tuner.campaign.setup import make_spaces
+from tuner.campaign.replay import Nearest, Points, read_points, recorded_points, replay, save_points
 from tuner.cli import main
 from tuner.emulation import EmulationOptions
 from tuner.errors import SelectionError, SpecError, StoreError
-from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, Status
 from tuner.registry import STRATEGIES
 from tuner.runs import load_run
-from tuner.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def fails(configuration: Configuration) -> Status | None:
         return Status.FAILED if configuration.as_dict.get("decay") == -1 else None
 
-    with (
-        Store.create(made, record) as store,
-        LocalExecutor(SyntheticEvaluator(fails=fails), [0, 1]) as executor,
-    ):
-        spaces = make_spaces(synthetic.PARTS, record.search)
-        Runner(store, spaces, executor, Listener()).run()
+    synthetic.run(made, record, SyntheticEvaluator(fails=fails))
     return made
 
 
@@ -116,12 +100,7 @@ def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path) -> None:
     record = synthetic.record(
         strategy="random", budget=20, space=synthetic.space().parameters, seed_configurations=(off,)
     )
-    with (
-        Store.create(tmp_path, record) as store,
-        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
-    ):
-        spaces = make_spaces(synthetic.PARTS, record.search)
-        trials = Runner(store, spaces, executor, Listener()).run()
+    trials = synthetic.run(tmp_path, record)
 
     found = read_points(tmp_path)
 
@@ -130,25 +109,17 @@ def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path) -> None:
     assert (found.n_outside, found.n_uncounted) == (1, 0)
 
 
-def test_what_was_not_counted_is_said_to_be_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of a run and of a file, in words and in JSON."""
+def test_what_was_not_counted_is_said_to_be_left_out(tmp_path: Path, cli: CommandLine) -> None:
     genes = synthetic.space().parameters
     options = EmulationOptions(count="needed")
     record = synthetic.record(strategy="auto", budget=80, space=genes, emulation=options)
-    with Store.create(tmp_path / "run", record) as store, LocalExecutor(Gated(), [0]) as executor:
-        spaces = make_spaces(synthetic.PARTS, record.search)
-        trials = Runner(store, spaces, executor, Listener()).run()
+    trials = synthetic.run(tmp_path / "run", record, Gated(), cpus=[0])
     n_left_out = sum(trial.status is Status.UNCOUNTED for trial in trials)
     words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
 
-    assert main.run(["replay", str(tmp_path / "run"), *words]) == 0
-    of_run = capsys.readouterr().out
-    assert main.run(["replay", str(tmp_path / "run"), "--save", str(tmp_path / "a.points")]) == 0
-    saved = capsys.readouterr().out
-    assert main.run(["replay", str(tmp_path / "a.points"), *words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    of_run = cli.prints("replay", tmp_path / "run", *words)
+    saved = cli.prints("replay", tmp_path / "run", "--save", tmp_path / "a.points")
+    found = json.loads(cli.prints("replay", tmp_path / "a.points", *words, "--json"))
 
     assert n_left_out > 0
     said = f"left out: {n_left_out} of 80 trials, which were dominated before their"
@@ -157,13 +128,10 @@ def test_what_was_not_counted_is_said_to_be_left_out(
     assert (found["n_trials"], found["n_uncounted"]) == (80 - n_left_out, n_left_out)
 
 
-def test_nothing_is_said_to_be_left_out_of_a_whole_run(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_said_to_be_left_out_of_a_whole_run(folder: Path, cli: CommandLine) -> None:
     words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
 
-    assert main.run(["replay", str(folder), *words]) == 0
-    assert "left out" not in capsys.readouterr().out
+    assert "left out" not in cli.prints("replay", folder, *words)
 
 
 def test_points_of_which_none_is_feasible_are_refused(points: Points) -> None:
@@ -200,7 +168,7 @@ def test_a_run_without_its_space_is_refused(tmp_path: Path) -> None:
 
 
 def test_strategies_that_cannot_search_a_space_are_left_out(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless they are named: then that is an error."""
     monkeypatch.setattr("tuner.search.exhaustive.MOST", 1)
@@ -209,26 +177,24 @@ def test_strategies_that_cannot_search_a_space_are_left_out(
     )
     words = ["replay", str(folder), "--seeds", "1", "--evaluations", "20"]
 
-    assert main.run(words) == 0
-    shown = capsys.readouterr()
-    assert "random" in shown.out
-    assert "exhaustive" not in shown.out
-    assert "left out: strategy exhaustive: the space has more than 1 " in shown.err
+    out, err = cli.run(*words)
+    assert "random" in out
+    assert "exhaustive" not in out
+    assert "left out: strategy exhaustive: the space has more than 1 " in err
     assert main.run([*words, "--strategy", "exhaustive"]) == SpecError.exit_code
 
 
-def test_saving_compares_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["replay", str(folder), "--save", "x.zst", "--seeds", "3"]) == 2
-    assert "--seeds does not apply with --save" in capsys.readouterr().err
+def test_saving_compares_nothing(folder: Path, cli: CommandLine) -> None:
+    assert "--seeds does not apply with --save" in cli.fails(
+        2, "replay", folder, "--save", "x.zst", "--seeds", "3"
+    )
 
 
-def test_the_command_compares(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_compares(folder: Path, cli: CommandLine) -> None:
     words = ["replay", str(folder), "--strategy", "nsga2,random", "--seeds", "2"]
 
-    assert main.run([*words, "--evaluations", "60"]) == 0
-    shown = capsys.readouterr().out
-    assert main.run([*words, "--evaluations", "60", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    shown = cli.prints(*words, "--evaluations", "60")
+    found = json.loads(cli.prints(*words, "--evaluations", "60", "--json"))
 
     assert "nsga2" in shown
     assert "random" in shown

@@ -59,14 +59,7 @@ def run(
     listener: Listener | None = None,
     cpus: Sequence[int] = (0, 1),
 ) -> list[Trial]:
-    """Run a campaign in a folder, or go on with the one that is there."""
-    record = record or synthetic.record()
-    spaces = make_spaces(synthetic.PARTS, record.search)
-    with (
-        synthetic.store_in(folder, record) as store,
-        LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor,
-    ):
-        return Runner(store, spaces, executor, listener or Listener()).run()
+    return synthetic.run(folder, record or synthetic.record(), evaluator, listener, cpus)
 
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:

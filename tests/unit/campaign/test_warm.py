@@ -141,7 +141,6 @@ def test_a_campaign_keeps_the_seeds_it_was_begun_with(tmp_path: Path) -> None:
 
 
 def test_of_a_long_front_as_many_are_taken_as_there_is_room_for(tmp_path: Path) -> None:
-    """They still lie all along it."""
     workload = trace(tmp_path / "a", 64)
     run = earlier(tmp_path / "run", workload)
     found = sorted(front(run.trials), key=lambda one: one.objectives or ())
@@ -196,10 +195,7 @@ def test_warm_start_is_a_list(tmp_path: Path, wrong: object) -> None:
 
 @pytest.mark.parametrize("name", ["ap", "locked"])
 def test_a_folder_to_start_from_that_cannot_be_read_is_an_error(
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A search that starts cold after a slip of the pen is not what was asked for."""
     listed = Path.iterdir

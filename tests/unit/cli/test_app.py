@@ -12,6 +12,7 @@ import pytest
 import typer
 
 import tuner
+from tests.doubles.command_line import CommandLine
 from tests.doubles.places import ROOT
 from tuner.cli import app as application
 from tuner.cli import main, record_run
@@ -26,12 +27,6 @@ COMMANDS = [c for c in application.COMMANDS if c != "trace"] + [
     "trace recover",
 ]
 """Every command a user can call; `trace` is a group."""
-
-
-def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main.run(arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture
@@ -55,10 +50,9 @@ def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     return errors
 
 
-def test_every_listed_command_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run_cli(capsys, "--help")
+def test_every_listed_command_is_there(cli: CommandLine) -> None:
+    out, _ = cli.run("--help")
 
-    assert code == 0
     listed = re.findall(
         r"^  ([a-z0-9-]+)  ", out.split("Commands:")[1].split("Exit codes:")[0], re.MULTILINE
     )
@@ -67,11 +61,9 @@ def test_every_listed_command_is_there(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_teaches(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    """It has a one-line purpose, an example that names the command, and its exit codes."""
-    code, out, _ = run_cli(capsys, *command.split(), "--help")
+def test_help_of_a_command_teaches(cli: CommandLine, command: str) -> None:
+    out, _ = cli.run(*command.split(), "--help")
 
-    assert code == 0
     usage, purpose = re.split(r"\n\s*\n", out.strip())[:2]
     assert f"malloc-tuner {command}" in usage
     assert purpose.strip()
@@ -92,9 +84,9 @@ def test_help_of_a_command_teaches(capsys: pytest.CaptureFixture[str], command: 
     ],
 )
 def test_options_of_one_purpose_stand_under_their_title(
-    capsys: pytest.CaptureFixture[str], command: str, title: str, names: set[str]
+    cli: CommandLine, command: str, title: str, names: set[str]
 ) -> None:
-    _, out, _ = run_cli(capsys, command, "--help")
+    out, _ = cli.run(command, "--help")
 
     usual, others = out.split("Example")[0].split(title)
     listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", others, re.MULTILINE)
@@ -107,16 +99,14 @@ WRITING = ["optimize", "tune", "validate", "gem5", "gem5-inside", "bench"]
 
 
 @pytest.mark.parametrize("command", WRITING)
-def test_help_of_what_writes_as_it_runs_lists_a_full_disk(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    _, out, _ = run_cli(capsys, command, "--help")
+def test_help_of_what_writes_as_it_runs_lists_a_full_disk(cli: CommandLine, command: str) -> None:
+    out, _ = cli.run(command, "--help")
 
     assert re.search(rf"^\s+{OutputError.exit_code}  ", out.split("Exit codes:")[1], re.MULTILINE)
 
 
-def test_help_of_validate_has_the_limits_of_a_service(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run_cli(capsys, "validate", "--help")
+def test_help_of_validate_has_the_limits_of_a_service(cli: CommandLine) -> None:
+    out, _ = cli.run("validate", "--help")
 
     words = " ".join(out.split())
     assert f"Of a service at most so many; default {SERVICE_ROUNDS}." in words
@@ -136,8 +126,8 @@ def test_every_error_says_what_it_means() -> None:
     assert all(error.__doc__ for error in error_classes())
 
 
-def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run_cli(capsys, "--help")
+def test_help_lists_every_exit_code(cli: CommandLine) -> None:
+    out, _ = cli.run("--help")
 
     for code, text in exit_codes().items():
         assert re.search(rf"^\s+{code}  {re.escape(text)}$", out, re.MULTILINE)
@@ -150,36 +140,27 @@ def test_epilog_keeps_its_lines() -> None:
     assert text.splitlines()[-1] == f"    3  {SpecError.__doc__}"
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_cli(capsys, "--version") == (0, f"malloc-tuner {tuner.__version__}\n", "")
+def test_version(cli: CommandLine) -> None:
+    assert cli.prints("--version") == f"malloc-tuner {tuner.__version__}\n"
 
 
-def test_usage_error_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run_cli(capsys, "doctor", "--no-such-option")
-
-    assert (code, out) == (2, "")
-    assert "--no-such-option" in err
+def test_usage_error_exits_2(cli: CommandLine) -> None:
+    assert "--no-such-option" in cli.fails(2, "doctor", "--no-such-option")
 
 
 @pytest.mark.parametrize("error", [SpecError("a.toml: seed: not a number"), StoreError("locked")])
 def test_an_error_is_one_message_and_its_exit_code(
-    capsys: pytest.CaptureFixture[str], failing_app: list[BaseException], error: TunerError
+    cli: CommandLine, failing_app: list[BaseException], error: TunerError
 ) -> None:
     failing_app.append(error)
 
-    assert run_cli(capsys, "fail") == (error.exit_code, "", f"malloc-tuner: {error}\n")
+    assert cli.fails(error.exit_code, "fail") == f"malloc-tuner: {error}\n"
 
 
-def test_ctrl_c_exits_130(
-    capsys: pytest.CaptureFixture[str], failing_app: list[BaseException]
-) -> None:
+def test_ctrl_c_exits_130(cli: CommandLine, failing_app: list[BaseException]) -> None:
     failing_app.append(KeyboardInterrupt())
 
-    code, out, err = run_cli(capsys, "fail")
-
-    assert (code, out) == (130, "")
-    assert err == "malloc-tuner: interrupted\n"
-    assert "Traceback" not in err
+    assert cli.fails(130, "fail") == "malloc-tuner: interrupted\n"
 
 
 @pytest.mark.parametrize(
@@ -223,18 +204,16 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_a_defect_asks_for_a_report(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     failing_app: list[BaseException],
     monkeypatch: pytest.MonkeyPatch,
     debug: str,
 ) -> None:
-    """The traceback is shown only on demand."""
     monkeypatch.setenv(main.DEBUG_VARIABLE, debug)
     failing_app.append(ZeroDivisionError("oops"))
 
-    code, out, err = run_cli(capsys, "fail")
+    err = cli.fails(1, "fail")
 
-    assert (code, out) == (1, "")
     assert "malloc-tuner: defect: ZeroDivisionError: oops" in err
     assert main.DEBUG_VARIABLE in err
     assert ("Traceback" in err) == (debug == "1")
@@ -245,7 +224,6 @@ def start(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """What computes and draws is imported by the command that needs it."""
     heavy = "{'numpy', 'scipy', 'vl_convert', 'pymoo', 'deap', 'moocore', 'jinja2'}"
     code = (
         "import sys\nfrom tuner.cli import main\nmain.run(['--help'])\n"
@@ -282,17 +260,14 @@ def test_a_command_does_not_wait_for_the_others() -> None:
 
 
 def test_a_word_that_is_no_command_is_answered_as_before(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    code, _, err = run_cli(capsys, "tunes")
-
-    assert code == 2
-    assert "No such command 'tunes'" in err
+    assert "No such command 'tunes'" in cli.fails(2, "tunes")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_no_types_of_python(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    _, out, _ = run_cli(capsys, *command.split(), "--help")
+def test_help_shows_no_types_of_python(cli: CommandLine, command: str) -> None:
+    out, _ = cli.run(*command.split(), "--help")
 
     assert re.findall(r"<(?:path|str|int|float|list)\b.*|list\[", out) == []
 
@@ -392,9 +367,7 @@ def test_completion_completes_a_command() -> None:
 
 
 def test_a_choice_that_does_not_exist_is_named_without_a_word_of_pydantic(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    assert main.run(["front", "runs/app", "--format", "yaml"]) == 2
-
-    text = " ".join(capsys.readouterr().err.split())
+    text = " ".join(cli.fails(2, "front", "runs/app", "--format", "yaml").split())
     assert "Invalid value for '--format': 'yaml' is not one of 'table', 'json', 'csv'." in text

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
+from tests.doubles.command_line import CommandLine
 from tuner.cli import main
 from tuner.cli.app import build_app
 from tuner.errors import OutputError, SpecError
@@ -83,16 +84,14 @@ def test_all_numbers_are_found() -> None:
 def test_an_absurd_number_is_refused(
     number: Number,
     value: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    working_folder: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     code = main.run(number.line(value))
     err = capsys.readouterr().err
     assert code in REFUSED, err
     assert number.name in err
-    assert not list(tmp_path.iterdir()), "nothing is left behind"
+    assert not list(working_folder.iterdir()), "nothing is left behind"
 
 
 @pytest.mark.parametrize(
@@ -108,18 +107,20 @@ def test_an_absurd_number_is_refused(
     ],
 )
 def test_the_message_names_the_option_and_its_ends(
-    words: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], expected: str, cli: CommandLine
 ) -> None:
-    assert main.run([*words, "--", "true"] if words[0] != "bench" else words) == SpecError.exit_code
-    assert expected in capsys.readouterr().err
+    assert expected in cli.fails(
+        SpecError.exit_code, *([*words, "--", "true"] if words[0] != "bench" else words)
+    )
 
 
 def test_a_core_that_may_not_be_used_is_refused_with_those_that_may(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 2})
-    assert main.run(["validate", "run", "--cpu", "3", "--", "true"]) == SpecError.exit_code
-    assert "--cpu 3: give one of 2, 5\n" in capsys.readouterr().err
+    assert "--cpu 3: give one of 2, 5\n" in cli.fails(
+        SpecError.exit_code, "validate", "run", "--cpu", "3", "--", "true"
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,11 +140,8 @@ def test_a_core_that_may_not_be_used_is_refused_with_those_that_may(
 )
 def test_the_name_of_a_folder_is_none_of_a_file(
     words: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    working_folder: Path,
+    cli: CommandLine,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main.run(words) == OutputError.exit_code
-    assert "names a folder; name the file to write" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir()), "nothing is left behind"
+    assert "names a folder; name the file to write" in cli.fails(OutputError.exit_code, *words)
+    assert not list(working_folder.iterdir()), "nothing is left behind"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.cli import main
+from tests.doubles.command_line import CommandLine
 from tuner.config.reading import read_toml
 from tuner.errors import OutputError, SpecError, TraceError
 from tuner.profile.file import read_profile
@@ -46,13 +46,12 @@ def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path) -> None:
     assert b"no \xff" in missing.stderr
 
 
-def test_a_campaign_on_a_name_that_is_no_text_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_campaign_on_a_name_that_is_no_text_is_refused(tmp_path: Path, cli: CommandLine) -> None:
     trace = tmp_path / os.fsdecode(b"a\xff.trace")
     trace.write_bytes(TRACE.read_bytes())
-    assert main.run(["tune", str(trace), "-o", str(tmp_path / "run")]) == SpecError.exit_code
-    assert r"a\xff.trace: holds bytes that are not UTF-8" in capsys.readouterr().err
+    assert r"a\xff.trace: holds bytes that are not UTF-8" in cli.fails(
+        SpecError.exit_code, "tune", trace, "-o", tmp_path / "run"
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -87,12 +86,11 @@ def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said
 )
 def test_a_path_that_cannot_be_reached_is_no_defect(
     words: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    working_folder: Path,
+    cli: CommandLine,
 ) -> None:
     """As in the home of another user, which root may enter."""
-    monkeypatch.chdir(tmp_path)
     path = "a" * 256
-    assert main.run([word.format(path=path) for word in words]) == SpecError.exit_code
-    assert f"{path}: cannot be reached (File name too long)" in capsys.readouterr().err
+    assert f"{path}: cannot be reached (File name too long)" in cli.fails(
+        SpecError.exit_code, *[word.format(path=path) for word in words]
+    )

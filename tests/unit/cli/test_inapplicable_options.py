@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.cli import main
+from tests.doubles.command_line import CommandLine
 from tuner.cli.tune import campaign_or_trace
 from tuner.errors import SpecError, TraceError
 
@@ -54,28 +54,20 @@ OF_SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
 def test_an_option_that_does_not_apply_is_refused(
     words: tuple[str, ...],
     expected: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    cli: CommandLine,
+    working_folder: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    assert main.run(words) == 2
-    assert expected in " ".join(capsys.readouterr().err.split())
-    assert not list(tmp_path.iterdir()), "nothing is left behind"
+    assert expected in " ".join(cli.fails(2, *words).split())
+    assert not list(working_folder.iterdir()), "nothing is left behind"
 
 
 @pytest.mark.parametrize("command", ["tune", "emulate", "fidelity", "bench", "pick"])
-def test_allocators_have_one_spelling_and_an_old_one(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.run([command, "--help"]) == 0
-    shown = capsys.readouterr().out
+def test_allocators_have_one_spelling_and_an_old_one(command: str, cli: CommandLine) -> None:
+    shown = cli.prints(command, "--help")
 
     assert "--allocators" in shown
     assert "--allocator " not in shown
-    assert main.run([command, "--allocator"]) == 2
-    assert "requires an argument" in capsys.readouterr().err
+    assert "requires an argument" in cli.fails(2, command, "--allocator")
 
 
 @pytest.mark.parametrize(
@@ -93,16 +85,12 @@ def test_allocators_have_one_spelling_and_an_old_one(
 )
 def test_a_trace_has_one_spelling_and_an_old_one(
     words: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    working_folder: Path,
+    cli: CommandLine,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main.run(words) == TraceError.exit_code
-    assert "no.trace: cannot open the trace" in capsys.readouterr().err
+    assert "no.trace: cannot open the trace" in cli.fails(TraceError.exit_code, *words)
     command = words[: 2 if words[0] == "trace" else 1]
-    assert main.run([*command, "--help"]) == 0
-    assert "--trace " not in capsys.readouterr().out
+    assert "--trace " not in cli.prints(*command, "--help")
 
 
 def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
@@ -121,6 +109,7 @@ def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
         campaign_or_trace(Path(TRACE), Path(TRACE))
 
 
-def test_held_out_stands_behind_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["optimize", "--held-out", "--", "ls"]) == 2
-    assert "stands behind the command: -- COMMAND --held-out" in capsys.readouterr().err
+def test_held_out_stands_behind_the_command(cli: CommandLine) -> None:
+    assert "stands behind the command: -- COMMAND --held-out" in cli.fails(
+        2, "optimize", "--held-out", "--", "ls"
+    )

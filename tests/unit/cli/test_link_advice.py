@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.places import ROOT
 from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, compile_, library
 from tuner.cli.main import run
@@ -35,7 +36,7 @@ def libraries(program: Path) -> str:
 )
 def test_the_verdict_is_the_exit_code(  # noqa: PLR0917 - one row of the table above
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     source: str,
     code: int,
     library: str,
@@ -43,18 +44,15 @@ def test_the_verdict_is_the_exit_code(  # noqa: PLR0917 - one row of the table a
 ) -> None:
     program = str(compile_(tmp_path, source))
 
-    assert run(["link-advice", program]) == code
-    out, err = capsys.readouterr()
+    out, err = cli.run("link-advice", program, code=code)
     assert out.startswith(f"{program}: {words}")
     assert err == ""
 
-    assert run(["link-advice", "--json", program]) == code
-    value = json.loads(capsys.readouterr().out)
+    value = json.loads(cli.run("link-advice", "--json", program, code=code)[0])
     assert (value["schema"], value["version"]) == ("malloc-tuner.link-advice", 2)
     assert (value["program"], value["library"]) == (program, library)
 
-    assert run(["link-advice", "--choose", program]) == 0
-    assert capsys.readouterr().out == f"{library}\n"
+    assert cli.prints("link-advice", "--choose", program) == f"{library}\n"
 
 
 @pytest.mark.parametrize("options", [(), ("-static",)])
@@ -70,18 +68,15 @@ def test_text_has_one_line_per_file(
     )
 
 
-def test_an_error_of_the_command_has_its_own_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_the_command_has_its_own_code(tmp_path: Path, cli: CommandLine) -> None:
     (tmp_path / "text").write_text("hello")
 
-    assert run(["link-advice", "--choose", str(tmp_path / "text")]) == BinaryError.exit_code
-    assert capsys.readouterr().out == ""
+    assert (
+        cli.run("link-advice", "--choose", tmp_path / "text", code=BinaryError.exit_code)[0] == ""
+    )
 
 
-def test_every_field_of_the_json_is_explained(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_field_of_the_json_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     run(["link-advice", "--json", "/bin/sh"])
     value = json.loads(capsys.readouterr().out)
     explained = set(re.findall(r"`(\w+)(?:\[\])?`", PAGE.read_text()))

@@ -3,11 +3,12 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.traces import write_mixed_trace
-from tuner.cli import main
 from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
 from tuner.optimize import session
@@ -28,11 +29,17 @@ least = "2%"
 """
 
 
-def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path) -> None:
-    path = tmp_path / "app.toml"
-    path.write_text(FILE)
+def asked_by(
+    folder: Path, text: str, *, run: Path | None = None, **options: Any
+) -> tuple[Path, Request]:
+    """Return what a file of this text asks for, and these options."""
+    path = folder / "app.toml"
+    path.write_text(text)
+    return read_request([str(path)], run, Options(**options))
 
-    run, request = read_request([str(path)], None, Options())
+
+def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path) -> None:
+    run, request = asked_by(tmp_path, FILE)
 
     assert run == Path("runs/app")
     assert (request.command, request.further) == (("./app", "a"), (("./app", "b"),))
@@ -42,10 +49,7 @@ def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path) -> None:
 
 
 def test_options_override_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "app.toml"
-    path.write_text(FILE)
-
-    run, request = read_request([str(path)], tmp_path, Options(time="10s", seed=1))
+    run, request = asked_by(tmp_path, FILE, run=tmp_path, time="10s", seed=1)
 
     assert (run, request.seconds, request.seed) == (tmp_path, 10.0, 1)
     assert request.rules.least == 0.02
@@ -70,14 +74,10 @@ def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path) -> None:
         read_request([str(tmp_path)], None, Options(allocators=("glibc",)))
 
 
-def test_a_folder_with_a_command_is_told_what_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: CommandLine) -> None:
     (tmp_path / REQUEST_FILE).write_text("{}")
 
-    assert main.run(["optimize", str(tmp_path), "--", "/bin/true"]) == 4
-
-    assert "goes on with its own command" in capsys.readouterr().err
+    assert "goes on with its own command" in cli.fails(4, "optimize", tmp_path, "--", "/bin/true")
 
 
 @pytest.fixture
@@ -94,39 +94,30 @@ def of_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_another_load_to_judge_on_may_come_later(
-    of_service: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_load_to_judge_on_may_come_later(of_service: Path, cli: CommandLine) -> None:
     """As the held-out input of a program; --ready and --load are in the folder."""
-    assert main.run(["optimize", str(of_service), "--held-out-load", "other {port}"]) == 3
-    assert "asked for ('other {port}',)" in capsys.readouterr().err
+    words = ["optimize", of_service, "--held-out-load", "other {port}"]
+    assert "asked for ('other {port}',)" in cli.fails(3, *words)
 
 
 def test_picks_of_a_service_are_not_validated_on_a_program_that_never_ends(
-    of_service: Path, capsys: pytest.CaptureFixture[str]
+    of_service: Path, cli: CommandLine
 ) -> None:
-    assert main.run(["validate", str(of_service), "--", "true"]) == 3
-    assert "is of a service, which does not end by itself: give --ready and --load" in (
-        capsys.readouterr().err
-    )
+    said = cli.fails(3, "validate", of_service, "--", "true")
+    assert "is of a service, which does not end by itself: give --ready and --load" in said
 
 
 def test_another_constraint_on_a_service_is_told_what_it_takes(
-    of_service: Path, capsys: pytest.CaptureFixture[str]
+    of_service: Path, cli: CommandLine
 ) -> None:
     """An answer says which --constraint allows what it turned down."""
-    words = ["optimize", str(of_service), "--constraint", "cpu <= default * 2"]
-    assert main.run(words) == 3
-    assert "its whole command with this one and another -o" in capsys.readouterr().err
+    words = ["optimize", of_service, "--constraint", "cpu <= default * 2"]
+    assert "its whole command with this one and another -o" in cli.fails(3, *words)
 
 
-def test_what_is_known_of_a_service_is_not_given_again(
-    of_service: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.run(["optimize", str(of_service), "--idle", "5s"]) == 2
-    assert "--idle does not apply where a file or a run folder describes the service" in (
-        capsys.readouterr().err
-    )
+def test_what_is_known_of_a_service_is_not_given_again(of_service: Path, cli: CommandLine) -> None:
+    said = cli.fails(2, "optimize", of_service, "--idle", "5s")
+    assert "--idle does not apply where a file or a run folder describes the service" in said
 
 
 def test_constraints_may_change_later(tmp_path: Path) -> None:
@@ -142,10 +133,7 @@ def test_constraints_may_change_later(tmp_path: Path) -> None:
 
 
 def test_a_file_has_constraints(tmp_path: Path) -> None:
-    path = tmp_path / "app.toml"
-    path.write_text(FILE + 'constraints = ["cpu_time <= default * 1.05"]\n')
-
-    _, request = read_request([str(path)], None, Options())
+    _, request = asked_by(tmp_path, FILE + 'constraints = ["cpu_time <= default * 1.05"]\n')
 
     assert dict(request.rules.limits) == {"CPU time": pytest.approx(0.05)}
 
@@ -162,18 +150,12 @@ def test_a_file_has_constraints(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_one_error(tmp_path: Path, text: str, expected: str) -> None:
-    path = tmp_path / "app.toml"
-    path.write_text(text)
-
     with pytest.raises(SpecError, match=expected):
-        read_request([str(path)], None, Options())
+        asked_by(tmp_path, text)
 
 
 def test_a_file_may_do_without_a_recording(tmp_path: Path) -> None:
-    path = tmp_path / "app.toml"
-    path.write_text(FILE + "direct = true\n")
-
-    _, request = read_request([str(path)], None, Options())
+    _, request = asked_by(tmp_path, FILE + "direct = true\n")
 
     assert request.is_direct
     (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
@@ -193,42 +175,37 @@ def test_a_misspelt_allocator_is_refused_before_anything_runs(name: str, expecte
 
 
 @pytest.mark.parametrize("names", ["", " ,"])
-def test_no_allocators_are_not_all_of_them(capsys: pytest.CaptureFixture[str], names: str) -> None:
+def test_no_allocators_are_not_all_of_them(cli: CommandLine, names: str) -> None:
     """As a variable of a script gives that was never set."""
-    assert main.run(["optimize", "--allocators", names, "--", "/bin/true"]) == 3
-
-    assert "--allocators: name one, such as glibc" in capsys.readouterr().err
+    assert "--allocators: name one, such as glibc" in cli.fails(
+        3, "optimize", "--allocators", names, "--", "/bin/true"
+    )
 
 
 def test_a_script_that_cannot_be_executed_is_told_to_name_its_interpreter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     script = tmp_path / "words.py"
     script.write_text("print(1)\n")
 
-    assert main.run(["optimize", "--", str(script)]) == 4
-
-    assert f"give its interpreter too: -- INTERPRETER {script}" in capsys.readouterr().err
+    assert f"give its interpreter too: -- INTERPRETER {script}" in cli.fails(
+        4, "optimize", "--", script
+    )
 
 
 def test_a_program_of_the_current_folder_is_told_its_path(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    working_folder: Path, cli: CommandLine
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    program = tmp_path / "app-of-this-folder"
+    program = working_folder / "app-of-this-folder"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
 
-    assert main.run(["optimize", "--", program.name]) == 4
-
-    assert "not in PATH; give ./app-of-this-folder" in capsys.readouterr().err
+    assert "not in PATH; give ./app-of-this-folder" in cli.fails(4, "optimize", "--", program.name)
 
 
-def test_a_command_in_quotes_is_told_to_leave_them_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["optimize", "--", "sort some.txt"]) == 4
-
+def test_a_command_in_quotes_is_told_to_leave_them_out(cli: CommandLine) -> None:
     assert "'sort some.txt': is one word; give the command without quotes: -- sort some.txt" in (
-        capsys.readouterr().err
+        cli.fails(4, "optimize", "--", "sort some.txt")
     )
 
 
@@ -243,7 +220,7 @@ def test_a_command_in_quotes_is_told_to_leave_them_out(capsys: pytest.CaptureFix
 @pytest.mark.parametrize("is_here", [True, False])
 def test_a_run_is_not_put_among_the_files_of_the_user(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
     *,
     words: tuple[str, ...],
@@ -259,9 +236,7 @@ def test_a_run_is_not_put_among_the_files_of_the_user(
     (folder / "app.trace").symlink_to(tmp_path / "app.trace")
     named = "." if is_here else "mine"
 
-    assert main.run([word.format(named) for word in words]) == 10
-
-    said = capsys.readouterr().err
+    said = cli.fails(10, *[word.format(named) for word in words])
     assert f"{named}: holds app.trace, which is not a run's; name a folder for the run's" in said
     assert {one.name for one in folder.iterdir()} == {".hidden", "app.trace", "notes"}
 
@@ -270,14 +245,12 @@ def test_a_run_is_not_put_among_the_files_of_the_user(
     "words", [("optimize",), ("validate", "--ready", "tcp:80", "--load", "true")]
 )
 def test_runs_of_a_program_are_not_put_into_the_folder_of_a_campaign(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    tmp_path: Path, cli: CommandLine, words: tuple[str, ...]
 ) -> None:
     """They were, and the campaign was refused only after the first runs."""
     (tmp_path / STORE_NAME).touch()
 
-    assert main.run([*words, "-o", str(tmp_path), "--", "true"]) == 9
-
-    said = capsys.readouterr().err
+    said = cli.fails(9, *words, "-o", tmp_path, "--", "true")
     assert f"{tmp_path}: holds a campaign of `malloc-tuner tune`; name another" in said
     assert [one.name for one in tmp_path.iterdir()] == [STORE_NAME]
 
@@ -290,11 +263,9 @@ def test_runs_of_a_program_are_not_put_into_the_folder_of_a_campaign(
     ],
 )
 def test_nothing_or_two_things_at_once_are_no_request(
-    capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+    cli: CommandLine, words: list[str], expected: str
 ) -> None:
-    assert main.run(["optimize", *words]) == 2
-
-    assert re.search(expected, capsys.readouterr().err)
+    assert re.search(expected, cli.fails(2, "optimize", *words))
 
 
 def test_evaluations_without_emulation_are_refused() -> None:
@@ -310,10 +281,9 @@ def test_evaluations_without_emulation_are_refused() -> None:
     ],
 )
 def test_what_shows_at_once_is_not_found_after_the_time_is_spent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+    tmp_path: Path, cli: CommandLine, words: list[str], code: int, said: str
 ) -> None:
     folder = tmp_path / "run"
 
-    assert main.run(["optimize", "-o", str(folder), *words]) == code
-    assert said in capsys.readouterr().err
+    assert said in cli.run("optimize", "-o", folder, *words, code=code)[1]
     assert not folder.exists()

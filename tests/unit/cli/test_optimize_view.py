@@ -15,10 +15,7 @@ from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, SERVICE_NAMES
 from tuner.records import Configuration
 
-GAINS = {
-    MEAN: Gain(0.1, 0.1, 0.1, is_exact=True),
-    CPU: Gain(0.02, -0.01, 0.05),
-}
+GAINS = {MEAN: Gain(0.1, 0.1, 0.1, is_exact=True), CPU: Gain(0.02, -0.01, 0.05)}
 
 
 def view(clock: Clock, out: io.StringIO) -> ProgressView:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tuner.cli.main import run
 from tuner.cli.options import refuse_input
 from tuner.errors import MissingToolError, SpecError
@@ -13,18 +14,17 @@ from tuner.errors import MissingToolError, SpecError
 WRONG_COMMAND_LINE = 2
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(["validate", "no-such-run", *arguments]) == WRONG_COMMAND_LINE
-    return " ".join(capsys.readouterr().err.split())
+def refused(cli: CommandLine, *arguments: str) -> str:
+    return " ".join(cli.fails(WRONG_COMMAND_LINE, "validate", "no-such-run", *arguments).split())
 
 
-def test_without_a_command_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "--rounds", "3", "--seed", "2", "--details")
+def test_without_a_command_nothing_is_run(cli: CommandLine) -> None:
+    message = refused(cli, "--rounds", "3", "--seed", "2", "--details")
     assert "--rounds, --seed do not apply without a COMMAND to measure" in message
 
 
-def test_a_new_validation_has_no_number_yet(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "--validation", "3", "--", "true")
+def test_a_new_validation_has_no_number_yet(cli: CommandLine) -> None:
+    message = refused(cli, "--validation", "3", "--", "true")
     assert "--validation does not apply to a COMMAND" in message
 
 
@@ -42,14 +42,13 @@ def test_a_new_validation_has_no_number_yet(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_a_form_of_validation_has_its_own_options(
-    capsys: pytest.CaptureFixture[str], command: str, option: str
+    cli: CommandLine, command: str, option: str
 ) -> None:
-    assert run([command, "no-such-run", option, "x"]) == WRONG_COMMAND_LINE
-    assert option in capsys.readouterr().err
+    assert option in cli.fails(WRONG_COMMAND_LINE, command, "no-such-run", option, "x")
 
 
-def test_what_is_no_number_is_refused_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "--rounds", "many", "--", "true")
+def test_what_is_no_number_is_refused_in_plain_words(cli: CommandLine) -> None:
+    message = refused(cli, "--rounds", "many", "--", "true")
     assert message.endswith("Error: Invalid value for '--rounds': must be a whole number")
 
 
@@ -64,42 +63,41 @@ def test_what_is_no_number_is_refused_in_plain_words(capsys: pytest.CaptureFixtu
     ],
 )
 def test_where_an_option_of_the_program_stands_is_said(
-    capsys: pytest.CaptureFixture[str], words: list[str], *, is_hinted_at: bool
+    cli: CommandLine, words: list[str], *, is_hinted_at: bool
 ) -> None:
-    assert run(words) == WRONG_COMMAND_LINE
-    message = " ".join(capsys.readouterr().err.split())
+    message = " ".join(cli.fails(WRONG_COMMAND_LINE, *words).split())
     assert ("; if it is the program's: malloc-tuner " in message) is is_hinted_at
 
 
 @pytest.mark.parametrize("pid", ["malloc.json", "0", "-3", "1.5"])
-def test_the_process_comes_before_its_export(capsys: pytest.CaptureFixture[str], pid: str) -> None:
-    assert run(["check", "--", pid, "12"]) == WRONG_COMMAND_LINE
-    assert "it comes first, the export second: check PID EXPORT" in capsys.readouterr().err
+def test_the_process_comes_before_its_export(cli: CommandLine, pid: str) -> None:
+    assert "it comes first, the export second: check PID EXPORT" in cli.fails(
+        WRONG_COMMAND_LINE, "check", "--", pid, "12"
+    )
 
 
 @pytest.mark.parametrize("command", ["validate", "gem5"])
-def test_rounds_beyond_any_patience_are_refused(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_rounds_beyond_any_patience_are_refused(cli: CommandLine, command: str) -> None:
     words = [command, "no-such-run", "--rounds", "99999999999999999999"]
-    assert run([*words, *(["--", "true"] if command == "validate" else [])]) == WRONG_COMMAND_LINE
-    assert "must be at most 10000" in " ".join(capsys.readouterr().err.split())
+    assert "must be at most 10000" in " ".join(
+        cli.fails(
+            WRONG_COMMAND_LINE, *words, *(["--", "true"] if command == "validate" else [])
+        ).split()
+    )
 
 
 @pytest.mark.parametrize("option", ["--allocators", "--output"])
-def test_options_of_services_are_of_no_campaign(
-    capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    assert f"{option} does not apply without --ready" in refused(capsys, option, "x", "--", "true")
+def test_options_of_services_are_of_no_campaign(cli: CommandLine, option: str) -> None:
+    assert f"{option} does not apply without --ready" in refused(cli, option, "x", "--", "true")
 
 
-def test_a_number_of_front_points_needs_the_word(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "--front", "2", "--points", "knee", "--", "true")
+def test_a_number_of_front_points_needs_the_word(cli: CommandLine) -> None:
+    message = refused(cli, "--front", "2", "--points", "knee", "--", "true")
     assert "--front does not apply without the word front in --points" in message
 
 
-def test_a_file_to_compare_excludes_ignoring(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "--ignore-output", "--output-file", "x", "--", "true")
+def test_a_file_to_compare_excludes_ignoring(cli: CommandLine) -> None:
+    message = refused(cli, "--ignore-output", "--output-file", "x", "--", "true")
     assert "--ignore-output does not apply with --output-file" in message
 
 
@@ -136,10 +134,9 @@ def test_an_empty_standard_input_is_none(monkeypatch: pytest.MonkeyPatch, is_pip
         refuse_input()
 
 
-def test_a_trace_is_no_program_to_optimize(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_is_no_program_to_optimize(tmp_path: Path, cli: CommandLine) -> None:
     trace = tmp_path / "my app.trace"
     trace.write_bytes(b"")
-    assert run(["optimize", str(trace)]) == MissingToolError.exit_code
-    assert f"`malloc-tuner tune '{trace}'`" in capsys.readouterr().err
+    assert f"`malloc-tuner tune '{trace}'`" in cli.fails(
+        MissingToolError.exit_code, "optimize", trace
+    )

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.answers import write_record
+from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run, trial, without_counts, write_run
-from tuner.cli import main
 from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.front import repricing
 from tuner.front.bounds import default_trials
@@ -46,31 +47,15 @@ def fresh(tmp_path: Path, written: Path) -> Run:
     return load_run(shutil.copytree(written, tmp_path / "app"))
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run a command that must succeed and return what it printed."""
-    code = main.run([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert (code, err) == (0, "")
-    return out
-
-
-def failure(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    """Run a command that must fail; return its exit code and message."""
-    code = main.run([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert out == ""
-    return code, err
-
-
 # front
 
 
 def test_front_table_marks_defaults_and_picks(
-    kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
 
-    text = call(capsys, "front", kept.folder)
+    text = cli.prints("front", kept.folder)
 
     assert "mean heap" in text
     assert "best-cost" in text
@@ -80,37 +65,31 @@ def test_front_table_marks_defaults_and_picks(
 
 
 def test_front_table_ends_with_what_runs_of_the_program_proved(
-    fresh: Run, capsys: pytest.CaptureFixture[str]
+    fresh: Run, cli: CommandLine
 ) -> None:
     """Its points are emulated, and the program may have turned them down."""
-    answer = {
-        "decision": "deploy", "sentence": "Deploy glibc with mxfast=0.",
-        "configuration": Configuration.of("glibc", {"mxfast": 0}).key, "trial": 3, "changes": None,
-        "command": ["./app"], "date": "2026-01-31", "runs": 43, "least_effect": 0.01, "text": [],
-        "as_is": {"allocator": "glibc"}, "subjects": [],
-    }  # fmt: skip
-    (fresh.folder / "answer.json").write_text(json.dumps(answer))
+    setting = Configuration.of("glibc", {"mxfast": 0}).key
+    sentence = "Deploy glibc with mxfast=0."
+    write_record(fresh.folder, decision="deploy", sentence=sentence, configuration=setting, trial=3)
 
-    last = call(capsys, "front", fresh.folder).splitlines()[-1]
+    last = cli.prints("front", fresh.folder).splitlines()[-1]
 
     assert last == "On the program itself, in 43 runs: Deploy glibc with mxfast=0."
 
 
 def test_front_table_shows_every_number_in_a_narrow_terminal(
-    kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     names = "peak_heap,mean_heap,instructions,faults,syscalls,cost"
 
-    text = call(capsys, "front", kept.folder, "--objectives", names)
+    text = cli.prints("front", kept.folder, "--objectives", names)
 
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
 
 
-def test_front_json_carries_every_column_with_units(
-    kept: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = json.loads(call(capsys, "front", kept.folder, "--format", "json"))
+def test_front_json_carries_every_column_with_units(kept: Run, cli: CommandLine) -> None:
+    document = json.loads(cli.prints("front", kept.folder, "--format", "json"))
 
     assert (document["schema"], document["version"]) == ("malloc-tuner.front", 1)
     assert document["units"]["mean_heap_bytes"] == "bytes"
@@ -122,10 +101,8 @@ def test_front_json_carries_every_column_with_units(
     assert set(baseline["measured"]) == set(document["units"])
 
 
-def test_front_csv_says_units_and_leaves_missing_numbers_empty(
-    kept: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = call(capsys, "front", kept.folder, "--all", "--format", "csv")
+def test_front_csv_says_units_and_leaves_missing_numbers_empty(kept: Run, cli: CommandLine) -> None:
+    text = cli.prints("front", kept.folder, "--all", "--format", "csv")
 
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(kept.trials)
@@ -140,20 +117,20 @@ def test_front_csv_says_units_and_leaves_missing_numbers_empty(
 
 
 def test_front_says_in_every_form_what_changes_with_the_prices(
-    kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repricing, "price_note", lambda *_: "Another, if dearer.")
 
-    document = json.loads(call(capsys, "front", kept.folder, "--format", "json"))
-    rows = csv.DictReader(io.StringIO(call(capsys, "front", kept.folder, "--format", "csv")))
+    document = json.loads(cli.prints("front", kept.folder, "--format", "json"))
+    rows = csv.DictReader(io.StringIO(cli.prints("front", kept.folder, "--format", "csv")))
 
     assert document["price_note"] == "Another, if dearer."
     assert {row["price_note"] for row in rows} == {"Another, if dearer."}
-    assert "Another, if dearer." in call(capsys, "front", kept.folder)
+    assert "Another, if dearer." in cli.prints("front", kept.folder)
 
 
-def test_front_of_other_objectives(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    text = call(capsys, "front", kept.folder, "--objectives", "faults,cost", "--format", "json")
+def test_front_of_other_objectives(kept: Run, cli: CommandLine) -> None:
+    text = cli.prints("front", kept.folder, "--objectives", "faults,cost", "--format", "json")
 
     on_front = [r for r in json.loads(text)["rows"] if r["state"] == "front"]
     expected = front_points(kept.trials, ("faults", "cost"))
@@ -162,10 +139,8 @@ def test_front_of_other_objectives(kept: Run, capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_all_trials_stand_behind_front_and_defaults(
-    kept: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = json.loads(call(capsys, "front", kept.folder, "--all", "--format", "json"))["rows"]
+def test_all_trials_stand_behind_front_and_defaults(kept: Run, cli: CommandLine) -> None:
+    rows = json.loads(cli.prints("front", kept.folder, "--all", "--format", "json"))["rows"]
 
     points = front_points(kept.trials, kept.campaign.objectives)
     first = [point.trial.number for point in points]
@@ -187,12 +162,10 @@ def test_front_relative_to_own_default(kept: Run) -> None:
     assert [row.ratios["cost"] for row in defaults] == [1.0] * 4
 
 
-def test_front_goes_to_a_file(
-    kept: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_front_goes_to_a_file(kept: Run, tmp_path: Path, cli: CommandLine) -> None:
     path = tmp_path / "front.csv"
 
-    out = call(capsys, "front", kept.folder, "--format", "csv", "-o", path)
+    out = cli.prints("front", kept.folder, "--format", "csv", "-o", path)
 
     assert out == ""
     assert path.read_text().startswith("trial,state")
@@ -229,28 +202,20 @@ def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
     ],
 )
 def test_what_cannot_be_done_says_why_and_writes_nothing(
-    fresh: Run,
-    capsys: pytest.CaptureFixture[str],
-    command: tuple[str, ...],
-    code: int,
-    words: str,
+    fresh: Run, cli: CommandLine, command: tuple[str, ...], code: int, words: str
 ) -> None:
     before = set(fresh.folder.iterdir())
 
     words_given = [fresh.folder if word == "RUN" else word for word in command]
-    found, message = failure(capsys, *words_given)
+    message = cli.fails(code, *words_given)
 
-    assert found == code
     assert words in " ".join(message.replace("\u2502", " ").split())
     assert set(fresh.folder.iterdir()) == before
 
 
-def test_a_folder_without_a_store_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_a_store_is_an_error(tmp_path: Path, cli: CommandLine) -> None:
     for command in ("front", "report", "export"):
-        code, message = failure(capsys, command, tmp_path)
-        assert code == 9
+        message = cli.fails(9, command, tmp_path)
         assert "no such store" in message
 
 
@@ -262,8 +227,8 @@ def picked(run: Run, name: str) -> dict[str, Any]:
     return document
 
 
-def test_pick_prints_the_point_and_keeps_it(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    text = call(capsys, "pick", fresh.folder, "--best", "mean_heap", "--max", "cost=+1%")
+def test_pick_prints_the_point_and_keeps_it(fresh: Run, cli: CommandLine) -> None:
+    text = cli.prints("pick", fresh.folder, "--best", "mean_heap", "--max", "cost=+1%")
 
     document = picked(fresh, "best-mean_heap-max-cost")
     assert f"trial {document['trial']}: {document['allocator']}" in text
@@ -292,12 +257,12 @@ OF_MEMORY = ("--objectives", "peak_heap,faults")
 
 
 def test_what_was_not_counted_is_on_fronts_of_what_was_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     run = partly_counted(tmp_path / "app", "mean_heap <= 1 GiB")
 
-    shown = json.loads(call(capsys, "front", run.folder, *OF_MEMORY, "--format", "json"))
-    table = call(capsys, "front", run.folder, *OF_MEMORY)
+    shown = json.loads(cli.prints("front", run.folder, *OF_MEMORY, "--format", "json"))
+    table = cli.prints("front", run.folder, *OF_MEMORY)
 
     (row,) = (row for row in shown["rows"] if row["state"] == "front")
     assert (row["trial"], row["measured"]["peak_heap_bytes"]) == (4, 1)
@@ -306,21 +271,21 @@ def test_what_was_not_counted_is_on_fronts_of_what_was_measured(
 
 
 def test_what_was_not_counted_may_break_a_limit_of_what_takes_a_count(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     run = partly_counted(tmp_path / "app", "cost <= default * 1.02")
 
-    shown = json.loads(call(capsys, "front", run.folder, *OF_MEMORY, "--format", "json"))
+    shown = json.loads(cli.prints("front", run.folder, *OF_MEMORY, "--format", "json"))
 
     assert 4 not in {row["trial"] for row in shown["rows"]}
 
 
 def test_all_trials_are_shown_with_what_was_measured_of_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     run = partly_counted(tmp_path / "app")
 
-    shown = json.loads(call(capsys, "front", run.folder, "--all", "--format", "json"))
+    shown = json.loads(cli.prints("front", run.folder, "--all", "--format", "json"))
 
     row = next(row for row in shown["rows"] if row["trial"] == 4)
     assert (row["state"], row["reason"]) == ("uncounted", "dominated")
@@ -328,41 +293,36 @@ def test_all_trials_are_shown_with_what_was_measured_of_them(
     assert row["ratio_to_baseline"]["peak_heap"] < 0.01
 
 
-def test_a_pick_says_that_not_all_trials_were_candidates(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pick_says_that_not_all_trials_were_candidates(tmp_path: Path, cli: CommandLine) -> None:
     run = partly_counted(tmp_path / "app")
 
-    call(capsys, "pick", run.folder, "--best", "peak_heap")
-    call(capsys, "pick", run.folder, "--best", "mean_heap")
+    cli.prints("pick", run.folder, "--best", "peak_heap")
+    cli.prints("pick", run.folder, "--best", "mean_heap")
 
     words = "of the trials whose instructions were counted"
     assert words in picked(run, "best-peak_heap")["rule"]
     assert words not in picked(run, "best-mean_heap")["rule"]
 
 
-def test_pick_within_one_allocator(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "pick", fresh.folder, "--balanced", "--allocator", "tcmalloc")
+def test_pick_within_one_allocator(fresh: Run, cli: CommandLine) -> None:
+    cli.prints("pick", fresh.folder, "--balanced", "--allocator", "tcmalloc")
 
     assert picked(fresh, "balanced-tcmalloc")["allocator"] == "tcmalloc"
 
 
-def test_a_pick_whose_name_would_be_too_long_asks_for_one(
-    kept: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: CommandLine) -> None:
     """Before it prints what was chosen."""
     bounds = [f"--max={name}=+90%" for name in ("peak_heap", "mean_heap", "cost", "instructions")]
 
-    code, err = failure(capsys, "pick", kept.folder, "--best", "mean_heap", *bounds)
+    err = cli.fails(SpecError.exit_code, "pick", kept.folder, "--best", "mean_heap", *bounds)
 
-    assert code == SpecError.exit_code
     assert "use 1 to 64 letters" in err
     assert err.endswith("; give it another with --name\n")
 
 
-def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    text = call(
-        capsys, "pick", fresh.folder, "--best", "mean_heap", "--allocator", "tcmalloc",
+def test_pick_relative_to_own_default(fresh: Run, cli: CommandLine) -> None:
+    text = cli.prints(
+        "pick", fresh.folder, "--best", "mean_heap", "--allocator", "tcmalloc",
         "--max", "cost=+0%", "--relative-to", "own", "--json",
     )  # fmt: skip
 
@@ -371,16 +331,16 @@ def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[
     assert (document["schema"], document["version"]) == ("malloc-tuner.picked", 1)
 
 
-def test_pick_by_number_under_a_name(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "pick", fresh.folder, "--trial", 5, "--name", "service")
+def test_pick_by_number_under_a_name(fresh: Run, cli: CommandLine) -> None:
+    cli.prints("pick", fresh.folder, "--trial", 5, "--name", "service")
 
     assert find_pick(fresh, "service").trial.number == 5
-    assert "service" in call(capsys, "front", fresh.folder, "--all", "--format", "csv")
+    assert "service" in cli.prints("front", fresh.folder, "--all", "--format", "csv")
 
 
-def test_pick_of_a_knee_that_is_there(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    knee = json.loads(call(capsys, "pick", fresh.folder, "--knee", "--json"))
-    balanced = json.loads(call(capsys, "pick", fresh.folder, "--balanced", "--json"))
+def test_pick_of_a_knee_that_is_there(fresh: Run, cli: CommandLine) -> None:
+    knee = json.loads(cli.prints("pick", fresh.folder, "--knee", "--json"))
+    balanced = json.loads(cli.prints("pick", fresh.folder, "--balanced", "--json"))
 
     assert knee["trial"] == balanced["trial"]
 
@@ -398,17 +358,14 @@ def straight(tmp_path: Path) -> Run:
     return load_run(tmp_path / "straight")
 
 
-def test_where_there_is_no_knee_a_balanced_pick_is(
-    straight: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_there_is_no_knee_a_balanced_pick_is(straight: Run, cli: CommandLine) -> None:
     for command in (("pick", "--knee"), ("export", "--pick", "knee")):
-        code, message = failure(capsys, command[0], straight.folder, *command[1:])
+        message = cli.fails(12, command[0], straight.folder, *command[1:])
 
-        assert code == 12
         assert "the front has no knee" in message
         assert "balanced" in message
     assert not (straight.folder / "picks").exists()
-    assert exported(capsys, straight)[0]["pick"]["name"] == "balanced"
+    assert exported(cli, straight)[0]["pick"]["name"] == "balanced"
 
 
 # Kept picks
@@ -485,13 +442,9 @@ def test_a_trial_may_be_kept_by_its_number(fresh: Run) -> None:
 # export and report
 
 
-def exported(
-    capsys: pytest.CaptureFixture[str], run: Run, *arguments: object
-) -> tuple[dict[str, Any], str]:
+def exported(cli: CommandLine, run: Run, *arguments: object) -> tuple[dict[str, Any], str]:
     """Return the pick that is exported, and what is said beside it."""
-    words = ["export", run.folder, "--format", "json", *arguments]
-    assert main.run([str(word) for word in words]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli.run("export", run.folder, "--format", "json", *arguments)
     return json.loads(out), err
 
 
@@ -504,24 +457,24 @@ def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> R
 
 
 def test_export_before_any_validation_takes_what_costs_nothing_and_says_that_it_is_not_proven(
-    kept: Run, capsys: pytest.CaptureFixture[str]
+    kept: Run, cli: CommandLine
 ) -> None:
     no_regret = find_pick(kept, "no-regret").trial.number
 
-    document, said = exported(capsys, kept)
+    document, said = exported(cli, kept)
 
     assert document["pick"]["trial"] == no_regret
     assert f"trial {no_regret} (no-regret) is not proven on the program yet" in said
 
 
 def test_export_takes_what_the_validation_recommends(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
     subjects = run.validations[0].subjects
     proven = next(one.trial for one in subjects if one.label == "no-regret")
 
-    document, said = exported(capsys, run)
+    document, said = exported(cli, run)
 
     assert (document["pick"]["trial"], said) == (proven, "")
     assert document["pick"]["rule"] == "validation 1 on the program recommends it"
@@ -529,27 +482,26 @@ def test_export_takes_what_the_validation_recommends(
 
 
 def test_export_exports_nothing_that_the_program_disproved_unless_it_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = validated(tmp_path / "app", "Keep glibc's default: nothing gains.", monkeypatch)
     balanced = find_pick(run, "balanced").trial.number
 
-    code, message = failure(capsys, "export", run.folder)
-    document, said = exported(capsys, run, "--pick", "balanced")
+    message = cli.fails(12, "export", run.folder)
+    document, said = exported(cli, run, "--pick", "balanced")
 
-    assert code == 12
     assert "validation 1: Keep glibc's default: nothing gains. To export a point" in message
     assert document["pick"]["trial"] == balanced
     assert "is not proven on the program; validation 1: Keep glibc's default" in said
 
 
 def test_export_of_another_point_names_what_is_recommended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be proven too: what it is not is the one to deploy."""
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
 
-    _, said = exported(capsys, run, "--pick", "balanced")
+    _, said = exported(cli, run, "--pick", "balanced")
 
     assert "is not proven" not in said
     assert "is not the setting that validation 1 recommends: Deploy no-regret" in said
@@ -559,61 +511,51 @@ def test_export_of_another_point_names_what_is_recommended(
 @pytest.mark.parametrize("command", [("export",), ("report", "--no-figures")])
 def test_a_validation_is_chosen_by_its_number(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
     command: tuple[str, ...],
 ) -> None:
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
     name, *options = command
 
-    assert main.run([name, str(run.folder), *options, "--validation", "1"]) == 0
-    capsys.readouterr()
-    code, message = failure(capsys, name, run.folder, *options, "--validation", "7")
+    cli.run(name, run.folder, *options, "--validation", "1")
+    message = cli.fails(SelectionError.exit_code, name, run.folder, *options, "--validation", "7")
 
-    assert code == SelectionError.exit_code
     assert "has no validation 7 of a program; there are: 1" in message
 
 
 def test_a_report_says_which_of_several_validations_it_shows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     one = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
     write_run(replace(one, validations=one.validations * 2))
 
-    assert main.run(["report", str(one.folder), "--no-figures"]) == 0
+    _, said = cli.run("report", one.folder, "--no-figures")
 
-    assert "shown is validation 2; --validation N: 1" in capsys.readouterr().err
+    assert "shown is validation 2; --validation N: 1" in said
 
 
-def test_exported_script_may_be_run(
-    kept: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exported_script_may_be_run(kept: Run, tmp_path: Path, cli: CommandLine) -> None:
     path = tmp_path / "malloc.sh"
 
-    words = ["export", kept.folder, "--trial", 0, "--format", "sh", "-o", path]
-    assert main.run([str(word) for word in words]) == 0
+    cli.run("export", kept.folder, "--trial", 0, "--format", "sh", "-o", path)
 
     assert path.stat().st_mode & 0o100
 
 
-def test_report_writes_one_page_into_the_run(
-    fresh: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = call(capsys, "report", fresh.folder, "--no-figures")
+def test_report_writes_one_page_into_the_run(fresh: Run, cli: CommandLine) -> None:
+    out = cli.prints("report", fresh.folder, "--no-figures")
 
     assert out == f"{fresh.folder}/report.html\n"
     assert (fresh.folder / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_campaign_without_trials_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_campaign_without_trials_is_an_error(tmp_path: Path, cli: CommandLine) -> None:
     run = replace(synthetic_run(tmp_path / "app", n_trials=4, rechecks=False), trials=())
     write_run(run)
 
-    code, message = failure(capsys, "front", run.folder)
+    message = cli.fails(9, "front", run.folder)
 
-    assert code == 9
     assert "no trial has ended yet" in message
 
 
@@ -632,25 +574,23 @@ def noted(tmp_path: Path) -> Run:
 
 
 def test_every_output_says_what_is_to_be_known_of_the_workload(
-    noted: Run, capsys: pytest.CaptureFixture[str]
+    noted: Run, cli: CommandLine
 ) -> None:
     (note,) = noted.campaign.workload.notes
-    assert note in call(capsys, "front", noted.folder)
-    assert json.loads(call(capsys, "front", noted.folder, "--format", "json"))[
-        "workload_notes"
-    ] == [note]
-    assert note in call(capsys, "pick", noted.folder, "--balanced")
-    assert json.loads(call(capsys, "pick", noted.folder, "--balanced", "--json"))[
+    assert note in cli.prints("front", noted.folder)
+    assert json.loads(cli.prints("front", noted.folder, "--format", "json"))["workload_notes"] == [
+        note
+    ]
+    assert note in cli.prints("pick", noted.folder, "--balanced")
+    assert json.loads(cli.prints("pick", noted.folder, "--balanced", "--json"))[
         "workload_notes"
     ] == [note]
 
 
 @pytest.mark.slow
-def test_the_report_says_what_is_to_be_known_of_the_workload(
-    noted: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_says_what_is_to_be_known_of_the_workload(noted: Run, cli: CommandLine) -> None:
     (note,) = noted.campaign.workload.notes
-    call(capsys, "report", noted.folder)
+    cli.prints("report", noted.folder)
     assert note in (noted.folder / "report.html").read_text()
 
 

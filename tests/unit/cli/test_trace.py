@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tuner.cli.main import run
 from tuner.errors import OutputError, TraceError
 from tuner.trace.file import EVENT, Api, Op, write_trace
@@ -27,11 +28,8 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_text_names_the_program_and_its_figures(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["trace", "info", str(trace)]) == 0
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+def test_text_names_the_program_and_its_figures(trace: Path, cli: CommandLine) -> None:
+    lines = [" ".join(line.split()) for line in cli.prints("trace", "info", trace).splitlines()]
     for expected in (
         "program /usr/bin/app -x",
         "it ended with SIGTERM",
@@ -46,9 +44,8 @@ def test_text_names_the_program_and_its_figures(
         assert expected in lines
 
 
-def test_json_has_a_schema_and_everything(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["trace", "info", "--json", str(trace)]) == 0
-    value = json.loads(capsys.readouterr().out)
+def test_json_has_a_schema_and_everything(trace: Path, cli: CommandLine) -> None:
+    value = json.loads(cli.prints("trace", "info", "--json", trace))
     assert (value["schema"], value["version"]) == ("malloc-tuner.trace-info", 1)
     assert value["totals"]["n_events"] == 4
     assert value["events_per_op"]["free"] == 1
@@ -74,35 +71,32 @@ def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path) -> None:
     assert picture.exists()
 
 
-def test_an_unknown_kind_of_picture_is_an_output_error(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["trace", "info", str(trace), "--plot", "a.jpeg"]) == OutputError.exit_code
-    assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in capsys.readouterr().err
+def test_an_unknown_kind_of_picture_is_an_output_error(trace: Path, cli: CommandLine) -> None:
+    words = ("trace", "info", trace, "--plot", "a.jpeg")
+    _, err = cli.run(*words, code=OutputError.exit_code)
+    assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in err
 
 
-def test_a_damaged_trace_is_a_trace_error(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_trace_is_a_trace_error(trace: Path, cli: CommandLine) -> None:
     content = bytearray(trace.read_bytes())
     content[-1] ^= 1
     trace.write_bytes(content)
-    assert run(["trace", "info", str(trace)]) == TraceError.exit_code
-    assert "the checksum does not match; the file is damaged" in capsys.readouterr().err
+    assert "the checksum does not match; the file is damaged" in cli.fails(
+        TraceError.exit_code, "trace", "info", trace
+    )
 
 
-def test_a_trace_without_a_readable_event_is_an_error(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_without_a_readable_event_is_an_error(trace: Path, cli: CommandLine) -> None:
     trace.write_bytes(trace.read_bytes()[:-60])
 
-    assert run(["trace", "info", str(trace)]) == TraceError.exit_code
-    out, err = capsys.readouterr()
+    out, err = cli.run("trace", "info", trace, code=TraceError.exit_code)
     assert out == ""
     assert "the file was cut off after" in err
     assert "none can be read; it is of /usr/bin/app -x" in err
 
 
 def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     path = tmp_path / "long.trace"
     n_blocks = 1 << 17
@@ -114,38 +108,35 @@ def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     path.write_bytes(path.read_bytes()[:-1000])
 
     words = ["thin", str(path), "-o", str(tmp_path / "thin.trace"), "--first", "0", "--last", "0"]
-    assert run(["trace", *words, "--middle", "9"]) == 0
-    assert "the file was cut off; what follows covers" in capsys.readouterr().err
-    assert run(["trace", "info", str(path)]) == 0
+    assert (
+        "the file was cut off; what follows covers" in cli.run("trace", *words, "--middle", "9")[1]
+    )
     first = next(
-        line for line in capsys.readouterr().out.splitlines() if line.startswith((" INC", " pro"))
+        line
+        for line in cli.prints("trace", "info", path).splitlines()
+        if line.startswith((" INC", " pro"))
     )
     assert "INCOMPLETE" in first
     assert " events can be read" in first
     assert f"{n_blocks:,} events" not in first
 
 
-def test_the_life_of_the_process_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_life_of_the_process_is_shown(tmp_path: Path, cli: CommandLine) -> None:
     path = tmp_path / "a.trace"
     write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
-    assert run(["trace", "info", str(path)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(cli.prints("trace", "info", path).split())
     assert "life 1.500 s" in text
     assert "lacks" not in text
     write_trace(path, np.zeros(1, EVENT), {}, life=(0, None))
-    assert run(["trace", "info", str(path)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(cli.prints("trace", "info", path).split())
     assert "lacks end of the process not recorded: means over time are to its last event" in text
     write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
-    assert run(["trace", "info", "--json", str(path)]) == 0
-    totals = json.loads(capsys.readouterr().out)["totals"]
+    totals = json.loads(cli.prints("trace", "info", "--json", path))["totals"]
     assert (totals["start_ns"], totals["end_ns"]) == (0, 1_500_000_000)
 
 
 def test_metadata_that_were_taken_out_or_are_of_another_kind_are_borne(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     path = tmp_path / "a.trace"
     for metadata, expected in (
@@ -153,25 +144,21 @@ def test_metadata_that_were_taken_out_or_are_of_another_kind_are_borne(
         ({"argv": "app", "imported": "log", "thinned_from": "many"}, "program app"),
     ):
         write_trace(path, np.zeros(1, EVENT), metadata)
-        assert run(["trace", "info", str(path)]) == 0
-        assert expected in " ".join(capsys.readouterr().out.split())
+        assert expected in " ".join(cli.prints("trace", "info", path).split())
 
 
 def test_a_profile_of_a_trace_without_a_readable_event_is_not_made(
-    trace: Path, capsys: pytest.CaptureFixture[str]
+    trace: Path, cli: CommandLine
 ) -> None:
     trace.write_bytes(trace.read_bytes()[:-60])
 
     output = trace.with_suffix(".json")
-    assert run(["fit", str(trace), "-o", str(output)]) == TraceError.exit_code
-    assert "none can be read; it is of /usr/bin/app -x" in capsys.readouterr().err
+    assert "none can be read; it is of /usr/bin/app -x" in cli.fails(
+        TraceError.exit_code, "fit", trace, "-o", output
+    )
     assert not output.exists()
 
 
-def test_a_trace_in_place_of_a_command_is_told_the_command(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["trace", str(trace)]) == 2
-
-    said = " ".join(capsys.readouterr().err.split())
+def test_a_trace_in_place_of_a_command_is_told_the_command(trace: Path, cli: CommandLine) -> None:
+    said = " ".join(cli.fails(2, "trace", trace).split())
     assert f"give a command too, such as: malloc-tuner trace info {trace}" in said

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run
 from tuner.campaign.summary import summarise
-from tuner.cli.main import run as command
 from tuner.cli.outcome import outcome_lines
 from tuner.errors import SpecError
 
@@ -60,49 +60,45 @@ def test_a_campaign_without_a_feasible_trial_ends_with_its_counts() -> None:
 def test_a_wrong_option_is_named(
     campaign: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     words: list[str],
     complaint: str,
 ) -> None:
-    status = command(["tune", str(campaign), "-o", str(tmp_path / "run"), *words])
+    said = cli.fails(SpecError.exit_code, "tune", campaign, "-o", tmp_path / "run", *words)
 
-    assert SpecError.exit_code == status
-    assert complaint in capsys.readouterr().err
+    assert complaint in said
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("option", ["--constraint", "--target"])
 def test_a_wrong_constraint_is_shown_as_it_was_typed(
-    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+    campaign: Path, tmp_path: Path, cli: CommandLine, option: str
 ) -> None:
-    command(["tune", str(campaign), "-o", str(tmp_path / "run"), option, "heap < 3"])
+    words = ("-o", tmp_path / "run", option, "heap < 3")
 
-    err = capsys.readouterr().err
+    err = cli.fails(SpecError.exit_code, "tune", campaign, *words)
+
     assert err.startswith("malloc-tuner: constraint 'heap < 3': ")
     assert "demo.toml" not in err
 
 
 @pytest.mark.parametrize("table", ["program", "service"])
 def test_a_file_of_a_program_is_sent_to_optimize(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str
+    tmp_path: Path, cli: CommandLine, table: str
 ) -> None:
     path = tmp_path / "app.toml"
     path.write_text(f'[{table}]\ncommand = ["./app"]\n')
 
-    assert SpecError.exit_code == command(["tune", str(path), "-o", str(tmp_path / "run")])
+    (line,) = cli.fails(SpecError.exit_code, "tune", path, "-o", tmp_path / "run").splitlines()
 
-    (line,) = capsys.readouterr().err.splitlines()
     assert f"malloc-tuner optimize {path}" in line
     assert f"[{table}]" in line
 
 
 def test_a_run_folder_that_is_not_there_is_no_file_of_another_kind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    working_folder: Path, cli: CommandLine
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    said = cli.fails(5, "tune", "runs/ap")
 
-    assert command(["tune", "runs/ap"]) == 5
-
-    said = capsys.readouterr().err
     assert "runs/ap: cannot open the trace: no such file, nor a run folder" in said
-    assert not (tmp_path / "runs").exists()
+    assert not (working_folder / "runs").exists()

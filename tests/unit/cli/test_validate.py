@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import installed_run, synthetic_run
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.cli import main
@@ -131,10 +132,10 @@ def test_unconfirmed_picks_fail_when_asked(verdict: Verdict) -> None:
         check_outcome(found, worse=False, unconfirmed=True)
 
 
-def test_a_program_in_place_of_the_run_folder_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["validate", "--", "true"]) == 2
-
-    assert "true is a program: give a run folder before it" in capsys.readouterr().err
+def test_a_program_in_place_of_the_run_folder_is_named(cli: CommandLine) -> None:
+    assert "true is a program: give a run folder before it" in cli.fails(
+        2, "validate", "--", "true"
+    )
 
 
 # Services
@@ -156,22 +157,22 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_a_service_without_anything_to_compare_it_with_is_a_wrong_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     options = (*_SERVICE, "--allocators", "", "-o", str(tmp_path / "x"))
 
-    assert main.run(["validate", *options, "--", "sleep", "9"]) == SpecError.exit_code
-    assert "nothing to compare with sleep" in capsys.readouterr().err
+    assert "nothing to compare with sleep" in cli.fails(
+        SpecError.exit_code, "validate", *options, "--", "sleep", "9"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "said"), [(_SERVICE, "the command of the service behind --"), ([], "give one")]
 )
 def test_without_a_word_it_says_which_is_missing(
-    options: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]
+    options: Sequence[str], said: str, cli: CommandLine
 ) -> None:
-    assert main.run(["validate", *options]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in " ".join(cli.fails(2, "validate", *options).split())
 
 
 def service_file(
@@ -229,14 +230,12 @@ def test_a_file_that_says_little_has_the_usual_values(
 
 
 def test_a_folder_alone_shows_what_was_measured_of_its_service(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     write_answer(tmp_path, DEPLOY)
 
-    assert main.run(["validate", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines() == list(DEPLOY.lines())
-    assert main.run(["validate", str(tmp_path), "--details"]) == 2
-    assert "--details" in capsys.readouterr().err
+    assert cli.prints("validate", tmp_path).splitlines() == list(DEPLOY.lines())
+    assert "--details" in cli.fails(2, "validate", tmp_path, "--details")
 
 
 def test_options_describe_a_service_too(compared: dict[str, Any]) -> None:
@@ -304,25 +303,24 @@ def campaign(tmp_path: Path) -> Path:
 
 
 def test_a_point_of_an_allocator_that_takes_no_part_is_named(
-    capsys: pytest.CaptureFixture[str], campaign: Path, server: Server
+    cli: CommandLine, campaign: Path, server: Server
 ) -> None:
     words = ["validate", str(campaign), "--points", "best-cost", "--allocators", "glibc"]
 
-    assert main.run([*words, *_SERVICE, "--", "server"]) == 0
-
-    assert "left out: best-cost: jemalloc is not in --allocators\n" in capsys.readouterr().out
+    out, _ = cli.run(*words, *_SERVICE, "--", "server")
+    assert "left out: best-cost: jemalloc is not in --allocators\n" in out
 
 
 def test_points_run_with_the_library_that_their_campaign_measured(
-    capsys: pytest.CaptureFixture[str], campaign: Path, server: Server
+    cli: CommandLine, campaign: Path, server: Server
 ) -> None:
     with closing(sqlite3.connect(campaign / STORE_NAME)) as store, store:
         store.execute("UPDATE campaign SET allocators = replace(allocators, '5.', '4.')")
     words = ["validate", str(campaign), "--allocators", "glibc,jemalloc"]
 
-    assert main.run([*words, *_SERVICE, "--", "server"]) == MissingToolError.exit_code
-
-    assert "jemalloc: version 4." in capsys.readouterr().err
+    assert "jemalloc: version 4." in cli.fails(
+        MissingToolError.exit_code, *words, *_SERVICE, "--", "server"
+    )
     assert server.n_runs == 0
 
 
@@ -373,11 +371,9 @@ def test_an_answer_names_the_time_of_earlier_calls_too(
 
 
 def test_the_least_effect_of_a_file_is_what_counts(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
+    cli: CommandLine, tmp_path: Path, server: Server
 ) -> None:
     file = service_file(tmp_path, program='least = "30%"', constraint="rate >= default - 5 %")
     words = ["validate", file, "-o", str(tmp_path / "v"), "--allocators", "glibc"]
 
-    assert main.run(words) == 0
-
-    assert "No setting tried is proven to save 15 % of memory or 30 %" in capsys.readouterr().out
+    assert "No setting tried is proven to save 15 % of memory or 30 %" in cli.run(*words)[0]

@@ -1,5 +1,6 @@
 """The tables of a validation say what was measured, what was claimed and what is out."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,18 +17,26 @@ def run() -> Run:
     return synthetic_run(Path("runs/x"), n_trials=80, validation=True)
 
 
-def printed(run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COLUMNS", "160")
-    summary = summarize(run, run.validations[-1])
-    print_summary(summary, Path("runs/x"), has_details=True)
-    print_details(summary)
-    return capsys.readouterr().out
+Printed = Callable[[Run], str]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Printed:
+    """Return what is printed of the last validation of a run on a wide terminal."""
+
+    def of(run: Run) -> str:
+        monkeypatch.setenv("COLUMNS", "160")
+        summary = summarize(run, run.validations[-1])
+        print_summary(summary, Path("runs/x"), has_details=True)
+        print_details(summary)
+        return capsys.readouterr().out
+
+    return of
 
 
 def test_one_screen_says_what_was_decided_first(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
     summary = summarize(run, run.validations[-1])
     print_summary(summary, Path("runs/x"))
     lines = capsys.readouterr().out.splitlines()
@@ -38,19 +47,14 @@ def test_one_screen_says_what_was_decided_first(
     assert sum("note:" in line for line in lines) == len(summary.notices)
 
 
-def test_details_do_not_name_themselves_as_the_next_command(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = printed(run, capsys, monkeypatch)
+def test_details_do_not_name_themselves_as_the_next_command(run: Run, printed: Printed) -> None:
+    said = printed(run)
 
     assert "malloc-tuner report runs/x" in said
     assert "--details" not in said
 
 
-def test_details_are_as_wide_as_a_page(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+def test_details_are_as_wide_as_a_page(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     print_details(summarize(run, run.validations[-1]))
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
@@ -69,10 +73,8 @@ def test_other_names_of_a_subject_stand_below_it_as_equal(
     assert "= knee" in capsys.readouterr().out
 
 
-def test_every_subject_metric_and_claim_is_shown(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = printed(run, capsys, monkeypatch)
+def test_every_subject_metric_and_claim_is_shown(run: Run, printed: Printed) -> None:
+    text = printed(run)
     summary = summarize(run, run.validations[-1])
     for found in summary.subjects:
         assert text.count(found.subject.label) >= (2 if found.metrics else 1)
@@ -81,9 +83,7 @@ def test_every_subject_metric_and_claim_is_shown(
     assert "note:" in text or not summary.notices
 
 
-def test_rejected_subject_is_named_with_its_reason(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejected_subject_is_named_with_its_reason(run: Run, printed: Printed) -> None:
     record = run.validations[-1]
     label = record.samples[-1].label
     samples = (
@@ -91,11 +91,9 @@ def test_rejected_subject_is_named_with_its_reason(
         broken(record.samples[-1], "killed by SIGSEGV [x]"),
     )
     changed = replace(run, validations=(replace(record, samples=samples),))
-    assert f"{label} is out: killed by SIGSEGV [x]" in printed(changed, capsys, monkeypatch)
+    assert f"{label} is out: killed by SIGSEGV [x]" in printed(changed)
 
 
-def test_validation_without_a_sample_is_no_crash(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_without_a_sample_is_no_crash(run: Run, printed: Printed) -> None:
     empty = replace(run, validations=(replace(run.validations[-1], samples=()),))
-    assert "0 of" in printed(empty, capsys, monkeypatch)
+    assert "0 of" in printed(empty)

@@ -171,7 +171,6 @@ def test_a_list_that_cannot_be_used_says_to_reinstall(
 
 @pytest.mark.parametrize("name", ["exgen", "exgen-st"])
 def test_every_setting_that_ships_is_searched_or_has_a_reason_not_to_be(name: str) -> None:
-    """The shipped file and the shipped list fit; narrower levels lie within the ranges."""
     file = shipped_allocator_file(name)
     listed = {option.name: option for option in read_option_list(file.option_list)}
     assert {*file.keys, *file.never} == listed.keys()

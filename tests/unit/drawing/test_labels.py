@@ -1,7 +1,5 @@
 """Labels hide neither each other nor leave the plot."""
 
-from __future__ import annotations
-
 import itertools
 
 from hypothesis import given, settings

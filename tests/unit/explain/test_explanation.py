@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run, without_counts, write_run
 from tests.doubles.small_runs import run_of
 from tests.unit.optimize.test_answer import DEPLOY, KEEP
 from tuner import library
-from tuner.cli import main
 from tuner.drawing.figure import described
 from tuner.errors import SelectionError
 from tuner.explain import importance
@@ -192,9 +192,7 @@ def test_the_json_has_every_setting(explanation: Explanation) -> None:
     assert set(glibc["fit"]) == {FRONT, "mean_heap", "cost"}
 
 
-def test_the_picture_has_a_panel_for_the_front_and_each_objective(
-    explanation: Explanation,
-) -> None:
+def test_the_picture_has_a_panel_for_the_front_and_each_objective(explanation: Explanation) -> None:
     panels = described(importance_figure(explanation))["hconcat"]
 
     assert [panel["layer"][0]["encoding"]["x"]["title"] for panel in panels] == [
@@ -253,13 +251,12 @@ def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run) -> None:
 
 
 def test_nothing_is_measured_for_a_run_with_too_few_trials(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_run(synthetic_run(tmp_path / "run", n_trials=12))
     monkeypatch.setattr(library, "_measure", lambda *_: pytest.fail("measured in vain"))
 
-    assert main.run(["explain", str(folder), "--measure"]) == SelectionError.exit_code
-    said = capsys.readouterr().err
+    said = cli.fails(SelectionError.exit_code, "explain", folder, "--measure")
     assert "too few trials to explain settings" in said
     assert f"`malloc-tuner tune {folder} --evaluations 80` goes on with more" in said
 
@@ -284,13 +281,11 @@ def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_the_command_explains_and_draws(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_explains_and_draws(run: Run, cli: CommandLine) -> None:
     write_run(run)
     write_answer(run.folder, KEEP)
 
-    assert main.run(["explain", str(run.folder)]) == 0
-
-    out, err = capsys.readouterr()
+    out, err = cli.run("explain", run.folder)
     assert out.endswith("On the program itself, in 43 runs: Keep glibc as it is.\n")
     assert "In emulation, the allocator decides" in out
     assert "figures/importance.png, .svg" in err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.export_readers import kubernetes_environment, shell_environment
 from tuner.cli import main
 from tuner.errors import OutputError, SettingError
@@ -73,12 +74,10 @@ def test_one_command_writes_a_setting(tmp_path: Path) -> None:
     assert "malloc.env" not in path.read_text()
 
 
-def test_a_setting_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_setting_for_a_container(cli: CommandLine) -> None:
     arguments = ["export", "--setting", SETTING, "--format", "kubernetes"]
 
-    assert main.run([*arguments, "--library", "/usr/lib/libexgen.so"]) == 0
-
-    out = capsys.readouterr().out
+    out = cli.prints(*arguments, "--library", "/usr/lib/libexgen.so")
     assert kubernetes_environment(out)["LD_PRELOAD"] == "/usr/lib/libexgen.so"
     assert "the image must hold /usr/lib/libexgen.so" in out
 
@@ -96,7 +95,6 @@ def test_a_setting_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_is_no_setting_is_refused(
-    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], code: int, words: str, cli: CommandLine
 ) -> None:
-    assert main.run(["export", *arguments]) == code
-    assert words in capsys.readouterr().err
+    assert words in cli.run("export", *arguments, code=code)[1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.answers import write_record
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tuner.errors import MissingToolError, SelectionError
 from tuner.export.deployment import Deployment
@@ -124,52 +125,26 @@ def direct_folder(folder: Path, brings: str | None = None, decision: str = "depl
     steered = ("GLIBC_TUNABLES", "MALLOC_ARENA_MAX")
     reference = Reference(("./app",), {}, 0, None, brings, 1.0, 30.0, steered=steered)
     (folder / REFERENCE_FILE).write_text(json.dumps(reference.as_record()))
-    answer = {
-        "decision": decision,
-        "sentence": "Deploy glibc with mxfast=0." if decision == "deploy" else "Keep it.",
-        "configuration": Configuration.of("glibc", {"mxfast": 0}).key,
-        "trial": None,
-        "changes": {"mean_memory": {"change": -0.1, "bounds": [-0.1, -0.1]}},
-        "command": ["./app", "a b"],
-        "date": "2026-01-31",
-        "runs": 43,
-        "least_effect": 0.01,
-        "text": [],
-        "as_is": {"allocator": brings or "glibc"},
-        "subjects": [],
-    }
-    (folder / "answer.json").write_text(json.dumps(answer))
+    write_record(
+        folder,
+        decision=decision,
+        sentence="Deploy glibc with mxfast=0." if decision == "deploy" else "Keep it.",
+        configuration=Configuration.of("glibc", {"mxfast": 0}).key,
+        changes={"mean_memory": {"change": -0.1, "bounds": [-0.1, -0.1]}},
+        command=["./app", "a b"],
+        as_is={"allocator": brings or "glibc"},
+    )
     return folder
 
 
 def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
     """Not what the heap alone gains in emulation; and it keeps the settings that it ran with."""
-    (tmp_path / "answer.json").write_text(
-        json.dumps(
-            {
-                "decision": "keep",
-                "sentence": "Keep it.",
-                "configuration": None,
-                "trial": None,
-                "changes": None,
-                "command": ["./app"],
-                "date": "2026-01-31",
-                "runs": 43,
-                "least_effect": 0.01,
-                "text": [],
-                "as_is": {"allocator": "glibc", "mean_memory": 2e8},
-                "subjects": [
-                    {
-                        "label": "jemalloc narenas=2 tcache=false",
-                        "changes": {
-                            "mean_memory": {"change": -0.02, "bounds": None, "exact": False}
-                        },
-                        "in_rounds": False,
-                        "note": "",
-                    }
-                ],
-            }
-        )
+    changes = {"mean_memory": {"change": -0.02, "bounds": None, "exact": False}}
+    subject = {"label": "jemalloc narenas=2 tcache=false", "in_rounds": False, "note": ""}
+    write_record(
+        tmp_path,
+        as_is={"allocator": "glibc", "mean_memory": 2e8},
+        subjects=[{**subject, "changes": changes}],
     )
     alike = (*run_of_two().trials, trial(2, PROVEN))
     run = replace(run_of_two(), folder=tmp_path, trials=alike)

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.judged import ONE, panel, with_peaks
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
@@ -115,12 +116,11 @@ def test_the_resolution_is_the_least_difference_that_is_no_noise() -> None:
 
 
 def test_fidelity_measures_and_stores_its_verdict(
-    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, profile: Path, cli: CommandLine
 ) -> None:
     words = ["--trace", str(tmp_path / "mixed.trace"), "--allocators", "glibc", "--seeds", "1"]
     words += ["--configurations", "3", "--instrument", "none"]
-    assert run(["fidelity", str(profile), *words]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli.run("fidelity", profile, *words)
     assert "fitted" not in err
     verdict = read_profile(profile)["fidelity"]
     assert "ranks within an allocator" in out
@@ -132,27 +132,25 @@ def test_fidelity_measures_and_stores_its_verdict(
 
 
 def test_a_verdict_against_another_trace_is_noted(
-    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, profile: Path, cli: CommandLine
 ) -> None:
     other = write_mixed_trace(tmp_path / "other.trace", 1, 500, seed=9)
     words = ["--trace", str(other), "--allocators", "glibc", "--seeds", "1", "--shrunk", ""]
     words += ["--configurations", "2", "--instrument", "none"]
-    assert run(["fidelity", str(profile), *words]) == 0
-    assert "not the trace the profile was fitted to (mixed.trace)" in capsys.readouterr().err
+    assert (
+        "not the trace the profile was fitted to (mixed.trace)"
+        in cli.run("fidelity", profile, *words)[1]
+    )
 
 
-def test_fidelity_needs_the_trace_itself(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fidelity", str(profile), "--trace", str(profile)]) == SpecError.exit_code
-    assert "a profile" in capsys.readouterr().err
+def test_fidelity_needs_the_trace_itself(profile: Path, cli: CommandLine) -> None:
+    assert "a profile" in cli.fails(SpecError.exit_code, "fidelity", profile, "--trace", profile)
 
 
-def test_without_its_trace_fidelity_says_what_to_give(
-    profile: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_trace_fidelity_says_what_to_give(profile: Path, cli: CommandLine) -> None:
     for words in ([], ["--shrunk", "none"]):
-        assert run(["fidelity", str(profile), *words]) == SpecError.exit_code
         assert "give --trace FILE, the trace that the profile was fitted to" in (
-            capsys.readouterr().err
+            cli.fails(SpecError.exit_code, "fidelity", profile, *words)
         )
 
 
@@ -195,19 +193,17 @@ def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one() -> None:
 
 @pytest.mark.parametrize("text", ["1", "0", "x", "0.5,2"])
 def test_a_share_that_shrinks_nothing_is_refused(
-    tmp_path: Path, profile: Path, text: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, profile: Path, text: str, cli: CommandLine
 ) -> None:
     words = ["--trace", str(tmp_path / "mixed.trace"), "--shrunk", text]
-    assert run(["fidelity", str(profile), *words]) == SpecError.exit_code
-    assert "--shrunk" in capsys.readouterr().err
+    assert "--shrunk" in cli.fails(SpecError.exit_code, "fidelity", profile, *words)
 
 
 def test_without_the_trace_the_shrunk_profiles_are_still_measured(
-    profile: Path, capsys: pytest.CaptureFixture[str]
+    profile: Path, cli: CommandLine
 ) -> None:
     words = ["--allocators", "glibc", "--configurations", "3", "--instrument", "none"]
-    assert run(["fidelity", str(profile), *words, "--shrunk", "0.5"]) == 0
-    assert "shrunk to 0.5" in capsys.readouterr().out
+    assert "shrunk to 0.5" in cli.run("fidelity", profile, *words, "--shrunk", "0.5")[0]
     verdict = read_profile(profile)["fidelity"]
     assert [small["fidelity"] for small in verdict["shrunk"]] == [0.5]
     assert "unknown" in summary(fidelity_of(read_profile(profile))), (

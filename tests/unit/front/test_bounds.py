@@ -8,30 +8,18 @@ import pytest
 from tests.doubles.fronts import BASELINE, TRIALS, tried
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tuner.errors import SelectionError, SpecError
-from tuner.front.bounds import (
-    OWN,
-    baselines,
-    check_feasible,
-    count_failures,
-    parse_bound,
-    within,
-)
+from tuner.front.bounds import OWN, baselines, check_feasible, count_failures, parse_bound, within
 from tuner.objectives import parse_constraint, violation
 from tuner.records import Configuration
 
 
-def test_relative_bound_is_relative_to_the_baseline() -> None:
-    compared = baselines(TRIALS, "glibc")
-    bound = parse_bound("cost=-1%")
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("cost=-1%", [1, 3, 4]), ("mean_heap <= 80MiB", [1, 2, 4])]
+)
+def test_a_bound_is_relative_to_the_baseline_or_has_a_unit(text: str, numbers: list[int]) -> None:
+    fitting = within(TRIALS, (parse_bound(text),), baselines(TRIALS, "glibc"))
 
-    assert [one.number for one in within(TRIALS, (bound,), compared)] == [1, 3, 4]
-
-
-def test_absolute_bound_takes_units() -> None:
-    compared = baselines(TRIALS, "glibc")
-    bound = parse_bound("mean_heap <= 80MiB")
-
-    assert [one.number for one in within(TRIALS, (bound,), compared)] == [1, 2, 4]
+    assert [one.number for one in fitting] == numbers
 
 
 @pytest.mark.parametrize("over", [1e-9, 0.005, 0.01])

@@ -1,7 +1,5 @@
 """Dominance, fronts of any objectives, and hypervolume."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -49,9 +47,7 @@ def test_front_of_an_unknown_metric_names_the_known_ones() -> None:
         front_points(TRIALS, ("heap",))
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25),
-)
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25))
 def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[int, int]]) -> None:
     trials = [tried(number, heap, cost) for number, (heap, cost) in enumerate(pairs)]
 

@@ -1,7 +1,5 @@
 """The rules of the picks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
@@ -35,6 +33,10 @@ def changes(one: Trial) -> tuple[float, float]:
     base, found = BASELINE.measured, one.measured
     heap, cost = (found.value(name) / base.value(name) - 1.0 for name in ("mean_heap", "cost"))
     return heap, cost
+
+
+def with_faults(one: Trial, faults: int) -> Trial:
+    return replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
 
 
 def best_of(trials: Iterable[Trial], metric: str) -> Trial:
@@ -170,10 +172,7 @@ def test_best_breaks_ties_by_the_others_then_by_number() -> None:
 
 
 def test_best_of_an_objective_whose_least_is_0() -> None:
-    some, none = (
-        replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
-        for one, faults in zip(tried_all([(90.0, 1000.0)] * 2), (1, 0), strict=True)
-    )
+    some, none = map(with_faults, tried_all([(90.0, 1000.0)] * 2), (1, 0))
 
     assert best_pick([some, none], "faults", NAMES, BASELINE).trial == none
 
@@ -185,12 +184,8 @@ def test_best_of_one_objective_is_its_least() -> None:
 
 
 def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> None:
-    still = BASELINE.measured.with_values(faults=0)
-    base = replace(BASELINE, outcome=Outcome.succeeded(still))
-    few, many = (
-        replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
-        for one, faults in zip(tried_all([(100.0, 1000.0)] * 2), (1, 3), strict=True)
-    )
+    base = with_faults(BASELINE, 0)
+    few, many = map(with_faults, tried_all([(100.0, 1000.0)] * 2), (1, 3))
 
     assert select_balanced([many, few], ("cost", "faults"), base) == few
 
@@ -198,11 +193,10 @@ def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> No
 def test_three_objectives_have_a_knee() -> None:
     names = ("mean_heap", "cost", "faults")
     points = [(50, 2000, 4000), (200, 500, 4000), (200, 2000, 1000), (60, 600, 1200)]
-    base = replace(BASELINE, outcome=Outcome.succeeded(BASELINE.measured.with_values(faults=2000)))
+    base = with_faults(BASELINE, 2000)
     trials = [
-        replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
+        with_faults(tried(number, heap, cost), faults)
         for number, (heap, cost, faults) in enumerate(points)
-        for one in [tried(number, heap, cost)]
     ]
 
     assert find_knee(trials, names, base) == trials[3]
@@ -242,7 +236,6 @@ def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Point
 
 @given(CLOUDS)
 def test_no_trial_near_the_least_beats_a_best_pick(points: Points) -> None:
-    """Nor does any trial dominate it."""
     trials = tried_all(points)
     for position, name in enumerate(NAMES):
         chosen = points[best_of(trials, name).number - 1]
@@ -290,10 +283,7 @@ def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> N
 @given(CLOUDS, st.data())
 def test_dominated_trials_do_not_change_the_picks(points: Points, data: st.DataObject) -> None:
     worse = [
-        (
-            heap + data.draw(st.integers(0, 64)) / 16,
-            cost + data.draw(st.integers(0, 500)),
-        )
+        (heap + data.draw(st.integers(0, 64)) / 16, cost + data.draw(st.integers(0, 500)))
         for heap, cost in data.draw(st.lists(st.sampled_from(points), max_size=10))
     ]
 

@@ -1,26 +1,17 @@
 """What a process has mapped, as the script that gem5 executes reads it."""
 
-import importlib.util
 import mmap
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.doubles.places import ROOT
+from tests.doubles.places import ROOT, load_file
 
 
 @pytest.fixture(scope="module")
 def mappings() -> ModuleType:
-    """Load it as gem5 does: by its path, beside no package."""
-    spec = importlib.util.spec_from_file_location(
-        "mappings", ROOT / "gem5-validate" / "mappings.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(ROOT / "gem5-validate" / "mappings.py")
 
 
 def test_mapped_file_is_seen_once_it_is_mapped(mappings: ModuleType, tmp_path: Path) -> None:

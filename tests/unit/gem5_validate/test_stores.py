@@ -1,6 +1,5 @@
 """What killed simulations leave of simulated memory, and who removes it."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -9,18 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.doubles.places import ROOT
+from tests.doubles.places import ROOT, load_file
 
 
 @pytest.fixture(scope="module")
 def stores() -> ModuleType:
-    """Load it as gem5 does: by its path, beside no package."""
-    spec = importlib.util.spec_from_file_location("stores", ROOT / "gem5-validate" / "stores.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(ROOT / "gem5-validate" / "stores.py")
 
 
 @pytest.fixture

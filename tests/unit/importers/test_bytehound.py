@@ -20,10 +20,7 @@ def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path
     ("content", "message"),
     [
         ("{}", r": allocations: Field required"),
-        (
-            '{"allocations": [{"size": 1}]}',
-            r": allocations.0.timestamp: Field required",
-        ),
+        ('{"allocations": [{"size": 1}]}', r": allocations.0.timestamp: Field required"),
         ('{"allocations": [{"si', r": not JSON: EOF .*; was it cut off"),
         ('{"allocations": [5]}', r": allocations.0: Input should be an object, not 5"),
         ('{"allocations": []}', r": no allocation in it"),

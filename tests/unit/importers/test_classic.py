@@ -5,8 +5,6 @@ gcc 12 -O3.  Those of his published run need its records, which are his: point
 MALLOC_TUNER_CLASSIC_RECORDS at order.c of github.com/wblangdon/rand_malloc to check them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
@@ -17,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
@@ -142,13 +141,10 @@ def test_lives_of_type_1_are_what_the_record_says(tmp_path: Path) -> None:
     assert find_lives(events).live_bytes.tolist() == [10, 0, 20, 50, 90, 70, 40, 0]
 
 
-def test_its_trace_is_a_model_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_trace_is_a_model_and_says_so(tmp_path: Path, cli: CommandLine) -> None:
     path = write(tmp_path / "order.c", [(1, 8, 1)])
     made = tmp_path / "a.trace"
-    assert run(["import", str(path), "-o", str(made), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(cli.prints("import", path, "-o", made, "--json"))
     with Trace(made) as trace:
         said = caveat(trace)
         level = trace.level
@@ -160,28 +156,22 @@ def test_its_trace_is_a_model_and_says_so(
     assert "low fidelity (classic)" in said
 
 
-def test_a_seed_is_of_classic_records_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_seed_is_of_classic_records_only(tmp_path: Path, cli: CommandLine) -> None:
     path = tmp_path / "a.rep"
     path.write_text("1\n1\n1\n1\na 0 8\n")
     words = ["import", str(path), "-o", str(tmp_path / "a.trace"), "--seed", "1"]
-    assert run(words) == SpecError.exit_code
-    assert "a seed does not apply to malloc-lab" in capsys.readouterr().err
+    assert "a seed does not apply to malloc-lab" in cli.fails(SpecError.exit_code, *words)
 
 
-def test_a_profile_is_not_fitted_to_a_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_profile_is_not_fitted_to_a_model(tmp_path: Path, cli: CommandLine) -> None:
     """It would call itself a windowed hybrid."""
     read(write(tmp_path / "order.c", [(1, 8, 1)]))
     words = ["fit", str(tmp_path / "order.trace"), "-o", str(tmp_path / "a.json")]
-    assert run(words) == TraceError.exit_code
-    assert "classic records" in capsys.readouterr().err
+    assert "classic records" in cli.fails(TraceError.exit_code, *words)
 
 
 def test_fidelity_judges_a_trace_of_records_and_says_what_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     read(write(tmp_path / "order.c", [(1, 800, 20)] * 3000))
     model = tmp_path / "order.trace"
@@ -189,8 +179,6 @@ def test_fidelity_judges_a_trace_of_records_and_says_what_it_is(
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 3000)
     words = ["--allocators", "glibc", "--seeds", "1", "--configurations", "2"]
     words += ["--instrument", "none", "--trace", str(trace)]
-    assert run(["fidelity", str(model), *words]) == 0
-
-    assert "low fidelity (classic)" in capsys.readouterr().out
+    assert "low fidelity (classic)" in cli.run("fidelity", model, *words)[0]
     assert model.read_bytes() == before
     assert run(["fidelity", str(trace), *words]) == SpecError.exit_code

@@ -1,7 +1,5 @@
 """Classic records of a DHAT profile are those that Langdon's tools write, in their order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Heap profiles of jemalloc, gperftools and DHAT."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -15,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.heap_profiles import SAMPLES, refuse_profile
 from tests.doubles.traces import load
-from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.importers import FORMATS, Imported, import_file
 from tuner.profile.file import read_profile
@@ -153,16 +151,12 @@ def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> 
         assert len(load(imported.path)) > 0
 
 
-def test_the_command_says_what_was_lost_and_assumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_was_lost_and_assumed(tmp_path: Path, cli: CommandLine) -> None:
     output = tmp_path / "app.profile.json"
-    assert run(["import", str(SAMPLES / "sample.dhat"), "-o", str(output), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(cli.prints("import", SAMPLES / "sample.dhat", "-o", output, "--json"))
     assert told["level"] == SITES
     assert told["low_fidelity"] is True
-    assert run(["import", str(SAMPLES / "sample.dhat"), "-o", str(output)]) == 0
-    err = " ".join(capsys.readouterr().err.split())
+    err = " ".join(cli.run("import", SAMPLES / "sample.dhat", "-o", output)[1].split())
 
     assert "lost: times" in err
     assert "assumed: lifetimes" in err

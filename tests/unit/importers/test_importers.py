@@ -1,7 +1,5 @@
 """Traces of other tools: what is kept, what is said to be lost, and what malformed files end in."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -14,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
+from tests.doubles.command_line import CommandLine
 from tests.doubles.imported import A_FEW, import_bytes
 from tests.doubles.places import DATA, ROOT
-from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
 from tuner.importers import FORMATS, import_file
 from tuner.importers.heap import ImportedHeap
@@ -39,10 +37,7 @@ WRITERS: dict[str, Callable[[Sequence[Call]], bytes]] = {
 KNOWS_KINDS = ("valgrind", "glibc-trace", "glibc-workload")
 KNOWS_REALLOC = (*KNOWS_KINDS, "mtrace", "malloc-lab")
 KNOWS_THREADS = ("glibc-trace", "glibc-workload", "bytehound")
-fast = settings(
-    max_examples=20,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+fast = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]]:
@@ -87,7 +82,6 @@ def test_every_call_arrives_as_far_as_the_format_holds_it(
 
 @pytest.mark.parametrize("name", KNOWS_REALLOC)
 def test_the_blocks_are_the_right_ones(tmp_path: Path, name: str) -> None:
-    """A freed slot comes back; the reallocated one keeps its number."""
     _, events = import_bytes(tmp_path, WRITERS[name](A_FEW))
 
     assert events["slot"].tolist() == [0, 1, 0, 2, 1, 1, 0]
@@ -177,21 +171,17 @@ def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_pa
         read(source, heap)
 
 
-def test_the_command_prints_what_was_lost(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_what_was_lost(tmp_path: Path, cli: CommandLine) -> None:
     output = tmp_path / "new" / "app.trace"
     command = ["import", str(SAMPLES / "sample.mtrace"), "-o", str(output)]
 
-    assert run(command) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "13 events, 1 thread, peak live 976.6 KiB, from mtrace" in told.err
-    assert "  lost: threads: all calls are those of one\n" in told.err
-    assert told.err.endswith(f"next: malloc-tuner tune {output}\n")
+    out, err = cli.run(*command)
+    assert out == ""
+    assert "13 events, 1 thread, peak live 976.6 KiB, from mtrace" in err
+    assert "  lost: threads: all calls are those of one\n" in err
+    assert err.endswith(f"next: malloc-tuner tune {output}\n")
 
-    assert run([*command, "--json"]) == 0
-    value = json.loads(capsys.readouterr().out)
+    value = json.loads(cli.prints(*command, "--json"))
     assert (value["schema"], value["version"]) == ("malloc-tuner.import", 1)
     assert (value["format"], value["totals"]["n_events"]) == ("mtrace", 13)
     page = (ROOT / "docs" / "how-to" / "import.md").read_text()
@@ -211,7 +201,7 @@ def test_the_command_prints_what_was_lost(
 )
 def test_errors_of_the_command(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     arguments: list[str],
     code: int,
     message: str,
@@ -220,8 +210,7 @@ def test_errors_of_the_command(
     samples = {name: SAMPLES / f"sample.{name}" for name in ("dhat", "heaptrack")}
     words = [word.format(text=tmp_path / "text", **samples) for word in arguments]
 
-    assert run(["import", *words, "-o", str(tmp_path / "new" / "app.trace")]) == code
-    assert message in capsys.readouterr().err
+    assert message in cli.run("import", *words, "-o", tmp_path / "new" / "app.trace", code=code)[1]
     assert not list(tmp_path.glob("new/*"))
 
 
@@ -255,7 +244,6 @@ def test_a_long_command_of_wide_characters_is_cut(tmp_path: Path) -> None:
         assert trace.argv == [face * 500]
 
 
-def test_the_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["import", "--help"]) == 0
-    shown = "".join(capsys.readouterr().out.split())
+def test_the_help_names_every_format(cli: CommandLine) -> None:
+    shown = "".join(cli.prints("import", "--help").split())
     assert [name for name in FORMATS if name not in shown] == []

@@ -1,7 +1,5 @@
 """Classic records are read; what cannot be read is refused with its line."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is no program is refused in one sentence; damaged files end nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 
@@ -76,7 +74,6 @@ def small_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_a_damaged_file_ends_in_one_error(
     data: st.DataObject, small_program: bytes, tmp_path: Path
 ) -> None:
-    """Headers, dynamic section and symbols get other bytes, or the file is cut off."""
     content = bytearray(small_program)
     for _ in range(data.draw(st.integers(0, 8))):
         position = data.draw(st.integers(4, len(content) - 1))

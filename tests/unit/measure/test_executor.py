@@ -16,13 +16,7 @@ from tests.doubles import synthetic
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
 from tuner.measure.evaluation import Evaluation
-from tuner.measure.executor import (
-    MAX_ATTEMPTS,
-    Attempts,
-    LocalExecutor,
-    Tries,
-    measuring_cpus,
-)
+from tuner.measure.executor import MAX_ATTEMPTS, Attempts, LocalExecutor, Tries, measuring_cpus
 from tuner.records import Configuration, Outcome, Status
 
 

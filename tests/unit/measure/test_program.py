@@ -1,7 +1,5 @@
 """Runs of real programs: endings, output, environment, what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sys
@@ -13,12 +11,7 @@ from hypothesis import strategies as st
 
 from tests.doubles.messages import assert_is_one_line
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.measure.program import (
-    ProgramRunner,
-    Surroundings,
-    clean_environment,
-    padded,
-)
+from tuner.measure.program import ProgramRunner, Surroundings, clean_environment, padded
 from tuner.resources import native_file
 
 _MIB = 1 << 20
@@ -112,20 +105,24 @@ def test_a_full_disk_is_named(
         runner.run(["true"], _PATH, Surroundings(cpu=1000))
 
 
-def test_report_of_another_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (
+            'echo \'{"schema":"supervise.result","version":2}\' > "$3"',
+            r"supervise is not understood: version: .*2;",
+        ),
+        ("", "supervise left no report: No such file"),
+    ],
+    ids=["another version", "no report"],
+)
+def test_a_launcher_that_is_not_understood_is_named(
+    tmp_path: Path, script: str, expected: str
+) -> None:
     fake = tmp_path / "supervise"
-    fake.write_text('#!/bin/sh\necho \'{"schema":"supervise.result","version":2}\' > "$3"\n')
+    fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
-    with pytest.raises(ProgramError, match=r"supervise is not understood: version: .*2;") as caught:
-        ProgramRunner(fake).run(["true"], _PATH, Surroundings())
-    assert_is_one_line(str(caught.value))
-
-
-def test_a_launcher_that_reports_nothing_is_named(tmp_path: Path) -> None:
-    fake = tmp_path / "supervise"
-    fake.write_text("#!/bin/sh\n")
-    fake.chmod(0o755)
-    with pytest.raises(ProgramError, match="supervise left no report: No such file") as caught:
+    with pytest.raises(ProgramError, match=expected) as caught:
         ProgramRunner(fake).run(["true"], _PATH, Surroundings())
     assert_is_one_line(str(caught.value))
 

@@ -192,10 +192,7 @@ def test_a_first_evaluation_that_is_lost_is_made_again(monkeypatch: pytest.Monke
     ],
 )
 def test_jobs_of_one_machine_use_the_cores_that_each_was_given(
-    cpus: Sequence[frozenset[int]],
-    most: int | None,
-    n_places: int,
-    monkeypatch: pytest.MonkeyPatch,
+    cpus: Sequence[frozenset[int]], most: int | None, n_places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where time is measured, one evaluation runs on the machine all the same."""
     executor, notes = executor_on(Dask(*(("a", one) for one in cpus)), monkeypatch, most)

@@ -47,20 +47,13 @@ def choosing_among(
 
 @pytest.mark.parametrize(
     ("seconds", "places"),
-    [
-        (5.0, (1, 0)),
-        (20.0, (1, 1)),
-        (45.0, (2, 1)),
-        (58.0, (3, 1)),
-        (900.0, (3, 1)),
-    ],
+    [(5.0, (1, 0)), (20.0, (1, 1)), (45.0, (2, 1)), (58.0, (3, 1)), (900.0, (3, 1))],
 )
 def test_short_time_is_not_split_over_many_candidates(
     tmp_path: Path, seconds: float, places: tuple[int, int]
 ) -> None:
     """Three candidates in the time of seven rounds decide nothing; one would be decided."""
-    request = Request(("app",), seconds, ("glibc",))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), seconds, ("glibc",)))
     reference = as_it_is({})
 
     assert affordable(work, reference) == places
@@ -152,6 +145,12 @@ def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path) -> No
     assert (lost.may_show, found.may_show) == (False, True)
 
 
+@pytest.fixture
+def nothing_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep all settings of a configuration."""
+    monkeypatch.setattr(emulation, "smallest", lambda *args, **_: args[3])
+
+
 class SlowOnce(Timed):
     """A program whose first run under what gains takes longer than all others."""
 
@@ -166,16 +165,15 @@ class SlowOnce(Timed):
         return run
 
 
+@pytest.mark.usefixtures("nothing_smaller")
 def test_what_one_slow_run_speaks_against_runs_again_where_memory_speaks_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """It was "nothing to gain" after three rounds, with nearly all of the time left."""
-    monkeypatch.setattr(emulation, "smallest", whole)
     settings = [Configuration.of("glibc", {"mxfast": number}) for number in range(24)]
     app = SlowOnce({str(settings[3]): 0.2})
     rules = Rules(goals=(MEAN, CPU), guards=(MEAN, CPU))
-    request = Request(("app",), 600.0, ("glibc",), rules)
-    work = begun(tmp_path, request, app, lambda: app.now_s)
+    work = begun(tmp_path, Request(("app",), 600.0, ("glibc",), rules), app, lambda: app.now_s)
     values = {MEAN: 1e8, CPU: 1e9}
     reference = as_it_is(values)
     proposals = [Proposal(one, 1, {MEAN: -0.05, CPU: 0.0}) for one in settings]
@@ -243,17 +241,11 @@ def showable() -> float:
     return rules.threshold(CPU) + showable_gains(rules, {CPU: SPREAD}, n_rounds, 1)[CPU]
 
 
-def whole(*args: object, **_: object) -> Configuration:
-    """Return a configuration as it is, in place of `emulation.smallest`."""
-    return cast("Configuration", args[3])
-
-
+@pytest.mark.usefixtures("nothing_smaller")
 def test_where_there_is_nothing_to_gain_no_luck_is_confirmed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Most often in the first third of the time; seldom some luck is left to the confirmation."""
-    monkeypatch.setattr(emulation, "smallest", whole)
-
     found = [chosen_under_noise(tmp_path / str(seed), 0.0, seed) for seed in range(20)]
 
     in_vain = [seconds for labels, seconds in found if not labels]
@@ -261,11 +253,10 @@ def test_where_there_is_nothing_to_gain_no_luck_is_confirmed(
     assert sorted(in_vain)[len(in_vain) // 2] < GIVEN_S / 3
 
 
+@pytest.mark.usefixtures("nothing_smaller")
 def test_a_gain_that_there_is_time_to_show_is_a_candidate_whatever_the_noise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(emulation, "smallest", whole)
-
     found = [
         chosen_under_noise(tmp_path / str(seed), 2.0 * showable(), seed)[0] for seed in range(20)
     ]
@@ -361,8 +352,7 @@ def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
             values = {MEAN: mean * 1e9, PEAK: most * 1e9}
             course.add((number, None, label), Outcome.succeeded(values))
     rules = Rules(goals=(MEAN,), guards=(MEAN, PEAK))
-    request = Request(("app",), 100.0, ("exgen",), rules)
-    work = begun(tmp_path, request, Noisy(0.0, 1))
+    work = begun(tmp_path, Request(("app",), 100.0, ("exgen",), rules), Noisy(0.0, 1))
     reference = as_it_is({MEAN: 1e9, PEAK: 1e9}, 1.0)
     one = Proposal(Configuration("exgen"), None, {MEAN: -0.1, PEAK: 0.0})
     choosing = choosing_among(work, reference, [one])
@@ -401,8 +391,7 @@ def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path)
     wanted = ONE.with_values(**values)
     base = Trial(0, Configuration("glibc"), Origin.DEFAULT, Outcome.succeeded(wanted), None, 0.0)
     baseline = Baseline({MEAN: 1e6, PEAK: 2e6, CPU: 1e9}, base, 1.0)
-    request = Request(("app",), 60.0, ("glibc",))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), 60.0, ("glibc",)))
     reference = as_it_is({})
     choosing = choosing_among(work, reference, [], baseline)
 
@@ -420,8 +409,7 @@ def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) ->
         course.add((number, None, f"glibc mxfast={number}"), Outcome.succeeded({CPU: 1e9}))
     settings = [Configuration.of("glibc", {"mxfast": number}) for number in range(3)]
     proposals = [Proposal(one, 1, {CPU: 0.0}) for one in settings]
-    request = Request(("app",), 60.0, ("glibc",))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), 60.0, ("glibc",)))
     reference = as_it_is({CPU: 1e9}, 1.0)
     choosing = choosing_among(work, reference, proposals)
 
@@ -444,8 +432,7 @@ def test_a_trade_runs_where_time_is_left(
         course.add((number, None, AS_IS), Outcome.succeeded(as_is))
         course.add((number, None, label), Outcome.succeeded(fast))
     selected = selected_of(course, {label: Proposal(setting, 1, {})})
-    request = Request(("app",), seconds, ("glibc",))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), seconds, ("glibc",)))
     reference = as_it_is({}, 1.0)
 
     found = trade(work, reference, replace(selected, n_untried=n_untried))
@@ -465,8 +452,7 @@ def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path) -> None:
         mean = 1.08e9 if number == 3 else 1.1e9
         course.add((0, None, label_of(one)), Outcome.succeeded({MEAN: mean, CPU: cpu}))
     proposals = [Proposal(one, 1, {MEAN: 0.05, CPU: -0.01}) for one in settings]
-    request = Request(("app",), 600.0, ("exgen",), Rules(guards=(MEAN, CPU)))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), 600.0, ("exgen",), Rules(guards=(MEAN, CPU))))
     reference = as_it_is({MEAN: 1e9, CPU: 1e9}, 1.0)
     choosing = choosing_among(work, reference, proposals)
     by_label = {label_of(p.configuration): p for p in proposals}
@@ -511,8 +497,7 @@ def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     proposals = [Proposal(one, 1, nothing) for one in (both, default) if one != AS_GLIBC]
     base = Trial(0, AS_GLIBC, Origin.DEFAULT, Outcome.succeeded(ONE), None, 0.0)
     baseline = Baseline({MEAN: 1e9, PEAK: 1e9, CPU: 1e9}, base, 1.0)
-    request = Request(("app",), 600.0, ("glibc", "exgen"))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), 600.0, ("glibc", "exgen")))
     values = {MEAN: 1e9, PEAK: 1e9, CPU: 1e9}
     reference = as_it_is(values, 1.0)
     choosing = choosing_among(work, reference, proposals, baseline)
@@ -536,8 +521,7 @@ def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_first(tmp_path
             course.add((number, None, label), Outcome.succeeded(values))
     nothing = dict.fromkeys((MEAN, PEAK, CPU), 0.0)
     proposals = [Proposal(one, None, nothing) for one in (costly, free)]
-    request = Request(("app",), 60.0, ("glibc", "exgen"))
-    work = begun(tmp_path, request)
+    work = begun(tmp_path, Request(("app",), 60.0, ("glibc", "exgen")))
     reference = as_it_is(nothing, 3.0)
     choosing = choosing_among(work, reference, proposals)
 

@@ -179,9 +179,7 @@ def test_what_was_counted_still_proves_it_in_a_call_with_less_time(tmp_path: Pat
     assert tuned.n_counts == n_counts
 
 
-def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(
-    tmp_path: Path,
-) -> None:
+def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(tmp_path: Path) -> None:
     tuned = Counting(COUNTS)
     before = gains_of_work(work(tmp_path, tuned, 100.0), REFERENCE, BOTH)
 

@@ -32,6 +32,11 @@ def searched(folder: Path, app: App, clock: Clock, seconds: float = 120.0) -> Di
     return DirectSearch(work, REFERENCE, make_space)
 
 
+def each(allocator: str, name: str, *values: int) -> list[Configuration]:
+    """Return a setting of each value of one parameter."""
+    return [Configuration.of(allocator, {name: value}) for value in values]
+
+
 def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path) -> None:
     clock = Clock()
     search = searched(tmp_path, App(clock), clock)
@@ -131,8 +136,8 @@ def test_known_settings_run_longer_while_none_of_them_gains(
 def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path) -> None:
     """What a run of a service needs in CPU time varies by a tenth."""
     clock = Clock()
-    known = [Configuration.of("jemalloc", {"slack": n}) for n in (1, 2, 4, 8)]
-    known += [Configuration.of("jemalloc", {"decay": n}) for n in (10, 100, 1000)]
+    known = each("jemalloc", "slack", 1, 2, 4, 8)
+    known += each("jemalloc", "decay", 10, 100, 1000)
     app = App(clock, known=tuple(known), quick=label_of(known[0]))
 
     selected = searched(tmp_path, app, clock, seconds=20.0).select(20)
@@ -145,8 +150,8 @@ def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_bef
 ) -> None:
     """A default ran in place of the settings before it, for it was alone in its round."""
     clock = Clock()
-    known = [Configuration.of("jemalloc", {"slack": n}) for n in (1, 2, 4, 8)]
-    known += [Configuration.of("glibc", {"cache_count": n}) for n in (0, 1, 4, 16)]
+    known = each("jemalloc", "slack", 1, 2, 4, 8)
+    known += each("glibc", "cache_count", 0, 1, 4, 16)
     app = App(clock, known=tuple(known))
 
     searched(tmp_path, app, clock, seconds=8.0).select(8)
@@ -159,8 +164,8 @@ def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(
 ) -> None:
     """A service was not decided after half of its time, with nine of thirteen never run."""
     clock = Clock()
-    known = [Configuration.of("jemalloc", {"slack": n}) for n in (1, 2, 4, 8)]
-    known += [Configuration.of("glibc", {"cache_count": n}) for n in (0, 1, 4, 16, 64, 256)]
+    known = each("jemalloc", "slack", 1, 2, 4, 8)
+    known += each("glibc", "cache_count", 0, 1, 4, 16, 64, 256)
     app = App(clock, known=tuple(known))
 
     selected = searched(tmp_path, app, clock, seconds=16.0).select(16)
@@ -173,8 +178,8 @@ def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: 
     clock = Clock()
     good = Configuration.of("jemalloc", {"cache": False})
     alike = Configuration.of("jemalloc", {"cache": False, "decay": 10})
-    others = [Configuration.of("glibc", {"cache_count": n}) for n in (0, 1, 4, 16, 64, 256)]
-    others += [Configuration.of("glibc", {"arenas": n}) for n in (1, 2, 4, 8)]
+    others = each("glibc", "cache_count", 0, 1, 4, 16, 64, 256)
+    others += each("glibc", "arenas", 1, 2, 4, 8)
     app = App(clock, known=(*others[:2], good, *others[2:], alike))
 
     searched(tmp_path, app, clock, seconds=200.0).select(200)
@@ -187,7 +192,7 @@ def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: 
 def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_path: Path) -> None:
     clock = Clock()
     good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
-    others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
+    others = each("jemalloc", "slack", 1, 2, 4)
     search = searched(tmp_path, App(clock, known=(*others, good)), clock, seconds=20.0)
 
     chosen = search.finalists(search.select(20))
@@ -199,7 +204,7 @@ def test_of_known_settings_that_do_the_same_the_fewest_come_first(tmp_path: Path
     """Rounds went in turn to a setting and to the same with one more that does nothing."""
     good = Configuration.of("jemalloc", {"cache": False})
     more = Configuration.of("jemalloc", {"cache": False, "decay": 10})
-    others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
+    others = each("jemalloc", "slack", 1, 2, 4)
     clock = Clock()
     app = App(clock, known=(more, *others, good), lucky=label_of(more), luck=0.993)
     search = searched(tmp_path, app, clock, seconds=40.0)
@@ -218,7 +223,7 @@ def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
     A service was kept as it is after a third of its time.
     """
     good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
-    others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
+    others = each("jemalloc", "slack", 1, 2, 4)
     clock = Clock()
     app = App(clock, known=(*others, good), slower=slower / 0.9)
     search = searched(tmp_path, app, clock, seconds=20.0)
@@ -230,7 +235,7 @@ def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
 
 def test_a_lucky_run_is_shown_as_all_runs_together_have_it(tmp_path: Path) -> None:
     lucky = Configuration.of("jemalloc", {"decay": 100})
-    others = [Configuration.of("jemalloc", {"decay": decay}) for decay in (10, 1000)]
+    others = each("jemalloc", "decay", 10, 1000)
     clock = Clock()
     app = App(clock, known=(lucky, *others), lucky=label_of(lucky))
 

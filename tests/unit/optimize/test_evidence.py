@@ -1,7 +1,5 @@
 """Evidence may be looked at after every round: error rates hold, gains are found."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

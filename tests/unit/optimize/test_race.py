@@ -13,13 +13,7 @@ from tuner.compare.plan import Course, Step
 from tuner.optimize import race as of_race
 from tuner.optimize.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.race import (
-    Race,
-    choose,
-    is_decided,
-    leading,
-    standings,
-)
+from tuner.optimize.race import Race, choose, is_decided, leading, standings
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome, Status
 
@@ -68,12 +62,18 @@ def program(ratios: Ratios, noise: float = 0.01) -> Callable[[Step[None]], Outco
     return run
 
 
+def run_race(
+    plan: Race, run: Callable[[Step[None]], Outcome[Sample]], kept: Nowhere | None = None
+) -> Course[None, Sample]:
+    return compare(plan, run, kept or Nowhere(), baseline=AS_IS)
+
+
 def race(
     ratios: Ratios, labels: tuple[str, ...] | None = None, most: int = 60, noise: float = 0.01
 ) -> tuple[dict[str, Standing], Course[None, Sample]]:
     names = labels or tuple(ratios)
     plan = Race(names, RULES, lambda _: True, most_rounds=most, rounds_left=lambda _: math.inf)
-    course = compare(plan, program(ratios, noise), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program(ratios, noise))
     return standings(course, names, RULES), course
 
 
@@ -86,7 +86,7 @@ def test_one_in_reserve_comes_in_when_the_first_is_given_up() -> None:
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.9, 1.0, 1.0), "better": (0.8, 1.0, 1.0)}
     plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1)
 
-    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program(ratios))
     found = plan.standings(course)
 
     rounds = {label: {n for n, _, name in course.samples if name == label} for label in ratios}
@@ -103,7 +103,7 @@ def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve() -> 
         tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1, rounds_left=lambda _: 60.0
     )
 
-    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program(ratios))
     found = plan.standings(course)
 
     assert found["good"].state is State.CONFIRMED
@@ -117,7 +117,7 @@ def test_where_no_guard_can_be_proven_the_first_one_goes_on() -> None:
         tuple(ratios), RULES, lambda _: True, most_rounds=11, at_once=1, rounds_left=lambda _: 60.0
     )
 
-    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program(ratios))
 
     assert 0 < n_rounds(course, "second") < n_rounds(course, "first")
 
@@ -131,7 +131,7 @@ def test_one_for_which_the_time_left_is_too_short_does_not_come_in() -> None:
         rounds_left=lambda _: next(left),
     )  # fmt: skip
 
-    course = compare(plan, program(ratios), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program(ratios))
 
     assert n_rounds(course, "first") == 9
     assert n_rounds(course, "second") == 0
@@ -142,7 +142,7 @@ def test_a_race_with_a_reserve_goes_on_where_it_was() -> None:
 
     def run(most: int, kept: Nowhere) -> Course[None, Sample]:
         plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=most, at_once=1)
-        return compare(plan, program(ratios), kept, baseline=AS_IS)
+        return run_race(plan, program(ratios), kept)
 
     first = run(12, Nowhere())
     samples = {key: Outcome.succeeded(one.good) for key, one in first.samples.items() if one.good}
@@ -180,7 +180,7 @@ def test_a_crash_of_an_earlier_call_is_told() -> None:
     crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
     kept = {(0, None, label): crash}
     plan = Race(("crashing",), RULES, lambda _: False)
-    course = compare(plan, program({}), Kept(kept), baseline=AS_IS)
+    course = run_race(plan, program({}), Kept(kept))
 
     assert standings(course, ("crashing",), RULES)["crashing"].reason == "killed by SIGSEGV"
 
@@ -195,13 +195,12 @@ def test_nothing_to_gain_ends_early() -> None:
 def test_it_ends_when_the_time_is_up() -> None:
     plan = Race(("a",), RULES, lambda _: False)
 
-    course = compare(plan, program({"a": (0.9, 0.9, 0.9)}), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program({"a": (0.9, 0.9, 0.9)}))
 
     assert course.samples == {}
 
 
 def test_a_race_goes_on_where_it_was_left() -> None:
-    """Rounds that are kept are not run again, and decide as if they had been."""
     _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
 
     ran: list[Step[None]] = []
@@ -211,12 +210,7 @@ def test_a_race_goes_on_where_it_was_left() -> None:
         ran.append(step)
         return run(step)
 
-    compare(
-        Race(("good",), RULES, lambda _: True, most_rounds=20),
-        counted,
-        Kept(first.samples),
-        baseline=AS_IS,
-    )
+    run_race(Race(("good",), RULES, lambda _: True, most_rounds=20), counted, Kept(first.samples))
 
     assert ran
     assert min(step.round for step in ran) == 3
@@ -256,7 +250,7 @@ def test_a_race_of_one_leader_goes_on_with_it() -> None:
     plan = Race(
         tuple(ratios), RULES, lambda _: True, most_rounds=10, rounds_left=lambda _: math.inf
     )
-    compare(plan, counted, Kept(first.samples), baseline=AS_IS)
+    run_race(plan, counted, Kept(first.samples))
 
     assert n_rounds(first, "less") < 8
     assert {step.subject for step in ran} == {AS_IS, "good"}
@@ -285,7 +279,7 @@ def test_a_round_that_had_another_leader_stays_as_it_was(
     rounds = [(AS_IS, *ratios)] * 8 + [(AS_IS, "less"), *later]
 
     plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=12)
-    course = compare(plan, run, Kept(samples_of(run, *rounds)), baseline=AS_IS)
+    course = run_race(plan, run, Kept(samples_of(run, *rounds)))
 
     assert (8, None, "good") not in course.samples
     assert (len(rounds), None, "good") in course.samples
@@ -306,7 +300,7 @@ def test_a_round_that_was_cut_short_is_finished(
     run = program({"good": (0.99, 1.0, 1.0), "less": (0.99, 1.0, 1.0)})
     plan = Race(("good", "less"), RULES, lambda _: True, most_rounds=len(rounds))
 
-    course = compare(plan, run, Kept(samples_of(run, *rounds)), baseline=AS_IS)
+    course = run_race(plan, run, Kept(samples_of(run, *rounds)))
 
     assert missing in course.samples
 
@@ -342,31 +336,23 @@ def test_what_the_time_left_will_not_prove_does_not_lead() -> None:
     assert leading({"stuck": found["stuck"]}, ["stuck"], more_rounds=9) == ["stuck"]
 
 
-def test_of_equal_gains_the_one_with_fewer_settings_is_chosen() -> None:
-    found = {"many": standing("many", 0.102), "none": standing("none", 0.100)}
+@pytest.mark.parametrize(
+    ("gains", "n_settings", "chosen"),
+    [
+        pytest.param((0.102, 0.100), (4, 0), 1, id="of-equal-gains-the-one-with-fewer-settings"),
+        pytest.param((0.100, 0.102), (2, 2), 1, id="of-as-many-settings-the-greater-gain"),
+        pytest.param((0.2, 0.1), (4, 0), 0, id="no-fewer-settings-at-the-cost-of-a-gain"),
+    ],
+)
+def test_the_greater_gain_is_chosen_and_of_equal_ones_the_fewest_settings(
+    gains: tuple[float, float], n_settings: tuple[int, int], chosen: int
+) -> None:
+    found = {name: standing(name, gain) for name, gain in zip("ab", gains, strict=True)}
 
-    best = choose(found, {"many": 4, "none": 0}, RULES)
-
-    assert best is not None
-    assert best.label == "none"
-
-
-def test_of_as_many_settings_the_greater_gain_is_chosen() -> None:
-    found = {"less": standing("less", 0.100), "more": standing("more", 0.102)}
-
-    best = choose(found, {"less": 2, "more": 2}, RULES)
-
-    assert best is not None
-    assert best.label == "more"
-
-
-def test_fewer_settings_are_not_bought_with_a_gain() -> None:
-    found = {"many": standing("many", 0.2), "none": standing("none", 0.1)}
-
-    best = choose(found, {"many": 4, "none": 0}, RULES)
+    best = choose(found, dict(zip("ab", n_settings, strict=True)), RULES)
 
     assert best is not None
-    assert best.label == "many"
+    assert best.label == "ab"[chosen]
 
 
 def test_nothing_is_chosen_where_nothing_is_confirmed() -> None:
@@ -385,7 +371,7 @@ def test_what_the_time_cannot_show_is_given_up_early() -> None:
 
     def ended(more: float) -> Course[None, Sample]:
         plan = Race(("same",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: more)
-        return compare(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05), Nowhere(), baseline=AS_IS)
+        return run_race(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05))
 
     short, long = ended(50.0), ended(1e6)
     assert n_rounds(short, AS_IS) <= 20
@@ -404,7 +390,7 @@ def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time() -> Non
 
 def test_a_gain_that_the_time_may_show_is_not_given_up() -> None:
     plan = Race(("good",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: 50.0)
-    course = compare(plan, program({"good": (1.0, 1.0, 0.94)}, 0.03), Nowhere(), baseline=AS_IS)
+    course = run_race(plan, program({"good": (1.0, 1.0, 0.94)}, 0.03))
 
     assert standings(course, ["good"], RULES)["good"].state is State.CONFIRMED
 
@@ -423,7 +409,7 @@ def test_time_is_asked_for_every_run_of_the_next_round() -> None:
         return 1e6
 
     plan = Race(("a", "b", "c"), RULES, has_time, rounds_left=rounds_left)
-    compare(plan, program({"a": (0.99, 1.0, 1.0), "b": (1.0, 1.0, 1.0)}), Nowhere(), baseline=AS_IS)
+    run_race(plan, program({"a": (0.99, 1.0, 1.0), "b": (1.0, 1.0, 1.0)}))
 
     assert asked == [4, 3, 3], "the third crashes in the first round"
     assert rounds == [4, 3, 3]
@@ -453,7 +439,7 @@ def test_one_that_left_by_what_seemed_to_repeat_itself_comes_back() -> None:
         return Outcome.succeeded(values)
 
     plan = Race(("good", "other"), RULES, lambda _: True, most_rounds=60)
-    course = compare(plan, varied, Nowhere(), baseline=AS_IS)
+    course = run_race(plan, varied)
 
     assert plan.standings(course)["good"].state is State.CONFIRMED
 
@@ -473,11 +459,11 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> No
         return runs(step)
 
     plan = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 60.0 - n_rounds)
-    course = compare(plan, run, Nowhere(), baseline=AS_IS)
+    course = run_race(plan, run)
     timed = plan.standings(course)["less"]
     endless = race(ratios, noise=0.03)[0]["less"]
     number = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60)
-    limited = number.standings(compare(number, runs, Nowhere(), baseline=AS_IS))["less"]
+    limited = number.standings(run_race(number, runs))["less"]
 
     assert endless.state is timed.state is limited.state is State.CONFIRMED
     assert timed.scaled.keys() == endless.scaled.keys() == limited.scaled.keys() == {CPU}
@@ -485,5 +471,5 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> No
     assert 30 <= limited.n_rounds < 40
 
     again = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 1e3, is_answered=True)
-    kept = compare(again, run, Kept(dict(course.samples)), baseline=AS_IS)
+    kept = run_race(again, run, Kept(dict(course.samples)))
     assert (len(kept.samples), again.standings(kept)["less"]) == (len(course.samples), timed)

@@ -60,11 +60,7 @@ class App:
     """Its memory follows from the settings."""
 
     def __init__(
-        self,
-        share: Share,
-        command: str = "app",
-        cpu: Share = lambda _: 1.0,
-        spread: float = 0.001,
+        self, share: Share, command: str = "app", cpu: Share = lambda _: 1.0, spread: float = 0.001
     ) -> None:
         self.command = (command,)
         self._share = share

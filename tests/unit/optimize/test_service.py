@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -178,15 +179,15 @@ def test_known_settings_stand_beside_what_emulation_tried() -> None:
 
 def compared(
     folder: Path,
-    server: Server,
-    limits: Mapping[str, float],
+    server: Server | None = None,
+    limits: Mapping[str, float] = MappingProxyType({}),
     settings: Sequence[str] = (),
     *,
     tuned: Service | None = None,
     view: View | None = None,
     rounds: int = 40,
 ) -> Any:
-    tuned = tuned or service(server, tuple(limits))
+    tuned = tuned or service(server or Server(), tuple(limits))
     candidates = service_candidates(tuned, FILES, [], settings).runnable
     rules = service_rules(0.01, limits)
     request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, is_comparison=True)
@@ -194,7 +195,7 @@ def compared(
 
 
 def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: Path) -> None:
-    found = compared(tmp_path, Server(), {})
+    found = compared(tmp_path)
 
     assert found.answer.decision is Decision.DEPLOY
     assert found.answer.configuration == COPIED[0]
@@ -202,7 +203,7 @@ def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: 
 
 
 def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path) -> None:
-    found = compared(tmp_path, Server(), {})
+    found = compared(tmp_path)
 
     assert {subject for _, _, subject in found.confirmed.course.samples} == {AS_IS, str(COPIED[0])}
     assert found.refused == ("glibc: the service as it is",)
@@ -218,17 +219,16 @@ def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(
         def tell(self, line: str) -> None:
             told.append(line)
 
-    compared(tmp_path / "many", Server(), {}, view=Told())
+    compared(tmp_path / "many", view=Told())
     assert told == ["comparing  1 setting in at most 40 rounds of about 2 s"]
 
-    compared(tmp_path / "few", Server(), {}, view=Told(), rounds=3)
+    compared(tmp_path / "few", view=Told(), rounds=3)
     assert told[2].startswith("note       fewer than 9 --rounds prove no gain in what varies")
 
 
 def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path) -> None:
-    server = Server()
-    steered = Service(PLAN, {"MALLOC_ARENA_MAX": "8"}, FILES, run=server)
-    found = compared(tmp_path, server, {}, tuned=steered)
+    steered = Service(PLAN, {"MALLOC_ARENA_MAX": "8"}, FILES, run=Server())
+    found = compared(tmp_path, tuned=steered)
 
     assert "glibc" in {subject for _, _, subject in found.confirmed.course.samples}
 
@@ -243,7 +243,7 @@ def test_a_comparison_with_the_service_as_it_is_alone_is_refused(tmp_path: Path)
 
 
 def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> None:
-    found = compared(tmp_path, Server(growth=-3.0 * 2**20), {})
+    found = compared(tmp_path, Server(growth=-3.0 * 2**20))
 
     runs = [json.loads(line) for line in (tmp_path / COMPARISON_FILE).read_text().splitlines()[1:]]
     assert all(one["values"]["growth"] < 0.0 for one in runs)
@@ -260,10 +260,10 @@ def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> 
 
 
 def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: Path) -> None:
-    grown = compared(tmp_path / "grown", Server(growth=2048.0), {}).answer
+    grown = compared(tmp_path / "grown", Server(growth=2048.0)).answer
     server = Server()
     del server.values["growth"]
-    unknown = compared(tmp_path / "unknown", server, {}).answer
+    unknown = compared(tmp_path / "unknown", server).answer
 
     assert any(line.split()[:2] == ["+2.0", "KiB/min"] for line in grown.lines())
     assert unknown.growth == {}
@@ -271,7 +271,7 @@ def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: 
 
 
 def test_what_does_not_grow_has_no_sign(tmp_path: Path) -> None:
-    answer = compared(tmp_path, Server(growth=-4e-7), {}).answer
+    answer = compared(tmp_path, Server(growth=-4e-7)).answer
 
     assert [line.split()[:2] for line in answer.lines() if "B/min" in line] == [
         ["0", "B/min"] for _ in answer.growth
@@ -279,7 +279,7 @@ def test_what_does_not_grow_has_no_sign(tmp_path: Path) -> None:
 
 
 def test_another_comparison_says_what_differs(tmp_path: Path) -> None:
-    compared(tmp_path, Server(), {})
+    compared(tmp_path)
 
     with pytest.raises(SpecError, match="another comparison, with other --constraint; choose"):
         compared(tmp_path, Server(), {"p99": 0.1})
@@ -290,7 +290,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path:
     (tmp_path / "file").touch()
 
     with pytest.raises(OutputError, match="cannot be made a folder"):
-        compared(tmp_path / "file", server, {})
+        compared(tmp_path / "file", server)
     assert server.n_runs == 0
 
 
@@ -301,10 +301,10 @@ def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
-    compared(tmp_path, Server(), {})
+    compared(tmp_path)
     again = Server()
 
-    found = compared(tmp_path, again, {})
+    found = compared(tmp_path, again)
 
     assert again.n_runs == 0
     assert found.answer.decision is Decision.DEPLOY
@@ -317,29 +317,29 @@ def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path) -> None:
 
     Those of the others stay; more claims need a few more.
     """
-    first = compared(tmp_path, Server(), {})
+    first = compared(tmp_path)
     before = (tmp_path / COMPARISON_FILE).read_bytes()
     again, added = Server(), "glibc arena_max=7"
 
-    found = compared(tmp_path, again, {}, [added])
+    found = compared(tmp_path, again, settings=[added])
 
     standings = found.confirmed.standings
     assert (tmp_path / COMPARISON_FILE).read_bytes().startswith(before)
     assert standings.keys() == {*first.confirmed.standings, added}
     assert standings[added].state is State.CONFIRMED
     assert standings[added].n_rounds > 0
-    assert again.n_runs < compared(tmp_path / "anew", Server(), {}, [added]).answer.n_runs
+    assert again.n_runs < compared(tmp_path / "anew", settings=[added]).answer.n_runs
     assert found.answer.n_runs == first.answer.n_runs + again.n_runs
 
     last = Server()
-    assert compared(tmp_path, last, {}, [added]).answer.rows == found.answer.rows
+    assert compared(tmp_path, last, settings=[added]).answer.rows == found.answer.rows
     assert last.n_runs == 0
 
 
 def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(
     tmp_path: Path,
 ) -> None:
-    found = compared(tmp_path, Server(), {})
+    found = compared(tmp_path)
 
     shown = measured_front(tmp_path)
     assert shown.answer.sentence == found.answer.sentence

@@ -9,12 +9,7 @@ import pytest
 from tuner.errors import SpecError
 from tuner.optimize.judgement import Gain, Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
-from tuner.optimize.turned_down import (
-    TurnedDown,
-    best_trade,
-    parse_program_constraint,
-    turned_down,
-)
+from tuner.optimize.turned_down import TurnedDown, best_trade, parse_program_constraint, turned_down
 
 RULES = Rules()
 NOISE = {CPU: 0.02}

@@ -1,7 +1,5 @@
 """A fitted and regenerated trace keeps what the model promises to keep."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.fitted import ON_FILES, fitted, refusal
 from tests.doubles.traces import TraceMaker, load, write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import TraceError
-from tuner.profile.file import (
-    profile_text,
-    read_profile,
-)
+from tuner.profile.file import profile_text, read_profile
 from tuner.profile.fit import FitOptions, age_bins, fit, group_rows
 from tuner.profile.model import take_apart
 from tuner.trace.file import EVENT, Events, Op, Trace, write_trace
@@ -291,18 +287,16 @@ def test_a_trace_without_allocations_cannot_be_fitted(tmp_path: Path) -> None:
         fit(trace)
 
 
-def test_fit_writes_a_profile_and_describes_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fit_writes_a_profile_and_describes_it(tmp_path: Path, cli: CommandLine) -> None:
     trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)
     output = tmp_path / "app.profile.json"
-    assert run(["fit", str(trace), "-o", str(output), "--windows", "20"]) == 0
-    assert "kinds of lives" in capsys.readouterr().err
+    assert "kinds of lives" in cli.run("fit", trace, "-o", output, "--windows", "20")[1]
     assert json.loads(output.read_text())["level"] == "windowed hybrid"
     assert run(["trace", "info", str(output)]) == 0
 
 
-def test_fit_refuses_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fit_refuses_a_profile(tmp_path: Path, cli: CommandLine) -> None:
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 100))
-    assert run(["fit", str(profile), "-o", str(tmp_path / "again")]) == TraceError.exit_code
-    assert "a profile already" in capsys.readouterr().err
+    assert "a profile already" in cli.fails(
+        TraceError.exit_code, "fit", profile, "-o", tmp_path / "again"
+    )

@@ -1,7 +1,5 @@
 """A model is the profile it was taken from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

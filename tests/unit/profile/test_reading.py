@@ -1,7 +1,5 @@
 """What a profile may hold, in JSON and TOML, and how what is wrong is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The call-site model keeps what a heap profile holds, and says that it is of low fidelity."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -53,17 +53,15 @@ def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_no
     assert not is_static(loader)
 
 
-def test_a_setuid_program_is_named_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [(0o4755, "it is setuid or setgid"), (0o755, "the recorder did not start in it")],
+)
+def test_a_script_that_did_not_load_the_recorder_may_be_setuid(
+    tmp_path: Path, mode: int, why: str
+) -> None:
     program = tmp_path / "app"
     program.write_text("#!/bin/sh\n")
-    program.chmod(0o4755)
+    program.chmod(mode)
 
-    assert "it is setuid or setgid" in why_nothing([str(program)], ENDED)
-
-
-def test_a_script_of_another_kind_did_not_load_the_recorder(tmp_path: Path) -> None:
-    program = tmp_path / "app"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-
-    assert "the recorder did not start in it" in why_nothing([str(program)], ENDED)
+    assert why in why_nothing([str(program)], ENDED)

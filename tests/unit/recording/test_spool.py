@@ -18,10 +18,7 @@ from tuner.trace.file import Trace
 
 
 @pytest.mark.parametrize("name", [".", "", "..", "/"])
-def test_a_folder_is_no_name_of_a_trace(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_is_no_name_of_a_trace(name: str, working_folder: Path) -> None:
     with pytest.raises(OutputError, match="is a folder; name the trace to write"):
         record(["true"], Path(name))
 

@@ -12,10 +12,10 @@ import altair as alt
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from tests.doubles.answers import write_record
 from tests.doubles.runs import failed_trial, synthetic_run, write_run
 from tests.doubles.small_runs import RUN as SMALL_RUN
 from tuner.drawing.figure import described, embedding_script
-from tuner.optimize.answer import ANSWER_FILE
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.records import Configuration, Status
 from tuner.report.page import Report, compute_report, figures_of, render_page
@@ -299,23 +299,15 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
     run = synthetic_run(n_trials=20)
     campaign = replace(run.campaign, status="interrupted")
     folder = write_run(replace(run, folder=tmp_path / "run", campaign=campaign))
-    record = {
-        "decision": "keep",
-        "sentence": "Keep glibc as it is.",
-        "text": ["Keep glibc as it is.", "  Nearest: <jemalloc>."],
-        "configuration": None,
-        "trial": None,
-        "changes": None,
-        "command": ["./app", "my file"],
-        "date": "2026-01-31",
-        "runs": 43,
-        "least_effect": 0.01,
-        "as_is": {"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9},
-        "subjects": [],
-    }
     request = Request(("./app",), 60.0, ("glibc",))
     (folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
-    (folder / ANSWER_FILE).write_text(json.dumps(record))
+    write_record(
+        folder,
+        sentence="Keep glibc as it is.",
+        text=["Keep glibc as it is.", "  Nearest: <jemalloc>."],
+        command=["./app", "my file"],
+        as_is={"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9},
+    )
 
     text = " ".join(page_of(load_run(folder)).visible)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import MIB, trial, write_run
 from tests.doubles.small_runs import BASELINE, run_of, tried
-from tuner.cli import main
 from tuner.cli.console import PAGE_WIDTH
 from tuner.errors import SelectionError
 from tuner.records import Configuration, Trial
@@ -125,18 +125,14 @@ def test_words_json_and_picture_agree() -> None:
     assert len(figure.spec["layer"]) == 2 + 2
 
 
-def test_one_run_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["compare", "runs/app"]) == 2
-
-    assert "give two run folders or more" in capsys.readouterr().err
+def test_one_run_is_nothing_to_compare(cli: CommandLine) -> None:
+    assert "give two run folders or more" in cli.fails(2, "compare", "runs/app")
 
 
-def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_and_draws(tmp_path: Path, cli: CommandLine) -> None:
     folders = [write_run(replace(one, folder=tmp_path / one.folder.name)) for one in (LEAN, FAST)]
 
-    assert main.run(["compare", *map(str, folders), "-o", str(tmp_path / "drawn")]) == 0
-
-    shown = capsys.readouterr().out
+    shown, _ = cli.run("compare", *folders, "-o", tmp_path / "drawn")
     assert "of the joint hypervolume" in shown
     assert "\n\nFirst, by how much" in shown
     assert max(map(len, shown.splitlines())) <= PAGE_WIDTH

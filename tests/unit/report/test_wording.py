@@ -119,12 +119,9 @@ def test_what_to_deploy_is_what_the_validation_recommends() -> None:
 
 
 @pytest.mark.parametrize("names", [("faults",), ("mean_heap", "faults")])
-def test_every_command_is_for_this_run(
-    names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_is_for_this_run(names: tuple[str, ...], working_folder: Path) -> None:
     """With one objective, without instructions, in a folder whose name has a blank."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "my run"
+    folder = working_folder / "my run"
     run = synthetic_run(folder, names=names, n_trials=40, failures=False)
     trials = [
         replace(one, outcome=Outcome.succeeded(one.measured.with_values(cost=None)))
@@ -139,4 +136,4 @@ def test_every_command_is_for_this_run(
     for what in ("choose a point", "deploy it"):
         program, *arguments = words[what]
         assert (program, main.run(arguments)) == ("malloc-tuner", 0)
-    assert (tmp_path / "malloc.env").is_file()
+    assert (working_folder / "malloc.env").is_file()

@@ -1,17 +1,12 @@
 """The answer in the README comes from a run folder."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-from tests.doubles.places import ROOT
+from tests.doubles.places import ROOT, load_file
 
-_SPEC = importlib.util.spec_from_file_location("readme", ROOT / "scripts" / "readme.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-readme = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(readme)
+readme = load_file(ROOT / "scripts" / "readme.py")
 
 
 def test_the_answer_stands_between_the_markers_and_nothing_else_changes() -> None:

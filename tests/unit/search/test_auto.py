@@ -35,7 +35,6 @@ def volume(name: str, seed: int, n_batches: int) -> float:
 
 @pytest.mark.slow
 def test_sifted_children_are_ahead_of_those_that_are_not() -> None:
-    """Five seeds, 80 evaluations."""
     sifted = [volume("auto", seed, 5) for seed in range(5)]
     plain = [volume("nsga2", seed, 5) for seed in range(5)]
 

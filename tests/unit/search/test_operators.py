@@ -1,7 +1,5 @@
 """Crossover, mutation and novelty on level indices."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

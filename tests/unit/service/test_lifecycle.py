@@ -185,13 +185,7 @@ def test_setup_fills_the_folder_of_each_run_and_teardown_sees_it(tmp_path: Path)
     assert kept.read_text() == "fresh\nfresh\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("env", "-i"),
-        ("sh", "-c", 'env -i "$@"; true', "sh"),
-    ],
-)
+@pytest.mark.parametrize("words", [("env", "-i"), ("sh", "-c", 'env -i "$@"; true', "sh")])
 def test_a_setting_that_does_not_arrive_is_refused(words: tuple[str, ...]) -> None:
     """As under sudo and some supervisors: it measured the service as it is, for the setting."""
     plan = replace(PLAN, command=(*words, *PLAN.command))

@@ -1,7 +1,5 @@
 """The store keeps what was measured, refuses what is wrong, and says why."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -61,6 +59,18 @@ def trial(number: int = 0, settings: dict[str, int] | None = None) -> Trial:
 def failed(number: int) -> Trial:
     configuration = Configuration.of("jemalloc", {"slack": number})
     return failed_trial(number, configuration, Status.FAILED, "killed by SIGSEGV")
+
+
+def change(run: Path, *statements: str) -> None:
+    """Change a store behind its back."""
+    with contextlib.closing(sqlite3.connect(run / STORE_NAME)) as raw, raw:
+        for statement in statements:
+            raw.execute(statement)
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -263,9 +273,7 @@ from pathlib import Path
 from tuner.store import Store
 Store.open(Path({str(run)!r}), writable=True)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    ended = python(code)
 
     assert f"StoreError: {run / STORE_NAME}: locked by pid {os.getpid()}" in ended.stderr
 
@@ -281,7 +289,7 @@ store = Store.create(Path({str(run)!r}), synthetic.record())
 store.add_trial(trial())
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    ended = python(code)
 
     assert ended.returncode == -signal.SIGKILL
     with Store.open(run, writable=True) as store:
@@ -307,9 +315,7 @@ def test_create_does_not_overwrite(run: Path, store: Store) -> None:
 
 def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path) -> None:
     run.mkdir()
-    raw = sqlite3.connect(run / STORE_NAME)
-    raw.execute("PRAGMA journal_mode = WAL")
-    raw.close()
+    change(run, "PRAGMA journal_mode = WAL")
 
     assert not Store.exists(run)
     Store.create(run, synthetic.record()).close()
@@ -323,9 +329,7 @@ def test_a_missing_store_is_named(tmp_path: Path) -> None:
 
 def test_a_file_of_another_program_is_refused(run: Path) -> None:
     run.mkdir()
-    raw = sqlite3.connect(run / STORE_NAME)
-    raw.execute("CREATE TABLE holiday (photo BLOB)")
-    raw.close()
+    change(run, "CREATE TABLE holiday (photo BLOB)")
 
     with pytest.raises(StoreError, match="not a store of malloc-tuner"):
         Store.open(run)
@@ -335,9 +339,7 @@ def test_a_file_of_another_program_is_refused(run: Path) -> None:
 
 def test_another_layout_is_refused_with_both_versions(run: Path, store: Store) -> None:
     store.close()
-    raw = sqlite3.connect(run / STORE_NAME)
-    raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    raw.close()
+    change(run, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
 
     with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION + 1}.*knows {SCHEMA_VERSION}"):
         Store.open(run)
@@ -346,13 +348,13 @@ def test_another_layout_is_refused_with_both_versions(run: Path, store: Store) -
 def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None:
     store.add_trial(trial(0))
     store.close()
-    raw = sqlite3.connect(run / STORE_NAME)
-    raw.execute("ALTER TABLE campaign DROP COLUMN workload")
-    raw.execute("DROP TABLE screening")
-    raw.execute("DROP TABLE made_on")
-    raw.execute("PRAGMA user_version = 1")
-    raw.commit()
-    raw.close()
+    change(
+        run,
+        "ALTER TABLE campaign DROP COLUMN workload",
+        "DROP TABLE screening",
+        "DROP TABLE made_on",
+        "PRAGMA user_version = 1",
+    )
 
     with Store.open(run, writable=True) as old:
         assert old.campaign().workload == WorkloadRecord()
@@ -472,9 +474,7 @@ with Store.open(Path({str(run)!r}), writable=True) as store:
     store.add_trial(trial(number))
 """
     store.close()
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    ended = python(code)
     assert ended.returncode == 0, ended.stderr
     failed_at, is_told, n_readable = ended.stdout.split()
 
@@ -509,9 +509,7 @@ if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 {code}"""
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    return python(program)
 
 
 @pytest.fixture

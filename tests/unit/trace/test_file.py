@@ -1,7 +1,5 @@
 """What is written is read back, and nothing a file can contain hurts the reader."""
 
-from __future__ import annotations
-
 import resource
 from pathlib import Path
 from typing import Any
@@ -197,7 +195,6 @@ def test_batches_are_as_long_as_asked(tmp_path: Path) -> None:
 
 
 def test_the_life_of_the_process_is_kept(tmp_path: Path) -> None:
-    """Start and end each may be unknown, and a sentence says what the mean then lacks."""
     events = np.zeros(1, EVENT)
     events["time_ns"] = 20_000
     for life, version, life_ns, lacks in (

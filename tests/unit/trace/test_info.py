@@ -1,7 +1,5 @@
 """The statistics of a trace equal those of a plain loop over its events."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator

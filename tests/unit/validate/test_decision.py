@@ -115,8 +115,7 @@ def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains() -> None:
 
 
 @pytest.mark.parametrize(
-    ("peak", "cpu", "words"),
-    [(1.2, 1.0, "peak heap +20 %"), (1.0, 1.05, "CPU time +5.0 %")],
+    ("peak", "cpu", "words"), [(1.2, 1.0, "peak heap +20 %"), (1.0, 1.05, "CPU time +5.0 %")]
 )
 def test_a_gain_that_costs_elsewhere_is_no_recommendation(
     peak: float, cpu: float, words: str

@@ -1,28 +1,26 @@
 """Rounds of simulations, with a gem5 that does what the test says."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.doubles.machine import MACHINE
+from tests.doubles.prepared import NAMES, of_glibc
 from tests.doubles.program_runs import GOOD
-from tests.doubles.runs import seen, synthetic_run, write_run
+from tests.doubles.runs import seen
 from tests.doubles.simulated import RESULT, STATISTICS
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.gem5 import Gem5Run
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
-from tuner.records import Configuration, CurvePoint, Status
+from tuner.records import CurvePoint, Status
 from tuner.runs import load_run
 from tuner.store import Store, ValidationRecord, ValidationSample
-from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.gem5_summary import gem5_records
 from tuner.validate.session import ValidationOptions
-from tuner.validate.setup import Prepared
 
 _RUN = replace(
     GOOD,
@@ -35,7 +33,6 @@ _RUN = replace(
 _GOOD = Gem5Run(_RUN, RESULT, STATISTICS, b"42\n")
 _DRIFT = replace(_GOOD, statistics=STATISTICS.replace("500 ", "501 "))
 _CRASH = Gem5Run(replace(_RUN, exit_status=1, stderr_tail="a\npanic: oh\n"), None, None, b"")
-_NAMES = ("base", "good", "other")
 
 Behaviour = Callable[[str, str, int], Gem5Run | BaseException]
 """From simulation, subject and number of its run on that simulation."""
@@ -95,18 +92,6 @@ def simulation(name: str, role: SimulationRole = SimulationRole.TUNE) -> Simulat
 SIMULATIONS = [simulation("tree"), simulation("hash", SimulationRole.HELD_OUT)]
 
 
-def subject(name: str, refusal: str | None = None) -> Prepared:
-    configuration = Configuration.of("glibc", {"mxfast": _NAMES.index(name)})
-    return Prepared(Subject(name, configuration, None, ("knee",)), {"NAME": name}, refusal)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    folder = write_run(synthetic_run(tmp_path / "run", n_trials=8))
-    with Store.open(folder, writable=True) as store:
-        yield store
-
-
 def run_all(store: Store, gem5: Simulator, **changes: Any) -> list[str]:
     notices: list[str] = []
     fields: dict[str, Any] = {
@@ -116,7 +101,7 @@ def run_all(store: Store, gem5: Simulator, **changes: Any) -> list[str]:
         "on_notice": notices.append,
         **changes,
     }
-    prepared = fields.pop("prepared", [subject(name) for name in _NAMES])
+    prepared = fields.pop("prepared", [of_glibc(name) for name in NAMES])
     simulations = fields.pop("simulations", SIMULATIONS)
     validate_on_gem5(
         store, simulations, prepared, gem5=gem5, folder=store.path.parent / "gem5", **fields
@@ -128,6 +113,10 @@ def always(found: Gem5Run) -> Behaviour:
     return lambda simulation, name, number: found
 
 
+def good_runs() -> Simulator:
+    return Simulator(always(_GOOD))
+
+
 def records(store: Store) -> dict[str, ValidationRecord]:
     return {r.simulation.simulation: r for r in store.validations() if r.simulation}
 
@@ -137,16 +126,16 @@ def samples(store: Store, name: str, label: str) -> list[ValidationSample]:
 
 
 def test_every_subject_runs_once_per_round_on_every_simulation(store: Store) -> None:
-    gem5 = Simulator(always(_GOOD))
+    gem5 = good_runs()
     run_all(store, gem5)
-    assert sorted(gem5.calls) == sorted((s.name, n) for s in SIMULATIONS for n in _NAMES * 3)
+    assert sorted(gem5.calls) == sorted((s.name, n) for s in SIMULATIONS for n in NAMES * 3)
     for record in records(store).values():
         found = sorted((sample.round, sample.label) for sample in record.samples)
-        assert found == sorted((number, name) for number in range(3) for name in _NAMES)
+        assert found == sorted((number, name) for number in range(3) for name in NAMES)
 
 
 def test_rounds_alternate_between_the_simulations(store: Store) -> None:
-    gem5 = Simulator(always(_GOOD))
+    gem5 = good_runs()
     run_all(store, gem5)
     assert [name for name, _ in gem5.calls] == (["tree"] * 3 + ["hash"] * 3) * 3
     assert gem5.calls[0] == ("tree", "base")
@@ -154,7 +143,7 @@ def test_rounds_alternate_between_the_simulations(store: Store) -> None:
 
 
 def test_heap_is_without_the_part_of_the_program(store: Store) -> None:
-    run_all(store, Simulator(always(_GOOD)))
+    run_all(store, good_runs())
     sample = samples(store, "tree", "good")[0]
     own = 3_190_784 + 16_302_080  # "program" and "python" of result.json
     assert seen(sample).peak_heap_bytes == 50_000_000 - own
@@ -238,19 +227,24 @@ def test_runs_that_end_badly_are_rejected(
 
 
 def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
-    gem5 = Simulator(always(_GOOD))
-    run_all(store, gem5, prepared=[subject("base"), subject("good", "not taken")])
+    gem5 = good_runs()
+    run_all(store, gem5, prepared=[of_glibc("base"), of_glibc("good", "not taken")])
     assert [s.outcome.reason for s in samples(store, "tree", "good")] == ["not taken"]
     assert ("tree", "good") not in gem5.calls
 
 
-def test_same_command_continues_where_it_stopped(store: Store) -> None:
-    stop = Simulator(
-        lambda s, n, call: KeyboardInterrupt() if (s, n, call) == ("hash", "good", 2) else _GOOD
-    )
+def interrupted(store: Store, round_: int) -> Simulator:
+    """Interrupt one simulation of a round."""
+    stopped = "hash", "good", round_
+    stop = Simulator(lambda *run: KeyboardInterrupt() if run == stopped else _GOOD)
     with pytest.raises(InterruptedCampaign):
         run_all(store, stop)
-    again = Simulator(always(_GOOD))
+    return stop
+
+
+def test_same_command_continues_where_it_stopped(store: Store) -> None:
+    stop = interrupted(store, 2)
+    again = good_runs()
     notices = run_all(store, again)
     assert len(stop.calls) - 1 + len(again.calls) == 18
     assert len(store.validations()) == 2
@@ -259,12 +253,8 @@ def test_same_command_continues_where_it_stopped(store: Store) -> None:
 
 def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None:
     """The last simulation of the last round is interrupted: all others have nothing to do."""
-    stop = Simulator(
-        lambda s, n, call: KeyboardInterrupt() if (s, n, call) == ("hash", "good", 3) else _GOOD
-    )
-    with pytest.raises(InterruptedCampaign):
-        run_all(store, stop)
-    again = Simulator(always(_GOOD))
+    interrupted(store, 3)
+    again = good_runs()
     notices = run_all(store, again)
     assert {name for name, _ in again.calls} == {"hash"}
     assert len(store.validations()) == 2
@@ -273,8 +263,8 @@ def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None
 
 def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
     options = ValidationOptions(rounds=1)
-    run_all(store, Simulator(always(_GOOD)), options=options)
-    again = Simulator(always(_GOOD))
+    run_all(store, good_runs(), options=options)
+    again = good_runs()
     run_all(store, again, options=options)
     assert len(again.calls) == 6
     assert len(store.validations()) == 4
@@ -282,8 +272,8 @@ def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
 
 def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store) -> None:
     options = ValidationOptions(rounds=1)
-    run_all(store, Simulator(always(_GOOD)), options=options, simulations=SIMULATIONS[:1])
-    more = Simulator(always(_GOOD))
+    run_all(store, good_runs(), options=options, simulations=SIMULATIONS[:1])
+    more = good_runs()
     run_all(store, more, options=options)
     assert {name for name, _ in more.calls} == {"hash"}
 
@@ -299,8 +289,8 @@ def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:
 
 
 def test_another_guest_is_another_validation(store: Store) -> None:
-    run_all(store, Simulator(always(_GOOD)), options=ValidationOptions(rounds=1))
-    other = Simulator(always(_GOOD))
+    run_all(store, good_runs(), options=ValidationOptions(rounds=1))
+    other = good_runs()
     other.guest = "3"
     run_all(store, other, options=ValidationOptions(rounds=1))
     assert len(store.validations()) == 4
@@ -316,7 +306,7 @@ def test_limit_follows_the_baseline(store: Store) -> None:
 def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) -> None:
     counter = Counter()
     options = ValidationOptions(rounds=2, instrument="cachegrind")
-    run_all(store, Simulator(always(_GOOD)), counter=counter, options=options)
+    run_all(store, good_runs(), counter=counter, options=options)
     assert len(counter.commands) == 6
     assert [seen(s).instructions for s in samples(store, "tree", "good")] == [42, None]
 
@@ -339,7 +329,7 @@ def test_a_program_that_is_no_gem5_is_an_error(store: Store) -> None:
 
 
 def test_last_comparable_validations_are_found_again(store: Store) -> None:
-    run_all(store, Simulator(always(_GOOD)), options=ValidationOptions(rounds=1))
-    run_all(store, Simulator(always(_GOOD)), options=ValidationOptions(rounds=2))
+    run_all(store, good_runs(), options=ValidationOptions(rounds=1))
+    run_all(store, good_runs(), options=ValidationOptions(rounds=2))
     found = gem5_records(load_run(store.path.parent))
     assert [record.rounds for record in found] == [2, 2]

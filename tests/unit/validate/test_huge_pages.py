@@ -9,12 +9,7 @@ from tests.doubles import synthetic
 from tests.doubles.machine import MACHINE
 from tuner.emulation import EmulationOptions
 from tuner.machine import Machine
-from tuner.store import (
-    CampaignRecord,
-    RecordedSurroundings,
-    ValidationConditions,
-    ValidationRecord,
-)
+from tuner.store import CampaignRecord, RecordedSurroundings, ValidationConditions, ValidationRecord
 from tuner.validate.huge_pages import huge_page_notices
 
 

@@ -129,7 +129,7 @@ KNEE = guest("knee", {"LD_PRELOAD": LIBRARY, "MALLOC_CONF": "dirty_decay_ms:0"})
 
 def execute(
     path: Path,
-    gem5: FakeInside,
+    gem5: FakeInside | None = None,
     guests: tuple[Prepared, ...] = (GLIBC, JEMALLOC, KNEE),
     tasks: tuple[InsideTask, ...] = (LISTS,),
 ) -> list[tuple[str, Outcome[Counted]]]:
@@ -138,7 +138,7 @@ def execute(
         path,
         tasks,
         guests,
-        gem5=gem5,
+        gem5=gem5 or FakeInside(),
         facts={"machine": {"cpus_allowed": (0, 1)}, "objectives": ("l1d_mpki", "ipc")},
         n_workers=1,
         observer=Observer(lambda step, run: ended.append((step.subject, run))),
@@ -188,19 +188,19 @@ def test_subjects_with_equal_settings_share_a_run(path: Path) -> None:
 
 
 def test_a_session_that_asks_for_the_same_adds_nothing(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     before = path.read_bytes()
-    execute(path, FakeInside())
+    execute(path)
     assert path.read_bytes() == before
 
 
 def test_run_is_repeated_when_what_decides_it_changes(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     assert len(execute(path, FakeInside(version="2"))) == 6
 
 
 def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     (summary,) = summarize_inside(path)
     assert summary.title == "lists on server"
     counted = ("instructions", "cycles", "l1d_misses", "start")
@@ -214,7 +214,7 @@ def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
 
 
 def test_best_in_the_chosen_objectives_is_printed(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     (notice,) = summary_of(path).notices
     assert notice == "Best in L1D MPKI, IPC, none better in all: knee."
 
@@ -247,7 +247,7 @@ def test_over_several_programs_changes_are_geometric_means(path: Path) -> None:
 
 
 def test_emulated_values_are_ranked(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     trials = (
         trial(0, Configuration("glibc"), 40.0 * MIB, 5e6),
         trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6),
@@ -302,7 +302,7 @@ def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
 def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
     late = Gem5Run(replace(GOOD, timed_out=True), None, None, b"")
     execute(path, FakeInside(bad={("lists", "knee"): late}))
-    ((label, again),) = execute(path, FakeInside())
+    ((label, again),) = execute(path)
     assert (label, again.status) == ("knee", Status.OK)
 
 
@@ -325,20 +325,20 @@ def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
         execute(path, gem5)
     assert gem5.runner.n_stops == 1
     assert "not run yet" in failures(path)[0]
-    assert len(execute(path, FakeInside())) == 4
+    assert len(execute(path)) == 4
     assert failures(path) == []
 
 
 def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     content = path.read_bytes()
     path.write_bytes(content[:-20])
-    assert len(execute(path, FakeInside())) == 1
+    assert len(execute(path)) == 1
     assert len(read_inside(path)[0]) == 6
 
 
 def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path) -> None:
-    execute(path, FakeInside())
+    execute(path)
     before = summary_of(path).subjects
     text = path.read_text()
     assert '"l2_misses":5,' in text

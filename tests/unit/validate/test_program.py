@@ -1,6 +1,6 @@
 """Rounds of a real program, with a program that does what the test says."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.doubles.machine import MACHINE
+from tests.doubles.prepared import NAMES, of_glibc
 from tests.doubles.program_runs import GOOD
-from tests.doubles.runs import seen, synthetic_run, write_run
+from tests.doubles.runs import seen
 from tuner.compare.loop import Observer
 from tuner.compare.plan import order
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
@@ -22,8 +23,6 @@ from tuner.validate.program import judge_run, validate
 from tuner.validate.session import IGNORED, ValidationOptions, find_unfinished
 from tuner.validate.setup import Prepared
 from tuner.validate.trust import Recorded
-
-_NAMES = ("base", "good", "other")
 
 
 class Program:
@@ -64,19 +63,7 @@ class Counter:
         return 42 if exit_status in (None, self.exit_status) else None
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    folder = write_run(synthetic_run(tmp_path / "run", n_trials=8))
-    with Store.open(folder, writable=True) as store:
-        yield store
-
-
-def subject(name: str, refusal: str | None = None) -> Prepared:
-    configuration = Configuration.of("glibc", {"mxfast": _NAMES.index(name)})
-    return Prepared(Subject(name, configuration, None, ("knee",)), {"NAME": name}, refusal)
-
-
-PREPARED = [subject(name) for name in _NAMES]
+PREPARED = [of_glibc(name) for name in NAMES]
 
 
 def run_all(store: Store, runner: Program, **changes: Any) -> int:
@@ -94,40 +81,34 @@ def always(run: ProgramRun) -> Callable[[str, int], ProgramRun]:
     return lambda name, call: run
 
 
+def good_runs() -> Program:
+    return Program(always(GOOD))
+
+
 def samples(store: Store, identifier: int) -> list[ValidationSample]:
     (record,) = (r for r in store.validations() if r.identifier == identifier)
     return list(record.samples)
 
 
 def test_every_subject_runs_once_in_every_round(store: Store) -> None:
-    identifier = run_all(store, Program(always(GOOD)))
+    identifier = run_all(store, good_runs())
     found = sorted((sample.round, sample.label) for sample in samples(store, identifier))
-    assert found == sorted((number, name) for number in range(3) for name in _NAMES)
+    assert found == sorted((number, name) for number in range(3) for name in NAMES)
 
 
 def test_numbers_of_a_run_are_kept(store: Store) -> None:
-    sample = samples(store, run_all(store, Program(always(GOOD))))[0]
+    sample = samples(store, run_all(store, good_runs()))[0]
     found = seen(sample)
     assert sample.outcome.status is Status.OK
     assert (found.peak_rss_bytes, found.peak_heap_bytes) == (3000, 2000)
     assert (found.mean_heap_bytes, found.faults) == (1500.5, 10)
-    assert (
-        found.user_ns,
-        found.system_ns,
-        found.cpu_ns,
-        found.wall_ns,
-    ) == (
-        700,
-        300,
-        1000,
-        1100,
-    )
+    assert (found.user_ns, found.system_ns, found.cpu_ns, found.wall_ns) == (700, 300, 1000, 1100)
     assert (found.exit_status, found.output_sha256) == (0, "aa")
     assert found.curve == GOOD.curve
 
 
 def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store) -> None:
-    runs = Program(always(GOOD))
+    runs = good_runs()
     identifier = run_all(store, runs)
     assert runs.calls[:2] == ["base", "base"]
     assert runs.calls[2:] == [sample.label for sample in samples(store, identifier)]
@@ -138,7 +119,7 @@ def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
     first = [order(4, 0, seed)[0] for seed in range(400)]
     assert all(70 <= first.count(index) <= 130 for index in range(4))
     assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
-    run_all(store, Program(always(GOOD)))
+    run_all(store, good_runs())
     assert store.validations()[0].is_shuffled
 
 
@@ -203,8 +184,8 @@ def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store) -
 
 
 def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
-    runs = Program(always(GOOD))
-    prepared = [subject("base"), subject("good", "mxfast was not taken")]
+    runs = good_runs()
+    prepared = [of_glibc("base"), of_glibc("good", "mxfast was not taken")]
     identifier = run_all(store, runs, prepared=prepared)
     (sample,) = (s for s in samples(store, identifier) if s.label == "good")
     assert (sample.outcome.status, sample.outcome.reason) == (
@@ -223,20 +204,27 @@ def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> N
     stopped = Program(interrupt)
     with pytest.raises(InterruptedCampaign, match="the same command goes on"):
         run_all(store, stopped)
-    continued = Program(always(GOOD))
+    continued = good_runs()
     identifier = run_all(store, continued)
     assert len(store.validations()) == 1
     assert len(samples(store, identifier)) == 9
     assert len(continued.calls) == 2 + 9 - n_done
-    straight = run_all(store, Program(always(GOOD)))
+    straight = run_all(store, good_runs())
     assert [s.label for s in samples(store, identifier)] == [
         s.label for s in samples(store, straight)
     ]
 
 
 def test_finished_validation_is_not_continued(store: Store) -> None:
-    assert run_all(store, Program(always(GOOD))) == 1
-    assert run_all(store, Program(always(GOOD))) == 2
+    assert run_all(store, good_runs()) == 1
+    assert run_all(store, good_runs()) == 2
+
+
+def interrupted(store: Store, **changes: Any) -> None:
+    """Begin a validation that is interrupted in its second round."""
+    behave = Program(lambda name, call: KeyboardInterrupt() if call > 3 else GOOD)
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, behave, **changes)
 
 
 @pytest.mark.parametrize(
@@ -251,17 +239,9 @@ def test_finished_validation_is_not_continued(store: Store) -> None:
     ],
 )
 def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]) -> None:
-    with pytest.raises(InterruptedCampaign):
-        run_all(store, Program(lambda name, call: KeyboardInterrupt() if call > 2 else GOOD))
-    run_all(store, Program(always(GOOD)), **change)
+    interrupted(store)
+    run_all(store, good_runs(), **change)
     assert len(store.validations()) == 2
-
-
-def interrupted(store: Store, run: ProgramRun = GOOD) -> None:
-    """Begin a validation that is interrupted in its second round."""
-    behave = Program(lambda name, call: KeyboardInterrupt() if call > 3 else run)
-    with pytest.raises(InterruptedCampaign):
-        run_all(store, behave)
 
 
 def test_a_program_with_other_output_begins_a_new_validation(store: Store) -> None:
@@ -280,7 +260,7 @@ def test_a_rebuilt_program_begins_a_new_validation(
     (tmp_path / "app").chmod(0o755)
     interrupted(store)
     (tmp_path / "app").write_text("two")
-    assert run_all(store, Program(always(GOOD))) == 2
+    assert run_all(store, good_runs()) == 2
 
 
 def test_another_working_folder_begins_a_new_validation(
@@ -288,14 +268,12 @@ def test_another_working_folder_begins_a_new_validation(
 ) -> None:
     interrupted(store)
     monkeypatch.chdir(tmp_path)
-    assert run_all(store, Program(always(GOOD))) == 2
+    assert run_all(store, good_runs()) == 2
 
 
 def test_ignored_output_may_differ_between_the_parts_of_a_validation(store: Store) -> None:
     options = ValidationOptions(rounds=3, output=IGNORED)
-    behave = Program(lambda name, call: KeyboardInterrupt() if call > 3 else GOOD)
-    with pytest.raises(InterruptedCampaign):
-        run_all(store, behave, options=options)
+    interrupted(store, options=options)
     other = Program(always(replace(GOOD, output_sha256="bb")))
     assert run_all(store, other, options=options) == 1
 
@@ -330,7 +308,7 @@ def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: 
     path = tmp_path / "out"
     path.write_text("old")
     with pytest.raises(ProgramError, match="not written by app"):
-        run_all(store, Program(always(GOOD)), options=ValidationOptions(output=str(path)))
+        run_all(store, good_runs(), options=ValidationOptions(output=str(path)))
 
 
 def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -> None:
@@ -375,8 +353,8 @@ def test_a_subject_that_fails_before_it_writes_its_file_is_out_alone(
 def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     counter = Counter()
     options = ValidationOptions(rounds=3, instrument="cachegrind")
-    identifier = run_all(store, Program(always(GOOD)), options=options, counter=counter)
-    assert sorted(counter.names) == sorted(_NAMES)
+    identifier = run_all(store, good_runs(), options=options, counter=counter)
+    assert sorted(counter.names) == sorted(NAMES)
     counted = [(s.round, seen(s).instructions) for s in samples(store, identifier)]
     assert set(counted) == {(0, 42), (1, None), (2, None)}
 
@@ -385,7 +363,7 @@ def test_a_run_that_dies_under_cachegrind_counts_nothing(store: Store) -> None:
     """It has done less work than the program."""
     options = ValidationOptions(rounds=2, instrument="cachegrind")
     counter = Counter(exit_status=139)
-    identifier = run_all(store, Program(always(GOOD)), options=options, counter=counter)
+    identifier = run_all(store, good_runs(), options=options, counter=counter)
     assert {seen(s).instructions for s in samples(store, identifier)} == {None}
 
 
@@ -394,7 +372,7 @@ def test_hardware_counts_instructions_in_every_run(
     store: Store, instrument: str, expected: int | None
 ) -> None:
     options = ValidationOptions(rounds=2, instrument=instrument)
-    identifier = run_all(store, Program(always(GOOD)), options=options)
+    identifier = run_all(store, good_runs(), options=options)
     assert {seen(s).instructions for s in samples(store, identifier)} == {expected}
 
 
@@ -462,7 +440,7 @@ def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store) -> None
 def test_a_validation_knows_whether_it_ran_the_recorded_program(
     store: Store, command: tuple[str, ...], is_same: bool
 ) -> None:
-    run_all(store, Program(always(GOOD)), recorded=Recorded(command, 0))
+    run_all(store, good_runs(), recorded=Recorded(command, 0))
     record = store.validations()[0]
     assert record.is_recorded_program is is_same
     words = "other arguments" if is_same else "another program"
@@ -473,7 +451,7 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "with_libc_malloc", lambda prepared: prepared)
-    own = subject("other")
+    own = of_glibc("other")
     own = replace(own, subject=Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,)))
     linked = replace(GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
     brought: list[Path] = []
@@ -491,7 +469,7 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
 
 
 def test_validation_whose_baseline_failed_is_not_continued() -> None:
-    wanted = ValidationRecord(("app",), 2, "base", (subject("base").subject,))
+    wanted = ValidationRecord(("app",), 2, "base", (of_glibc("base").subject,))
     failure = Outcome.did_not_succeed(Status.FAILED, "x")
     sample = ValidationSample(0, 0, "base", Configuration("glibc"), None, failure)
     assert find_unfinished([replace(wanted, identifier=7)], wanted) == 7

@@ -1,7 +1,7 @@
 """Medians, ratios, claims, verdicts and rankings of a validation with known numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -21,6 +21,8 @@ _LESS = Configuration.of("glibc", {"mxfast": 0})
 _MORE = Configuration("jemalloc")
 _HEAPS = {"glibc-default": 2000.0, "less": 1600.0, "jemalloc-default": 2400.0}
 """Real mean heap; emulated it is 1000, 600 and 1400: the same differences."""
+_NOISE = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
+"""Of each round."""
 
 
 def subject(label: str, configuration: Configuration, role: str) -> Subject:
@@ -90,6 +92,14 @@ def make_record(
     )
 
 
+def summary_of(
+    record: ValidationRecord,
+    samples: Iterable[ValidationSample],
+    names: Sequence[str] = ("mean_heap", "cost"),
+) -> ValidationSummary:
+    return summarize(make_run(names), replace(record, samples=tuple(samples)))
+
+
 def found(summary: ValidationSummary, label: str) -> SubjectSummary:
     subject = summary.subject(label)
     assert subject is not None
@@ -145,7 +155,7 @@ def test_instructions_of_one_round_decide_nothing_so_cpu_time_does() -> None:
         changed(s, instructions=900 if s.label == "less" else 1000) if s.round == 0 else s
         for s in record.samples
     )
-    summary = summarize(make_run(("instructions",)), replace(record, samples=samples))
+    summary = summary_of(record, samples, ("instructions",))
     instructions = claim(summary, "less", "instructions")
     assert instructions.metric == "cpu"
     assert instructions.p_value is not None
@@ -157,7 +167,7 @@ def test_instructions_of_every_round_are_compared_themselves() -> None:
     samples = tuple(
         changed(s, instructions=9000 if s.label == "less" else 10_000) for s in record.samples
     )
-    summary = summarize(make_run(("instructions",)), replace(record, samples=samples))
+    summary = summary_of(record, samples, ("instructions",))
     assert claim(summary, "less", "instructions").metric == "instructions"
 
 
@@ -166,7 +176,7 @@ def test_what_one_run_lacks_is_compared_all_the_same() -> None:
     record = make_record()
     first, *others = record.samples
     samples = (changed(first, mean_heap_bytes=None), *others)
-    summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
+    summary = summary_of(record, samples, ("mean_heap",))
     assert claim(summary, "less", "mean_heap").metric == "mean_heap"
 
 
@@ -219,7 +229,7 @@ def test_first_round_of_earlier_versions_decides_nothing() -> None:
 
 def test_looking_before_the_end_decides_nothing() -> None:
     record = make_record(rounds=10)
-    summary = summarize(make_run(), replace(record, samples=record.samples[:-3]))
+    summary = summary_of(record, record.samples[:-3])
     assert summary.n_rounds == 9
     assert found(summary, "less").verdict is Verdict.UNDECIDED
     words = "undecided: 9 of 10 rounds are complete"
@@ -234,7 +244,7 @@ def test_difference_that_most_rounds_contradict_is_not_confirmed() -> None:
         else s
         for s in record.samples
     )
-    summary = summarize(make_run(), replace(record, samples=samples))
+    summary = summary_of(record, samples)
     assert claim(summary, "less", "mean_heap").verdict is Verdict.NOT_CONFIRMED
 
 
@@ -246,7 +256,7 @@ def test_validation_of_the_baseline_alone_compares_nothing() -> None:
         for s in record.samples
         if s.label == "glibc-default" or s.round == 0
     )
-    assert not summarize(make_run(), replace(record, samples=samples)).is_comparison
+    assert not summary_of(record, samples).is_comparison
 
 
 def test_notices_of_the_runs_are_passed_on() -> None:
@@ -273,12 +283,11 @@ def test_dominated_points_make_no_claims() -> None:
 
 def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
     record = make_record(drift=0.0)
-    noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
     samples = tuple(
-        changed(s, mean_heap_bytes=2000.0 * noise[s.round] * 0.8) if s.label == "less" else s
+        changed(s, mean_heap_bytes=2000.0 * _NOISE[s.round] * 0.8) if s.label == "less" else s
         for s in record.samples
     )
-    summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
+    summary = summary_of(record, samples, ("mean_heap",))
     assert claim(summary, "less", "mean_heap").verdict is Verdict.NOT_CONFIRMED
     (notice,) = [
         notice for notice in summary.notices if "not disproved" in notice or "--rounds" in notice
@@ -290,19 +299,18 @@ def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
 def test_the_rounds_stand_beside_the_claim_that_they_would_show() -> None:
     """They stood behind "1 more claims need more"."""
     record = make_record(drift=0.0)
-    noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
     samples = tuple(
         changed(
             s,
-            mean_heap_bytes=2000.0 * noise[s.round] * 0.8,
-            cpu_ns=int(10_000 * (1.0 + 0.2 * (noise[s.round] - 1.0)) * 0.95),
+            mean_heap_bytes=2000.0 * _NOISE[s.round] * 0.8,
+            cpu_ns=int(10_000 * (1.0 + 0.2 * (_NOISE[s.round] - 1.0)) * 0.95),
         )
         if s.label == "less"
         else s
         for s in record.samples
     )
 
-    summary = summarize(make_run(), replace(record, samples=samples))
+    summary = summary_of(record, samples)
 
     (notice,) = (one for one in summary.notices if "--rounds" in one)
     assert re.search(r"of less \(--rounds \d+\); 1 more claim needs more$", notice)
@@ -311,13 +319,12 @@ def test_the_rounds_stand_beside_the_claim_that_they_would_show() -> None:
 def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice() -> None:
     """Of 66 kB the claimed 400 bytes are 0.6 %: it would take more rounds than may be asked for."""
     heaps = {label: 33.0 * heap for label, heap in _HEAPS.items()}
-    noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
     record = make_record(heaps, drift=0.0)
     samples = tuple(
-        changed(s, mean_heap_bytes=66_000.0 * noise[s.round]) if s.label == "less" else s
+        changed(s, mean_heap_bytes=66_000.0 * _NOISE[s.round]) if s.label == "less" else s
         for s in record.samples
     )
-    summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
+    summary = summary_of(record, samples, ("mean_heap",))
     less = claim(summary, "less", "mean_heap")
     assert less.expected_ratio == pytest.approx(0.994, abs=1e-4)
     assert less.verdict is Verdict.NOT_CONFIRMED
@@ -340,7 +347,7 @@ def test_the_summary_says_what_to_deploy() -> None:
 def test_unsteady_baseline_is_noticed() -> None:
     record = make_record()
     samples = tuple(changed(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)
-    summary = summarize(make_run(), replace(record, samples=samples))
+    summary = summary_of(record, samples)
     (notice,) = [notice for notice in summary.notices if "more than 10 %" in notice]
     assert "elapsed time" in notice
     assert not any("elapsed" in notice for notice in summarize(make_run(), record).notices)
@@ -350,7 +357,7 @@ def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
     record = make_record()
     kept = [s for s in record.samples if s.label != "less" or s.round <= 1]
     samples = tuple(broken(s, "crashed") if (s.label, s.round) == ("less", 1) else s for s in kept)
-    summary = summarize(make_run(), replace(record, samples=samples))
+    summary = summary_of(record, samples)
     less = found(summary, "less")
     assert (less.verdict, less.reason, less.n_samples) == (Verdict.REJECTED, "crashed", 1)
     assert less.claims == ()
@@ -360,7 +367,7 @@ def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
 
 def test_unfinished_rounds_are_not_complete() -> None:
     record = make_record()
-    summary = summarize(make_run(), replace(record, samples=record.samples[:-1]))
+    summary = summary_of(record, record.samples[:-1])
     assert summary.n_rounds == 7
 
 
@@ -380,7 +387,7 @@ def test_claims_of_subjects_that_failed_still_count() -> None:
         for s in record.samples
         if s.label != "jemalloc-default" or s.round == 0
     )
-    summary = summarize(make_run(), replace(record, samples=samples))
+    summary = summary_of(record, samples)
     assert claim(summary, "less", "mean_heap").p_value == pytest.approx(4 * 2**-7)
 
 
