@@ -1,7 +1,5 @@
 """A varied profile is what its factors promise: the live curve, counts and owners follow them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +47,10 @@ def test_every_free_frees_a_live_block_once_whatever_is_varied(  # noqa: PLR0917
     assert (new.live_bytes >= 0).all()
     if threads is not None:
         assert made["thread"].max() < threads
-    if threads is None and length == 1.0 and aged == 0:
-        assert len(new.births) == pytest.approx(len(lives.births) * intensity, rel=0.15)
-        assert (events["op"] == Op.FREE).sum() * intensity == pytest.approx(n_frees, rel=0.2)
+    if threads is None and length == 1.0 and aged == 0:  # large blocks change their size instead
+        least, most = sorted((1.0, intensity))
+        assert 0.85 * least <= len(new.births) / len(lives.births) <= 1.15 * most
+        assert 0.8 * least <= n_frees / (events["op"] == Op.FREE).sum() <= 1.2 * most
 
 
 def test_the_same_variation_gives_the_same_text(tmp_path: Path) -> None:
