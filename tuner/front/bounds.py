@@ -214,7 +214,7 @@ def _excess(trial: Trial, bounds: Sequence[Constraint], compared: Baselines) -> 
     if baseline is None and any(bound.anchor for bound in bounds):
         return math.inf  # what it must not exceed was not measured
     amounts = [compared.amount(bound, trial) for bound in bounds]
-    return violation(amounts, trial.measured, baseline, baseline)
+    return violation(amounts, trial.measured, None, None)
 
 
 def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baselines) -> str:
