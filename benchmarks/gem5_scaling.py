@@ -1,5 +1,9 @@
 """How allocators scale to 16 cores: simulated machines with coherent caches.
 
+Of two kinds of cores: those of `coherent` execute in order and wait for each access, so that every
+instruction counts; those of `coherent-o3` execute out of order, as servers do, and wait only for
+what the next step needs.
+
 Crews of 1 to 16 threads, a core for each, do work that shares nothing (private), that hands blocks
 from thread to thread (larson, xmalloc) or that suffers where blocks of two threads are in one cache
 line (thrash, scratch), in gem5's system-call emulation under every allocator as shipped.  Each
@@ -43,8 +47,8 @@ MOST_LINES: Final = 0.01
 """Lines moved for each small block that is written to: none but by chance."""
 _SMOKE_PROGRAM: Final = "thrash-2"
 
-Cells = Mapping[tuple[str, int], Mapping[str, float]]
-"""By guest and number of threads: allocator -> a count."""
+Cells = Mapping[tuple[str, str, int], Mapping[str, float]]
+"""By machine, guest and number of threads: allocator -> a count."""
 
 
 def measure(call: Call) -> None:
@@ -58,11 +62,13 @@ def measure(call: Call) -> None:
 def _cells(summaries: Sequence[Gem5Summary], name: str) -> Cells:
     """Return a count of every guest, number of threads and allocator that has one."""
     programs = {program.name: program for program in load_inside(gem5_dir() / FILE).programs}
-    found: dict[tuple[str, int], dict[str, float]] = {}
+    found: dict[tuple[str, str, int], dict[str, float]] = {}
     for summary in alone_of(summaries):
-        program = programs[summary.simulations[0].program]
+        simulation = summary.simulations[0]
+        program = programs[simulation.program]
         changes = {row.subject.label: row.change(name) for row in summary.subjects}
-        found[str(program.guest), program.cores] = {n: c.value for n, c in changes.items() if c}
+        place = simulation.machine, str(program.guest), program.cores
+        found[place] = {n: c.value for n, c in changes.items() if c}
     return found
 
 
@@ -71,13 +77,13 @@ def lines(parts: Parts) -> Iterator[str]:
     summaries = summaries_of(parts)
     labels = [row.subject.label for row in summaries[-1].subjects]
     cycles, moved = _cells(summaries, "cycles"), _cells(summaries, "lines_moved")
-    for guest in dict.fromkeys(guest for guest, _ in cycles):
-        yield f"**{guest}**: thousand cycles (lines moved)"
+    for crew in sorted({place[:2] for place in cycles}):
+        yield f"**{crew[1]} on {crew[0]}**: thousand cycles (lines moved)"
         yield ""
         rows = [
-            [str(n), *(_shown(cycles[g, n].get(name), moved[g, n].get(name)) for name in labels)]
-            for g, n in cycles
-            if g == guest
+            [str(place[2]), *(_shown(cycles[place].get(n), moved[place].get(n)) for n in labels)]
+            for place in cycles
+            if place[:2] == crew
         ]
         yield from table(["threads", *labels], rows)
         yield ""
@@ -95,29 +101,32 @@ def targets(parts: Parts) -> Iterator[Target]:
     """Yield what exgen is held to."""
     summaries = summaries_of(parts)
     cycles, moved = _cells(summaries, "cycles"), _cells(summaries, "lines_moved")
-    one, most = (cycles.get((SHARES_NOTHING, n), {}).get(OURS) for n in (1, 16))
-    if one and most:
-        what = f"{SHARES_NOTHING}: cycles with 16 threads / with one"
-        yield Target(what, most / one, MOST_SLOWER)
     steps = {p.name: int(p.arguments[0]) * p.cores for p in load_inside(gem5_dir() / FILE).programs}
-    for guest in FALSE_SHARING:
-        lines_moved = moved.get((guest, 16), {}).get(OURS)
-        if lines_moved is not None:
-            what = f"{guest}: lines moved a block with 16 threads"
-            yield Target(what, lines_moved / steps[f"{guest}-16"], MOST_LINES)
-    for threads in JUDGED_CORES:
-        yield from _against_peers(cycles, threads)
+    for machine in sorted({machine for machine, _, _ in cycles}):
+        one, most = (cycles.get((machine, SHARES_NOTHING, n), {}).get(OURS) for n in (1, 16))
+        if one and most:
+            what = f"{machine}: {SHARES_NOTHING}: cycles with 16 threads / with one"
+            yield Target(what, most / one, MOST_SLOWER)
+        for guest in FALSE_SHARING:
+            lines_moved = moved.get((machine, guest, 16), {}).get(OURS)
+            if lines_moved is not None:
+                what = f"{machine}: {guest}: lines moved a block with 16 threads"
+                yield Target(what, lines_moved / steps[f"{guest}-16"], MOST_LINES)
+        for threads in JUDGED_CORES:
+            yield from _against_peers(cycles, machine, threads)
 
 
-def _against_peers(cycles: Cells, threads: int) -> Iterator[Target]:
+def _against_peers(cycles: Cells, machine: str, threads: int) -> Iterator[Target]:
     """Yield exgen's cycles over the best peer's, as geometric means over guests."""
-    rows: Sequence[Mapping[str, float]] = [row for (_, n), row in cycles.items() if n == threads]
+    rows: Sequence[Mapping[str, float]] = [
+        row for (where, _, n), row in cycles.items() if (where, n) == (machine, threads)
+    ]
     complete = set.intersection(*map(set, rows)) if rows else set()
     means = {name: geometric_mean(row[name] for row in rows) for name in complete}
     others = {name: value for name, value in means.items() if name != OURS}
     if OURS in means and others:
         best = min(others, key=lambda name: others[name])
-        what = f"cycles with {threads} threads, geometric mean / {best_of(others)}"
+        what = f"{machine}: cycles with {threads} threads, geometric mean / {best_of(others)}"
         yield Target(what, means[OURS] / others[best], 1.0, note=f"best is {best}")
 
 

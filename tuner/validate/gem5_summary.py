@@ -48,6 +48,8 @@ class SimulationSummary:
     """None of programs inside a machine."""
     program: str = ""
     """Name of the program inside the machine; empty where gem5 is the program."""
+    machine: str = ""
+    """Name of the machine that it runs inside; empty where gem5 is the program."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def _simulations(
         base = of[0][1].good
         samples = tuple((0, label, _sample(whole, start, base)) for label, whole, start in of)
         name = f"{program} on {machine}"
-        yield SimulationSummary(name, samples, samples[0][2].reason, program=program)
+        reason = samples[0][2].reason
+        yield SimulationSummary(name, samples, reason, program=program, machine=machine)
 
 
 def _sample(
