@@ -89,7 +89,8 @@ def effects_of(
         loss = judge(variant, lost, exact, rules, 1)
         gained = logs_of(course, label, variant)
         is_costly = bool(judge(label, gained, exact, rules, 1).worse)
-        gains = judge(label, gained, exact, replace(rules, error=asked.error), 1).gains
+        at_error = replace(rules, error=asked.error)
+        gains = judge(label, gained, exact, at_error, len(variants)).gains
         seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, lost, rules)
         is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]

@@ -283,7 +283,7 @@ class Answer:
                     "label": one.label,
                     "changes": _changes(one.gains),
                     "broken": [key_of(name) for name in one.broken],
-                    "proven": one.is_proven,
+                    "in_rounds": one.in_rounds,
                     "constraints": list(one.constraints),
                 }
                 for one in self.turned_down
@@ -472,8 +472,10 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
 
 def _bound_words(gain: Gain) -> str:
     """Return the end of the interval that counts: the one that is worse."""
-    if gain.bounds is None or gain.is_exact:
+    if gain.is_exact:
         return ""
+    if gain.bounds is None:
+        return "   too few rounds for bounds"
     low, high = gain.bounds
     if gain.is_more_better:
         return f"   at least {signed_percent(low):>7}"

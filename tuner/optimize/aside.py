@@ -1,6 +1,6 @@
 """What no longer holds is moved aside in its run folder, and a new file is begun: nothing is lost.
 
-A comparison of one winner becomes ``held-out-1.jsonl`` once another one has won; all that other
+A comparison of one winner becomes ``reduced-1.jsonl`` once another one has won; all that other
 constraints chose and proved goes to ``before-1``.
 """
 
@@ -12,7 +12,7 @@ from tuner.output import writing
 
 
 def move_aside(path: Path) -> None:
-    """Give a file a number that is free: ``held-out.jsonl`` becomes ``held-out-1.jsonl``.
+    """Give a file a number that is free: ``reduced.jsonl`` becomes ``reduced-1.jsonl``.
 
     Raises:
         OutputError: its folder cannot be written.
@@ -21,13 +21,13 @@ def move_aside(path: Path) -> None:
         path.rename(_first_free(lambda n: path.with_name(f"{path.stem}-{n}{path.suffix}")))
 
 
-def move_to_before(run: Path, names: Iterable[str]) -> None:
+def move_to_before(run: Path, patterns: Iterable[str]) -> None:
     """Move files of a run folder, those that are there, to ``before-1`` or a later one.
 
     Raises:
         OutputError: it cannot be written.
     """
-    left = [run / name for name in names if (run / name).exists()]
+    left = [path for pattern in patterns for path in run.glob(pattern)]
     if not left:
         return
     folder = _first_free(lambda n: run / f"before-{n}")

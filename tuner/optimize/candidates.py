@@ -169,6 +169,7 @@ class Choosing:
             others=others,
             # Machines make rounds at the same time, so none waits for another.
             ends=ends if self._work.machines is None else None,
+            is_over=lambda: self._work.watch.left_s <= 0.0,
         )
         self._work.view.begin("selection", None)
         course = self._work.compare(

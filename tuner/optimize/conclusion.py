@@ -104,7 +104,7 @@ class Conclusion:
             return replace(
                 answer,
                 reasons=(_doubt_words(best, held_out, given), *answer.reasons),
-                held_out=held_out.standing.gains,
+                held_out=held_out.gains,
                 missing=f"whether {no_worse_words(held_out.doubtful)} with the held-out {given}",
                 more_seconds=max(1.0, held_out.more_seconds),
             )
@@ -113,7 +113,7 @@ class Conclusion:
         return replace(
             answer,
             reasons=(*self._scaled(best, where), *counted_words(best), *answer.reasons),
-            held_out=held_out.standing.gains if held_out else None,
+            held_out=held_out.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),
             traded=confirmed.traded,
@@ -415,7 +415,7 @@ def _turned_down_words(label: str, held_out: HeldOutStanding, given: str) -> str
 
 def _doubt_words(best: Standing, held_out: HeldOutStanding, given: str) -> str:
     """Say what looks worse with the held-out input, or load, and is not proven to be."""
-    gains, n_rounds = held_out.standing.gains, held_out.standing.n_rounds
+    gains, n_rounds = held_out.gains, held_out.standing.n_rounds
     worse = series(
         f"{name} {gain_words(gains[name], with_bounds=True)}" for name in held_out.doubtful
     )

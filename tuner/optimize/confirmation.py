@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +23,6 @@ from tuner.optimize.race import Race, choose
 from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import (
     CONFIRMATION_FILE,
-    HELD_OUT_FILE,
-    HELD_OUT_FILES,
     SELECTION_FILE,
     Work,
     duets_for,
@@ -107,20 +104,12 @@ class Confirming:
             )  # fmt: skip
             found |= standings
             best = choose(standings, sizes, self._rules)
-            judged = self._judged(best.label, chosen) if best else None
+            judged = self.hold_out(best.label, chosen[best.label], len(held_back)) if best else None
             if best is None or judged is None or not judged.is_bad:
                 break
             held_back[best.label] = judged
         found = {label: one for label, one in found.items() if one.n_rounds} or found
         return Confirmed(chosen, found, course, best, judged, held_back, counted=counted)
-
-    def _judged(self, label: str, chosen: Mapping[str, Configuration]) -> HeldOutStanding | None:
-        """Return how the held-out input judges a candidate; each has a journal of its own."""
-        kept = {file: self._work.kept(file) for file in HELD_OUT_FILES}
-        own = (file for file in kept if kept[file] == {label: chosen[label]})
-        free = (file for file in kept if not kept[file].keys() & chosen.keys())
-        file = next(itertools.chain(own, free, HELD_OUT_FILES))
-        return self.hold_out(label, chosen[label], file)
 
     def race(
         self,
@@ -223,15 +212,15 @@ class Confirming:
         return held_out_s + self._to_count_s + self._for_others_s
 
     def hold_out(
-        self, label: str, configuration: Configuration, file: str = HELD_OUT_FILE
+        self, label: str, configuration: Configuration, n_before: int = 0
     ) -> HeldOutStanding | None:
         """Compare the winner with the program as it is on the held-out input; kept once made.
 
         Args:
             label: of the winner.
             configuration: it.
-            file: of the journal in the run folder.
+            n_before: settings that it turned down before.
         """
         if self._judging is None:
             return None
-        return self._judging.judge(label, configuration, file, kept_s=self._to_count_s)
+        return self._judging.judge(label, configuration, n_before, kept_s=self._to_count_s)

@@ -175,10 +175,11 @@ def gains_of_work(
     Returns:
         Label -> log(as it is / candidate), the lesser of instructions alone and of all work at the
         prices of this machine.  Empty where the program's own work differs from run to run, where
-        CPU time counts for nothing, where children work, and without an instrument or time.
+        CPU time counts for nothing, where children work, and without an instrument or time; and of
+        a program with threads: cachegrind runs one at a time, so that none waits for another.
     """
     rules = work.request.rules
-    if CPU not in (*rules.goals, *rules.guards):
+    if (reference.n_threads or 1) > 1 or CPU not in (*rules.goals, *rules.guards):
         return {}
     found = {}
     counting = _Counting(work, reference, candidates)

@@ -80,6 +80,12 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
     )
 
 
+def children_words(share: float) -> str:
+    """Return what is said of children that take a share of the CPU time."""
+    cpu = show_percent(share, 0)
+    return f"{cpu} of the CPU time is that of child processes, whose memory is not measured"
+
+
 def unfollowed_words(
     command: Sequence[str],
     share: float,
@@ -99,8 +105,7 @@ def unfollowed_words(
         "the heaviest: app 'a b' (40 % of all events of malloc and free)"
     """
     children = [one for one in workers if one.argv and not one.is_own]
-    cpu = show_percent(share, 0)
-    what = f"{cpu} of the CPU time is that of child processes, whose memory is not measured"
+    what = children_words(share)
     said: tuple[str, ...] = (what,)
     if children:
         shares = [f"{_shown(one.argv)} ({show_percent(one.share, 0)}" for one in children[:_NAMED]]

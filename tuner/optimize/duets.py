@@ -35,7 +35,7 @@ from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.quantities import CPU, PEAK
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned, values_of
-from tuner.records import Configuration, Outcome
+from tuner.records import Configuration, Outcome, Status
 
 AT_ONCE: Final = "runs at once"
 ELAPSED: Final = "elapsed s"
@@ -130,7 +130,8 @@ class Duets:
             except BaseException:
                 self._stop()  # the pool waits for all that it began
                 raise
-        if all(one.good is not None for one in beside.values()):
+        failed = [step for step in steps if beside[step.key].good is None]
+        if all(_hangs(step, beside[step.key]) for step in failed):
             return beside
         alone = {step.key: self._timed(step, self._alone) for step in steps}
         fails_beside = any(
@@ -146,6 +147,11 @@ class Duets:
             return found
         seconds = self._clock() - begun_s
         return replace(found, values={**found.good, ELAPSED: seconds, AT_ONCE: float(n_at_once)})
+
+
+def _hangs(step: Step[None], found: Outcome[Sample]) -> bool:
+    """Return whether a candidate had the time of all runs at once, and has it no second time."""
+    return step.subject != AS_IS and found.status is Status.TIMED_OUT
 
 
 class AtOnce:

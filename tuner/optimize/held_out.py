@@ -9,25 +9,27 @@ Every winner has the few rounds that can show a loss, even where the time is ove
 would have to stay open, with a gain that is proven.
 
 A guard that is lost turns the winner down.  One that neither holds nor is lost, and whose middle
-is beyond its limit, leaves the answer open.
+is beyond its limit, leaves the answer open.  Of several settings that are judged until one holds,
+one is the likelier to hold by luck: the later ones share the error of the first, and a middle
+beyond half of the limit is doubtful.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tuner.compare.plan import Course, Rounds, Step
 from tuner.optimize.evidence import fewest_rounds, rounds_for
-from tuner.optimize.judgement import Rules, Standing, State
+from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.race import standings
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, logs_of
-from tuner.optimize.work import HELD_OUT_FILE, Work
+from tuner.optimize.work import Work, held_out_file, run_seconds
 from tuner.records import Configuration
 
-_SHARE: Final = 0.15
+SHARE_HELD_OUT: Final = 0.15
 """Of the time, kept for the held-out input at most."""
 
 _ROUNDS: Final = 10
@@ -40,6 +42,14 @@ _SHARE_OF_LEFT: Final = 0.5
 
 _ERROR: Final = 0.2
 """Of calling a loss one where there is none, and the reverse."""
+
+_LATER: Final = 0.5
+"""Of the limit of a guard, that the middle may be beyond where others were turned down before."""
+
+
+def least_seconds(reference: Reference) -> float:
+    """Return how long the fewest rounds of a winner take, in s."""
+    return 2.0 * fewest_rounds(_ERROR) * run_seconds(reference)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class HeldOutStanding:
     """How a setting stands on the input that was not tuned on."""
 
     standing: Standing
+    gains: Mapping[str, Gain]
+    """Of every quantity, with bounds at the error of the answer."""
     doubtful: tuple[str, ...] = ()
     """Guards that neither hold nor are lost, and look worse."""
     more_seconds: float = 0.0
@@ -81,12 +93,12 @@ class Judging:
         self._work = work
         self._reference = held_out.reference
         self._tuned = held_out.tuned
-        self._rules = replace(work.request.rules.of(self._reference.values), error=_ERROR)
+        self._rules = work.request.rules.of(self._reference.values)
 
     @property
     def reserved_s(self) -> float:
         """What is kept of the time, in s."""
-        return min(_ROUNDS * self._round_s, _SHARE * self._work.watch.seconds)
+        return min(_ROUNDS * self._round_s, SHARE_HELD_OUT * self._work.watch.seconds)
 
     @property
     def _round_s(self) -> float:
@@ -96,7 +108,7 @@ class Judging:
         self,
         label: str,
         configuration: Configuration,
-        file: str = HELD_OUT_FILE,
+        n_before: int = 0,
         *,
         kept_s: float = 0.0,
     ) -> HeldOutStanding:
@@ -105,22 +117,22 @@ class Judging:
         Args:
             label: of the setting.
             configuration: it.
-            file: of the journal in the run folder.
+            n_before: settings that were turned down before it.
             kept_s: of the time left, for other things.
         """
 
         def rounds_left() -> float:
             return max(0.0, (self._work.watch.left_s - kept_s) / self._round_s)
 
-        plan = _Plan(label, self._rules, rounds_left)
+        plan = _Plan(label, self._rules, n_before, rounds_left)
         self._work.view.begin(f"held-out {self._work.request.given}", 2 * plan.n_planned())
-        course = self._work.compare(
-            file, plan, {label: configuration}, self._reference, self._tuned
-        )
+        file, candidates = held_out_file(configuration), {label: configuration}
+        course = self._work.compare(file, plan, candidates, self._reference, self._tuned)
         standing = plan.standing(course)
-        doubtful = doubtful_guards(standing, self._rules)
+        shown = standings(course, [label], self._rules, gives_up=False)[label].gains
+        doubtful = plan.doubtful(standing)
         n_rounds = self._rounds_to_settle(course, standing, doubtful) if doubtful else 0
-        return HeldOutStanding(standing, doubtful, n_rounds * self._round_s)
+        return HeldOutStanding(standing, shown, doubtful, n_rounds * self._round_s)
 
     def _rounds_to_settle(
         self, course: Course[None, Sample], standing: Standing, names: Sequence[str]
@@ -141,8 +153,13 @@ class Judging:
 class _Plan:
     """Rounds of one setting until it is decided; see `tuner.compare.plan.Plan`."""
 
-    def __init__(self, label: str, rules: Rules, rounds_left: Callable[[], float]) -> None:
-        self._label, self._rules, self._rounds_left = label, rules, rounds_left
+    def __init__(
+        self, label: str, rules: Rules, n_before: int, rounds_left: Callable[[], float]
+    ) -> None:
+        self._label, self._rounds_left = label, rounds_left
+        self._rules = replace(rules, error=_ERROR / (n_before + 1))
+        self._of_limit = _LATER if n_before else 1.0
+        self._fewest = fewest_rounds(self._rules.error)
         self._rounds = Rounds((AS_IS, label), (None,), _MOST_ROUNDS)
         self._more_rounds = rounds_left()
         """At the last look."""
@@ -157,7 +174,7 @@ class _Plan:
             return n_kept
         in_time = n_kept + int(self._rounds_left())
         half = n_kept + int(_SHARE_OF_LEFT * self._rounds_left())
-        return max(fewest_rounds(_ERROR), min(in_time, _ROUNDS), half)
+        return max(self._fewest, min(in_time, _ROUNDS), half)
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other."""
@@ -168,7 +185,7 @@ class _Plan:
                 return
             if number == n_planned:
                 yield ()  # it is asked of all rounds so far
-                if not doubtful_guards(self.standing(course), self._rules):
+                if not self.doubtful(self.standing(course)):
                     return
             yield block
 
@@ -182,9 +199,9 @@ class _Plan:
         standing = self.standing(course)
         if standing.state is State.FAILED:
             return False
-        if number < fewest_rounds(_ERROR):
+        if number < self._fewest:
             return True
-        is_decided = standing.is_bad or not standing.unsure
+        is_decided = standing.is_bad or not (standing.unsure or self.doubtful(standing))
         return not is_decided and self._more_rounds >= 1.0
 
     def standing(self, course: Course[None, Sample]) -> Standing:
@@ -194,14 +211,14 @@ class _Plan:
         )
         return found[self._label]
 
+    def doubtful(self, standing: Standing) -> tuple[str, ...]:
+        """Return the guards that neither hold nor are lost, and whose middle is beyond the limit.
 
-def doubtful_guards(standing: Standing, rules: Rules) -> tuple[str, ...]:
-    """Return the guards that neither hold nor are lost, and whose middle is beyond their limit.
-
-    None where it failed, or one is lost: nothing is left to doubt.
-    """
-    if standing.is_bad:
-        return ()
-    return tuple(
-        name for name in standing.unsure if standing.gains[name].middle < -rules.margin(name)
-    )
+        Those too that hold only within what the program varies by.  None where it failed, or one
+        is lost: nothing is left to doubt.
+        """
+        if standing.is_bad:
+            return ()
+        names = (*standing.unsure, *standing.scaled)
+        margins = {name: self._of_limit * self._rules.margin(name) for name in names}
+        return tuple(n for n in names if standing.gains[n].middle < -margins[n])

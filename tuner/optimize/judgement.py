@@ -10,7 +10,8 @@ middle is within the limit.  What repeats itself, on the other hand, is known to
 one input and on no other: it must hold half of the limit.  A limit of the user's stays as it is.
 
 Work that was counted (counted.py) repeats itself whatever the load.  It proves a gain in CPU time,
-or that there is no loss, as long as the rounds do not speak against it.
+or that there is no loss, once the rounds prove that a loss is less than a few times the limit, and
+as long as they do not speak against it: caches and locks are no work.
 
 Sources: intersection-union tests, Berger, "Multiparameter hypothesis testing and acceptance
 sampling", Technometrics 24, 1982; limits scaled to the variation of the reference, with the middle
@@ -52,6 +53,9 @@ _UNLIKELY, _VERY_UNLIKELY = 0.05, 0.025
 
 _MOST_SCALED = 5.0
 """Times the limit of a guard, that its limit by variation is at most."""
+
+_MOST_BESIDE_COUNT = 3.0
+"""Times the limit of a guard, that the rounds must prove where counted work proves the limit."""
 
 _EXACT_RUNS = 3
 """Runs of the baseline that must agree before a quantity counts as exact."""
@@ -411,6 +415,7 @@ class _Judged:
             and self._is_counted_beyond(-self._margin)
             and statistics.median(self._logs) >= -self._margin
             and not self.is_likely_worse
+            and self._exceeds(-_MOST_BESIDE_COUNT * self._margin, self._error)
         )
 
     def _is_counted_beyond(self, limit: float) -> bool:

@@ -41,6 +41,7 @@ from tuner.measure.program import (
 )
 from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import (
+    children_words,
     followed_words,
     heaviest_child,
     unfollowed_words,
@@ -67,6 +68,9 @@ _TIMEOUT_FLOOR_S = 30.0
 
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
+
+_CHILDREN_NAMED: Final = 0.1
+"""Of the CPU time, from which on children are named."""
 
 _COARSE_NS: Final = 200e6
 """CPU time below which the share of children, which the kernel counts in ticks, is not known."""
@@ -150,7 +154,8 @@ class Program:
         whole, share = self._examined(self.command)
         is_own = share <= _CHILDREN_SHARE
         if is_own and whole.values[CPU] >= _COARSE_NS:
-            return whole
+            named = [f"{children_words(share)}."] if share >= _CHILDREN_NAMED else []
+            return replace(whole, notes=(*whole.notes, *named))
         workers = workers_of(self.command)
         child = heaviest_child(workers)
         alone = self._alone(child) if child else None

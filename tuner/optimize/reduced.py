@@ -35,7 +35,7 @@ from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Rules, Standing, State
 from tuner.optimize.noise import OF_MEDIANS, noise_as_it_is
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import HELD_OUT_REDUCED_FILE, REDUCED_FILE, Work
+from tuner.optimize.work import REDUCED_FILE, Work
 from tuner.records import Configuration
 
 _PARTS = (1, 2, 4)
@@ -67,7 +67,7 @@ def reduced(
             work.trials[label] = work.trials[confirmed.best.label]
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
-    turned_down = False
+    n_turned_down = 0
     ordered = sorted(variants, key=lambda label: len(variants[label].settings))
     for n_left, label in zip(range(len(ordered), 0, -1), ordered, strict=True):
         counted = gains_of_work(work, reference, {label: variants[label]})
@@ -78,14 +78,15 @@ def reduced(
         lost = lost_of(standings[label])
         if lost is None:
             continue
-        held_out = confirming.hold_out(label, variants[label], HELD_OUT_REDUCED_FILE)
+        n_before = len(confirmed.held_back) + n_turned_down
+        held_out = confirming.hold_out(label, variants[label], n_before)
         if held_out is None or held_out.is_good:
             return _in_its_place(
                 known, standings[label], variants[label], held_out, is_trade=bool(lost)
             )
-        turned_down = True
+        n_turned_down += 1
     needed = [replace(one, is_needless=False) for one in effects]
-    return replace(known, effects=needed) if turned_down else known
+    return replace(known, effects=needed) if n_turned_down else known
 
 
 def _lost_of(

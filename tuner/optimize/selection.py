@@ -86,6 +86,7 @@ class Selection:
         *,
         others: Promising | None = None,
         ends: Ends | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare; the order in a round comes from the seed.
 
@@ -97,7 +98,9 @@ class Selection:
             others: a few more that run after these, until there are none; None: none do.
             ends: is asked after every round, which therefore waits for the one before it; None: all
                 rounds are made.
+            is_over: whether the time is; then nothing begins but the first round.
         """
+        self._is_over = is_over
         self._ends = ends
         self._others = others
         self._times = times
@@ -108,7 +111,10 @@ class Selection:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield the rounds."""
         for number, first in enumerate(self._rounds):
-            yield self._round(number, first)
+            steps = self._round(number, first)
+            if number and self._is_late(course, steps):
+                return
+            yield steps
             if self._ends:
                 yield ()  # all of them have to be known
                 if self._ends(course.first(number + 1)):
@@ -116,7 +122,10 @@ class Selection:
         yield ()  # likewise
         again = self._again(course)
         for number, some in enumerate(again, start=len(self._rounds)):
-            yield self._round(number, some)
+            steps = self._round(number, some)
+            if self._is_late(course, steps):
+                return
+            yield steps
         for number in itertools.count(len(self._rounds) + len(again)):
             yield ()  # likewise
             begun = [one for at, _, one in course.samples if at == number and one != AS_IS]
@@ -124,6 +133,9 @@ class Selection:
             if not found:
                 return
             yield self._round(number, found)
+
+    def _is_late(self, course: Course[None, Sample], steps: Sequence[Step[None]]) -> bool:
+        return self._is_over() and any(map(course.wants, steps))
 
     def _again(self, course: Course[None, Sample]) -> list[Sequence[str]]:
         """Return the rounds of those that run again."""

@@ -49,7 +49,7 @@ from tuner.optimize.duets import n_duets
 from tuner.optimize.examination import examine, examine_held_out, loadable, noted
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.exploration import Exploring
-from tuner.optimize.held_out import HeldOutInput
+from tuner.optimize.held_out import SHARE_HELD_OUT, HeldOutInput, least_seconds
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
 from tuner.optimize.program import TOO_SHORT
@@ -67,9 +67,7 @@ from tuner.optimize.work import (
     CONFIRMATION_FILE,
     EXPLORATION_FILE,
     FIRST_RUNS,
-    HELD_OUT_FILE,
     HELD_OUT_FILES,
-    HELD_OUT_REDUCED_FILE,
     REDUCED_FILE,
     SELECTION_FILE,
     TRACE_FILE,
@@ -101,13 +99,12 @@ _OF_RULES = (
     SELECTION_FILE,
     EXPLORATION_FILE,
     CONFIRMATION_FILE,
-    *HELD_OUT_FILES,
+    HELD_OUT_FILES,
     ABLATION_FILE,
     REDUCED_FILE,
-    HELD_OUT_REDUCED_FILE,
     ANSWER_FILE,
 )
-"""What holds for one set of constraints only."""
+"""What holds for one set of constraints only, as patterns."""
 
 _INTERRUPTED_EARLY = (
     "interrupted in the first runs, which are not kept yet: the same command begins anew"
@@ -248,7 +245,7 @@ class Session:
         else:
             choosing = self._emulated(work, reference, files)
         answer = self._decide(work, reference, choosing, held_out)
-        if held_out is None or (self.run / HELD_OUT_FILE).exists():
+        if held_out is None or any(self.run.glob(HELD_OUT_FILES)):
             return answer
         return not_held_out(answer, self.request.given)
 
@@ -332,6 +329,10 @@ class Session:
         is_begun = begun is not None and begun.held_out == self.request.held_out
         given = self.request.given
         found = examine_held_out(self.run, tuned, self._view, is_begun=is_begun, given=given)
+        least_s = least_seconds(found)
+        if least_s > SHARE_HELD_OUT * self.request.seconds:
+            words = f"each setting that wins runs {minutes_words(least_s)} or more, past --time too"
+            self._view.tell(f"held out   {words}")
         return HeldOutInput(tuned, found)
 
     def _spec(self, evaluations: int, seeds: Sequence[Configuration] = ()) -> CampaignSpec:

@@ -69,7 +69,7 @@ class TurnedDown:
     """Goals in which it gains much, that in which it gains most first."""
     broken: tuple[str, ...]
     """Guards that it breaks."""
-    is_proven: bool
+    in_rounds: bool
     """New runs proved the loss; else it ran once or three times."""
     constraints: tuple[str, ...]
     """What would allow it, as ``--constraint`` takes it."""
@@ -79,7 +79,7 @@ class TurnedDown:
         """Say what it gains, what it loses, and what allows it."""
         losses = _loss_words({name: self.gains[name].change for name in self.broken})
         gains = series([f"{show_percent(abs(self.gains[n].change))} of {n}" for n in self.gained])
-        once = "" if self.is_proven else " (in few runs)"
+        once = "" if self.in_rounds else " (in few runs)"
         text = f"Turned down: {self.label} saves {gains} but {losses}{once}"
         options = " ".join(f"--constraint '{one}'" for one in self.constraints)
         return f"{text}; {options} allow{'' if len(self.constraints) > 1 else 's'} it."
@@ -154,7 +154,7 @@ def turned_down(
         found = TurnedDown(label, gains, (goal, *much), broken, worse is not None, limits)
         lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
         net = sum(won.values()) - lost
-        rank = net if found.is_proven else min(net, _OF_FEW_RUNS * net)
+        rank = net if found.in_rounds else min(net, _OF_FEW_RUNS * net)
         if broken not in best or rank > best[broken][0]:
             best[broken] = rank, found
     ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import shlex
 import time
@@ -27,23 +28,16 @@ TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
 EXPLORATION_FILE = "exploration.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
-HELD_OUT_FILE = "held-out.jsonl"
-HELD_OUT_FILES = (
-    HELD_OUT_FILE,
-    "held-out-next.jsonl",
-    "held-out-third.jsonl",
-    "held-out-fourth.jsonl",
-)
-"""Of the first winner, and of those after it where one is turned down: one for each candidate."""
+HELD_OUT_FILES = "held-out.*.jsonl"
+"""Pattern of what `held_out_file` returns."""
 
 ABLATION_FILE = "ablation.jsonl"
 REDUCED_FILE = "reduced.jsonl"
-HELD_OUT_REDUCED_FILE = "held-out-reduced.jsonl"
 REFERENCE_FILE = "reference.json"
 HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
 
-_OF_ONE_WINNER = (*HELD_OUT_FILES, ABLATION_FILE, REDUCED_FILE, HELD_OUT_REDUCED_FILE)
+_OF_ONE_WINNER = (ABLATION_FILE, REDUCED_FILE)
 """Of these, what is begun anew where another candidate wins."""
 
 FIRST_RUNS = 2
@@ -139,7 +133,8 @@ class Work:
         What follows on a winner, and was made of another one, is moved aside.
 
         Args:
-            file: of the journal in the run folder, its stem names the comparison.
+            file: of the journal in the run folder; what is before its first dot names the
+                comparison.
             plan: what runs when.
             candidates: label -> setting.
             reference: what runs must equal.
@@ -201,7 +196,7 @@ class Work:
         runs: Runs,
         scene: Callable[[], Scene],
     ) -> Course[None, Sample]:
-        kind = {"schema": f"malloc-tuner.{Path(file).stem}", "version": 1}
+        kind = {"schema": f"malloc-tuner.{file.partition('.')[0]}", "version": 1}
         with Journal(
             self.run / file, {**kind, **header}, same=("candidates", "command")
         ) as journal:
@@ -248,6 +243,15 @@ def _check_as_is(journal: Journal, subject: str, sample: Outcome[Sample]) -> Non
             "time cannot be compared. If that was an accident, the same command goes on with "
             "that run again"
         )
+
+
+def held_out_file(configuration: Configuration) -> str:
+    """Return the name of the journal of a setting's runs on the held-out input.
+
+    Each has its own, so that what was judged once stays judged.
+    """
+    digest = hashlib.sha256(configuration.key.encode()).hexdigest()
+    return f"held-out.{digest[:12]}.jsonl"
 
 
 def _candidates_of(content: Content) -> dict[str, Configuration]:

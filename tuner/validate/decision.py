@@ -1,7 +1,8 @@
 """What to deploy after a validation: one sentence, and the subject it names.
 
 A subject is worth deploying when a gain it claimed is confirmed, nothing it claimed turned out
-worse, and neither memory nor CPU time clearly costs more than `GUARD`.  Of all that gain as well
+worse, and neither memory nor CPU time costs more than `GUARD`, clearly or in the median of the
+rounds: what the rounds leave open is not settled.  Of all that gain as well
 as the best one, the one with the fewest settings is named, so that a default is preferred to
 settings that add nothing.  "Keep what you have" is an answer.
 """
@@ -44,9 +45,18 @@ def recommend(subjects: Sequence[SubjectSummary]) -> ValidationDecision:
     baseline = next(found for found in subjects if found.is_baseline)
     gaining = [found for found in subjects if _has_gain(found)]
     free = [found for found in gaining if not _costs(found)]
-    if free:
-        return _deploy(free)
+    settled = [found for found in free if not _open(found)]
+    if settled:
+        return _deploy(settled)
     keep = f"Keep {_baseline_name(baseline)}"
+    if free:
+        best = max(free, key=_gain)
+        seen = ", ".join(_open(best))
+        return ValidationDecision(
+            None,
+            f"{keep} for now: {_name(best)} has {_gains(best)}, but {seen} is not settled: "
+            "more --rounds may settle it.",
+        )
     if gaining:
         best = max(gaining, key=_gain)
         change = f"{_gains(best)}, but costs {', '.join(_costs(best))}"
@@ -65,12 +75,11 @@ def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
     chosen = min(equals, key=lambda found: (_n_settings(found), -_gain(found)))
     if chosen is best:
         return ValidationDecision(
-            chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}{_open(chosen)}."
+            chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}."
         )
     nothing = "set nothing" if not _n_settings(chosen) else "set no more"
     sentence = (
-        f"Deploy {_name(chosen)}: {_gains(chosen)}{_open(chosen)}. "
-        f"{_name(best)} is not clearly better: {nothing}."
+        f"Deploy {_name(chosen)}: {_gains(chosen)}. {_name(best)} is not clearly better: {nothing}."
     )
     return ValidationDecision(chosen.subject.label, sentence)
 
@@ -96,15 +105,14 @@ def _costs(found: SubjectSummary) -> list[str]:
     ]
 
 
-def _open(found: SubjectSummary) -> str:
-    """Say which guarded metrics look worse, though the rounds do not show it for sure."""
+def _open(found: SubjectSummary) -> list[str]:
+    """Return the guarded metrics that look worse, though the rounds do not show it for sure."""
     seen = ((name, found.metric(name)) for name in GUARDED)
-    words = [
+    return [
         f"{REAL[name].label} {_change(metric.ratio.median)}"
         for name, metric in seen
         if metric and metric.ratio and metric.ratio.median > 1.0 + GUARD
     ]
-    return f"; not settled: {', '.join(words)}" if words else ""
 
 
 def _confirmed(found: SubjectSummary) -> list[tuple[Claim, Estimate]]:

@@ -27,7 +27,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
-from tuner.optimize.work import CONFIRMATION_FILE, HELD_OUT_FILE, Watch, Work
+from tuner.optimize.work import CONFIRMATION_FILE, HELD_OUT_FILES, Watch, Work
 from tuner.records import Configuration, Outcome, Status
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
@@ -322,10 +322,24 @@ def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
     assert "On the input that was not tuned on:" in text
 
 
+def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path) -> None:
+    """Of many that lose a little, one would pass by luck."""
+    other = held_out_of(Lossy({"exgen": 0.009}, noise=0.01))
+    confirming = Confirming(work_of(tmp_path, App({}), 50.0), REFERENCE, other)
+    alone, later = (confirming.hold_out("exgen", CHOSEN["exgen"], n) for n in (0, 2))
+
+    assert alone is not None
+    assert later is not None
+    assert alone.is_good
+    assert alone.standing.gains[CPU].middle < -0.005
+    assert later.standing.n_rounds > alone.standing.n_rounds
+
+
 def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path) -> None:
     other = Lossy({"exgen": 0.03}, noise=0.04)
     _, before = judged(tmp_path, App({}, noise=0.001), other, 45.0, ONE)
-    n_rounds = len((tmp_path / HELD_OUT_FILE).read_text().splitlines()) // 2
+    (journal,) = tmp_path.glob(HELD_OUT_FILES)
+    n_rounds = len(journal.read_text().splitlines()) // 2
 
     again, _ = judged(tmp_path, App({}, noise=0.001), other, 0.1, ONE)
     found, answer = judged(tmp_path, App({}, noise=0.001), other, 1000.0, ONE)

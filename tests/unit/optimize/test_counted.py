@@ -126,6 +126,14 @@ def test_what_candidates_save_is_proven_where_the_count_repeats_itself(tmp_path:
     assert (tuned.n_counts, tuned.n_kernel) == (3, 2)
 
 
+def test_the_work_of_threads_proves_nothing(tmp_path: Path) -> None:
+    """One at a time, as the instrument runs them, they never wait for a lock."""
+    tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
+
+    assert gains_of_work(work(tmp_path, tuned), replace(REFERENCE, n_threads=2), SETTING) == {}
+    assert tuned.n_counts == 0
+
+
 def test_work_that_differs_from_run_to_run_proves_nothing(tmp_path: Path) -> None:
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000}, more_each_time=10_000)
 

@@ -116,6 +116,27 @@ def test_a_program_that_fails_beside_itself_runs_alone_from_then_on() -> None:
     assert n_duets(course) == 0
 
 
+def test_a_candidate_that_hangs_has_its_limit_once() -> None:
+    """It had five times the limit beside the others, and then the limit again, each round."""
+    alone: list[str] = []
+
+    def hangs(step: Step[None]) -> Outcome[Sample]:
+        if step.subject == AS_IS:
+            return runs(0.01, "x")(step)
+        return Outcome.did_not_succeed(Status.TIMED_OUT, "longer than 150 s")
+
+    def noting(step: Step[None]) -> Outcome[Sample]:
+        alone.append(step.subject)
+        return runs(0.01, "alone")(step)
+
+    duets = Duets(noting, [hangs], clock=Seconds())
+    steps = [Step(2, at, None, subject) for at, subject in enumerate((AS_IS, "a"))]
+    duets.join(steps)
+
+    assert [duets.runs(step).status for step in steps] == [Status.OK, Status.TIMED_OUT]
+    assert (alone, duets.is_usable) == ([], True)
+
+
 def test_ctrl_c_ends_the_runs_that_are_under_way() -> None:
     """They lead sessions of their own, and the terminal does not reach them."""
     ended = threading.Event()

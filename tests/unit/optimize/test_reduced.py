@@ -22,8 +22,6 @@ from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.work import (
     ABLATION_FILE,
     CONFIRMATION_FILE,
-    HELD_OUT_FILE,
-    HELD_OUT_REDUCED_FILE,
     REDUCED_FILE,
     Watch,
     Work,
@@ -291,23 +289,23 @@ def test_another_winner_is_reduced_anew(tmp_path: Path) -> None:
     assert found.best is not None
     assert found.best.label == "jemalloc narenas=2"
     assert set(found.left_out) == {"abort=true", "retain=false"}
-    for name in (HELD_OUT_FILE, ABLATION_FILE, REDUCED_FILE):
+    for name in (ABLATION_FILE, REDUCED_FILE):
         assert (tmp_path / name.replace(".jsonl", "-1.jsonl")).read_bytes() == before[name]
     assert len(candidates_in(tmp_path / REDUCED_FILE)) > 1, "those that the one before left it, too"
     assert not any(name in " ".join(candidates_in(tmp_path / REDUCED_FILE)) for name in shared[1:])
 
 
-def test_another_reduced_one_is_held_out_anew(tmp_path: Path) -> None:
-    """More rounds confirmed a smaller one than those before."""
+def test_what_was_judged_on_the_held_out_input_stays_judged(tmp_path: Path) -> None:
+    """A smaller one that was turned down was judged anew in every later call, until it passed."""
     request = Request(("app",), 9.0, ("jemalloc",))
     work = Work(tmp_path, request, cast("Tuned", App(needs_all)), Watch(9.0, Clock(step_s=0.05)))
-    held_out = HeldOutInput(cast("Tuned", App(only_narenas, "other")), OTHER_INPUT)
-    confirming = Confirming(work, REFERENCE, held_out)
-    for name in ("tcache", "dirty_decay_ms"):
-        less = WINNER.without(name)
+    other = App(only_narenas, "other")
+    confirming = Confirming(work, REFERENCE, HeldOutInput(cast("Tuned", other), OTHER_INPUT))
+    smaller = [WINNER.without(name) for name in ("tcache", "dirty_decay_ms")]
+    first = [confirming.hold_out(label_of(one), one) for one in smaller]
+    n_runs = other.n_runs
 
-        found = confirming.hold_out(label_of(less), less, HELD_OUT_REDUCED_FILE)
+    again = [confirming.hold_out(label_of(one), one) for one in smaller]
 
-        assert found is not None
-        assert found.standing.n_rounds > 0
-        assert candidates_in(tmp_path / HELD_OUT_REDUCED_FILE) == [label_of(less)]
+    assert n_runs > 0
+    assert (again, other.n_runs) == (first, n_runs)

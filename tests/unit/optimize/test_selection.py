@@ -54,6 +54,20 @@ def samples(names: dict[str, float]) -> Callable[[Step[None]], Outcome[Sample]]:
     return lambda step: Outcome.succeeded({CPU: names.get(step.subject, 1.0)})
 
 
+def test_nothing_begins_once_the_time_is_over_and_what_is_kept_stays() -> None:
+    """Settings that hang took minutes each, whatever `--time` said."""
+    labels = [f"setting {number}" for number in range(12)]
+    course = compare(
+        Selection(labels, 1, lambda _: labels[:2], is_over=lambda: True),
+        samples({}), Nowhere(), baseline=AS_IS,
+    )  # fmt: skip
+    whole = compare(Selection(labels, 1), samples({}), Nowhere(), baseline=AS_IS)
+
+    assert len(course.samples) == 5
+    later = Selection(labels, 1, is_over=lambda: True)
+    assert sum(map(len, later.blocks(whole))) == 15
+
+
 def test_what_looks_best_runs_twice_more() -> None:
     labels = [f"setting {number}" for number in range(6)]
     asked: list[int] = []

@@ -42,10 +42,10 @@ def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it() -> None:
     assert found({"mimalloc": (one.gains, None)}, rules=Rules(limits=((name, share),))) == ()
 
 
-def test_what_is_proven_is_not_called_one_run() -> None:
+def test_what_in_rounds_is_not_called_one_run() -> None:
     (one,) = found({"mimalloc": (changes(0.0, 0.05, -0.2), (PEAK,))})
 
-    assert one.is_proven
+    assert one.in_rounds
     assert "few runs" not in one.words
 
 
@@ -151,7 +151,7 @@ def test_three_times_the_least_effect_is_said_beside_the_greatest_gain() -> None
     assert one.gained == (CPU, MEAN)
 
 
-def test_where_all_lose_in_sum_what_is_proven_goes_first_too() -> None:
+def test_where_all_lose_in_sum_what_in_rounds_goes_first_too() -> None:
     shown = found(
         {
             "few": (changes(0.121, 0.12, -0.2), None),

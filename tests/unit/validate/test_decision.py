@@ -62,15 +62,19 @@ def test_a_confirmed_pick_is_deployed_with_what_is_sure() -> None:
     )
 
 
-def test_what_looks_worse_and_is_not_settled_is_said() -> None:
-    """A program of 4 ms had an allocator deployed for 9 % of CPU time; +30 % heap were not said."""
+def test_what_looks_worse_and_is_not_settled_is_not_deployed() -> None:
+    """In eight rounds a CPU time of +4 % is proven in half of all cases only."""
     one = subject("exgen-default", "exgen", {}, CONFIRMED, 0.88)
     metrics = (*one.metrics[:2], MetricSummary("cpu", Estimate(1.0, None, 12), ratio(1.3, 0.5)))
 
     found = recommend([BASELINE, replace(one, metrics=metrics)])
 
-    assert found.sentence == (
-        "Deploy exgen as shipped: mean heap -12 % (at least -11 %); not settled: CPU time +30 %."
+    assert (found.label, found.sentence) == (
+        None,
+        (
+            "Keep glibc's default for now: exgen as shipped has mean heap -12 % (at least -11 %), "
+            "but CPU time +30 % is not settled: more --rounds may settle it."
+        ),
     )
 
 
