@@ -20,8 +20,7 @@ where the 95 % interval of the ratios of the rounds says so, and else not to be 
     memory       small programs that are hard on an allocator's memory: what stays when most blocks
                  are freed and longer ones come (refill), when sizes drift (drift), when threads
                  rest or end, what a limit leaves, what counts where all memory is locked
-    candidates   what the settings of --with do to real programs: whether exgen's default should
-                 change
+    candidates   what each --setting does to real programs: whether exgen's default should change
     instructions of the candidates, counted by cachegrind
     safety       what the safety settings of exgen cost the same programs
     prices       the same in instructions, by cachegrind: of two that allocate much, and of pairs of
@@ -90,13 +89,16 @@ from benchmarks.sources import EXGEN
 from tuner.bench.journal import sample_record
 from tuner.bench.plan import RANGES, THREADED, BenchPlan, Task, make_tasks
 from tuner.bench.rounds import run_missing
-from tuner.bench.subjects import BenchSubject, configured_subject, with_variables
+from tuner.bench.subjects import BenchSubject, subject_of, with_variables
 from tuner.cli.bench_tables import bench_tables
 from tuner.cli.console import stdout_console
+from tuner.cli.options import split_names
 from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
+from tuner.library import settings_of
 from tuner.measure.driver import BenchDriver, DriverResult
 from tuner.measure.program import padded
+from tuner.optimize.answer import label_of
 from tuner.profile.generated import replayable
 from tuner.records import Outcome
 from tuner.report.bench_figures import write_bench_figures
@@ -171,7 +173,8 @@ def _only(*labels: str) -> Callable[[Call], list[BenchSubject]]:
 
 
 def _candidates(call: Call) -> list[BenchSubject]:
-    wanted = list(map(configured_subject, call.options.candidates))
+    asked, files = settings_of(call.options.setting, split_names(call.options.allocators or ""))
+    wanted = [subject_of(label_of(one), *files[one.allocator], one) for one in asked]
     return [*_only("glibc", "exgen")(call), *wanted] if wanted else []
 
 
@@ -365,14 +368,8 @@ def _differs(row: Row, rows: Sequence[Row]) -> bool:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     allocator_options(parser)
-    parser.add_argument(
-        "--with",
-        action="append",
-        default=[],
-        dest="candidates",
-        metavar="LABEL=exgen,SETTING=VALUE,...",
-        help="of candidates; repeatable",
-    )
+    parser.add_argument("--setting", action="append", default=[], metavar="'exgen NAME=VALUE ...'",
+                        help="of candidates; repeatable")  # fmt: skip
     parser.add_argument("--programs", type=Path, metavar="FILE", help="further programs")
     parser.add_argument("--seconds", type=float, default=0.2, help="of a run of threads or classes")
     parser.add_argument("--churn-minutes", type=float, default=0.2)

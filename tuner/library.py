@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
-from tuner.allocators import get_allocator, locate_all
+from tuner.allocators import Located, get_allocator, locate_all
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.config.reading import closest
 from tuner.emulation import EmulationOptions
@@ -229,19 +229,19 @@ class Emulated:
 def emulate(
     trace: AnyPath,
     allocators: Sequence[str] = (BASELINE,),
-    settings: Mapping[str, str] | None = None,
+    settings: Sequence[str] = (),
     *,
     options: EmulationOptions | None = None,
     cpu: int | None = None,
     each: Callable[[Sequence[Configuration]], Iterable[Configuration]] = iter,
     on_note: OnNote = _unheard,
 ) -> Emulated:
-    """Replay a trace under one configuration, and under the allocators' defaults and glibc's.
+    """Replay a trace under settings, and under their allocators' defaults, others' and glibc's.
 
     Args:
         trace: a trace or a profile.
-        allocators: names, or ``name:/path/to/library``; `settings` are those of the first.
-        settings: name -> value, as the allocator spells them.
+        allocators: names, or ``name:/path/to/library``.
+        settings: texts such as ``jemalloc narenas=2``.
         options: how to replay; None: see `EmulationOptions`.
         cpu: core to run on; None: the first allowed one.
         each: yields the configurations that it is given; for a progress bar.
@@ -258,17 +258,46 @@ def emulate(
     from tuner.profile.trust import notes_on
 
     usable_core(cpu)
-    adapters = [get_allocator(name) for name in dict.fromkeys([*allocators, BASELINE])]
-    located = locate_all(adapters)
-    first, installation = located[adapters[0].name]
-    asked = first.configuration(dict(settings or {}), installation.version)
+    asked, located = settings_of(settings, [*allocators, BASELINE])
     options = options or EmulationOptions()
     emulation = Emulation(Path(trace), located, load_calibration(), options, counts_process=True)
     for note in notes_on(Path(trace)):
         on_note(note)
     evaluator = EmulatorEvaluator(emulation)
-    wanted = unique_configurations([asked, *map(Configuration, located)])
+    wanted = unique_configurations([*asked, *map(Configuration, located)])
     return Emulated(emulation, tuple((one, evaluator.evaluate(one, cpu)) for one in each(wanted)))
+
+
+def settings_of(
+    texts: Sequence[str], allocators: Sequence[str] = ()
+) -> tuple[list[Configuration], Located]:
+    """Return the settings that texts such as ``jemalloc narenas=2`` say, and their allocators.
+
+    Args:
+        texts: as the option ``--setting`` takes them.
+        allocators: further names, or ``name:/path/to/library``, which counts for the texts too.
+
+    Returns:
+        A configuration for each text; the allocators, those of the texts first.
+
+    Raises:
+        SpecError: a text is not understood, or sets something twice.
+        MissingToolError: an allocator is not on this machine.
+    """
+    named = {name.partition(":")[0]: name for name in allocators}
+    firsts = [text.strip().partition(" ")[0] for text in texts]
+    wanted = dict.fromkeys([*(named.get(name, name) for name in firsts), *allocators])
+    located = locate_all(map(get_allocator, wanted))
+    return [_setting_of(text, located) for text in texts], located
+
+
+def _setting_of(text: str, located: Located) -> Configuration:
+    from tuner.optimize.comparison import configuration_of
+
+    names = [word.partition("=")[0] for word in text.split()]
+    if len(set(names)) < len(names):
+        raise SpecError(f"--setting {text!r}: sets something twice")
+    return configuration_of(text, located)
 
 
 # A campaign

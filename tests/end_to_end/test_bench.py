@@ -56,7 +56,8 @@ def samples(folder: Path) -> list[dict[str, object]]:
 
 
 def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_path: Path) -> None:
-    words = ("--allocators", "glibc,exgen", "--with", "few=glibc,arena_max=1")
+    words = ("--allocators", "glibc,exgen", "--setting", "glibc arena_max=1",
+             "--env", "glibc arena_max=1:X=1")  # fmt: skip
     chosen = "larson,xmalloc,sizes,overhead"
 
     ended = bench(*words, "--workloads", chosen, "--smoke", "-o", tmp_path)
@@ -65,7 +66,7 @@ def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_pa
     assert "larson, 2 threads" in ended.stdout
     assert "usable/requested" in ended.stdout
     subjects = {sample["subject"] for sample in samples(tmp_path)}
-    assert subjects == {"glibc", "exgen", "few"}
+    assert subjects == {"glibc", "exgen", "glibc arena_max=1"}
     assert all(sample["status"] == "ok" for sample in samples(tmp_path))
     for name in ("throughput-threads", "memory-threads", "latency", "overhead"):
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10000

@@ -30,16 +30,18 @@ def document(cli: CommandLine, trace: Path, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_defaults_stand_beside_the_setting(cli: CommandLine, trace: Path) -> None:
-    found = document(cli, trace, "-a", "jemalloc", "-s", "dirty_decay_ms=0")
+def test_defaults_stand_beside_the_settings(cli: CommandLine, trace: Path) -> None:
+    asked = ("--setting", "jemalloc dirty_decay_ms=0", "--setting", "exgen purge_delay=0")
+    found = document(cli, trace, *asked, "-a", "exgen")
     columns = [(e["allocator"], e["settings"]) for e in found["evaluations"]]
-    assert columns == [("jemalloc", {"dirty_decay_ms": 0}), ("jemalloc", {}), ("glibc", {})]
+    assert columns[:2] == [("jemalloc", {"dirty_decay_ms": 0}), ("exgen", {"purge_delay": 0})]
+    assert columns[2:] == [("jemalloc", {}), ("exgen", {}), ("glibc", {})]
     for evaluation in found["evaluations"]:
         assert evaluation["status"] == "ok"
         assert evaluation["measurement"]["peak_heap_bytes"] > 100_000
         assert evaluation["measurement"]["cost"] > evaluation["measurement"]["instructions"] > 0
-    asked, default, _ = (e["measurement"] for e in found["evaluations"])
-    assert asked["syscalls"] > default["syscalls"]
+    first, _, default, *_ = (e["measurement"] for e in found["evaluations"])
+    assert first["syscalls"] > default["syscalls"]
 
 
 def test_same_evaluation_gives_the_same_numbers(cli: CommandLine, trace: Path) -> None:
@@ -56,7 +58,7 @@ def test_table_names_the_metrics_and_the_change(
     cli: CommandLine, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    out, _ = cli.run("emulate", trace, "-a", "glibc", "-s", "trim_threshold=64MiB")
+    out, _ = cli.run("emulate", trace, "--setting", "glibc trim_threshold=64MiB")
     for words in ("peak heap", "mean heap", "instructions", "cost", "change", "glibc 2."):
         assert words in out
     assert "trim_threshold=67108864" in out
@@ -73,12 +75,12 @@ def test_free_running_threads_have_a_latency(cli: CommandLine, trace: Path) -> N
     ("words", "code", "message"),
     [
         (("-a", "jemaloc"), 3, "allocator 'jemaloc'"),
-        (("-a", "jemalloc", "-s", "dirty_decay=0"), 3, "jemalloc has no setting 'dirty_decay'"),
-        (("-a", "jemalloc", "-s", "dirty_decay_ms=soon"), 3, "dirty_decay_ms"),
-        (("-s", "trim_threshold"), 3, "write NAME=VALUE"),
-        (("-s", "top_pad=0", "-s", "top_pad=1"), 3, "top_pad is set twice"),
+        (("--setting", "jemalloc dirty_decay=0"), 3, "jemalloc has no setting 'dirty_decay'"),
+        (("--setting", "jemalloc dirty_decay_ms=soon"), 3, "dirty_decay_ms"),
+        (("--setting", "trim_threshold=0"), 3, "allocator 'trim_threshold=0'"),
+        (("--setting", "glibc trim_threshold"), 3, "write it like 'jemalloc narenas=2"),
         (("-a", "jemalloc:/nonexistent.so"), 4, "/nonexistent.so"),
-        (("-a", "jemalloc", "-s", "narenas=0"), 6, "narenas"),
+        (("--setting", "glibc mxfast=0", "--setting", "jemalloc narenas=0"), 6, "narenas"),
         (("--timeout", "60"), 3, "not a duration"),
     ],
 )
@@ -112,7 +114,7 @@ def test_a_trace_that_was_cut_off_gives_a_warning(
 
 
 def test_a_refused_setting_is_named_once(cli: CommandLine, trace: Path) -> None:
-    words = ("-a", "jemalloc", "-s", "lg_extent_max_active_fit=99999")
+    words = ("--setting", "jemalloc lg_extent_max_active_fit=99999")
     _, err = cli.run("emulate", trace, *words, code=SettingError.exit_code)
     assert err.count("jemalloc lg_extent_max_active_fit=99999") == 1
 

@@ -58,7 +58,7 @@ def installed_subjects() -> tuple[list[BenchSubject], list[str]]:
             missing.append(f"{adapter.name} serves programs with one thread")
             continue
         try:
-            found.append(_subject(adapter.name, adapter, adapter.locate(), None))
+            found.append(subject_of(adapter.name, adapter, adapter.locate()))
         except MissingToolError as error:
             missing.append(str(error))
     return found, missing
@@ -75,7 +75,25 @@ def named_subject(name: str) -> BenchSubject:
         MissingToolError: it is not on this machine.
     """
     adapter = get_allocator(name)
-    return _subject(adapter.name, adapter, adapter.locate(), None)
+    return subject_of(adapter.name, adapter, adapter.locate())
+
+
+def subject_of(
+    label: str,
+    adapter: Allocator,
+    installation: Installation,
+    configuration: Configuration | None = None,
+) -> BenchSubject:
+    """Return an allocator with settings, which are read back; None for as shipped.
+
+    Raises:
+        SettingError: a setting did not take effect.
+    """
+    asked = configuration or Configuration(adapter.name)
+    adapter.read_back(installation, asked)
+    variables = adapter.environment(installation, asked)
+    variables.pop("LD_PRELOAD", None)
+    return BenchSubject(label, installation.library, _sorted(variables), installation.version)
 
 
 def library_subject(text: str) -> BenchSubject:
@@ -111,30 +129,6 @@ def _with_version(text: str) -> tuple[Path, str | None]:
     return Path(path).absolute(), version
 
 
-def configured_subject(text: str) -> BenchSubject:
-    """Return an allocator with settings, which are read back.
-
-    Args:
-        text: ``LABEL=ALLOCATOR,SETTING=VALUE,...``.
-
-    Raises:
-        SpecError: not of this form, or the allocator has no such setting.
-        SettingError: a setting did not take effect.
-        MissingToolError: the allocator is not on this machine.
-    """
-    label, _, rest = text.partition("=")
-    name, *pairs = rest.split(",")
-    if not (label and name) or not all("=" in pair for pair in pairs):
-        raise SpecError(f"--with {text!r}: write LABEL=ALLOCATOR,SETTING=VALUE,...")
-    settings = dict(pair.split("=", 1) for pair in pairs)
-    if len(settings) < len(pairs):
-        raise SpecError(f"--with {text!r}: sets something twice")
-    adapter = get_allocator(name)
-    installation = adapter.locate()
-    configuration = adapter.configuration(settings, installation.version)
-    return _subject(label, adapter, installation, configuration)
-
-
 def pick_subject(text: str) -> BenchSubject:
     """Return the pick of a campaign as a subject; its settings are read back.
 
@@ -154,7 +148,7 @@ def pick_subject(text: str) -> BenchSubject:
     pick = find_pick(load_run(Path(folder)), name)
     configuration = pick.trial.configuration
     adapter = get_allocator(configuration.allocator)
-    return _subject(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
+    return subject_of(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
 
 
 def with_variables(subjects: Sequence[BenchSubject], texts: Iterable[str]) -> list[BenchSubject]:
@@ -191,20 +185,7 @@ def check_labels(subjects: Sequence[BenchSubject]) -> None:
         raise SpecError("nothing to compare; name allocators with --allocators or --library")
     for label in labels:
         if labels.count(label) > 1:
-            raise SpecError(f"two subjects have the label {label!r}; give each its own")
-
-
-def _subject(
-    label: str,
-    adapter: Allocator,
-    installation: Installation,
-    configuration: Configuration | None,
-) -> BenchSubject:
-    asked = configuration or Configuration(adapter.name)
-    adapter.read_back(installation, asked)
-    variables = adapter.environment(installation, asked)
-    variables.pop("LD_PRELOAD", None)
-    return BenchSubject(label, installation.library, _sorted(variables), installation.version)
+            raise SpecError(f"two subjects have the label {label!r}; leave out or rename one")
 
 
 def _with(subject: BenchSubject, variables: Mapping[str, str]) -> BenchSubject:

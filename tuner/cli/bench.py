@@ -12,7 +12,7 @@ from tuner.bench.plan import WORKLOADS
 from tuner.cli.bounds import duration, each_within, number
 from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
-from tuner.cli.options import allow_options, refuse_options, split_names
+from tuner.cli.options import Settings, allow_options, refuse_options, split_names
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner bench -o runs/bench",
             "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/lib/libmine.so",
-            "malloc-tuner bench --with tight=jemalloc,dirty_decay_ms=0 --pick runs/app:balanced",
+            "malloc-tuner bench --setting 'jemalloc dirty_decay_ms=0' --pick runs/app:balanced",
             "malloc-tuner bench --workloads larson,ring --threads 2,16 --budget '2 min'",
             errors=(
                 SpecError,
@@ -75,14 +75,7 @@ def bench(
         list[str] | None,
         typer.Option("--library", metavar="NAME=PATH", help="Library to compare; repeatable."),
     ] = None,
-    configured: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="LABEL=ALLOCATOR,SETTING=VALUE,...",
-            help="An allocator with settings, which are read back; repeatable.",
-        ),
-    ] = None,
+    setting: Settings = None,
     picks: Annotated[
         list[str] | None,
         typer.Option("--pick", metavar="RUN:PICK", help="The pick of a campaign; repeatable."),
@@ -92,7 +85,7 @@ def bench(
         typer.Option(
             "--env",
             metavar="LABEL:NAME=VALUE",
-            help="Variable for one of them, not read back; repeatable.",
+            help="Variable for the one that tables call LABEL, not read back; repeatable.",
         ),
     ] = None,
     workloads: Annotated[
@@ -161,8 +154,7 @@ def bench(
         or (_SMOKE_SIZES if smoke else DEFAULT_SIZES),
         _SMOKE_OVERHEAD if smoke else OVERHEAD_SIZES,
     )
-    subjects = _subjects(allocators, libraries or [], configured or [], picks or [])
-    subjects = _finish(subjects, variables or [])
+    subjects = _subjects(allocators, libraries or [], setting or [], picks or [], variables or [])
     n_rounds = 1 if smoke else rounds
     planned = seconds_within(budget_s, tasks, len(subjects), n_rounds)
     seconds = _SMOKE_S if smoke else kept_seconds(output) or planned
@@ -185,30 +177,35 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
 
 
 def _subjects(
-    allocators: str | None, libraries: list[str], configured: list[str], picks: list[str]
+    allocators: str | None,
+    libraries: list[str],
+    settings: list[str],
+    picks: list[str],
+    variables: list[str],
 ) -> list[BenchSubject]:
     from tuner.bench.subjects import (
-        configured_subject,
+        check_labels,
         installed_subjects,
         library_subject,
         named_subject,
         pick_subject,
+        subject_of,
+        with_variables,
     )
+    from tuner.library import settings_of
+    from tuner.optimize.answer import label_of
 
+    names = split_names(allocators or "")
     if allocators is None:
         subjects, missing = installed_subjects()
         for text in missing:
             print_note(f"left out: {text}")
     else:
-        subjects = [named_subject(name) for name in split_names(allocators)]
+        subjects = [named_subject(name) for name in names]
     subjects += [library_subject(text) for text in libraries]
-    subjects += [configured_subject(text) for text in configured]
-    return subjects + [pick_subject(text) for text in picks]
-
-
-def _finish(subjects: list[BenchSubject], variables: list[str]) -> list[BenchSubject]:
-    from tuner.bench.subjects import check_labels, with_variables
-
+    asked, files = settings_of(settings, names)
+    subjects += [subject_of(label_of(one), *files[one.allocator], one) for one in asked]
+    subjects += [pick_subject(text) for text in picks]
     check_labels(subjects)
     return with_variables(subjects, variables)
 

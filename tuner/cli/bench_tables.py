@@ -77,7 +77,7 @@ def _table(
     table = Table(box=None, header_style="bold", title=title, title_justify="left")
     table.add_column("", no_wrap=True)
     for label in labels:
-        table.add_column(label, justify="right", no_wrap=True)
+        table.add_column(label.replace(" ", "\n"), justify="right", no_wrap=True)
     for task, row in found.items():
         medians = [estimate.median for estimate in row.values()]
         best = max(medians) if quantity.more_is_better else min(medians)

@@ -1,4 +1,4 @@
-"""`malloc-tuner emulate`: one configuration on one trace, with the defaults beside it."""
+"""`malloc-tuner emulate`: settings on one trace, with the defaults beside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import typer
 
 from tuner.cli.bounds import duration
 from tuner.cli.epilog import epilog
-from tuner.cli.options import AsJson, HugePages, Thp, Threads, allocator_names, refuse_options
+from tuner.cli.options import (
+    AsJson,
+    HugePages,
+    Settings,
+    Thp,
+    Threads,
+    allocator_names,
+    refuse_options,
+)
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -55,9 +63,9 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         "emulate",
-        help="Measure one allocator setting on a trace, and the defaults.",
+        help="Measure allocator settings on a trace, and the defaults.",
         epilog=epilog(
-            "malloc-tuner emulate app.trace --allocators jemalloc --set dirty_decay_ms=0",
+            "malloc-tuner emulate app.trace --setting 'jemalloc dirty_decay_ms=0'",
             "malloc-tuner emulate app.trace --allocators glibc,exgen --json",
             errors=(
                 SpecError,
@@ -84,13 +92,10 @@ def emulate(
             "--allocators",
             "-a",
             metavar="NAME[:PATH],...",
-            help=f"{', '.join(ALLOCATORS)}; a path names your own.",
+            help=f"Defaults to show: {', '.join(ALLOCATORS)}; a path names your own.",
         ),
     ] = _BASELINE,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; repeatable."),
-    ] = None,
+    setting: Settings = None,
     threads: Annotated[
         Threads, typer.Option(help="baton: repeatable; free: contention and latency.")
     ] = Threads.BATON,
@@ -110,7 +115,7 @@ def emulate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a configuration, the allocator's default and glibc's default."""
+    """Evaluate settings, the defaults of their allocators and of others, and glibc's."""
     from tuner.cli.console import print_note
     from tuner.emulation import EmulationOptions
     from tuner.library import emulate as emulate_all
@@ -119,13 +124,10 @@ def emulate(
 
     if threads is Threads.FREE and instrument is not InstrumentName.NONE:
         refuse_options(context, {"--instrument"}, "with --threads free, which counts nothing")
-    names = allocator_names(allocators)
-    if len(names) > 1:
-        refuse_options(context, {"--set"}, "to several allocators; name one")
     found = emulate_all(
         trace,
-        names,
-        parse_settings(settings or []),
+        allocator_names(allocators),
+        setting or (),
         options=EmulationOptions(
             instrument=instrument.value,
             threads=threads.value,
@@ -136,10 +138,10 @@ def emulate(
         each=_with_progress,
         on_note=print_note,
     )
-    asked, evaluation = found.evaluations[0]
-    if evaluation.status is not Status.OK:
-        reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
-        raise _ERRORS[evaluation.status.value](f"{asked}: {reason}")
+    for n, (asked, evaluation) in enumerate(found.evaluations):
+        if evaluation.status is not Status.OK and (n == 0 or not asked.is_default):
+            reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
+            raise _ERRORS[evaluation.status.value](f"{asked}: {reason}")
     _print(found, as_json=as_json)
 
 
@@ -153,23 +155,6 @@ def _with_progress(wanted: Sequence[Configuration]) -> Iterator[Configuration]:
             progress.update(bar, description=f"{configuration!s:<40.40}")
             yield configuration
             progress.advance(bar)
-
-
-def parse_settings(texts: list[str]) -> dict[str, str]:
-    """Split ``NAME=VALUE`` texts.
-
-    Raises:
-        SpecError: a text has no equals sign, or a name comes twice.
-    """
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not (name and sign and value):
-            raise SpecError(f"--set {text!r}: write NAME=VALUE, such as dirty_decay_ms=0")
-        if name in pairs:
-            raise SpecError(f"--set {text!r}: {name} is set twice")
-        pairs[name] = value
-    return pairs
 
 
 def _print(found: Emulated, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from tuner.cli.console import print_note, print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import MEASURED, OutputFile, TrialNumber, ValidationNumber
+from tuner.cli.options import MEASURED, SETTING, OutputFile, TrialNumber, ValidationNumber
 from tuner.errors import (
     MissingToolError,
     OutputError,
@@ -65,9 +65,7 @@ def register(app: typer.Typer) -> None:
         trial: TrialNumber = None,
         setting: Annotated[
             str | None,
-            typer.Option(
-                metavar="'ALLOCATOR NAME=VALUE ...'", help="One of yours, instead of a run's."
-            ),
+            typer.Option(metavar=SETTING, help="One of yours, instead of a run's."),
         ] = None,
         form: Annotated[
             str,
@@ -86,7 +84,6 @@ def register(app: typer.Typer) -> None:
         output: OutputFile = None,
     ) -> None:
         from tuner import library as api
-        from tuner.export.sources import setting_of
 
         if sum(option is not None for option in (pick, trial, setting)) > 1:
             raise typer.BadParameter("give one of --pick, --trial and --setting")
@@ -95,7 +92,7 @@ def register(app: typer.Typer) -> None:
         if setting is not None and validation is not None:
             raise typer.BadParameter("--validation applies to a run folder, not to --setting")
         text = api.export(
-            setting_of(setting) if setting is not None else run or Path(),
+            api.settings_of([setting])[0][0] if setting is not None else run or Path(),
             pick if trial is None else trial,
             form,
             library=library,

@@ -44,6 +44,11 @@ NewTrace = Annotated[
 
 Force = Annotated[bool, typer.Option("--force", help="Replace a trace that exists.")]
 
+SETTING = "'ALLOCATOR NAME=VALUE ...'"
+SETTING_HELP = "A setting, such as 'jemalloc narenas=2 dirty_decay_ms=500'; repeatable."
+
+Settings = Annotated[list[str] | None, typer.Option(metavar=SETTING, help=SETTING_HELP)]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

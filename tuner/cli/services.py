@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.bounds import within
-from tuner.cli.options import refuse_options, split_names
+from tuner.cli.options import SETTING, SETTING_HELP, refuse_options, split_names
 from tuner.cli.run_folder import check_run_folder
 from tuner.errors import SpecError
 from tuner.limits import MOST_RUNS, REST, usable_core
@@ -114,13 +114,7 @@ Allocators = Annotated[
         help="Allocators whose defaults and well-known settings take part.",
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    _option(
-        metavar="TEXT",
-        help="One more setting, such as 'jemalloc narenas=2 dirty_decay_ms=500'; repeatable.",
-    ),
-]
+Settings = Annotated[list[str] | None, _option(metavar=SETTING, help=SETTING_HELP)]
 Output = Annotated[
     Path | None,
     _option(

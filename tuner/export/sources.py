@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from tuner.allocators import Allocator, Installation, get_allocator, locate_all
+from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.errors import SelectionError
 from tuner.export.deployment import Deployment, Environment, facts_of
 from tuner.export.gains import on_program, pick_gain, proven_gains
@@ -17,7 +17,6 @@ from tuner.front.kept import find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.machine import read_machine
 from tuner.optimize.answer import Decision, Recommendation, recommended
-from tuner.optimize.comparison import configuration_of
 from tuner.optimize.request import REQUEST_FILE, Request, what_goes_on
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REFERENCE_FILE
@@ -379,16 +378,6 @@ def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
     if campaign.workload.caveat is not None:
         facts["workload"] = campaign.workload.caveat
     return facts
-
-
-def setting_of(text: str) -> Configuration:
-    """Return the setting that a text such as ``jemalloc narenas=2`` says.
-
-    Raises:
-        SpecError: it is not understood.
-        MissingToolError: the allocator is not on this machine.
-    """
-    return configuration_of(text, locate_all([get_allocator((text.split() or [""])[0])]))
 
 
 def setting_deployment(configuration: Configuration, library: Path | None = None) -> Deployment:

@@ -185,7 +185,10 @@ def _panel(
         for order, (x, estimate) in enumerate(points)
     ]
     drawn = [name for name in names if name in lines]
-    look = {"color": colours("subject", drawn, names), "tooltip": {"field": "subject"}}
+    legend = {"labelExpr": "split(datum.label, ' ')"}  # a line for each setting, as in tables
+    colour = colours("subject", drawn, names, legend=legend)
+    shape = shapes("subject", drawn, names, legend=legend)
+    look = {"color": colour, "tooltip": {"field": "subject"}}
     y = quantity("y", y_title, **_y_axis([row["y"] for row in rows], is_log=is_log))
     position = {"x": _x_encoding(x_title, [row["x"] for row in rows]), "y": y}
     bars: Spec = {"x": position["x"], "y": {**y, "field": "low"}, "y2": {"field": "high"}}
@@ -196,7 +199,7 @@ def _panel(
         "layer": [
             layer(rows, line, **position, **look, order={"field": "order"}),
             layer(rows, {"type": "rule", "clip": True}, **bars, **look),
-            layer(rows, point, **position, **look, shape=shapes("subject", drawn, names)),
+            layer(rows, point, **position, **look, shape=shape),
         ],
     }
 

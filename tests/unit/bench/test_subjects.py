@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.bench import ALICE, BOB
-from tuner.bench.subjects import check_labels, configured_subject, library_subject, with_variables
+from tuner.bench.subjects import check_labels, library_subject, with_variables
 from tuner.errors import MissingToolError, SpecError
 
 
@@ -26,15 +26,6 @@ def test_a_path_that_the_loader_would_split_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SpecError, match="cannot be preloaded"):
         library_subject(f"mine={library}")
-
-
-def test_settings_of_an_unknown_allocator_are_an_error() -> None:
-    with pytest.raises(SpecError, match="nomalloc"):
-        configured_subject("x=nomalloc,a=1")
-    with pytest.raises(SpecError, match="LABEL=ALLOCATOR"):
-        configured_subject("x=glibc,a")
-    with pytest.raises(SpecError, match="sets something twice"):
-        configured_subject("x=glibc,arena_max=1,arena_max=2")
 
 
 def test_variables_reach_the_named_subject_only() -> None:

@@ -24,10 +24,7 @@ OF_SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
             ("bench", "--workloads", "overhead,memory", "--threads", "2"),
             "--threads does not apply to overhead and memory",
         ),
-        (
-            ("emulate", TRACE, "--allocators", "glibc,jemalloc", "--set", "a=1"),
-            "--set does not apply to several allocators",
-        ),
+        (("emulate", TRACE, "--set", "a=1"), "No such option: --set (Possible options: --setting"),
         (
             ("emulate", TRACE, "--threads", "free", "--instrument", "qemu"),
             "--instrument does not apply with --threads free",

@@ -1,6 +1,7 @@
 """A setting that was given is read back, and exported for a shell or a container."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,31 @@ from tests.doubles.export_readers import kubernetes_environment, shell_environme
 from tuner.cli import main
 from tuner.errors import OutputError, SettingError
 from tuner.export.formats import render
-from tuner.export.sources import setting_deployment, setting_of
+from tuner.export.sources import setting_deployment
+from tuner.library import settings_of
+from tuner.optimize.answer import label_of
+from tuner.records import Configuration
 from tuner.registry import EXPORTERS
 from tuner.resources import native_file
 
 SETTING = "exgen purge_delay=100 slab_order=fifo"
+
+
+def setting_of(text: str) -> Configuration:
+    return settings_of([text])[0][0]
+
+
+def test_what_tables_print_is_understood() -> None:
+    assert label_of(setting_of(SETTING)) == SETTING
+    assert setting_of(label_of(Configuration("exgen"))) == Configuration("exgen")
+
+
+def test_a_setting_is_of_the_library_that_the_allocators_name(tmp_path: Path) -> None:
+    library = shutil.copy(native_file("libexgen.so"), tmp_path / "libmine.so")
+
+    _, files = settings_of([SETTING], ["glibc", f"exgen:{library}"])
+
+    assert [here.library for _, here in files.values()] == [library, None]
 
 
 def test_a_setting_that_the_library_would_cut_back_is_refused() -> None:
@@ -88,9 +109,10 @@ def test_a_setting_for_a_container(cli: CommandLine) -> None:
         ([], 2, "--setting"),
         (["runs/app", "--setting", "exgen"], 2, "--setting"),
         (["--setting", "exgen", "--trial", "1"], 2, "--setting"),
-        (["--setting", "exgem"], 3, "exgem"),
+        (["--setting", "exgem"], 3, "did you mean 'exgen'?"),
         (["--setting", ""], 3, "allocator"),
-        (["--setting", "exgen purge_dely=1"], 3, "purge_dely"),
+        (["--setting", "exgen purge_dely=1"], 3, "did you mean 'purge_delay'?"),
+        (["--setting", "exgen purge_delay=1 purge_delay=2"], 3, "sets something twice"),
         (["--setting", "exgen check=true"], 3, "check"),
     ],
 )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.doubles.bench import comparison, sample
+from tuner.bench.journal import Comparison
 from tuner.drawing.style import looks
 from tuner.report.bench_figures import write_bench_figures
 
@@ -16,3 +17,11 @@ def test_colours_do_not_move_up_where_the_first_subject_failed(tmp_path: Path) -
     for text in drawn.values():
         assert colours["bob"].colour in text
         assert colours["alice"].colour not in text
+
+
+def test_the_legend_names_every_setting(tmp_path: Path) -> None:
+    label = "jemalloc background_thread=true dirty_decay_ms=500"
+    found = Comparison((label,), dict([sample(label, 0)]), 0.1)
+
+    path = next(write_bench_figures(found, tmp_path, ("svg",)))
+    assert ">dirty_decay_ms=500<" in path.read_text()
