@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -76,6 +76,8 @@ def simulate(
     chosen: Sequence[tuple[InsideProgram, Path]],
     names: Sequence[str],
     objectives: Sequence[str],
+    *,
+    counts: Collection[str] | None = None,
 ) -> None:
     """Run programs on machines under allocators as shipped and keep the lines of the journal.
 
@@ -85,6 +87,7 @@ def simulate(
         chosen: programs with machines.
         names: allocators, unless the call names others.
         objectives: of `INSIDE`, those that are judged.
+        counts: those that are kept of every run; None: all.
     """
     if not call.choose([PART], [PART]):
         return
@@ -110,15 +113,22 @@ def simulate(
         n_workers=call.options.workers,
         observer=Observer(on_run),
     )
-    call.keep(PART, latest_lines(journal.read_text(encoding="utf-8")), allocators=known)
+    kept = latest_lines(journal.read_text(encoding="utf-8"), counts)
+    call.keep(PART, kept, allocators=known)
 
 
-def latest_lines(journal: str) -> list[str]:
-    """Return of a journal the header, the last session, and the last run of every place."""
+def latest_lines(journal: str, counts: Collection[str] | None = None) -> list[str]:
+    """Return of a journal the header, the last session, and the last run of every place.
+
+    Args:
+        journal: its text.
+        counts: those that stay of every run; None: all.
+    """
     found = {}
-    for line in journal.splitlines():
-        record = json.loads(line)
-        found[record["kind"], record.get("task"), record.get("label")] = line
+    for record in map(json.loads, journal.splitlines()):
+        if counts is not None and record.get("counts"):
+            record["counts"] = {n: v for n, v in record["counts"].items() if n in counts}
+        found[record["kind"], record.get("task"), record.get("label")] = json.dumps(record)
     return list(found.values())
 
 

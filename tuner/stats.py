@@ -286,11 +286,16 @@ def pairs_to_show(ratios: Sequence[float], effect: float, n_tests: int) -> int |
     logs = [math.log(ratio) for ratio in ratios if ratio > 0.0]
     if len(logs) < 3 or effect <= 0.0 or effect == 1.0:  # noqa: PLR2004 - fewer have no spread
         return None
-    middle = statistics.median(logs)
-    sd = _MAD_TO_SD * statistics.median(abs(one - middle) for one in logs)
+    sd = robust_sd(logs)
     quantile = statistics.NormalDist().inv_cdf(1.0 - FAMILY_ERROR / n_tests / 2.0)
     needed = math.pi / 3.0 * (quantile * sd / math.log(effect)) ** 2
     return max(fewest_pairs(n_tests), math.ceil(needed))
+
+
+def robust_sd(values: Sequence[float]) -> float:
+    """Return the standard deviation by the median absolute deviation; 0 of nothing."""
+    middle = statistics.median(values) if values else 0.0
+    return _MAD_TO_SD * statistics.median(abs(x - middle) for x in values) if values else 0.0
 
 
 def kendall_tau(first: Sequence[float], second: Sequence[float], tie: float = TIE) -> float | None:

@@ -142,6 +142,12 @@ def last_lines(text: str) -> str:
     return lines if len(lines) <= _CHARACTERS else f"...{lines[-_CHARACTERS:]}"
 
 
+def printed_last(text: str) -> str:
+    """Return `last_lines` as the end of a message; empty where a program said nothing."""
+    lines = last_lines(text)
+    return f"\n  it printed last: {lines}" if lines else ""
+
+
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished:
     limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
     timed_out = False

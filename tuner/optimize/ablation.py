@@ -16,10 +16,11 @@ from tuner.compare.plan import Rounds
 from tuner.optimize.answer import is_shown, label_of
 from tuner.optimize.duets import MOST_AT_ONCE, at_once
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
-from tuner.optimize.noise import OF_MEDIANS, scatter_of
+from tuner.optimize.noise import OF_MEDIANS
 from tuner.optimize.tuned import Logs, Reference, logs_of, values_of
 from tuner.optimize.work import ABLATION_FILE, Work, duets_for
 from tuner.records import Configuration
+from tuner.stats import robust_sd
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 20
 _SOON_S = 10.0
@@ -116,7 +117,7 @@ def _seems_worse(loss: Standing, lost: Logs, rules: Rules) -> bool:
     """
 
     def seems_lost(name: str) -> bool:
-        error = OF_MEDIANS * scatter_of(lost[name]) / math.sqrt(len(lost[name]))
+        error = OF_MEDIANS * robust_sd(lost[name]) / math.sqrt(len(lost[name]))
         return loss.gains[name].middle < -max(rules.margin(name), error)
 
     return bool(loss.worse) or any(seems_lost(one) for one in rules.guards if one in loss.gains)

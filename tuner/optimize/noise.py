@@ -10,6 +10,7 @@ from tuner.compare.plan import Course
 from tuner.optimize.duets import runs_as_is
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import Sample, logs_of
+from tuner.stats import robust_sd
 
 RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
 """Runs from which it is known how much something varies, and from which it may be guessed."""
@@ -24,15 +25,9 @@ OF_MEDIANS: Final = math.sqrt(math.pi / 2.0)
 """Standard error of a median, in those of a mean, of many normal values."""
 
 
-def scatter_of(logs: Sequence[float]) -> float:
-    """Return the robust standard deviation of logarithms; 0 of none."""
-    middle = statistics.median(logs) if logs else 0.0
-    return 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
-
-
 def noise_of(values: Sequence[float], *, has_floor: bool) -> float:
     """Return how much values vary, with or without a floor."""
-    found = scatter_of([math.log(value) for value in values])
+    found = robust_sd([math.log(value) for value in values])
     if not has_floor:
         return found
     return max(found, _LEAST_NOISE if len(values) >= RUNS_TO_GUESS else USUAL_NOISE)
@@ -86,4 +81,4 @@ def noise_in_rounds(course: Course[None, Sample], labels: Iterable[str]) -> dict
 
 def _of_one(differences: Sequence[float]) -> float:
     """Return how much one run varies by differences of two."""
-    return scatter_of(differences) / math.sqrt(2.0)
+    return robust_sd(differences) / math.sqrt(2.0)

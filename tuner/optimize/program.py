@@ -28,7 +28,7 @@ from tuner.errors import (
 )
 from tuner.interrupts import ENDS
 from tuner.measure.counting import InstructionCounter
-from tuner.measure.process import last_lines
+from tuner.measure.process import printed_last
 from tuner.measure.program import (
     PRELOAD,
     ProgramRun,
@@ -190,9 +190,10 @@ class Program:
             self._check_ended(runs[-1])
         first, second = runs
         if first.exit_status != second.exit_status:
+            unlike = second if first.exit_status == self._expect_status else first
             raise ProgramError(
                 f"{command[0]}: {first.ending}, then {second.ending}, as it is"
-                f"{_quoted(second if first.exit_status == self._expect_status else first)}\n"
+                f"{printed_last(unlike.stderr_tail)}\n"
                 "  a program that does not do the same again cannot be compared; if it stumbles "
                 "over its own files, remove them first: -- sh -c 'rm -f FILE; exec ./app'"
             )
@@ -345,8 +346,9 @@ class Program:
 
     def _failure_words(self, run: ProgramRun, advice: str) -> str:
         return (
-            f"{self.command[0]}: {run.ending} before anything was changed{_quoted(run)}\n"
-            f"  run it once by hand in this folder, as here with no input or terminal "
+            f"{self.command[0]}: {run.ending} before anything was changed"
+            f"{printed_last(run.stderr_tail)}\n"
+            "  run it once by hand in this folder, as here with no input or terminal "
             f"(</dev/null | cat); {advice}"
         )
 
@@ -360,11 +362,6 @@ def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (
         f"As it is, its environment has {names}; settings are measured, and exported, without.",
     )
-
-
-def _quoted(run: ProgramRun) -> str:
-    lines = last_lines(run.stderr_tail)
-    return f"\n  it printed last: {lines}" if lines else ""
 
 
 def share_of_core(load: str | None = None, n_cores: int | None = None) -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
-from tuner.measure.process import last_lines
+from tuner.measure.process import printed_last
 from tuner.measure.program import OWN_VARIABLES, PRELOAD, Surroundings, clean_environment, steering
 from tuner.output import scratch_folder
 from tuner.records import Outcome, Status, signal_name
@@ -230,12 +230,15 @@ class RunUnderWay:
         if not is_met and not service.is_over:
             limit = f"{self._plan.ready_s:g} s, see --timeout"
             words = f"not ready ({self._plan.ready}) after {limit}"
-            raise _FailedError(Status.TIMED_OUT, words + _quoted(log))
+            raise _FailedError(Status.TIMED_OUT, words + _said(log))
         self._check_alive(service, log, "before it was ready")
 
     def _check_alive(self, service: Guard, log: Path, when: str) -> None:
         if is_dead(service):
-            raise _FailedError(Status.FAILED, f"{_ending(service)} {when}{_quoted(log)}")
+            raise _FailedError(
+                Status.FAILED,
+                f"{_ending(service)} {when}{printed_last(log.read_text(errors='replace'))}",
+            )
 
     def _check_preload(self, found: list[Process]) -> None:
         library = self.environment.get(PRELOAD)
@@ -290,7 +293,10 @@ class RunUnderWay:
             words = f"still running {limit_s:g} s after {self._plan.stop}; see --stop"
             raise _FailedError(Status.TIMED_OUT, words)
         if service.ended and service.ended.signal in _CRASHES:
-            raise _FailedError(Status.FAILED, f"{_ending(service)} at the stop{_quoted(log)}")
+            raise _FailedError(
+                Status.FAILED,
+                f"{_ending(service)} at the stop{printed_last(log.read_text(errors='replace'))}",
+            )
 
     def _begin_stop(self, service: Guard) -> None:
         number = stop_signal(self._plan.stop)
@@ -334,6 +340,10 @@ def is_dead(service: Guard) -> bool:
     return service.is_over or (ended is not None and ended.exit_status != 0)
 
 
+def _said(log: Path) -> str:
+    return printed_last(log.read_text(errors="replace"))
+
+
 def _ending(service: Guard) -> str:
     ended = service.ended
     if ended is None:
@@ -341,11 +351,6 @@ def _ending(service: Guard) -> str:
     if ended.signal is None:
         return f"ended with exit status {ended.exit_status}"
     return f"killed by {signal_name(ended.signal)}"
-
-
-def _quoted(log: Path) -> str:
-    lines = last_lines(log.read_text(errors="replace"))
-    return f"\n  it printed last: {lines}" if lines else ""
 
 
 @contextlib.contextmanager
