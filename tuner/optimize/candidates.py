@@ -6,7 +6,7 @@ These runs choose; they are no evidence for what they choose.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -98,6 +98,14 @@ def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Con
         return {}
     label = best_trade(selected.changes, work.request.rules, selected.noise)
     return {label: selected.labels[label].configuration} if label else {}
+
+
+def untried(
+    estimates: Sequence[Estimated], before: Collection[Configuration], work: Work
+) -> list[Estimated]:
+    """Return those that were no candidate before, in as few settings or in all."""
+    trials = {work.trials.get(label_of(one)) for one in before} - {None}
+    return [e for e in estimates if e.setting not in before and e.proposal.trial not in trials]
 
 
 class Choosing:
@@ -201,12 +209,20 @@ class Choosing:
         every = list({p.configuration: p for p in (*first, *more)}.values())
         return every[: max(MOST_SELECTED, len(first))], n_wanted
 
-    def finalists(self, selected: Selected) -> dict[str, Configuration]:
-        """Return the candidates to confirm, in as few settings as emulation allows."""
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
+        """Return the candidates to confirm, in as few settings as emulation allows.
+
+        Args:
+            selected: what the runs showed.
+            without: candidates of before.
+        """
         estimates = self._estimates(selected.course, list(selected.labels.values()))
         rules, beyond = self._rules_of(selected.course), self._beyond(selected.course)
         places = affordable(self._work, self._reference)
-        chosen = with_reserves(estimates, rules, places.at_once, beyond=beyond)
+        left = untried(estimates, without, self._work)
+        chosen = with_reserves(left, rules, places.at_once, beyond=beyond)
         by_setting = {one.setting: one for one in estimates}
         until_s = self._work.watch.used_s + _SHARE_OF_FEWER * self._work.watch.seconds
         found: dict[str, Configuration] = {}

@@ -164,10 +164,10 @@ class Conclusion:
         course = confirmed.course.first(confirmed.course.n_rounds)  # nobody has left
         for more in (2, 4, 8, 16, 32):
             found = standings(
-                course, list(confirmed.chosen), self._rules, None, more * watch.seconds / round_s,
-                counted=confirmed.counted,
+                course, list(confirmed.chosen), self._rules, confirmed.n_claims,
+                more * watch.seconds / round_s, counted=confirmed.counted,
             )  # fmt: skip
-            is_wanted = (found[name].state is State.OPEN for name in confirmed.standings)
+            is_wanted = (one.state is State.OPEN for one in found.values())
             if confirmed.course.samples and any(is_wanted):
                 return f"`--time {minutes_words(more * watch.seconds).replace(' ', '')}`"
         return "" if self._work.used_s < EARLY * watch.seconds else _ANEW
@@ -243,7 +243,7 @@ class Conclusion:
             usual.pop(CPU, None)
         in_rounds = Counter(number for number, _, _ in confirmed.course.samples)
         n_in_round = max(in_rounds.values(), default=2)
-        found = self._showable_in_all(usual, n_in_round, len(confirmed.chosen))
+        found = self._showable_in_all(usual, n_in_round, confirmed.n_claims)
         gains = [one.gains for one in confirmed.standings.values()]
         return {
             name: min(gain, *(one[name].middle - one[name].low for one in gains if name in one))
@@ -259,7 +259,7 @@ class Conclusion:
         return self._showable_in_all(noise, 2, 1)
 
     def _showable_in_all(
-        self, noise: Mapping[str, float], n_in_round: int, n_candidates: int
+        self, noise: Mapping[str, float], n_in_round: int, n_candidates: float
     ) -> dict[str, float]:
         """Return what shows in rounds of so many runs, of candidates that share the error."""
         n_rounds = self._most_rounds
@@ -300,7 +300,7 @@ class Conclusion:
         All guards that are open must hold, and of the goals one must gain where none does yet.
         """
         rules = self._rules
-        error = rules.error / len(confirmed.chosen)
+        error = rules.error / confirmed.n_claims
         varies = noise_as_it_is(confirmed.course)
         noise = noise_in_rounds(confirmed.course, confirmed.chosen)
 
@@ -318,7 +318,7 @@ class Conclusion:
         if not nearest.better:
             goals = {name: rules.threshold(name) for name in rules.goals}
             likely = {n: limit for n, limit in goals.items() if nearest.gains[n].middle > limit}
-            each = rules.error_of_gain(len(confirmed.chosen))
+            each = rules.error_of_gain(confirmed.n_claims)
             wanted.append(
                 min(rounds_to(name, limit, each) for name, limit in (likely or goals).items())
             )
@@ -342,7 +342,7 @@ class Conclusion:
         note = disagreement(best.gains, counted, self._rules) if best else None
         return Answer(
             decision=decision,
-            configuration=chosen.get(label),
+            configuration=chosen.get(label) if decision is Decision.DEPLOY else None,
             label=label,
             as_is=self._reference.allocator,
             baseline=self._reference.values,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tuner.compare.journal import read_journal
 from tuner.compare.loop import ignore
@@ -15,14 +16,14 @@ from tuner.optimize.answer import ANSWER_FILE
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
-from tuner.optimize.judgement import Gain, Standing
+from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.noise import noise_of
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
 from tuner.optimize.race import Race, choose
 from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import (
-    CONFIRMATION_FILE,
+    CONFIRMATION_FILES,
     SELECTION_FILE,
     Work,
     duets_for,
@@ -30,6 +31,9 @@ from tuner.optimize.work import (
 )
 from tuner.records import Configuration
 from tuner.units import show_percent
+
+_OF_ERROR: Final = 0.8
+"""Of the error that is left, for the candidates of a confirmation."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,33 @@ class Confirmed:
     """What it gained with them; empty where it does as well without."""
     counted: Mapping[str, float] = field(default_factory=dict)
     """Label -> what counted work gains, where that proves something."""
+    n_claims: float = 1.0
+    """Candidates among whom the error is shared, see `_claims`."""
+
+    @property
+    def is_out(self) -> bool:
+        """None is to be deployed, and rounds would confirm none."""
+        left = [one for label, one in self.standings.items() if label not in self.held_back]
+        may_gain = State.OPEN, State.OUT_OF_REACH
+        return self.best is None and not any(one.state in may_gain for one in left)
+
+    def followed_by(self, later: Confirmed) -> Confirmed:
+        """Return what is known once other candidates ran after these, which are out."""
+        standings = {**self.standings, **later.standings}
+        return replace(later, standings=standings, held_back={**self.held_back, **later.held_back})
 
     @property
     def is_good(self) -> bool:
         """There is one to deploy, and nothing on the held-out input speaks against it."""
         return self.best is not None and (self.held_out is None or self.held_out.is_good)
+
+
+def _claims(n_chosen: int, number: int) -> float:
+    """Return among how many candidates the error is shared, so that those that follow have some.
+
+    The first have four fifths of it, those after them four fifths of what is left.
+    """
+    return n_chosen / (_OF_ERROR * (1.0 - _OF_ERROR) ** number)
 
 
 class Confirming:
@@ -76,47 +102,58 @@ class Confirming:
         self._rules = work.request.rules
         self._reference = reference
         self._judging = Judging(work, held_out) if held_out else None
+        self._n_turned_down = 0
+        """Settings that the held-out input did not let pass."""
         self._to_count_s = 0.0
         self._for_others_s = 0.0
         """Time that a race leaves to later ones."""
 
-    def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
+    def confirm(self, chosen: Mapping[str, Configuration], number: int = 0) -> Confirmed:
         """Run candidates until it is decided, or the time is up.
 
         Where the held-out input turns the winner down, the race goes on without it.
+
+        Args:
+            chosen: label -> setting.
+            number: 0 for the first candidates, 1 for those that follow where these are out.
         """
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
         at_once = min(len(chosen), affordable(work, self._reference).at_once)
+        n_claims = _claims(len(chosen), number)
+        file, *later = CONFIRMATION_FILES[number:]
+        is_followed = any((work.run / one).exists() for one in later)
 
         @functools.cache
         def tell_once() -> None:
             is_counted = counted.keys() >= chosen.keys()
-            self._tell_what_time_buys(at_once, len(chosen), is_counted=is_counted)
+            self._tell_what_time_buys(file, at_once, len(chosen), is_counted=is_counted)
 
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         found, held_back = dict[str, Standing](), dict[str, HeldOutStanding]()
         while True:
             standings, course = self.race(
-                CONFIRMATION_FILE, chosen, counted, at_once=at_once, without=held_back,
-                on_round=tell_once,
+                file, chosen, counted, n_claims, at_once=at_once, without=held_back,
+                share=0.0 if is_followed else 1.0, on_round=tell_once,
             )  # fmt: skip
             found |= standings
             best = choose(standings, sizes, self._rules)
-            judged = self.hold_out(best.label, chosen[best.label], len(held_back)) if best else None
+            judged = self.hold_out(best.label, chosen[best.label]) if best else None
             if best is None or judged is None or not judged.is_bad:
                 break
             held_back[best.label] = judged
         found = {label: one for label, one in found.items() if one.n_rounds} or found
-        return Confirmed(chosen, found, course, best, judged, held_back, counted=counted)
+        return Confirmed(
+            chosen, found, course, best, judged, held_back, counted=counted, n_claims=n_claims
+        )
 
     def race(
         self,
         file: str,
         chosen: Mapping[str, Configuration],
         counted: Mapping[str, float],
-        n_claims: int | None = None,
+        n_claims: float,
         *,
         at_once: int | None = None,
         without: Collection[str] = (),
@@ -129,7 +166,7 @@ class Confirming:
             file: of the journal in the run folder.
             chosen: label -> setting.
             counted: label -> what counted work gains.
-            n_claims: candidates that share the error; None: those chosen.
+            n_claims: candidates among whom the error is shared.
             at_once: candidates that run in a round, see `Race`.
             without: labels of those that run no more; they share the error all the same.
             share: of the time left, that they may take.
@@ -146,7 +183,7 @@ class Confirming:
             self._rules,
             self._has_time,
             work.request.seed,
-            n_claims=n_claims or len(chosen),
+            n_claims=n_claims,
             view=work.view,
             duets=duets,
             rounds_left=self._rounds_left,
@@ -158,10 +195,12 @@ class Confirming:
         course = work.compare(file, race, chosen, self._reference, duets=duets)
         return race.standings(course), course
 
-    def _tell_what_time_buys(self, at_once: int, n_candidates: int, *, is_counted: bool) -> None:
+    def _tell_what_time_buys(
+        self, file: str, at_once: int, n_candidates: int, *, is_counted: bool
+    ) -> None:
         """Say beforehand how many rounds there are, and what gain of CPU time they may show."""
         n_rounds = int(self._rounds_left(at_once + 1))
-        n_before = self._rounds_before()
+        n_before = self._rounds_before(file)
         candidates = f"{at_once} candidate{'s'[: at_once != 1]}"
         if n_candidates > at_once:
             candidates += f" and {n_candidates - at_once} in reserve"
@@ -172,9 +211,9 @@ class Confirming:
             words += self._showable_words(in_all, n_candidates, is_counted=is_counted)
         self._work.view.tell(f"confirming {rounds}{words}")
 
-    def _rounds_before(self) -> int:
+    def _rounds_before(self, file: str) -> int:
         """Return how many rounds earlier calls made."""
-        content = read_journal(self._work.run / CONFIRMATION_FILE)
+        content = read_journal(self._work.run / file)
         return len({one["round"] for one in content.records}) if content else 0
 
     def _showable_words(self, n_rounds: int, n_candidates: int, *, is_counted: bool) -> str:
@@ -211,16 +250,16 @@ class Confirming:
         held_out_s = self._judging.reserved_s if self._judging else 0.0
         return held_out_s + self._to_count_s + self._for_others_s
 
-    def hold_out(
-        self, label: str, configuration: Configuration, n_before: int = 0
-    ) -> HeldOutStanding | None:
+    def hold_out(self, label: str, configuration: Configuration) -> HeldOutStanding | None:
         """Compare the winner with the program as it is on the held-out input; kept once made.
 
         Args:
             label: of the winner.
             configuration: it.
-            n_before: settings that it turned down before.
         """
         if self._judging is None:
             return None
-        return self._judging.judge(label, configuration, n_before, kept_s=self._to_count_s)
+        n_before = self._n_turned_down
+        judged = self._judging.judge(label, configuration, n_before, kept_s=self._to_count_s)
+        self._n_turned_down += not judged.is_good
+        return judged

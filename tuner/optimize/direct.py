@@ -13,7 +13,7 @@ runs choose; they are no evidence for what they choose.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import affordable
+from tuner.optimize.candidates import affordable, untried
 from tuner.optimize.correction import Floats
 from tuner.optimize.judgement import OF_EXACT, Rules
 from tuner.optimize.kinds import Files
@@ -413,12 +413,19 @@ class DirectSearch:
             found.beyond, found.may_show = before.beyond, before.may_show
         return found
 
-    def finalists(self, selected: Selected) -> dict[str, Configuration]:
-        """Return the candidates to confirm, in as few settings as the runs allow."""
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
+        """Return the candidates to confirm, in as few settings as the runs allow.
+
+        Args:
+            selected: what the runs showed.
+            without: candidates of before.
+        """
         model, rules = self._model, self._work.request.rules
         if model is None:
             return {}
-        expected = self._estimates(selected.labels)
+        expected = untried(self._estimates(selected.labels), without, self._work)
         estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
         places = affordable(self._work, self._reference)
         chosen = with_reserves(estimates, rules, places.at_once) or with_reserves(
@@ -430,7 +437,7 @@ class DirectSearch:
             one, trial = estimate.setting, estimate.proposal.trial
             if one not in self._work.known:  # of few settings, which few runs cannot tell apart
                 one = model.smallest(one, rules)
-            if one != self._as_is:
+            if one != self._as_is and one not in without:  # one may be left of several
                 found[label_of(one)] = one
                 if trial is not None:
                     self._work.trials.setdefault(label_of(one), trial)

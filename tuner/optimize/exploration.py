@@ -6,7 +6,7 @@ some hundredths of a second can run hundreds of settings in the rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from tuner.optimize.candidates import Choosing
@@ -71,9 +71,11 @@ class Exploring:
             found = self._search.select(n_runs)
         return found
 
-    def finalists(self, selected: Selected) -> dict[str, Configuration]:
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
         """Return the candidates to confirm, by label."""
-        return (self._search or self._choosing).finalists(selected)
+        return (self._search or self._choosing).finalists(selected, without)
 
     def _n_more(self, share: float) -> int:
         """Return for how many runs there is time until a share of it is used."""

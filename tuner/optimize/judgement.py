@@ -48,8 +48,9 @@ ROUNDS_TO_GIVE_UP = 8
 _FEW_LIKELY = 4
 """Rounds before anything may be called likely."""
 
-_UNLIKELY, _VERY_UNLIKELY = 0.05, 0.025
-"""Greatest probability of what is not likely, and of what one candidate in 30 is given up for."""
+_UNLIKELY, _VERY_UNLIKELY, _ALL_BUT_IMPOSSIBLE = 0.05, 0.025, 0.002
+"""Greatest probability of what is not likely, of what one candidate in 30 is given up for, and of
+what it is given up for in few rounds."""
 
 _MOST_SCALED = 5.0
 """Times the limit of a guard, that its limit by variation is at most."""
@@ -131,7 +132,7 @@ class Rules:
         """Return the least share of a goal that counts."""
         return max(self.least, dict(self.floors).get(goal, 0.0))
 
-    def error_of_gain(self, n_candidates: int) -> float:
+    def error_of_gain(self, n_candidates: float) -> float:
         """Return the error of each claim of a gain: candidates and their goals share it."""
         return self.error / (n_candidates * max(1, len(self.goals)))
 
@@ -252,7 +253,7 @@ def judge(
     logs: Logs,
     exact: frozenset[str],
     rules: Rules,
-    n_candidates: int,
+    n_candidates: float,
     *,
     n_in_all: float = math.inf,
     noise: Mapping[str, float] | None = None,
@@ -266,7 +267,7 @@ def judge(
         logs: of every quantity, one value a round, in order.
         exact: quantities that repeat themselves, see `exact_quantities`.
         rules: what counts.
-        n_candidates: that the confirmation began with; those that left since count too.
+        n_candidates: among whom the error is shared; those that left since count too.
         n_in_all: rounds that there is time for, those that ran too.
         noise: quantity -> standard deviation of the logarithm of a run of the program as it is;
             None where that is not known.
@@ -356,7 +357,7 @@ class _Judged:
         quantity: str,
         logs: Sequence[float],
         rules: Rules,
-        n_candidates: int,
+        n_candidates: float,
         *,
         is_exact: bool,
         n_in_all: float,
@@ -464,10 +465,11 @@ class _Judged:
         """Return whether a guard is so likely worse that proving it would waste the time left."""
         if self.is_worse:
             return True
-        is_known = len(self._logs) >= ROUNDS_TO_GIVE_UP and not self._is_exact
-        return is_known and (
-            statistics.fmean(self._logs) + self._off_by(_VERY_UNLIKELY) < -self._margin
-        )
+        n_rounds = len(self._logs)
+        if n_rounds < _FEW_LIKELY or self._is_exact:
+            return False
+        error = _VERY_UNLIKELY if n_rounds >= ROUNDS_TO_GIVE_UP else _ALL_BUT_IMPOSSIBLE
+        return statistics.fmean(self._logs) + self._off_by(error) < -self._margin
 
     @property
     def is_stuck(self) -> bool:

@@ -61,7 +61,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
 
 
 def showable_gains(
-    rules: Rules, noise: Mapping[str, float], n_rounds: int, n_candidates: int
+    rules: Rules, noise: Mapping[str, float], n_rounds: int, n_candidates: float
 ) -> dict[str, float]:
     """Return what candidates must gain beyond the threshold of a goal for about half to show it.
 

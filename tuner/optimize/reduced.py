@@ -67,26 +67,25 @@ def reduced(
             work.trials[label] = work.trials[confirmed.best.label]
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
-    n_turned_down = 0
+    turned_down = False
     ordered = sorted(variants, key=lambda label: len(variants[label].settings))
     for n_left, label in zip(range(len(ordered), 0, -1), ordered, strict=True):
         counted = gains_of_work(work, reference, {label: variants[label]})
         standings, _ = confirming.race(
-            REDUCED_FILE, variants, counted, len(confirmed.chosen) * len(variants),
+            REDUCED_FILE, variants, counted, confirmed.n_claims * len(variants),
             without=variants.keys() - {label}, share=1.0 / n_left,
         )  # fmt: skip
         lost = lost_of(standings[label])
         if lost is None:
             continue
-        n_before = len(confirmed.held_back) + n_turned_down
-        held_out = confirming.hold_out(label, variants[label], n_before)
+        held_out = confirming.hold_out(label, variants[label])
         if held_out is None or held_out.is_good:
             return _in_its_place(
                 known, standings[label], variants[label], held_out, is_trade=bool(lost)
             )
-        n_turned_down += 1
+        turned_down = True
     needed = [replace(one, is_needless=False) for one in effects]
-    return replace(known, effects=needed) if n_turned_down else known
+    return replace(known, effects=needed) if turned_down else known
 
 
 def _lost_of(

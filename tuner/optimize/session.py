@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -65,6 +65,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import (
     ABLATION_FILE,
     CONFIRMATION_FILE,
+    CONFIRMATION_FILES,
     EXPLORATION_FILE,
     FIRST_RUNS,
     HELD_OUT_FILES,
@@ -98,7 +99,7 @@ to confirm one of these."""
 _OF_RULES = (
     SELECTION_FILE,
     EXPLORATION_FILE,
-    CONFIRMATION_FILE,
+    *CONFIRMATION_FILES,
     HELD_OUT_FILES,
     ABLATION_FILE,
     REDUCED_FILE,
@@ -126,8 +127,10 @@ class Chooses(Protocol):
         """Run settings once each, of so many runs that there is time for."""
         ...
 
-    def finalists(self, selected: Selected) -> dict[str, Configuration]:
-        """Return the candidates, by label."""
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
+        """Return the candidates, by label, but for those that were candidates before."""
         ...
 
 
@@ -428,10 +431,21 @@ class Session:
         if not chosen:
             return conclusion.nothing_near(selected)
         confirming = Confirming(work, reference, held_out)
-        confirmed = reduced(work, reference, confirming, confirming.confirm(chosen))
+        confirmed, tried = confirming.confirm(chosen), dict(chosen)
+        for number, file in enumerate(CONFIRMATION_FILES[1:], start=1):
+            others = work.kept(file)
+            # An answer that is asked for again stays, where there is no time for anything new.
+            may_follow = work.has_run or n_fewest * work.run_seconds(reference) < work.watch.left_s
+            if confirmed.is_out and not others and may_follow:
+                others = choosing.finalists(selected, without=tried.values())
+            if not others:
+                break
+            tried |= others
+            confirmed = confirmed.followed_by(confirming.confirm(others, number))
+        confirmed = reduced(work, reference, confirming, confirmed)
         if work.has_run:
             self._view.tell(
-                f"ran        {len(selected.changes) or len(chosen)} settings on the program, "
+                f"ran        {len(selected.changes) or len(tried)} settings on the program, "
                 f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
                 f"{_duet_words(confirmed)}{_machine_words(work)}"
             )

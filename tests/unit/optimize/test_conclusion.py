@@ -354,7 +354,8 @@ def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(
     one = found.standings["mimalloc"]
     reserve = replace(one, label="exgen", n_rounds=0)
     chosen = {**CHOSEN, "exgen": Configuration("exgen")}
-    both = replace(found, chosen=chosen, standings={"mimalloc": one, "exgen": reserve})
+    standings = {"mimalloc": one, "exgen": reserve}
+    both = replace(found, chosen=chosen, standings=standings, n_claims=2)
     rounds = int(100.0 / run_seconds(REFERENCE) / 2)
     noise = noise_of_one(found)
     gain = Rules().least + showable_gain(noise, rounds, Rules().error / len(Rules().goals) / 2)

@@ -21,7 +21,7 @@ from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.conditions import parse_condition
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import COUNTED_FILE, seconds_to_count
-from tuner.optimize.held_out import HeldOutInput
+from tuner.optimize.held_out import HeldOutInput, Judging
 from tuner.optimize.judgement import State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
@@ -126,7 +126,7 @@ def test_no_time_is_reserved_for_counts_that_were_made(tmp_path: Path) -> None:
     count_s = seconds_to_count(work, REFERENCE, CHOSEN)
     (tmp_path / COUNTED_FILE).write_text(json.dumps({name: {"instructions": 9} for name in ALL}))
 
-    Confirming(work, REFERENCE, None).race(CONFIRMATION_FILE, CHOSEN, {}, None)
+    Confirming(work, REFERENCE, None).race(CONFIRMATION_FILE, CHOSEN, {}, len(CHOSEN))
 
     assert count_s > 10 * len(CHOSEN)
     assert seconds_to_count(work, REFERENCE, CHOSEN) == 0.0
@@ -325,11 +325,9 @@ def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
 def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path) -> None:
     """Of many that lose a little, one would pass by luck."""
     other = held_out_of(Lossy({"exgen": 0.009}, noise=0.01))
-    confirming = Confirming(work_of(tmp_path, App({}), 50.0), REFERENCE, other)
-    alone, later = (confirming.hold_out("exgen", CHOSEN["exgen"], n) for n in (0, 2))
+    judging = Judging(work_of(tmp_path, App({}), 50.0), other)
+    alone, later = (judging.judge("exgen", CHOSEN["exgen"], n) for n in (0, 2))
 
-    assert alone is not None
-    assert later is not None
     assert alone.is_good
     assert alone.standing.gains[CPU].middle < -0.005
     assert later.standing.n_rounds > alone.standing.n_rounds

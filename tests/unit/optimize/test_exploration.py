@@ -1,5 +1,6 @@
 """Settings by runs alone, where emulation has nothing more to propose and runs are short."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import cast
 
@@ -50,8 +51,10 @@ class Chose:
         del selected
         return self._is_near
 
-    def finalists(self, selected: Selected) -> dict[str, Configuration]:
-        del selected
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
+        del selected, without
         return {label_of(WORSE): WORSE}
 
 

@@ -1,7 +1,7 @@
 """An optimisation from its first runs to its answer, over several calls."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
 from tuner.allocators import Installation
-from tuner.compare.plan import Step
+from tuner.compare.plan import Course, Step
 from tuner.config import CampaignSpec
 from tuner.errors import (
     InterruptedCampaign,
@@ -23,15 +23,16 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.optimize import emulation, session
-from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended
+from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, label_of, recommended
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.outlook import FEWEST_RUNS
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.selected import Selected
 from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
 from tuner.optimize.suite import further_trace, further_traces
-from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
+from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.work import HELD_OUT_FILES, SELECTION_FILE, TRACE_FILE
 from tuner.records import Configuration, Outcome
@@ -143,6 +144,60 @@ def test_a_library_of_another_version_than_was_measured_is_not_gone_on_with(
     with pytest.raises(MissingToolError, match="version 1 was measured, here is 2; begin another"):
         answer(tmp_path, app)
     assert len(app.ran) == n_ran
+
+
+class InTurn:
+    """Candidates one after the other."""
+
+    def __init__(self, *those: Configuration) -> None:
+        self._those = those
+
+    proposals = ()
+
+    def select(self, n_possible: int) -> Selected:
+        del n_possible
+        return Selected(Course(AS_IS), {})
+
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
+        del selected
+        left = [one for one in self._those if one not in without]
+        return {label_of(one): one for one in left[:1]}
+
+
+def test_where_the_first_candidate_is_out_another_one_follows(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was to keep what was there, in every later call too."""
+    good = Configuration.of("jemalloc", {"cache": False})
+    choosing = InTurn(Configuration("jemalloc"), good)
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: choosing)
+
+    found = answer(tmp_path, app)
+    rounds = {path: path.read_bytes() for path in tmp_path.glob("confirmation*.jsonl")}
+    again = answer(tmp_path, app)
+
+    assert (found.decision, found.label) == (Decision.DEPLOY, "jemalloc cache=false")
+    assert {"jemalloc", "jemalloc cache=false"} <= {row.label for row in found.rows}
+    assert again.label == found.label
+    assert len(rounds) == 2
+    assert {path: path.read_bytes() for path in rounds} == rounds
+
+
+def test_a_candidate_that_no_time_is_left_for_leaves_the_answer_open(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = Configuration.of("jemalloc", {"cache": False})
+    choosing = InTurn(Configuration("jemalloc"), good)
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: choosing)
+
+    found = answer(tmp_path, app, replace(REQUEST, seconds=30.0))
+    more = answer(tmp_path, app)
+
+    assert (found.decision, found.label) == (Decision.UNDECIDED, "jemalloc cache=false")
+    assert found.configuration is None
+    assert more.decision is Decision.DEPLOY
 
 
 def seconds_in(folder: Path) -> float:
