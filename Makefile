@@ -119,11 +119,12 @@ test-native-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tes
 	cmake --build $(BUILD)/sanitized
 	$(call run_ctest,$(BUILD)/sanitized,-LE unsanitized)
 
-$(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
+$(BUILD)/fuzz/.built: develop $(BUILD)/.packages-test FORCE
 	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
 	    -DMALLOC_TUNER_FUZZ=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/fuzz.log \
 	    || { cat $(BUILD)/fuzz.log; exit 1; }
 	cmake --build $(BUILD)/fuzz --target fuzz_targets
+	$(BIN)/python tests/fuzz/make_seeds.py $(BUILD)/fuzz/corpus
 	@touch $@
 FORCE:
 
