@@ -169,6 +169,24 @@ static void store_file(const unsigned char *bytes, size_t n) {
     CHECK(fclose(file) == 0);
 }
 
+static struct format_header load_header(void) {
+    struct format_header header;
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    CHECK(fread(&header, sizeof header, 1, file) == 1);
+    fclose(file);
+    return header;
+}
+
+/* Replaces the header of a trace by this one, with a good checksum. */
+static void store_header(struct format_header header) {
+    FILE *file = fopen(path, "r+b");
+    CHECK(file != NULL);
+    header.checksum = format_checksum(FORMAT_CHECKSUM_START, &header, sizeof header - 8);
+    CHECK(fwrite(&header, sizeof header, 1, file) == 1);
+    CHECK(fclose(file) == 0);
+}
+
 /* ---- tests ---- */
 
 static void test_read_returns_what_was_written(uint64_t seed, size_t n_events) {
@@ -324,23 +342,17 @@ static void test_an_impossible_life_is_refused(void) {
     CHECK(write_life((struct trace_life){.start_ns = 30000, .has_start = 1}) == TRACE_OK);
 }
 
-/* Changes the header of a good trace, with a good checksum, and reads it. */
+/* Reads a good trace of which the header says something else. */
 static int read_with_life(uint32_t version, uint32_t flags, uint64_t start_ns, uint64_t end_ns) {
-    unsigned char *bytes;
-    struct format_header header;
     struct trace_event back[2];
     size_t n_back = 0;
     CHECK(write_life((struct trace_life){0, 70000, 1, 1, {0}}) == TRACE_OK);
-    size_t n_bytes = load_file(&bytes);
-    memcpy(&header, bytes, sizeof header);
+    struct format_header header = load_header();
     header.version = version;
     header.flags = flags;
     header.start_ns = start_ns;
     header.end_ns = end_ns;
-    header.checksum = format_checksum(FORMAT_CHECKSUM_START, &header, sizeof header - 8);
-    memcpy(bytes, &header, sizeof header);
-    store_file(bytes, n_bytes);
-    free(bytes);
+    store_header(header);
     return read_trace(back, 2, &n_back);
 }
 
@@ -356,43 +368,36 @@ static void test_a_header_with_an_impossible_life_is_refused(void) {
     CHECK(read_with_life(3, 3, 30001, 0) == TRACE_ERROR_FORMAT);
 }
 
-/* What came before the end is missing. */
-static void test_a_trace_that_was_cut_off_has_no_end(void) {
+static struct trace_info read_cut_off(struct trace_life life) {
     unsigned char *bytes;
-    CHECK(write_life((struct trace_life){0, 70000, 1, 1, {0}}) == TRACE_OK);
+    CHECK(write_life(life) == TRACE_OK);
     size_t n_bytes = load_file(&bytes);
     store_file(bytes, n_bytes - 1);
     free(bytes);
-    struct trace_info info = read_info();
+    return read_info();
+}
+
+/* What came before the end is missing. */
+static void test_a_trace_that_was_cut_off_has_no_end(void) {
+    struct trace_info info = read_cut_off((struct trace_life){0, 70000, 1, 1, {0}});
     CHECK(!info.is_complete && info.life.has_start && !info.life.has_end);
 }
 
 static void test_a_trace_that_was_cut_off_before_its_start_has_none(void) {
-    unsigned char *bytes;
-    CHECK(write_life((struct trace_life){1, 70000, 1, 1, {0}}) == TRACE_OK);
-    size_t n_bytes = load_file(&bytes);
-    store_file(bytes, n_bytes - 1);
-    free(bytes);
-    struct trace_info info = read_info();
+    struct trace_info info = read_cut_off((struct trace_life){1, 70000, 1, 1, {0}});
     CHECK(info.duration_ns == 0 && !info.life.has_start && info.life.start_ns == 0);
 }
 
 static void test_totals_that_do_not_match_the_events_are_noticed(void) {
-    unsigned char *bytes;
     struct trace_event event = {.op = TRACE_MALLOC, .size = 10};
     struct trace_event back[2];
     size_t n_back = 0;
-    struct format_header header;
     write_trace(&event, 1, 1);
-    size_t n_bytes = load_file(&bytes);
-    memcpy(&header, bytes, sizeof header);
+    struct format_header header = load_header();
     header.peak_live_bytes = 11;
-    header.checksum = format_checksum(FORMAT_CHECKSUM_START, &header, sizeof header - 8);
-    memcpy(bytes, &header, sizeof header);
-    store_file(bytes, n_bytes);
+    store_header(header);
     CHECK(read_trace(back, 2, &n_back) == TRACE_ERROR_FORMAT);
     CHECK(strstr(message, "the totals of the header do not match the events") != NULL);
-    free(bytes);
 }
 
 /* A file whose only block holds these columns, without totals. */
