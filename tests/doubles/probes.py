@@ -17,6 +17,7 @@ VERSIONS = {
     path.stem: json.loads(path.read_text())["recorded_from"].split(",")[0].split()[1]
     for path in RECORDS.glob("*.json")
 }
+VERSIONS["exgen-st"] = VERSIONS["exgen"]
 HOST = HostFacts("madvise", 4, 4096)
 ONE_THREAD = WorkloadFacts(1, 10**9)
 SERVER = WorkloadFacts(6, 60 * 10**9, freed_bytes=8 << 30)
@@ -35,7 +36,9 @@ def recorded(name: str, **changes: Any) -> ProbeReport:
         name: of the allocator.
         changes: observation -> value; ``tunables`` changes single tunables by value.
     """
-    document = json.loads((RECORDS / f"{name}.json").read_text())
+    document = json.loads((RECORDS / f"{name.removesuffix('-st')}.json").read_text())
+    if name == "exgen-st":  # which reports what exgen does
+        document["report"]["exgen"]["library"] = name
     tunables = {k: Tunable(*v) for k, v in document.get("tunables", {}).items()}
     for key, value in changes.pop("tunables", {}).items():
         tunables[key] = replace(tunables[key], value=value)

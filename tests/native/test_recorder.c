@@ -31,14 +31,6 @@ static struct {
     struct lane strides[MOST_STRIDES];
 } file;
 
-static void new_spool(void) {
-    memset(&file, 0, sizeof file);
-    memcpy(file.header.magic, SPOOL_MAGIC, sizeof file.header.magic);
-    file.header.version = SPOOL_VERSION;
-    file.header.page_bytes = 4096;
-    file.header.start_stamp = 1000; /* the boot is unknown: one stamp is 1 ns */
-}
-
 /* A buffer of lane `home`, its `sequence`th, in stride `number`. */
 static struct lane *add_stride(uint32_t number, uint32_t home, uint64_t sequence) {
     struct lane *lane = &file.strides[number - 1];
@@ -48,6 +40,16 @@ static struct lane *add_stride(uint32_t number, uint32_t home, uint64_t sequence
     lane->first_stamp = 1000;
     lane->last_stamp = 1000;
     return lane;
+}
+
+/* Begins a spool with a buffer of the first thread's lane. */
+static struct lane *new_spool(void) {
+    memset(&file, 0, sizeof file);
+    memcpy(file.header.magic, SPOOL_MAGIC, sizeof file.header.magic);
+    file.header.version = SPOOL_VERSION;
+    file.header.page_bytes = 4096;
+    file.header.start_stamp = 1000; /* the boot is unknown: one stamp is 1 ns */
+    return add_stride(1, 1, 1);
 }
 
 static void add_long(struct lane *lane, unsigned code, uint64_t address, uint64_t second) {
@@ -68,6 +70,12 @@ static void add_malloc(struct lane *lane, uint64_t address, uint64_t stamp) {
 
 static void add_free(struct lane *lane, uint64_t address, uint64_t stamp) {
     add(lane, RECORD_CODE(TRACE_FREE, TRACE_API_FREE), address, 0, stamp);
+}
+
+static void add_realloc(struct lane *lane, uint64_t from, uint64_t begun, uint64_t to,
+                        uint64_t size, uint64_t stamp) {
+    add(lane, RECORD_REALLOC_BEGIN, from, 0, begun);
+    add(lane, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), to, size, stamp);
 }
 
 static void add_start(struct lane *lane, uint64_t stamp) {
@@ -123,10 +131,9 @@ static struct builder_counts build(uint32_t n_strides, char *words, size_t words
 /* Time 0 is the start of the process, which is before that of its recording. */
 static void test_times_count_from_the_start_of_the_process(void) {
     char words[256];
-    new_spool();
+    add_malloc(new_spool(), 4096, 41000);
     file.header.start_clock_ns = 5000000;
     file.header.life_ns = 2000000;
-    add_malloc(add_stride(1, 1, 1), 4096, 41000);
     build(1, words, sizeof words);
     CHECK(events[0].time_ns == 3040000);
 }
@@ -157,8 +164,7 @@ static struct touch_stride *add_answers(uint32_t number, uint32_t index) {
 }
 
 static void test_answers_belong_to_the_next_allocation(void) {
-    new_spool();
-    struct lane *lane = add_stride(1, 1, 1);
+    struct lane *lane = new_spool();
     add_answers(2, 0)->touches[3] = 17; /* 16 pages, all of them */
     add_answers(3, 1)->touches[0] = 5;
     add_large(lane, 3, 0x10000, 2000);
@@ -176,8 +182,7 @@ static void test_answers_belong_to_the_next_allocation(void) {
 }
 
 static void test_answers_that_cannot_be_are_not_known(void) {
-    new_spool();
-    struct lane *lane = add_stride(1, 1, 1);
+    struct lane *lane = new_spool();
     add_answers(2, 0)->touches[1] = 18; /* one page more than the block has */
     add_answers(3, 77)->touches[0] = 1; /* more strides than the file has */
     add_large(lane, 1, 0x10000, 2000);
@@ -192,8 +197,7 @@ static void test_answers_that_cannot_be_are_not_known(void) {
 /* ---- the builder ---- */
 
 static void test_lanes_are_merged_by_stamp(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 4000);
@@ -203,8 +207,7 @@ static void test_lanes_are_merged_by_stamp(void) {
 }
 
 static void test_a_free_before_its_allocation_is_put_right(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 5000);
     add_start(second, 2000);
@@ -213,8 +216,7 @@ static void test_a_free_before_its_allocation_is_put_right(void) {
 }
 
 static void test_a_free_long_before_any_allocation_is_foreign(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 5000000);
     add_start(second, 2000);
@@ -224,8 +226,7 @@ static void test_a_free_long_before_any_allocation_is_foreign(void) {
 
 /* What an exited thread freed cannot be freed later, when its address is handed out. */
 static void test_a_foreign_free_of_an_exited_thread_is_no_inversion(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2500);
     add_start(second, 1900);
@@ -235,16 +236,14 @@ static void test_a_foreign_free_of_an_exited_thread_is_no_inversion(void) {
 }
 
 static void test_a_foreign_free_of_the_same_thread_is_no_inversion(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     add_free(first, 0x1000, 2000);
     add_malloc(first, 0x1000, 2010);
     expect("m0", 1, 1, 0);
 }
 
 static void test_an_address_handed_out_before_its_free_is_put_right(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2000);
     add_free(first, 0x1000, 3000); /* ten too late */
@@ -255,12 +254,10 @@ static void test_an_address_handed_out_before_its_free_is_put_right(void) {
 }
 
 static void test_a_realloc_gives_its_address_up_at_its_beginning(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2000);
-    add(first, RECORD_REALLOC_BEGIN, 0x1000, 0, 3000);
-    add(first, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x9000, 64, 5000);
+    add_realloc(first, 0x1000, 3000, 0x9000, 64, 5000);
     add_start(second, 2000);
     add_malloc(second, 0x1000, 4000); /* another thread gets it in between */
     add_free(second, 0x1000, 6000);
@@ -269,18 +266,15 @@ static void test_a_realloc_gives_its_address_up_at_its_beginning(void) {
 }
 
 static void test_a_failed_realloc_changes_nothing(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     add_malloc(first, 0x1000, 2000);
-    add(first, RECORD_REALLOC_BEGIN, 0x1000, 0, 3000);
-    add(first, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0, 64, 4000);
+    add_realloc(first, 0x1000, 3000, 0, 64, 4000);
     add_free(first, 0x1000, 5000);
     expect("m0 f0", 1, 0, 0);
 }
 
 static void test_a_lane_is_handed_from_thread_to_thread(void) {
-    new_spool();
-    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    add_malloc(new_spool(), 0x1000, 2000);
     struct lane *second = add_stride(2, 2, 1);
     add_start(second, 3000);
     add_free(second, 0x1000, 4000);
@@ -292,7 +286,7 @@ static void test_a_lane_is_handed_from_thread_to_thread(void) {
 }
 
 static void test_archived_buffers_come_before_the_home(void) {
-    new_spool();
+    (void)new_spool();
     struct lane *home = add_stride(1, 1, 2);
     struct lane *archived = add_stride(2, 1, 1);
     add_free(home, 0x1000, 3000);
@@ -301,15 +295,13 @@ static void test_archived_buffers_come_before_the_home(void) {
 }
 
 static void test_a_buffer_that_was_archived_but_not_emptied_counts_once(void) {
-    new_spool();
-    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    add_malloc(new_spool(), 0x1000, 2000);
     add_malloc(add_stride(2, 1, 1), 0x1000, 2000);
     expect("m0", 2, 0, 0);
 }
 
 static void test_nothing_after_the_stop_is_taken(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 3000);
     file.header.stop_stamp = 2500;
@@ -317,8 +309,7 @@ static void test_nothing_after_the_stop_is_taken(void) {
 }
 
 static void test_more_threads_than_a_trace_has_are_named(void) {
-    new_spool();
-    (void)add_stride(1, 1, 1);
+    (void)new_spool();
     add_start(add_stride(2, 2, 1), 2000);
     begin(2);
     builder.n_threads = TRACE_MAX_THREADS;
@@ -332,8 +323,7 @@ static void test_more_threads_than_a_trace_has_are_named(void) {
 static void test_giant_sizes_and_long_pauses_survive(void) {
     struct spool_event event;
     char words[64];
-    new_spool();
-    struct lane *lane = add_stride(1, 1, 1);
+    struct lane *lane = new_spool();
     add_long(lane, RECORD_CLOCK, 0, UINT64_C(1) << 50);
     add_long(lane, RECORD_SIZE, 0, UINT64_C(1) << 40);
     add_long(lane, RECORD_CODE(TRACE_MALLOC, TRACE_API_MALLOC), 0x7fff12345678, 0);
@@ -349,8 +339,7 @@ static void test_giant_sizes_and_long_pauses_survive(void) {
 
 /* A damaged stride: the lane that it says to be of would lie far behind the file. */
 static void test_a_home_outside_of_the_file_is_no_lane(void) {
-    new_spool();
-    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    add_malloc(new_spool(), 0x1000, 2000);
     (void)add_stride(2, UINT32_C(1) << 20, 1);
     expect("m0", 2, 0, 0);
 }
@@ -371,8 +360,7 @@ static void expect_from(uint64_t stamp, const char *expected, uint32_t n_strides
 }
 
 static void test_a_later_trace_begins_with_the_blocks_that_live(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 3000);
     add_malloc(first, 0x3000, 4000);
@@ -387,15 +375,13 @@ static void test_a_later_trace_begins_with_the_blocks_that_live(void) {
 }
 
 static void test_a_later_trace_keeps_size_touch_and_alignment(void) {
-    new_spool();
-    struct lane *lane = add_stride(1, 1, 1);
+    struct lane *lane = new_spool();
     add_answers(2, 0)->touches[3] = 5;
     add_large(lane, 3, 0x10000, 2000);
     add(lane, RECORD_CODE(TRACE_ALIGNED, TRACE_API_MEMALIGN), 0x40000, 96 | UINT64_C(12) << 32,
         2100);
     add_malloc(lane, 0x50000, 2200);
-    add(lane, RECORD_REALLOC_BEGIN, 0x50000, 0, 2300);
-    add(lane, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x60000, 70000, 2400);
+    add_realloc(lane, 0x50000, 2300, 0x60000, 70000, 2400);
     add_malloc(lane, 0x70000, 9000);
     expect_from(5000, "m0 a0 m0 m0", 2);
     CHECK(events[0].size == 65536 && events[0].touch == 5);
@@ -404,8 +390,7 @@ static void test_a_later_trace_keeps_size_touch_and_alignment(void) {
 }
 
 static void test_a_later_trace_knows_the_threads_that_run(void) {
-    new_spool();
-    struct lane *first = add_stride(1, 1, 1);
+    struct lane *first = new_spool();
     struct lane *ended = add_stride(2, 2, 1);
     struct lane *running = add_stride(3, 3, 1);
     add_start(ended, 2000);
@@ -422,18 +407,15 @@ static void test_a_later_trace_knows_the_threads_that_run(void) {
 }
 
 static void test_a_realloc_across_the_beginning_keeps_its_block(void) {
-    new_spool();
-    struct lane *lane = add_stride(1, 1, 1);
+    struct lane *lane = new_spool();
     add_malloc(lane, 0x1000, 2000);
-    add(lane, RECORD_REALLOC_BEGIN, 0x1000, 0, 4990);
-    add(lane, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x9000, 64, 5010);
+    add_realloc(lane, 0x1000, 4990, 0x9000, 64, 5010);
     add_free(lane, 0x9000, 6000);
     expect_from(5000, "m0 r0 f0", 1);
 }
 
 static void test_without_an_event_after_its_beginning_a_trace_is_empty(void) {
-    new_spool();
-    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    add_malloc(new_spool(), 0x1000, 2000);
     expect_from(5000, "", 1);
 }
 

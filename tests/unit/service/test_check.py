@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from tuner.allocators import get_allocator
 from tuner.cli.main import run
 from tuner.errors import MissingToolError, ProgramError, SpecError
-from tuner.records import Configuration
+from tuner.records import Configuration, Value
 from tuner.service import check as checking
 from tuner.service.check import ExportedSetting, check_process, load_expected
 from tuner.service.processes import process_of
@@ -26,7 +27,7 @@ GLIBC = ExportedSetting(Configuration.of("glibc", {"arena_max": 2}), None, TUNAB
 
 @contextmanager
 def process(
-    environment: dict[str, str], program: str = "", starter: Sequence[str] = ()
+    environment: Mapping[str, str], program: str = "", starter: Sequence[str] = ()
 ) -> Iterator[int]:
     """Run a program that says when it has begun, and waits; a starter becomes it."""
     text = f"{program}\nprint('ready', flush=True)\nimport time; time.sleep(600)"
@@ -50,6 +51,12 @@ def jemalloc() -> str:
         return str(get_allocator("jemalloc").locate().library)
     except MissingToolError:
         pytest.skip("jemalloc is not installed")
+
+
+def of_jemalloc(library: str, **settings: Value) -> ExportedSetting:
+    words = (f"{name}:{str(value).lower()}" for name, value in settings.items())
+    variables = {"MALLOC_CONF": ",".join(words)}
+    return ExportedSetting(Configuration.of("jemalloc", settings), library, variables)
 
 
 def test_what_a_process_was_started_with_is_in_effect() -> None:
@@ -96,8 +103,8 @@ def test_a_value_that_the_allocator_refuses_is_not_in_effect() -> None:
 
 def test_a_library_is_looked_for_in_the_process_itself() -> None:
     library = jemalloc()
-    variables = {"MALLOC_CONF": "dirty_decay_ms:0"}
-    asked = ExportedSetting(Configuration.of("jemalloc", {"dirty_decay_ms": 0}), library, variables)
+    asked = of_jemalloc(library, dirty_decay_ms=0)
+    variables = asked.variables
 
     with process({**variables, "LD_PRELOAD": library}) as pid, process(variables) as without:
         assert set(verdicts(pid, asked).values()) == {True}
@@ -111,32 +118,25 @@ def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path) -> N
     shutil.copy(jemalloc(), file)
     (tmp_path / "libjemalloc.so.2").symlink_to(file.name)
     link.symlink_to(tmp_path / "libjemalloc.so.2")
-    variables = {"MALLOC_CONF": "dirty_decay_ms:0"}
-    settings = {"dirty_decay_ms": 0}
-    asked = ExportedSetting(Configuration.of("jemalloc", settings), str(link), variables)
+    asked = of_jemalloc(str(link), dirty_decay_ms=0)
 
-    with process({**variables, "LD_PRELOAD": str(link)}) as pid:
+    with process({**asked.variables, "LD_PRELOAD": str(link)}) as pid:
         assert set(verdicts(pid, asked).values()) == {True}
 
 
 def test_a_background_thread_that_ended_at_a_fork_is_missed() -> None:
     library = jemalloc()
-    variables = {"MALLOC_CONF": "background_thread:true"}
-    asked = ExportedSetting(
-        Configuration.of("jemalloc", {"background_thread": True}), library, variables
-    )
+    asked = of_jemalloc(library, background_thread=True)
     fork = "import os\nif os.fork(): os.wait()"
 
-    with process({**variables, "LD_PRELOAD": library}, fork) as pid:
+    with process({**asked.variables, "LD_PRELOAD": library}, fork) as pid:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         assert verdicts(int(children[0]), asked)["background_thread"] is False
 
 
 def test_a_thread_that_ends_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     library = jemalloc()
-    variables = {"MALLOC_CONF": "background_thread:true"}
-    settings = {"background_thread": True}
-    asked = ExportedSetting(Configuration.of("jemalloc", settings), library, variables)
+    asked = of_jemalloc(library, background_thread=True)
 
     def with_one_that_ended(folder: Path) -> Iterator[Path]:
         if folder.name == "task":
@@ -144,7 +144,7 @@ def test_a_thread_that_ends_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatc
         yield from real_iterdir(folder)
 
     real_iterdir = Path.iterdir
-    with process({**variables, "LD_PRELOAD": library}) as pid:
+    with process({**asked.variables, "LD_PRELOAD": library}) as pid:
         monkeypatch.setattr(Path, "iterdir", with_one_that_ended)
         assert verdicts(pid, asked)["background_thread"] is True
 
@@ -164,15 +164,12 @@ def test_the_library_of_a_process_in_a_container_is_its_own(tmp_path: Path) -> N
     inside, here = tmp_path / "inside", tmp_path / "libjemalloc.so.2"
     shutil.copy(real, inside)
     here.write_text("another file")
-    variables = {"MALLOC_CONF": "dirty_decay_ms:0"}
-    settings = {"dirty_decay_ms": 0}
-    asked = ExportedSetting(Configuration.of("jemalloc", settings), str(here), variables)
-    refused = ExportedSetting(
-        Configuration.of("jemalloc", {"dirty_decay_ms": 7}), str(here), variables
-    )
+    asked = of_jemalloc(str(here), dirty_decay_ms=0)
+    refused = replace(asked, configuration=Configuration.of("jemalloc", {"dirty_decay_ms": 7}))
     starter = [*in_container((inside, here)), f"LD_PRELOAD={here}"]
 
-    with process(dict(PATH=os.environ["PATH"], **variables), starter=starter) as pid:
+    variables = {"PATH": os.environ["PATH"], **asked.variables}
+    with process(variables, starter=starter) as pid:
         assert set(verdicts(pid, asked).values()) == {True}
         assert verdicts(pid, refused)["dirty_decay_ms"] is False
 
