@@ -489,13 +489,12 @@ def front(
         SpecError: an objective is unknown.
         MissingToolError: an objective was not measured.
     """
-    from tuner.front.kept import all_picks
     from tuner.front.repricing import price_note
+    from tuner.optimize.answer import picks_of
     from tuner.report.table import front_table
 
     names = tuple(objectives or run.campaign.objectives)
-    chosen = all_picks(run)
-    table = front_table(run, names, chosen, relative_to=relative_to, everything=everything)
+    table = front_table(run, names, picks_of(run), relative_to=relative_to, everything=everything)
     return replace(table, price_note=price_note(run.campaign, run.trials, names))
 
 
@@ -525,9 +524,9 @@ def explain(
         TraceError: the trace cannot be read.
     """
     from tuner.explain.explanation import explain_run, material_of
-    from tuner.export.sources import RECOMMENDED, answered_pick
     from tuner.front.ablation import ablate, point_of
-    from tuner.front.kept import first_name
+    from tuner.front.kept import RECOMMENDED, first_name
+    from tuner.optimize.answer import answered_pick
 
     pick = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
@@ -610,6 +609,7 @@ def compare(
     from tuner.measure.counting import InstructionCounter
     from tuner.measure.program import ProgramRunner, Surroundings
     from tuner.measure.warm import warm_memory
+    from tuner.optimize.answer import deployed_subject
     from tuner.store import Store, store_path
     from tuner.validate.program import validate
     from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
@@ -619,7 +619,7 @@ def compare(
     from tuner.validate.trust import recorded_program
     from tuner.validate.verdicts import default_rounds, too_few
 
-    subjects = choose_subjects(run, points, most_front, most_dominated)
+    subjects = choose_subjects(run, points, most_front, most_dominated, deployed_subject(run))
     check_subjects(run, subjects)
     n_claims = count_claims(run, subjects)
     if rounds is not None and n_claims and (lack := too_few(rounds, n_claims)) is not None:

@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
+from unittest.mock import Mock
 
 import pytest
 
 import tuner
+from tests.doubles.answers import write_record
 from tests.doubles.runs import measurement, synthetic_run
 from tuner import library
 from tuner.campaign.executors import Where
@@ -248,6 +250,16 @@ def test_a_front_has_the_points_and_the_defaults() -> None:
     assert table.objectives == ("mean_heap",)
     assert any(row.is_default for row in table.rows)
     assert [row.state for row in table.rows].count("front") == 1
+
+
+def test_what_optimize_deploys_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_record(tmp_path, decision="deploy", configuration='["glibc",{"x":1}]')
+    check = Mock(side_effect=SpecError)
+    monkeypatch.setattr("tuner.validate.subjects.check_subjects", check)
+
+    with pytest.raises(SpecError):
+        library.compare(replace(synthetic_run(n_trials=8), folder=tmp_path), ["./app"])
+    assert "recommended" in [subject.label for subject in check.call_args[0][1]]
 
 
 def test_a_core_that_may_not_be_used_is_refused_as_the_command_does() -> None:

@@ -7,7 +7,15 @@ import typer
 
 from tuner.cli.console import print_note, print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import MEASURED, SETTING, OutputFile, TrialNumber, ValidationNumber
+from tuner.cli.options import (
+    MEASURED,
+    SETTING,
+    AsJson,
+    OutputFile,
+    TrialNumber,
+    ValidationNumber,
+    json_form,
+)
 from tuner.errors import (
     MissingToolError,
     OutputError,
@@ -81,10 +89,12 @@ def register(app: typer.Typer) -> None:
             typer.Option(metavar="PATH", help="Path of the allocator where it is deployed."),
         ] = None,
         validation: ValidationNumber = None,
+        as_json_object: AsJson = False,
         output: OutputFile = None,
     ) -> None:
         from tuner import library as api
 
+        form = json_form(form, "env", is_json=as_json_object)
         if sum(option is not None for option in (pick, trial, setting)) > 1:
             raise typer.BadParameter("give one of --pick, --trial and --setting")
         if (run is None) is (setting is None):

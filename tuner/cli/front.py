@@ -9,7 +9,7 @@ import typer
 
 from tuner.cli.console import folded, print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import MeasuredFolder, OutputFile, split_names
+from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, json_form, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 
@@ -64,12 +64,14 @@ def register(app: typer.Typer) -> None:
                 "was emulated).",
             ),
         ] = False,
+        as_json_object: AsJson = False,
         output: OutputFile = None,
     ) -> None:
         from tuner import library
         from tuner.optimize.request import REQUEST_FILE
         from tuner.store import store_path
 
+        form = TableFormat(json_form(form, TableFormat.TABLE, is_json=as_json_object))
         if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
             if objectives or relative_to:
                 raise typer.BadParameter(

@@ -76,6 +76,13 @@ ValidationNumber = Annotated[
 ]
 
 
+def json_form(form: str, default: str, *, is_json: bool) -> str:
+    """Return the value of --format, for which --json is short."""
+    if is_json and form not in {default, "json"}:
+        raise typer.BadParameter("give one of --format and --json")
+    return "json" if is_json else form
+
+
 def refuse_input() -> None:
     """Refuse what waits on standard input: the program runs many times, and would not see it.
 

@@ -317,16 +317,7 @@ def _of_service(
     plan: Callable[[Sequence[str]], ServicePlan],
     options: ServiceOptions,
 ) -> Compared:
-    """Compare settings on a service that options describe.
-
-    Args:
-        context: of the command.
-        run: folder of a campaign, or else the first word of the service.
-        command: the service, or its further words.
-        points: of the campaign.
-        plan: makes one of the words of the service.
-        options: beside these.
-    """
+    """Compare settings on a service that options describe; `run` may be its first word."""
     allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
     campaign = run if is_run_folder(run) else None
     if campaign is None:
@@ -342,15 +333,7 @@ def _of_program(
     measure: Callable[..., ValidationSummary],
     surroundings: Callable[[Run], Surroundings],
 ) -> ValidationSummary:
-    """Measure points of a campaign on its program.
-
-    Args:
-        context: of the command.
-        run: folder of the campaign.
-        command: the program and its arguments.
-        measure: `tuner.library.compare` with all options but these.
-        surroundings: of every run, where the campaign is known.
-    """
+    """Measure points of a campaign on its program, by `tuner.library.compare`."""
     from tuner.runs import load_run
 
     refuse_options(context, ["--validation"], "to a COMMAND, which makes a new one")

@@ -13,7 +13,7 @@ from tuner.errors import SelectionError
 from tuner.export.deployment import Deployment, Environment, facts_of
 from tuner.export.gains import on_program, pick_gain, proven_gains
 from tuner.export.reduction import Reduction, reduce_configuration
-from tuner.front.kept import find_pick, first_name, pick_of_trial
+from tuner.front.kept import RECOMMENDED, find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.machine import read_machine
 from tuner.optimize.answer import Decision, Recommendation, recommended
@@ -27,9 +27,6 @@ from tuner.store import store_path
 from tuner.validate.setup import check_version, search_spaces
 from tuner.validate.summary import summarize
 from tuner.validate.trust import proving_validation, recorded_program
-
-RECOMMENDED = "recommended"
-"""Name of the pick that `malloc-tuner optimize` answers with, or that a validation proved."""
 
 _HUGE_PAGES = {"keep": "as the machine has them", "never": "off"}
 """How emulation had them, by the emulator's option."""
@@ -101,7 +98,7 @@ def recommended_deployment(
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
         raise _nothing_to_export(run.folder, found, has_points=True)
-    pick = _answered(run, found.trial)
+    pick = Pick(RECOMMENDED, run.trial(found.trial), "new runs of the program proved it better")
     trial = pick.trial
     record = run.campaign.allocators[trial.configuration.allocator]
     measured = Path(record.library) if record.library else None
@@ -123,22 +120,6 @@ def _unset(folder: Path, variables: Sequence[tuple[str, str]]) -> tuple[str, ...
     path = folder / REFERENCE_FILE
     had = Reference.load(path).steered if path.exists() else ()
     return tuple(name for name in had if name not in dict(variables))
-
-
-def answered_pick(run: Run) -> Pick | None:
-    """Return the trial behind what `malloc-tuner optimize` recommends; None where there is none.
-
-    Raises:
-        StoreError: the file of the answer is damaged.
-    """
-    found = recommended(run.folder)
-    if found is None or found.decision is not Decision.DEPLOY or found.trial is None:
-        return None
-    return _answered(run, found.trial)
-
-
-def _answered(run: Run, trial: int) -> Pick:
-    return Pick(RECOMMENDED, run.trial(trial), "new runs of the program proved it better")
 
 
 def direct_deployment(
@@ -190,17 +171,9 @@ def direct_deployment(
 def _check_here(
     adapter: Allocator, file: Path | None, version: str, elsewhere: Path | None
 ) -> None:
-    """Refuse what has another version here than was measured.
+    """Refuse what has another version here than was measured, unless it is deployed elsewhere.
 
-    Args:
-        adapter: of the allocator.
-        file: that was measured; None: the C library's.  One that is gone is not asked for its
-            version.
-        version: that was measured.
-        elsewhere: the same library on another machine: what is here has no say then.
-
-    Raises:
-        MissingToolError: it has.
+    A file that is gone is not asked for its version.
     """
     if elsewhere is None and (file is None or file.is_file()):
         check_version(adapter.locate(file), version)
@@ -240,8 +213,9 @@ def validated_pick(run: Run, number: int | None = None) -> Pick | None:
             f"{run.folder}: validation {record.identifier}: {decision.sentence} To export a point "
             "all the same, name its --pick or --trial"
         )
-    wanted = next(one.configuration for one in record.subjects if one.label == decision.label)
-    trial = next(one for one in run.trials if one.configuration == wanted)
+    wanted = next(one for one in record.subjects if one.label == decision.label)
+    # Of what `optimize` deploys, settings of the trial may be left out.
+    trial = replace(run.trial(wanted.trial or 0), configuration=wanted.configuration)
     rule = f"validation {record.identifier} on the program recommends it"
     return Pick(RECOMMENDED, trial, rule)
 

@@ -28,7 +28,15 @@ VERSION = 1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_TAKEN = re.compile(r"picks|best|front|default|dominated|as-it-is|[0-9]+|.+-default|trial-[0-9]+")
+RECOMMENDED = "recommended"
+"""Name of the pick that `malloc-tuner optimize` answers with, or that a validation proved."""
+
+_TRIAL = re.compile(r"trial-([0-9]+)")
+"""What tables call a trial."""
+
+_TAKEN = re.compile(
+    rf"picks|best|front|default|dominated|{RECOMMENDED}|as-it-is|[0-9]+|.+-default|{_TRIAL.pattern}"
+)
 """Words of ``--points``, and what tables call something else."""
 
 
@@ -111,7 +119,7 @@ def all_picks(run: Run) -> list[Pick]:
 
 
 def find_pick(run: Run, name: str) -> Pick:
-    """Return the pick of a name: a kept one, else a standard one.
+    """Return the pick of a name: a kept one, else a standard one, else ``trial-N``.
 
     Raises:
         SelectionError: there is neither; the message lists the names there are.
@@ -120,6 +128,8 @@ def find_pick(run: Run, name: str) -> Pick:
     path = pick_path(run, check_pick_name(name))
     if path.is_file():
         return _read(run, path)
+    if found := _TRIAL.fullmatch(name):
+        return pick_of_trial(run, int(found[1]))
     standard = {pick.name: pick for pick in _standard(run)}
     if name not in standard:
         known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import StoreError
+from tuner.front.kept import RECOMMENDED, all_picks
+from tuner.front.picks import Pick
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import (
     TABLE_WIDTH,
@@ -28,6 +30,8 @@ from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
 from tuner.page import series, wrapped
 from tuner.records import Configuration
+from tuner.runs import Run
+from tuner.store.subject import Subject
 from tuner.units import show_duration, show_percent, signed_percent
 
 ANSWER_FILE = "answer.json"
@@ -337,6 +341,8 @@ class Recommendation:
     """Time that it took, of all calls."""
     is_held_out: bool = False
     """Whether it was judged on input that it was not tuned on, too."""
+    turned_down: Mapping[str, str] = field(default_factory=dict)
+    """Label of what a guard turned down -> why."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -369,6 +375,10 @@ def recommended(run: Path) -> Recommendation | None:
             *_subjects(record),
             record.get("seconds", 0.0),
             record.get("held_out") is not None,
+            {
+                one["label"]: "more " + series(key.replace("_", " ") for key in one["broken"])
+                for one in record.get("turned_down", ())
+            },
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat "
@@ -409,6 +419,31 @@ def _gain(name: str, record: Mapping[str, Any]) -> Gain:
     return Gain(middle, low, high, record["exact"], is_more, smoothed)
 
 
+def deployed_subject(run: Run) -> Subject | None:
+    """Return what the answer of a run deploys, as a validation runs it; None where it does not."""
+    found = recommended(run.folder)
+    if found is None or found.configuration is None or found.decision is not Decision.DEPLOY:
+        return None
+    return Subject(RECOMMENDED, found.configuration, found.trial, (RECOMMENDED,))
+
+
+def answered_pick(run: Run) -> Pick | None:
+    """Return the trial behind what is deployed; None where there is none."""
+    subject = deployed_subject(run)
+    if subject is None or subject.trial is None:
+        return None
+    trial = run.trial(subject.trial)
+    kept = subject.configuration.as_dict
+    less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
+    rule = "new runs of the program proved it better" + (f", without{less}" if less else "")
+    return Pick(RECOMMENDED, trial, rule)
+
+
+def picks_of(run: Run) -> list[Pick]:
+    """Return what the answer deploys, if a trial is behind it, then all picks."""
+    return [*filter(None, [answered_pick(run)]), *all_picks(run)]
+
+
 def on_the_program(run: Path) -> str:
     """Return the answer of a run folder as one line; nothing where there is none.
 
@@ -418,7 +453,12 @@ def on_the_program(run: Path) -> str:
     answer = recommended(run)
     if answer is None:
         return ""
-    return f"On the program itself, in {answer.n_runs} runs: {answer.sentence}"
+    words = f"On the program itself, in {answer.n_runs} runs: {answer.sentence}"
+    if answer.decision is not Decision.DEPLOY or not answer.changes:
+        return words
+    names = {key_of(name): name for name in TABLE}
+    changes = (f"{names[key]} {signed_percent(x)}" for key, (x, _) in answer.changes.items())
+    return f"{words} Measured: {', '.join(changes)}."
 
 
 def label_of(configuration: Configuration) -> str:
@@ -459,7 +499,8 @@ def _shown(answer: Answer) -> list[AnswerRow]:
     rest = [row for row in answer.rows if row not in (*first, *defaults) and row.changes]
     rest.sort(key=lambda row: -sum(row.changes[goal].likely for goal in rules.goals))
     nearest = [] if first else rest[:_NEAREST]
-    return [*first, *defaults, *nearest][:_MOST_ROWS]
+    room = max(1, _MOST_ROWS - len(defaults))
+    return [*first[:room], *defaults, *nearest][:_MOST_ROWS]
 
 
 def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:

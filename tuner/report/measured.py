@@ -155,13 +155,14 @@ def _note(row: AnswerRow, found: MeasuredFront) -> str:
 
 def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     n_ran = sum(1 for row in found.rows if row.changes) - 1
-    yield f"{n_ran} settings ran, {found.answer.n_runs} runs; {found.answer.date}."
+    answer = found.answer
+    yield f"{n_ran} settings ran, few times or in rounds: {answer.n_runs} runs; {answer.date}."
     n_hidden = sum(row.label != AS_IS and row not in shown for row in found.others)
     if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
     if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
         yield "What had few runs is placed by what all runs together say of it."
-    yield found.answer.sentence
+    yield answer.sentence
 
 
 def measured_json(found: MeasuredFront) -> str:

@@ -18,10 +18,9 @@ from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
 from tuner.front.ablation import Ablation, ablate
 from tuner.front.bounds import default_trials
-from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
-from tuner.optimize.answer import recommended
+from tuner.optimize.answer import picks_of, recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import ratio, scale_of, show_change, show_expected
@@ -89,7 +88,7 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         StoreError: a pick file, or the journal of runs inside simulated machines, is damaged,
             or there is no such validation.
     """
-    picks = tuple(all_picks(run))
+    picks = tuple(picks_of(run))
     names = run.campaign.objectives
     has_baseline = run.campaign.baseline in default_trials(run.trials)
     believed = believed_validation(run, validation)
@@ -160,7 +159,7 @@ def render_page(report: Report) -> str:
         command=shlex.join(answer.command) if answer else "",
         measured=report.measured,
         cells_of=cells_of,
-        cards=wording.pick_cards(report.run, report.picks, report.claims),
+        cards=wording.pick_cards(report.run, report.picks, report.claims, answer),
         facts=wording.measured_facts(report.run),
         reasons=wording.failure_reasons(report.run),
         commands=wording.commands(report.run),

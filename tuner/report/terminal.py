@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.front.bounds import OWN
+from tuner.front.kept import RECOMMENDED
 from tuner.front.picks import BALANCED, KNEE, NO_REGRET
 from tuner.metrics import METRICS, Metric, find_metrics
 from tuner.records import Trial
@@ -267,6 +268,7 @@ def _picks_explained(table: FrontTable, whose: str) -> list[str]:
     """Return what the names of picks in the rows mean; those of METRIC say it themselves."""
     shown = {name for row in table.rows for name in row.picks}
     words = {
+        RECOMMENDED: "what `optimize` deploys, perhaps with fewer settings",
         BALANCED: "the least sum of all changes",
         KNEE: "balanced, and clearly better than the front's ends",
         NO_REGRET: f"balanced among the points that are worse than {whose} in nothing",

@@ -3,21 +3,23 @@
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from tuner.front.bounds import count_failures, default_trials
+from tuner.front.kept import RECOMMENDED
 from tuner.front.picks import NO_REGRET, Pick, first_pick
 from tuner.front.whole import Whole, campaign_whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
+from tuner.optimize.answer import Recommendation, label_of
 from tuner.page import series
 from tuner.records import Trial
 from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.stats import TIE
-from tuner.units import show_size
+from tuner.units import show_size, signed_percent
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import Claim, SubjectSummary
 
@@ -50,7 +52,7 @@ class PickCard:
     changes: tuple[ChangeText, ...]
     """In emulation."""
     real: tuple[ChangeText, ...] = ()
-    """On the real program, `value` being the verdict; empty when it was not validated."""
+    """On the real program, `value` being the verdict; empty when it did not run there."""
     reason: str | None = None
     """Why the real program rejected it; None when it did not."""
 
@@ -155,14 +157,41 @@ def _is_gain(found: float | None) -> bool:
 
 
 def pick_cards(
-    run: Run, picks: Sequence[Pick], summary: ValidationSummary | None = None
+    run: Run,
+    picks: Sequence[Pick],
+    summary: ValidationSummary | None = None,
+    answer: Recommendation | None = None,
 ) -> list[PickCard]:
-    """Describe the picks, those of the same trial together, in the order of first mention."""
+    """Describe the picks, those of the same trial together; what the program rejected is last."""
     grouped: dict[int, list[Pick]] = {}
     for pick in picks:
         grouped.setdefault(pick.trial.number, []).append(pick)
     baseline = default_trials(run.trials).get(run.campaign.baseline)
-    return [_card(run, group, baseline, summary) for group in grouped.values()]
+    cards = [_card(run, group, baseline, summary) for group in grouped.values()]
+    if answer is not None:
+        cards = [_measured(card, run, answer) for card in cards]
+    return sorted(cards, key=lambda card: card.reason is not None)
+
+
+def _measured(card: PickCard, run: Run, answer: Recommendation) -> PickCard:
+    """Add what `optimize` measured on the program, unless a validation did."""
+    found = run.trial(card.trial).configuration
+    if RECOMMENDED in card.names:
+        found = answer.configuration or found
+    label = label_of(found)
+    reason = card.reason or answer.turned_down.get(label)
+    real = [
+        ChangeText(
+            name,
+            "rounds" if row.is_candidate else "few runs",
+            signed_percent(gain.change),
+            direction(1.0 + gain.change),
+        )
+        for row in answer.rows
+        if row.label == label
+        for name, gain in row.changes.items()
+    ]
+    return replace(card, real=card.real or tuple(real), reason=reason)
 
 
 def _card(

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tuner.errors import ComparisonError
 from tuner.front.dominance import front_points
-from tuner.front.kept import all_picks, find_pick, pick_of_trial
+from tuner.front.kept import RECOMMENDED, all_picks, find_pick, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
@@ -28,7 +28,7 @@ BEST = "best"
 
 
 def choose_subjects(
-    run: Run, points: Sequence[str], n_front: int, n_dominated: int
+    run: Run, points: Sequence[str], n_front: int, n_dominated: int, deployed: Subject | None = None
 ) -> tuple[Subject, ...]:
     """Return the subjects, the baseline first, then defaults, points and dominated points.
 
@@ -38,6 +38,7 @@ def choose_subjects(
             ``best`` (every ``best-...`` pick) and ``front``.
         n_front: greatest number of points for ``front``, spread over the front.
         n_dominated: greatest number of dominated points, spread over the ranking.
+        deployed: what `optimize` answered with, one of the picks.
 
     Raises:
         SelectionError: a name is no pick, a number no trial, or a trial has no numbers.
@@ -45,13 +46,18 @@ def choose_subjects(
     chosen: dict[Configuration, list[str]] = {}
     for allocator in _baseline_first(run):
         chosen[Configuration(allocator)] = [DEFAULT]
+    numbers = {trial.configuration: trial.number for trial in run.trials}
+    if deployed is not None and {PICKS, RECOMMENDED} & set(points):
+        chosen.setdefault(deployed.configuration, []).append(RECOMMENDED)
+        if deployed.trial is not None:
+            numbers.setdefault(deployed.configuration, deployed.trial)
+        points = [word for word in points if word != RECOMMENDED]
     for pick in _points(run, points, n_front):
         roles = chosen.setdefault(pick.trial.configuration, [])
         if pick.name not in roles:
             roles.append(pick.name)
     for trial in _dominated(run, n_dominated, chosen):
         chosen[trial.configuration] = [DOMINATED]
-    numbers = {trial.configuration: trial.number for trial in run.trials}
     return tuple(
         Subject(
             _label(configuration, roles, numbers),

@@ -87,7 +87,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
     subjects = record.subjects
     baseline = next(s for s in subjects if s.label == record.baseline)
     checked = _checked_objectives(run, record)
-    trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
+    trials = _claiming(run, subjects)
     n_claims = count_claims(run, subjects)
     samples = _Samples(
         record, stats.fewest_pairs(max(1, n_claims)), run.campaign.prices.ns_per_instruction
@@ -118,11 +118,18 @@ def count_claims(run: Run, subjects: Sequence[Subject]) -> int:
         run: the campaign with its trials.
         subjects: the baseline first.
     """
-    measured = {trial.configuration for trial in run.trials if trial.measurement}
+    measured = _claiming(run, subjects)
     if subjects[0].configuration not in measured:
         return 0
     n_claiming = sum(s.claims and s.configuration in measured for s in subjects[1:])
     return n_claiming * sum(is_checked(name) for name in run.campaign.objectives)
+
+
+def _claiming(run: Run, subjects: Sequence[Subject]) -> dict[Configuration, Trial]:
+    """Return the trials with numbers; what is deployed with less than its trial claims as that."""
+    trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
+    numbers = {trial.number: trial for trial in trials.values()}
+    return {s.configuration: numbers[s.trial] for s in subjects if s.trial in numbers} | trials
 
 
 def _decided(summaries: Sequence[SubjectSummary], n_claims: int) -> tuple[SubjectSummary, ...]:

@@ -14,6 +14,7 @@ from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run, trial, without_counts, write_run
 from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.export.sources import validated_pick
 from tuner.front import repricing
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front_points
@@ -70,11 +71,19 @@ def test_front_table_ends_with_what_runs_of_the_program_proved(
     """Its points are emulated, and the program may have turned them down."""
     setting = Configuration.of("glibc", {"mxfast": 0}).key
     sentence = "Deploy glibc with mxfast=0."
-    write_record(fresh.folder, decision="deploy", sentence=sentence, configuration=setting, trial=3)
+    write_record(
+        fresh.folder, decision="deploy", sentence=sentence, configuration=setting, trial=3,
+        changes={"cpu_time": {"change": -0.1, "bounds": None}},
+    )  # fmt: skip
 
     last = cli.prints("front", fresh.folder).splitlines()[-1]
 
-    assert last == "On the program itself, in 43 runs: Deploy glibc with mxfast=0."
+    said = "Deploy glibc with mxfast=0. Measured: CPU time -10.0 %."
+    assert last == f"On the program itself, in 43 runs: {said}"
+    rows = json.loads(cli.prints("front", fresh.folder, "--json"))["rows"]
+    assert [row["trial"] for row in rows if "recommended" in row["picks"]] == [3]
+    both = ("front", fresh.folder, "--json", "--format", "csv")
+    assert "give one of --format and --json" in cli.fails(2, *both)
 
 
 def test_front_table_shows_every_number_in_a_narrow_terminal(
@@ -423,7 +432,7 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
     "name",
     [
         "picks", "best", "front", "default", "dominated", "as-it-is", "17", "trial-5",
-        "jemalloc-default",
+        "jemalloc-default", "recommended",
     ],
 )  # fmt: skip
 def test_names_that_mean_something_else_are_refused(fresh: Run, name: str) -> None:
@@ -433,18 +442,12 @@ def test_names_that_mean_something_else_are_refused(fresh: Run, name: str) -> No
     assert not (fresh.folder / "picks").exists()
 
 
-def test_a_trial_may_be_kept_by_its_number(fresh: Run) -> None:
-    save_pick(fresh, Pick("trial-3", fresh.trial(3), "mine"))
-
-    assert find_pick(fresh, "trial-3").trial.number == 3
-
-
 # export and report
 
 
 def exported(cli: CommandLine, run: Run, *arguments: object) -> tuple[dict[str, Any], str]:
     """Return the pick that is exported, and what is said beside it."""
-    out, err = cli.run("export", run.folder, "--format", "json", *arguments)
+    out, err = cli.run("export", run.folder, "--json", *arguments)
     return json.loads(out), err
 
 
@@ -454,6 +457,20 @@ def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> R
     decision = ValidationDecision(None if sentence.startswith("Keep") else "no-regret", sentence)
     monkeypatch.setattr(summary, "recommend", lambda _: decision)
     return load_run(folder)
+
+
+def test_what_a_validation_proves_may_have_less_than_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = validated(tmp_path / "v", "Deploy", monkeypatch)
+    less = Configuration.of("glibc", {"x": 1})
+    subjects = [replace(s, configuration=less) for s in run.validations[0].subjects]
+    record = replace(run.validations[0], subjects=tuple(subjects))
+
+    found = validated_pick(replace(run, validations=(record,)))
+
+    assert found is not None
+    assert found.trial.configuration == less
 
 
 def test_export_before_any_validation_takes_what_costs_nothing_and_says_that_it_is_not_proven(

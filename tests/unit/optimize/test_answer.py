@@ -186,6 +186,8 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     assert max(map(len, service.lines())) <= 100
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
     assert list(many.lines())[-1] == "4 more ran and came no nearer"
+    last = replace(many, rows=(*DEPLOY.rows[:1] * 9, AnswerRow("exgen", GAINS)))
+    assert any(line.startswith("exgen ") for line in last.lines()), "every default is shown"
 
 
 def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> None:

@@ -135,7 +135,7 @@ def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:
     assert "mimalloc" in text
     assert "few runs" in text
     assert "SIGSEGV" not in text
-    assert "3 settings ran" in text
+    assert "3 settings ran, few times or in rounds: " in text
     assert "2 more that are dominated or failed" in text, "and the program as it is, shown above"
     whole = measured_text(found, everything=True)
     assert "killed by SIGSEGV" in whole

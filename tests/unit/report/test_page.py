@@ -303,6 +303,9 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
     (folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
     write_record(
         folder,
+        decision="deploy",
+        configuration=run.trials[1].configuration.key,
+        trial=1,
         sentence="Keep glibc as it is.",
         text=["Keep glibc as it is.", "  Nearest: <jemalloc>."],
         command=["./app", "my file"],
@@ -315,6 +318,7 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
     assert "Nearest: <jemalloc>." in text
     assert "./app 'my file'" in text
     assert "ran 43 times" in text
+    assert "recommended" in text
     assert "the campaign is interrupted" not in text
     assert "Nothing was run on the real program" not in text
     assert "before you deploy" not in text

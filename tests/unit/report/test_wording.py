@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.answers import write_record
 from tests.doubles.runs import MIB, measurement, synthetic_run, write_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.cli import main
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
+from tuner.optimize.answer import recommended
 from tuner.records import Outcome
 from tuner.report.wording import (
     commands,
@@ -96,6 +98,18 @@ def test_facts_say_how_often_the_front_was_measured_again() -> None:
     assert dict(facts)["repeatability"] == (
         "1 re-measurements of 1 configurations; greatest difference: mean heap 0.50% and cost 0.00%"
     )
+
+
+def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path) -> None:
+    change = {"change": -0.1, "bounds": None, "exact": False}
+    row = {"label": "glibc mxfast=0", "note": "", "changes": {"cpu_time": change}}
+    write_record(tmp_path, subjects=[row], turned_down=[row | {"broken": ["peak_memory"]}])
+    picks = [Pick("no-regret", BETTER, "a"), Pick("balanced", SMALL, "b")]
+
+    _, last = pick_cards(RUN, picks, None, recommended(tmp_path))
+
+    assert (last.names, last.reason) == (("no-regret",), "more peak memory")
+    assert [(one.label, one.change) for one in last.real] == [("CPU time", "-10.0 %")]
 
 
 def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought() -> None:

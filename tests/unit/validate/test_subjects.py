@@ -13,6 +13,7 @@ from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.store.subject import DEFAULT, DOMINATED, FRONT, Subject
 from tuner.validate.subjects import check_subjects, choose_subjects, spread
+from tuner.validate.summary import count_claims
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +47,23 @@ def test_pick_keeps_its_name(run: Run) -> None:
     assert balanced.is_pick
 
 
-def test_trial_is_named_by_its_number(run: Run) -> None:
+@pytest.mark.parametrize("form", ["{}", "trial-{}"])
+def test_trial_is_named_by_its_number(run: Run, form: str) -> None:
     wanted = next(t for t in run.trials if t.is_feasible and not t.configuration.is_default)
-    subjects = choose_subjects(run, [str(wanted.number)], 4, 0)
+    subjects = choose_subjects(run, [form.format(wanted.number)], 4, 0)
     assert subjects[-1].configuration == wanted.configuration
     assert subjects[-1].label == f"trial-{wanted.number}"
+
+
+@pytest.mark.parametrize("word", ["recommended", "picks"])
+def test_what_optimize_deploys_is_a_pick_without_what_it_left_out(run: Run, word: str) -> None:
+    less = Configuration.of("glibc", {"x": 1})
+    deployed = Subject("recommended", less, 1, ("recommended",))
+
+    subjects = choose_subjects(run, [word], 4, 0, deployed)
+
+    assert by_role(subjects, "recommended") == [deployed]
+    assert count_claims(run, [subjects[0], deployed]) == 2
 
 
 def test_front_is_spread_and_bounded(run: Run) -> None:
