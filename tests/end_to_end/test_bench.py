@@ -42,6 +42,18 @@ def bench(capsys: pytest.CaptureFixture[str]) -> Bench:
     return run_it
 
 
+@pytest.fixture
+def bench_mine(bench: Bench, tmp_path: Path) -> Bench:
+    """Return a function that compares glibc's allocator with one of a few lines of C."""
+
+    def run_it(code: str, *words: str) -> Ended:
+        library = build(tmp_path, "#include <stddef.h>\n" + code)
+        return bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads",
+                     "larson", *words, *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
+
+    return run_it
+
+
 def build(folder: Path, code: str) -> Path:
     """Compile a library out of a few lines of C."""
     source, library = folder / "library.c", folder / "libmine.so"
@@ -105,13 +117,8 @@ def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_library_that_crashes_is_out_and_reported(bench: Bench, tmp_path: Path) -> None:
-    library = build(
-        tmp_path, "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; __builtin_trap(); }\n"
-    )
-
-    ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
-                  *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
+def test_a_library_that_crashes_is_out_and_reported(bench_mine: Bench, tmp_path: Path) -> None:
+    ended = bench_mine("void *malloc(size_t n) { (void)n; __builtin_trap(); }\n")
 
     assert ended.returncode == 7
     assert "mine: larson, 2 threads: killed by SIGILL" in ended.stderr
@@ -119,25 +126,17 @@ def test_a_library_that_crashes_is_out_and_reported(bench: Bench, tmp_path: Path
     assert found == {"glibc": "ok", "mine": "failed"}
 
 
-def test_a_library_that_is_no_malloc_is_refused(bench: Bench, tmp_path: Path) -> None:
-    library = build(tmp_path, "int nothing;\n")
-
-    ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
-                  *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
+def test_a_library_that_is_no_malloc_is_refused(bench_mine: Bench, tmp_path: Path) -> None:
+    ended = bench_mine("int nothing;\n")
 
     assert ended.returncode == 7
-    assert f"not {library}" in ended.stderr.replace("\n", " ")
+    assert f"not {tmp_path / 'libmine.so'}" in ended.stderr.replace("\n", " ")
 
 
-def test_a_run_that_hangs_is_stopped(bench: Bench, tmp_path: Path) -> None:
-    library = build(
-        tmp_path,
-        "#include <stddef.h>\n#include <unistd.h>\n"
-        "void *malloc(size_t n) { (void)n; for (;;) pause(); }\n",
-    )
+def test_a_run_that_hangs_is_stopped(bench_mine: Bench) -> None:
+    code = "#include <unistd.h>\nvoid *malloc(size_t n) { (void)n; for (;;) pause(); }\n"
 
-    ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
-                  "--timeout", "3 s", *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
+    ended = bench_mine(code, "--timeout", "3 s")
 
     assert ended.returncode == 7
     assert "stopped at the time limit of 3 s" in ended.stderr

@@ -25,15 +25,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tool = folder / "malloc-tuner"
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tuner.cli.main "$@"\n')
     tool.chmod(0o755)
+    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", folder / "run"]
     done = subprocess.run(
-        [
-            ROOT / "scripts" / "demo",
-            tool,
-            ROOT / "configs",
-            folder / "run",
-            "--evaluations",
-            str(EVALUATIONS),
-        ],
+        [*command, "--evaluations", str(EVALUATIONS)],
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -105,13 +99,18 @@ def test_the_validation_is_in_the_store(run: Path) -> None:
     assert validations[0].samples
 
 
+def demo_with(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run the demo of a malloc-tuner that is a line of shell."""
+    tool = folder / "malloc-tuner"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", folder / "run"]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """So it is when an update of malloc-tuner changed the emulator."""
-    tool = tmp_path / "malloc-tuner"
-    tool.write_text(f'#!/bin/sh\n[ "$1" = record ] || exit {StoreError.exit_code}\n')
-    tool.chmod(0o755)
-    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", tmp_path / "run"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = demo_with(tmp_path, f'[ "$1" = record ] || exit {StoreError.exit_code}')
     assert done.returncode == StoreError.exit_code
     assert f"delete {tmp_path / 'run'}" in done.stderr
 
@@ -120,11 +119,7 @@ def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path) ->
 def test_a_note_on_an_export_is_shown_once_and_its_failure_is_the_demos(
     tmp_path: Path, status: int
 ) -> None:
-    tool = tmp_path / "malloc-tuner"
     script = f"export) echo a note >&2; exit {status};; optimize) exit 19;;"
-    tool.write_text(f'#!/bin/sh\ncase "$1" in {script} esac\n')
-    tool.chmod(0o755)
-    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", tmp_path / "run"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = demo_with(tmp_path, f'case "$1" in {script} esac')
     assert done.returncode == status
     assert done.stderr == "a note\n"

@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,16 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
+Misbehave = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def misbehave(trace: Path, bad_allocator: Path) -> Misbehave:
+    """Return a function that replays the trace under an allocator that does what is said."""
+    fixed = ("--preload", bad_allocator, "--env")
+    return lambda bad, *options: run(*fixed, f"EMULATOR_BAD={bad}", *options, trace)
+
+
 def expect(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
     """Require the code, nothing on standard output, and one line with all parts."""
     assert done.returncode == code, done.stderr
@@ -68,40 +79,38 @@ def expect(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
 )
 @pytest.mark.parametrize("runs", ["memory", "count"])
 def test_a_bad_allocator_is_found_out(
-    trace: Path, bad_allocator: Path, fault: str, parts: tuple[str, ...], runs: str
+    misbehave: Misbehave, fault: str, parts: tuple[str, ...], runs: str
 ) -> None:
-    options = ("--preload", bad_allocator, "--env", f"EMULATOR_BAD={fault}", "--runs", runs)
-    expect(run(*options, "--instrument", counting_instrument(), trace), REPLAY_FAILED, *parts)
+    done = misbehave(fault, "--runs", runs, "--instrument", counting_instrument())
+    expect(done, REPLAY_FAILED, *parts)
 
 
 @pytest.mark.parametrize("runs", ["memory", "count"])
-def test_a_hanging_allocator_is_stopped(trace: Path, bad_allocator: Path, runs: str) -> None:
+def test_a_hanging_allocator_is_stopped(misbehave: Misbehave, runs: str) -> None:
     """The limit of CPU time ends the child; the message names the event."""
-    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=hang", "--timeout", LIMIT_S)
-    done = run(*options, "--runs", runs, "--instrument", counting_instrument(), trace)
+    options = ("--timeout", LIMIT_S, "--runs", runs, "--instrument", counting_instrument())
+    done = misbehave("hang", *options)
     expect(done, TIMED_OUT, f"no end after {LIMIT_S:g} s of CPU time, stopped at event ")
 
 
-def test_a_sleeping_allocator_is_stopped(trace: Path, bad_allocator: Path) -> None:
+def test_a_sleeping_allocator_is_stopped(misbehave: Misbehave) -> None:
     """What uses no CPU time has ten times the limit."""
-    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=sleep", "--timeout", WAITED_S)
-    done = run(*options, "--runs", "memory", trace)
+    done = misbehave("sleep", "--timeout", WAITED_S, "--runs", "memory")
     expect(done, TIMED_OUT, f"no end after {10 * WAITED_S:g} s, stopped at event ")
 
 
-def test_all_clocks_show_the_time_of_the_trace(trace: Path, bad_allocator: Path) -> None:
-    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=clocks")
-    done = run(*options, "--runs", "memory", trace)
+def test_all_clocks_show_the_time_of_the_trace(misbehave: Misbehave) -> None:
+    done = misbehave("clocks", "--runs", "memory")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_processors_are_as_many_as_ordered_however_they_are_counted(
-    trace: Path, bad_allocator: Path
+    misbehave: Misbehave,
 ) -> None:
-    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=cpus", "--runs", "memory")
-    done = run(*options, "--cpus", 7, trace)
+    done = misbehave("cpus", "--runs", "memory", "--cpus", 7)
     assert (done.returncode, done.stderr) == (0, "")
-    expect(run(*options, "--cpus", 8, trace), REPLAY_FAILED, "killed by SIGSEGV at event ")
+    done = misbehave("cpus", "--runs", "memory", "--cpus", 8)
+    expect(done, REPLAY_FAILED, "killed by SIGSEGV at event ")
 
 
 def test_the_proof_does_not_depend_on_what_no_bytes_are(
@@ -123,10 +132,9 @@ def test_the_proof_does_not_depend_on_what_no_bytes_are(
     assert proofs[0][1] == 4000
 
 
-def test_waiting_is_no_time_out(trace: Path, bad_allocator: Path) -> None:
+def test_waiting_is_no_time_out(misbehave: Misbehave) -> None:
     """A child that has to wait for longer than its limit, as on a busy machine, goes on."""
-    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=nap", "--timeout", LIMIT_S)
-    done = run(*options, "--runs", "memory", trace)
+    done = misbehave("nap", "--timeout", LIMIT_S, "--runs", "memory")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -166,16 +174,8 @@ def test_a_killed_supervisor_leaves_no_child(
     trace: Path, bad_allocator: Path, number: signal.Signals, runs: str
 ) -> None:
     """The replayer, natively or inside the instrument, dies with the supervisor."""
-    command = [native_file("rand_malloc"), "--preload", bad_allocator]
-    command += [
-        "--env",
-        "EMULATOR_BAD=hang",
-        "--runs",
-        runs,
-        "--instrument",
-        counting_instrument(),
-        trace,
-    ]
+    command = [native_file("rand_malloc"), "--preload", bad_allocator, "--env", "EMULATOR_BAD=hang"]
+    command += ["--runs", runs, "--instrument", counting_instrument(), trace]
     supervisor = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
     wait_until(lambda: children_of(supervisor.pid))
     children = children_of(supervisor.pid)

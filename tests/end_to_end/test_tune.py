@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.doubles.traces import write_mixed_trace
 from tuner.allocators import HostFacts
 from tuner.cli.main import run
@@ -25,9 +26,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_mixed_trace(tmp_path_factory.mktemp("tune") / "mixed.trace", 2, 1500)
 
 
-def tune(trace: Path, folder: Path, *words: str) -> int:
+def words_of(trace: Path, folder: Path, *words: str) -> list[str]:
     options = ["--allocators", "glibc,jemalloc", "--evaluations", str(N_FIRST), "-o", str(folder)]
-    return run(["tune", "--trace", str(trace), *options, *words])
+    return ["tune", "--trace", str(trace), *options, *words]
+
+
+def tune(trace: Path, folder: Path, *words: str) -> int:
+    return run(words_of(trace, folder, *words))
 
 
 @pytest.fixture(scope="module")
@@ -130,76 +135,60 @@ def test_a_profile_is_replayed_as_emulate_does(
 
 
 def test_another_campaign_is_refused_with_the_differences(
-    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+    copy: Path, trace: Path, cli: CommandLine
 ) -> None:
-    status = tune(trace, copy, "--seed", "5", "--objectives", "peak_heap,cost")
+    words = words_of(trace, copy, "--seed", "5", "--objectives", "peak_heap,cost")
+    message = cli.fails(StoreError.exit_code, *words)
 
-    assert StoreError.exit_code == status
-    message = capsys.readouterr().err
     assert "objectives: was [mean_heap, cost], is [peak_heap, cost]" in message
     assert "seed: was 1, is 5" in message
 
 
-def test_another_trace_is_refused(
-    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = write_mixed_trace(tmp_path / "mixed.trace", 2, 1600)
-
-    assert StoreError.exit_code == tune(other, copy)
-    assert "content of the trace: was" in capsys.readouterr().err
+def test_another_trace_is_refused(copy: Path, tmp_path: Path, cli: CommandLine) -> None:
+    words = words_of(write_mixed_trace(tmp_path / "mixed.trace", 2, 1600), copy)
+    assert "content of the trace: was" in cli.fails(StoreError.exit_code, *words)
 
 
-def test_a_locked_store_is_refused(
-    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_locked_store_is_refused(copy: Path, trace: Path, cli: CommandLine) -> None:
     with Store.open(copy, writable=True):
-        assert StoreError.exit_code == tune(trace, copy)
-
-    assert "locked by pid" in capsys.readouterr().err
+        assert "locked by pid" in cli.fails(StoreError.exit_code, *words_of(trace, copy))
 
 
-def test_a_corrupt_store_is_refused(
-    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_corrupt_store_is_refused(copy: Path, trace: Path, cli: CommandLine) -> None:
     (copy / STORE_NAME).write_bytes(b"not a database, but long enough to be read as one" * 200)
 
-    assert StoreError.exit_code == tune(trace, copy)
-    assert "damaged" in capsys.readouterr().err
+    assert "damaged" in cli.fails(StoreError.exit_code, *words_of(trace, copy))
 
 
-def test_a_missing_trace_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert TraceError.exit_code == tune(tmp_path / "no.trace", tmp_path / "run")
-    assert "no.trace" in capsys.readouterr().err
+def test_a_missing_trace_is_named(tmp_path: Path, cli: CommandLine) -> None:
+    words = words_of(tmp_path / "no.trace", tmp_path / "run")
+    assert "no.trace" in cli.fails(TraceError.exit_code, *words)
     assert not (tmp_path / "run" / STORE_NAME).exists()
 
 
 def test_a_trace_without_events_leaves_no_store(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trace: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     content = trace.read_bytes()
     (tmp_path / "cut.trace").write_bytes(content[: len(content) // 2])
 
-    assert TraceError.exit_code == tune(tmp_path / "cut.trace", tmp_path / "run")
-    assert "the file was cut off after" in capsys.readouterr().err
+    words = words_of(tmp_path / "cut.trace", tmp_path / "run")
+    assert "the file was cut off after" in cli.fails(TraceError.exit_code, *words)
     assert not (tmp_path / "run" / STORE_NAME).exists()
 
 
-def test_a_missing_library_is_named(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status = tune(trace, tmp_path / "run", "--allocators", "glibc,jemalloc:/opt/no.so")
-
-    assert MissingToolError.exit_code == status
-    assert "/opt/no.so" in capsys.readouterr().err
+def test_a_missing_library_is_named(trace: Path, tmp_path: Path, cli: CommandLine) -> None:
+    words = words_of(trace, tmp_path / "run", "--allocators", "glibc,jemalloc:/opt/no.so")
+    assert "/opt/no.so" in cli.fails(MissingToolError.exit_code, *words)
 
 
 def test_a_run_folder_that_cannot_be_made_is_named(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trace: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     (tmp_path / "file").write_text("in the way")
 
-    assert OutputError.exit_code == tune(trace, tmp_path / "file" / "run")
-    assert "cannot be created" in capsys.readouterr().err
+    words = words_of(trace, tmp_path / "file" / "run")
+    assert "cannot be created" in cli.fails(OutputError.exit_code, *words)
 
 
 def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finished: Path) -> None:

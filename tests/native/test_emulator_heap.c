@@ -26,13 +26,19 @@ struct outcome_with_samples {
     struct sample samples[N_SAMPLES];
 };
 
-static void prepare(struct workload *workload, struct outcome_with_samples *readings) {
+static void make_plan(const struct trace_event *planned, uint64_t duration_ns,
+                      struct trace_life life, struct workload *workload) {
     struct trace_info info = {.n_threads = 1,
                               .n_slots = 3,
                               .n_events = N_SAMPLES,
-                              .duration_ns = 10000000,
-                              .is_complete = 1};
-    require(workload_from_events(events, &info, workload) == 0, "the plan can be made");
+                              .duration_ns = duration_ns,
+                              .is_complete = 1,
+                              .life = life};
+    require(workload_from_events(planned, &info, workload) == 0, "the plan can be made");
+}
+
+static void prepare(struct workload *workload, struct outcome_with_samples *readings) {
+    make_plan(events, 10000000, (struct trace_life){0}, workload);
     require(workload->plan->n_samples == N_SAMPLES, "a sample after each operation");
     *readings = (struct outcome_with_samples){
         .outcome = {.baseline_anonymous_bytes = 1000,
@@ -79,19 +85,13 @@ static void check_life(void) {
     };
     static struct life_outcome readings;
     struct trace_event later[N_SAMPLES];
-    struct trace_info info = {.n_threads = 1,
-                              .n_slots = 3,
-                              .n_events = N_SAMPLES,
-                              .duration_ns = 9000000,
-                              .is_complete = 1,
-                              .life = {0, 20000000, 1, 1, {0}}};
     struct workload workload;
     struct heap_figures figures;
     for (int i = 0; i < N_SAMPLES; i++) {
         later[i] = events[i];
         later[i].time_ns += 3000000;
     }
-    require(workload_from_events(later, &info, &workload) == 0, "the plan can be made");
+    make_plan(later, 9000000, (struct trace_life){0, 20000000, 1, 1, {0}}, &workload);
     require(workload.plan->n_samples == N_SAMPLES + 2, "samples at both ends too");
     require(workload.plan->begin_ns == 0 && workload.plan->end_ns == 20000000, "the life");
     require(is_near(workload.mean_live_bytes, (100 * 2 + 300 * 2 + 600 * 2 + 500 * 11) / 20.0),
@@ -118,13 +118,7 @@ static void check_fork(void) {
     struct heap_figures figures = {.n_samples = 0};
     prepare(&workload, &readings);
     workload_release(&workload);
-    struct trace_info info = {.n_threads = 1,
-                              .n_slots = 3,
-                              .n_events = N_SAMPLES,
-                              .duration_ns = 6000000,
-                              .is_complete = 1,
-                              .life = {.start_ns = 5000000, .has_start = 1}};
-    require(workload_from_events(events, &info, &workload) == 0, "the plan can be made");
+    make_plan(events, 6000000, (struct trace_life){.start_ns = 5000000, .has_start = 1}, &workload);
     require(is_near(workload.mean_live_bytes, 600), "live bytes from the fork on");
     struct run run = {.workload = &workload, .outcome = &readings.outcome};
     require(workload.plan->n_samples == N_SAMPLES && heap_figures(&run, &figures), "samples");

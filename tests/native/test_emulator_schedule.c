@@ -121,15 +121,19 @@ static void check_stacks(const struct schedule *schedule) {
     }
 }
 
-static void check_coarseness(void) {
-    static struct trace_event events[N_EVENTS];
-    struct schedule schedule;
-    /* Two lanes that share nothing and alternate event by event. */
+/* Two lanes that share nothing and alternate, with this time from event to event. */
+static void alternate(struct trace_event *events, uint64_t step_ns) {
     for (uint32_t i = 0; i < N_EVENTS; i++)
-        events[i] = (struct trace_event){.time_ns = UINT64_C(100) * i,
+        events[i] = (struct trace_event){.time_ns = step_ns * i,
                                          .thread = i % 2,
                                          .slot = i % 2,
                                          .op = i / 2 % 2 == 0 ? TRACE_MALLOC : TRACE_FREE};
+}
+
+static void check_coarseness(void) {
+    static struct trace_event events[N_EVENTS];
+    struct schedule schedule;
+    alternate(events, 100);
     events[1].op = TRACE_THREAD_START;
     events[3].op = TRACE_MALLOC;
     events[N_EVENTS - 1].op = TRACE_FREE;
@@ -139,17 +143,12 @@ static void check_coarseness(void) {
     schedule_release(&schedule);
 }
 
-/* Two lanes that share nothing and alternate, with this time from event to event.  The first
- * turn of lane 0 ends where the header says: by its length, or by the time beyond the oldest
- * event that waits, which is the turn's own first. */
+/* The first turn of lane 0 ends where the header says: by its length, or by the time beyond the
+ * oldest event that waits, which is the turn's own first. */
 static void check_first_turn(uint64_t step_ns, uint64_t expected_events) {
     static struct trace_event events[N_EVENTS];
     struct schedule schedule;
-    for (uint32_t i = 0; i < N_EVENTS; i++)
-        events[i] = (struct trace_event){.time_ns = step_ns * i,
-                                         .thread = i % 2,
-                                         .slot = i % 2,
-                                         .op = i / 2 % 2 == 0 ? TRACE_MALLOC : TRACE_FREE};
+    alternate(events, step_ns);
     if (!schedule_build(events, N_EVENTS, 2, 2, &schedule))
         return require(false, "no memory", 0);
     require(schedule.turns[0].lane == 0 && schedule.turns[0].begin == 0, "the oldest first", 0);

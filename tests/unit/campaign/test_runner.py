@@ -43,6 +43,7 @@ from tuner.store import (
     INTERRUPTED,
     CampaignRecord,
     ClusterMachine,
+    Incident,
     Recheck,
     ScreeningRecord,
     Store,
@@ -76,6 +77,11 @@ def comparable(trials: Sequence[Trial]) -> list[Trial]:
 def stored(folder: Path) -> tuple[list[Trial], list[Recheck], CampaignRecord]:
     with Store.open(folder) as store:
         return store.trials(), store.rechecks(), store.campaign()
+
+
+def incidents_of(folder: Path) -> list[Incident]:
+    with Store.open(folder) as store:
+        return store.incidents()
 
 
 Whole = Callable[..., list[Trial]]
@@ -252,9 +258,8 @@ def test_a_baseline_that_failed_is_measured_again(tmp_path: Path) -> None:
     trials = run(tmp_path)
 
     assert trials[0].status is Status.OK
-    with Store.open(tmp_path) as store:
-        assert store.trials()[0] == trials[0]
-        assert "made to be timed_out" in [incident.reason for incident in store.incidents()]
+    assert stored(tmp_path)[0][0] == trials[0]
+    assert "made to be timed_out" in [incident.reason for incident in incidents_of(tmp_path)]
 
 
 def test_another_failing_default_does_not(tmp_path: Path) -> None:
@@ -286,9 +291,8 @@ def test_a_failure_of_the_machine_is_an_incident_and_not_a_trial(tmp_path: Path)
     trials = run(tmp_path, evaluator=evaluator)
 
     assert all(trial.status is Status.OK for trial in trials)
-    with Store.open(tmp_path) as store:
-        incidents = store.incidents()
-    assert [(1, DEFAULTS[1]), (2, DEFAULTS[1])] == [(i.attempt, i.configuration) for i in incidents]
+    found = [(i.attempt, i.configuration) for i in incidents_of(tmp_path)]
+    assert [(1, DEFAULTS[1]), (2, DEFAULTS[1])] == found
 
 
 def test_a_machine_that_keeps_failing_stops_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
@@ -482,8 +486,7 @@ def test_other_numbers_at_random_addresses_are_no_defect(
     monkeypatch.setattr("tuner.campaign.runner.can_fix_addresses", lambda: False)
     run(tmp_path, evaluator=Drifting())
 
-    with Store.open(tmp_path) as store:
-        reasons = {incident.reason for incident in store.incidents()}
+    reasons = {incident.reason for incident in incidents_of(tmp_path)}
     assert len(reasons) == 1
     assert "this machine forbids to fix addresses" in reasons.pop()
 
@@ -507,8 +510,7 @@ def test_where_two_of_three_agree_the_third_is_an_incident(tmp_path: Path, odd: 
     run(tmp_path, evaluator=OddOnce())
     run(tmp_path, evaluator=Drifting())  # nothing is left to measure
 
-    with Store.open(tmp_path) as store:
-        (incident,) = store.incidents()
+    (incident,) = incidents_of(tmp_path)
     assert "a third run agrees with one of them" in incident.reason
     assert "faults was" in incident.reason
 
@@ -577,10 +579,8 @@ def test_a_remeasurement_that_timed_out_is_repeated(tmp_path: Path) -> None:
     run(tmp_path, evaluator=LateAtLast(Status.TIMED_OUT, 1), cpus=(0,))
 
     check_whole(tmp_path)
-    with Store.open(tmp_path) as store:
-        assert [(one.attempt, one.reason) for one in store.incidents()] == [
-            (1, "no end after 60 s")
-        ]
+    found = [(one.attempt, one.reason) for one in incidents_of(tmp_path)]
+    assert found == [(1, "no end after 60 s")]
 
 
 def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path) -> None:
@@ -591,8 +591,8 @@ def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path
     assert rechecks == []
     n_planned = n_missing(record, trials, rechecks)
     assert n_planned > 1
-    with Store.open(tmp_path) as store:
-        assert Counter(one.attempt for one in store.incidents()) == {1: n_planned, 2: n_planned}
+    attempts = Counter(one.attempt for one in incidents_of(tmp_path))
+    assert attempts == {1: n_planned, 2: n_planned}
 
     run(tmp_path)
 
@@ -622,8 +622,7 @@ def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None
     run(tmp_path)
 
     check_whole(tmp_path)
-    with Store.open(tmp_path) as store:
-        (incident,) = store.incidents()
+    (incident,) = incidents_of(tmp_path)
     assert (incident.configuration, incident.reason) == (DEFAULTS[0], "still running after 60 s")
 
 
