@@ -1,12 +1,8 @@
 """Another tool's file, imported; what has to come of it."""
 
-import re
 from pathlib import Path
 
-import pytest
-
 from tests.doubles.calls import Call
-from tuner.errors import TraceError
 from tuner.importers import Imported, import_file
 from tuner.trace.file import Events, Trace
 
@@ -22,11 +18,3 @@ def import_bytes(folder: Path, content: bytes, name: str | None = None) -> tuple
     imported = import_file(folder / "file", folder / "app.trace", name)
     with Trace(imported.path) as trace:
         return imported, trace.read_all()
-
-
-def refuse(folder: Path, name: str, content: str, message: str) -> None:
-    """Import a malformed file; its error names the place, and nothing is left."""
-    with pytest.raises(TraceError, match=re.escape(str(folder / "file")) + message):
-        import_bytes(folder, content.encode(), name)
-
-    assert not (folder / "app.trace").exists()

@@ -3,10 +3,8 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.doubles import calls as doubles
-from tests.doubles.imported import A_FEW, import_bytes, refuse
+from tests.doubles.imported import A_FEW, import_bytes
 
 
 def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path) -> None:
@@ -14,19 +12,3 @@ def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path
     imported, _ = import_bytes(tmp_path, json.dumps(content).encode())
 
     assert "allocations that the file counts but does not list: 995" in imported.lost
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{}", r": allocations: Field required"),
-        ('{"allocations": [{"size": 1}]}', r": allocations.0.timestamp: Field required"),
-        ('{"allocations": [{"si', r": not JSON: EOF .*; was it cut off"),
-        ('{"allocations": [5]}', r": allocations.0: Input should be an object, not 5"),
-        ('{"allocations": []}', r": no allocation in it"),
-    ],
-)
-def test_a_malformed_file_is_one_error_that_says_where(
-    tmp_path: Path, content: str, message: str
-) -> None:
-    refuse(tmp_path, "bytehound", content, message)

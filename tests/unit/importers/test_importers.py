@@ -159,6 +159,76 @@ def test_a_damaged_file_ends_in_a_trace_or_one_error(
     (tmp_path / "app.trace").unlink(missing_ok=True)
 
 
+MALFORMED = {
+    "valgrind": [
+        ("--7-- malloc(x) = 0x1\n", r":1: not a call that valgrind prints: 'malloc\(x\) = 0x1'"),
+        (
+            "--7-- malloc(1) = 0x1\n--7-- free(12)\n",
+            r":2: not a call that valgrind prints: 'free\(12\)'",
+        ),
+        ("--7-- free(0x1\n", r":1: not a call that valgrind prints"),
+        ("--7-- malloc(0x1) = 0x1\n", r":1: not a call that valgrind prints"),
+        ("--7-- realloc(0x1) = 0x1\n", r":1: not a call that valgrind prints"),
+        ("--7--  = 0x1\n", r":1: a result without a call"),
+        ("--7-- calloc(7) = 0x1\n", r":1: not a call that valgrind prints: 'calloc\(7\) = 0x1'"),
+        (f"--7-- malloc({1 << 60}) = 0x1\n", r":1: \d+ bytes: no block is that"),
+        (f"--7-- memalign(al {1 << 41}, size 1) = 0x1\n", r":1: alignment \d+: the greatest is"),
+        (f"--{'9' * 18}:00:00:00.000 7-- malloc(1) = 0x1\n", r":1: \d+ s since the start: no"),
+        ("hello\n", r": no allocation in it that valgrind --trace-malloc=yes"),
+    ],
+    "mtrace": [
+        ("= Start\n@ a:[0x1] + 0x10\n", r":2: a line of mtrace was expected"),
+        ("@ a:[0x1] > 0x10 0x5\n", r":1: '<' and '>' of a realloc"),
+        ("@ a:[0x1] < 0x10\n@ a:[0x1] - 0x10\n", r":2: '<' and '>' of a realloc"),
+        ("@ a:[0x1] < 0x10\n", r":1: ends in the middle of a realloc"),
+    ],
+    "glibc-trace": [
+        ("x" * 65, r": ends within a record"),
+        ("\x00\x00\x00\x00\x63" + "\x00" * 59, r": record 0: type 99 is unknown"),
+    ],
+    "glibc-workload": [
+        ("\x08\x05\x09", r": byte 3: the workload ends here; was it cut off"),
+        ("\x02", r": byte 1: operation 2 does not belong into the head"),
+    ],
+    "malloc-lab": [
+        ("1\n2\n3\n", r":3: the weight was expected, not ''"),
+        ("1\nx\n3\n1\n", r":2: the number of blocks was expected, not 'x'"),
+        ("9\n2\n1\n1\nq 0\n", r":5: 'a ID BYTES', .* was expected, not 'q 0'"),
+        ("9\n2\n1\n1\na 2 5\n", r":5: block 2: the head announces 2 blocks"),
+        ("9\n2\n2\n1\na 1 5\n", r":5: ends after 1 requests; the head announces 2"),
+        ("9\n2\n1\n1\na 1 5\nf 1\n", r":6: ends after 2 requests; the head announces 1"),
+    ],
+    "heaptrack": [
+        ("v 20000 9\n", r":1: format version 9; 3 is the newest"),
+        ("v 1 3\n+ 5 1\n", r":2: not a line of heaptrack: '\+' with 2 numbers, after 0 kinds"),
+        ("v 1 3\n- xyz\n", r":2: a line of heaptrack was expected"),
+        ("v 1 3\nc ffffffffffffffff\n+ 5 1 9\n", r":3: \d+ s since the start: no program runs"),
+        ("v 1 3\n+ 5\n", r":2: not a line of heaptrack: '\+' with 1 numbers, after 0 kinds"),
+    ],
+    "bytehound": [
+        ("{}", r": allocations: Field required"),
+        ('{"allocations": [{"size": 1}]}', r": allocations.0.timestamp: Field required"),
+        ('{"allocations": [{"si', r": not JSON: EOF .*; was it cut off"),
+        ('{"allocations": [5]}', r": allocations.0: Input should be an object, not 5"),
+        ('{"allocations": []}', r": no allocation in it"),
+    ],
+}
+"""Format -> content of files, and what their errors say behind the name."""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [(name, *case) for name, cases in MALFORMED.items() for case in cases],
+)
+def test_a_malformed_file_is_one_error_that_says_where(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    with pytest.raises(TraceError, match=re.escape(str(tmp_path / "file")) + message):
+        import_bytes(tmp_path, content.encode(), name)
+
+    assert not (tmp_path / "app.trace").exists()
+
+
 @pytest.mark.parametrize("name", WRITERS)
 @fast
 @given(content=st.binary(max_size=300))

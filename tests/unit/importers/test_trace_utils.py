@@ -4,34 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.imported import import_bytes, refuse
+from tests.doubles.imported import import_bytes
 from tuner.errors import TraceError
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("x" * 65, r": ends within a record"),
-        ("\x00\x00\x00\x00\x63" + "\x00" * 59, r": record 0: type 99 is unknown"),
-    ],
-)
-def test_a_malformed_file_of_glibc_trace_is_one_error_that_says_where(
-    tmp_path: Path, content: str, message: str
-) -> None:
-    refuse(tmp_path, "glibc-trace", content, message)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("\x08\x05\x09", r": byte 3: the workload ends here; was it cut off"),
-        ("\x02", r": byte 1: operation 2 does not belong into the head"),
-    ],
-)
-def test_a_malformed_file_of_glibc_workload_is_one_error_that_says_where(
-    tmp_path: Path, content: str, message: str
-) -> None:
-    refuse(tmp_path, "glibc-workload", content, message)
 
 
 def test_threads_that_wait_for_each_other_are_an_error(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.imported import import_bytes, refuse
+from tests.doubles.imported import import_bytes
 from tuner.trace.file import Api, Op
 
 
@@ -58,28 +58,3 @@ def test_oddities_of_valgrinds_log(
     assert events["op"].tolist() == ops
     counted = [text for text in imported.lost if text[-1].isdigit()]
     assert counted == ([lost] if lost else [])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("--7-- malloc(x) = 0x1\n", r":1: not a call that valgrind prints: 'malloc\(x\) = 0x1'"),
-        (
-            "--7-- malloc(1) = 0x1\n--7-- free(12)\n",
-            r":2: not a call that valgrind prints: 'free\(12\)'",
-        ),
-        ("--7-- free(0x1\n", r":1: not a call that valgrind prints"),
-        ("--7-- malloc(0x1) = 0x1\n", r":1: not a call that valgrind prints"),
-        ("--7-- realloc(0x1) = 0x1\n", r":1: not a call that valgrind prints"),
-        ("--7--  = 0x1\n", r":1: a result without a call"),
-        ("--7-- calloc(7) = 0x1\n", r":1: not a call that valgrind prints: 'calloc\(7\) = 0x1'"),
-        (f"--7-- malloc({1 << 60}) = 0x1\n", r":1: \d+ bytes: no block is that"),
-        (f"--7-- memalign(al {1 << 41}, size 1) = 0x1\n", r":1: alignment \d+: the greatest is"),
-        (f"--{'9' * 18}:00:00:00.000 7-- malloc(1) = 0x1\n", r":1: \d+ s since the start: no"),
-        ("hello\n", r": no allocation in it that valgrind --trace-malloc=yes"),
-    ],
-)
-def test_a_malformed_file_is_one_error_that_says_where(
-    tmp_path: Path, content: str, message: str
-) -> None:
-    refuse(tmp_path, "valgrind", content, message)
