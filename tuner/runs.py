@@ -9,18 +9,23 @@ Layer: above `store`, below `validate`, `report` and `export`.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tuner.compare.journal import read_journal
 from tuner.errors import SelectionError, StoreError
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord, Incident, Recheck, Store, ValidationRecord, store_path
 
 _OF_OPTIMIZE = "optimize.json"
 """What a run folder of `optimize` holds, also where it has no campaign."""
+
+_CPU = "CPU time"
 
 
 @dataclass(frozen=True)
@@ -90,9 +95,27 @@ def run_with(store: Store, trials: Iterable[Trial]) -> Run:
     """Return the run of an open store, all of whose trials are known already."""
     return Run(
         store.path.parent,
-        store.campaign(),
+        _as_it_ran(store.campaign(), store.path.parent),
         tuple(trials),
         tuple(store.rechecks()),
         tuple(store.incidents()),
         tuple(store.validations()),
     )
+
+
+def _as_it_ran(record: CampaignRecord, folder: Path) -> CampaignRecord:
+    """Return the record with the least CPU time of all runs of `optimize` as it is, not of one."""
+    program = dict(record.workload.program)
+    try:
+        first = least = json.loads((folder / "reference.json").read_bytes())["values"][_CPU]
+    except (OSError, ValueError, KeyError):
+        return record
+    for name in ("selection.jsonl", "confirmation.jsonl", "reduced.jsonl"):
+        with contextlib.suppress(StoreError, KeyError):
+            content = read_journal(folder / name)
+            for one in content.records if content else ():
+                if one["subject"] == "as it is" and one["values"]:
+                    least = min(least, one["values"][_CPU])
+    if "cost" in program:
+        program["cost"] *= least / first
+    return replace(record, workload=replace(record.workload, program=tuple(program.items())))

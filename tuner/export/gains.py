@@ -8,7 +8,7 @@ from tuner.export.deployment import ObjectiveGain
 from tuner.export.reduction import Reduction
 from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
-from tuner.front.whole import Whole, campaign_whole, expected_ratio
+from tuner.front.whole import Whole, expected_ratio
 from tuner.metrics import REAL, find_objective
 from tuner.optimize.answer import Recommendation, label_of, recommended
 from tuner.optimize.answer_table import AnswerRow
@@ -22,6 +22,7 @@ from tuner.validate.trust import (
     is_recorded_program,
     nearness,
     recorded_program,
+    shown_whole,
 )
 from tuner.validate.verdicts import SubjectSummary
 
@@ -98,7 +99,7 @@ def on_program(run: Run, pick: Pick, reduction: Reduction, number: int | None) -
     """
     validated = _validated(run, pick, reduction, number)
     ran = None if validated else _ran(run, pick, reduction)
-    return OnProgram(validated, ran, campaign_whole(run.campaign, run.trials))
+    return OnProgram(validated, ran, shown_whole(run))
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,6 @@ def ns_per_instruction(record: CampaignRecord) -> float:
     return record.prices.ns_per_instruction or USUAL_NS_PER_INSTRUCTION
 
 
-def counts_files(record: CampaignRecord) -> bool:
-    """Return whether the memory of the whole program is resident memory, mapped files included."""
-    program = dict(record.workload.program)
-    return _PEAK in program and _MEAN not in program
-
-
 def whole_program(record: CampaignRecord, trials: Iterable[Trial], baseline: Trial | None) -> Whole:
     """Return what the whole program has of memory and work under a baseline.
 

@@ -14,12 +14,13 @@ from typing import Any
 from tuner.front.bounds import Baselines, baselines
 from tuner.front.dominance import as_measured, front_points
 from tuner.front.picks import Pick
-from tuner.front.whole import Whole, campaign_whole, counts_files, expected_ratio, whole_program
+from tuner.front.whole import Whole, expected_ratio
 from tuner.metrics import METRICS, Metric
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
 from tuner.runs import Run
 from tuner.stats import TIE
+from tuner.validate.trust import shown_whole
 
 SCHEMA = "malloc-tuner.front"
 VERSION = 1
@@ -75,8 +76,6 @@ class FrontTable:
     """What is to be known of the workload; none for a trace."""
     whole: Whole = field(default_factory=dict)
     """What the whole program has under the default of the campaign's baseline."""
-    counts_files: bool = False
-    """Its memory is resident memory, mapped files included; else anonymous memory."""
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
 
@@ -106,6 +105,7 @@ def front_table(
     """
     trials = as_measured(run.trials, names, run.campaign.constraints)
     compared = baselines(run.trials, relative_to or run.campaign.baseline)
+    wholes = {name: shown_whole(run, one) for name, one in compared.defaults.items()}
     equals: dict[int, tuple[int, ...]] = {}
     order: dict[int, int] = {}
     for point in front_points(trials, names):
@@ -123,7 +123,7 @@ def front_table(
             tuple(pick.name for pick in picks if pick.trial.number == trial.number),
             equals.get(trial.number, ()),
             _ratios(trial, compared),
-            _expected(run, trial, compared),
+            _expected(trial, compared, wholes),
         )
         for trial in trials
         if everything or trial.number in shown
@@ -134,7 +134,7 @@ def front_table(
     rows = [replace(row, is_near_front=_is_near(row, front, names)) for row in rows]
     rows.sort(key=lambda row: _place(row.trial, order))
     notes = run.campaign.workload.notes
-    whole = campaign_whole(run.campaign, run.trials)
+    whole = wholes.get(run.campaign.baseline, {})
     return FrontTable(
         run.campaign.name,
         tuple(names),
@@ -142,7 +142,6 @@ def front_table(
         tuple(rows),
         notes,
         whole,
-        counts_files(run.campaign),
     )
 
 
@@ -190,8 +189,11 @@ def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:
     }
 
 
-def _expected(run: Run, trial: Trial, compared: Baselines) -> dict[str, float | None]:
-    whole = whole_program(run.campaign, run.trials, compared.of(trial))
+def _expected(
+    trial: Trial, compared: Baselines, wholes: Mapping[str, Whole]
+) -> dict[str, float | None]:
+    default = compared.of(trial)
+    whole = wholes[default.configuration.allocator] if default else {}
     baseline = compared.measurement(trial)
     return {
         name: expected_ratio(

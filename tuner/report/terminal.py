@@ -13,6 +13,7 @@ from tuner.front.bounds import OWN
 from tuner.front.kept import RECOMMENDED
 from tuner.front.picks import BALANCED, KNEE, NO_REGRET
 from tuner.metrics import METRICS, Metric, find_metrics
+from tuner.page import series
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
@@ -251,13 +252,9 @@ def whole_words(table: FrontTable) -> list[str]:
     """Return what changes are shares of, where that is the whole program."""
     if not table.whole:
         return []
-    labels = [METRICS[name].label for name in table.whole]
-    words = f"Of {', '.join(labels)}, changes are those expected of the whole program"
-    if not table.counts_files:
-        return [f"{words}: shares of its memory without files, and of its CPU time."]
-    what = "its resident memory, mapped files included, and its CPU time when it was recorded"
-    less = "`validate` counts memory without files, and so do new recordings."
-    return [f"{words}: shares of {what}. {less}"]
+    labels = series([METRICS[name].label for name in table.whole])
+    words = f"Changes of {labels} are about those of the whole program: its memory, its CPU time"
+    return [f"{words} (of few runs or under the recorder, so rather too small a share)."]
 
 
 def _program_words(expected: float | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from tuner.front.bounds import count_failures, default_trials
 from tuner.front.kept import RECOMMENDED
 from tuner.front.picks import NO_REGRET, Pick, first_pick
-from tuner.front.whole import Whole, campaign_whole, seen_ratio
+from tuner.front.whole import Whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.optimize.answer import Recommendation, label_of
 from tuner.page import series
@@ -21,6 +21,7 @@ from tuner.runs import Run
 from tuner.stats import TIE
 from tuner.units import show_size, signed_percent
 from tuner.validate.summary import ValidationSummary
+from tuner.validate.trust import shown_whole
 from tuner.validate.verdicts import Claim, SubjectSummary
 
 
@@ -85,7 +86,7 @@ def _headline(run: Run, picks: Sequence[Pick], *, is_validated: bool) -> str:
         choice = ", or choose a pick that trades one for another" if trades else ""
         return f"N{found} Keep {default}{choice}."
     changes = series([f"{label} by {show_expected(found)}" for label, found in ratios])
-    if campaign_whole(run.campaign, run.trials):
+    if shown_whole(run):
         changes = f"{changes} of the whole program"
     who = f"{pick.name} ({_subject(pick.trial)}, trial {pick.trial.number})"
     return f"In emulation, {who} changes {changes}, against {default}."
@@ -148,7 +149,7 @@ def _headline_ratios(run: Run, picks: Sequence[Pick]) -> list[tuple[str, float |
     metrics = find_metrics(run.campaign.objectives)
     if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
         return []
-    whole = campaign_whole(run.campaign, run.trials)
+    whole = shown_whole(run)
     return [(m.label, seen_ratio(m, pick.trial, baseline, whole)) for m in metrics]
 
 
@@ -206,10 +207,7 @@ def _card(
         trial.number,
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),
-        tuple(
-            _change(metric, trial, baseline, campaign_whole(run.campaign, run.trials))
-            for metric in find_metrics(names)
-        ),
+        tuple(_change(metric, trial, baseline, shown_whole(run)) for metric in find_metrics(names)),
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )

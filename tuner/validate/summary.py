@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
+from tuner.front.whole import Whole, expected_ratio
 from tuner.limits import MOST_ROUNDS
-from tuner.metrics import REAL, Metric, find_objective
+from tuner.metrics import REAL, Metric
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate
@@ -29,6 +30,7 @@ from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
 from tuner.validate.ranking import Ranking, rank_trials
 from tuner.validate.session import n_complete
+from tuner.validate.trust import measured_whole
 from tuner.validate.verdicts import (
     Claim,
     MetricSummary,
@@ -90,7 +92,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
     trials = _claiming(run, subjects)
     n_claims = count_claims(run, subjects)
     samples = _Samples(
-        record, stats.fewest_pairs(max(1, n_claims)), run.campaign.prices.ns_per_instruction
+        record, stats.fewest_pairs(max(1, n_claims)), measured_whole(run.campaign, record)
     )
     summaries = _decided(
         [_summarize_subject(subject, baseline, samples, checked, trials) for subject in subjects],
@@ -150,8 +152,8 @@ class _Samples:
     record: ValidationRecord
     rounds_needed: int
     """The fewest that can decide the claims."""
-    ns_per_instruction: float | None
-    """Price on the machine of the campaign."""
+    whole: Whole
+    """What the program used under the baseline."""
 
     @property
     def first_round(self) -> int:
@@ -189,20 +191,6 @@ class _Samples:
         if n_runs < self.record.rounds or len(values) < self.rounds_needed:
             return None
         return stats.paired_p_value(values, baselines)
-
-    def expected_ratio(self, metric: Metric, unit: str, difference: float) -> float | None:
-        """Return what an emulated difference means for the real program.
-
-        Args:
-            metric: what is measured on it.
-            unit: of the objective.
-            difference: emulated value less that of the emulated baseline.
-        """
-        base = self.values(metric).median(None, self.record.baseline)
-        scale = self.ns_per_instruction if (unit, metric.unit) == ("instructions", "ns") else 1.0
-        if scale is None or base is None or base.median <= 0.0:
-            return None
-        return 1.0 + difference * scale / base.median
 
 
 def _checked_objectives(run: Run, record: ValidationRecord) -> list[tuple[str, Metric]]:
@@ -262,9 +250,8 @@ def _claims(
         value = theirs.measurement.value(objective)
         reference = base.measurement.value(objective)
         if reference > 0.0:
-            unit = find_objective(objective).unit
             ratio = value / reference
-            expected = samples.expected_ratio(metric, unit, value - reference)
+            expected = expected_ratio(samples.whole, objective, value, reference)
             claims.append(
                 Claim(
                     objective,

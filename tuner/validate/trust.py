@@ -11,11 +11,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from statistics import median
 
 from tuner.errors import SelectionError, TunerError
+from tuner.front.bounds import default_trials
+from tuner.front.whole import Whole, whole_program
+from tuner.metrics import METRICS
+from tuner.records import Trial
 from tuner.runs import Run
 from tuner.store import CampaignRecord, ValidationRecord
 from tuner.trace.file import Trace
+from tuner.validate.metrics import counterpart
 from tuner.validate.session import simulation_of
 
 
@@ -114,6 +120,43 @@ def proving_validation(run: Run, number: int | None = None) -> ValidationRecord 
     if found is None or number is not None:
         return found
     return found if is_recorded_program(found, recorded_program(run.campaign)) else None
+
+
+def shown_whole(run: Run, baseline: Trial | None = None) -> Whole:
+    """Return what changes are shown as shares of: by the proving validation, else as recorded.
+
+    Args:
+        run: the campaign; its picks stay as recorded.
+        baseline: what changes are against; None: the campaign's.
+    """
+    baseline = baseline or default_trials(run.trials).get(run.campaign.baseline)
+    whole = dict(whole_program(run.campaign, run.trials, baseline))
+    record = proving_validation(run) if whole and run.validations else None
+    if record is None or baseline is None:
+        return whole
+    ran = next(s.configuration for s in record.subjects if s.label == record.baseline)
+    reference = next((t for t in run.trials if t.configuration == ran and t.measurement), None)
+    for name, value in measured_whole(run.campaign, record).items() if reference else ():
+        if reference and name in whole:
+            more = baseline.measured.value(name) - reference.measured.value(name)
+            whole[name] = value + more
+    return whole
+
+
+def measured_whole(campaign: CampaignRecord, record: ValidationRecord) -> Whole:
+    """Return what the program used under the baseline of a validation."""
+    whole = {}
+    for name, objective in METRICS.items():
+        metric = counterpart(name, record.good())
+        if metric is None:
+            continue
+        is_priced = (objective.unit, metric.unit) == ("instructions", "ns")
+        price = campaign.prices.ns_per_instruction if is_priced else 1.0
+        runs = record.good(record.baseline)
+        values = [value for one in runs if (value := metric.value(one)) is not None]
+        if values and price:
+            whole[name] = median(values) / price
+    return whole
 
 
 def is_recorded_program(record: ValidationRecord, recorded: Recorded | None) -> bool:

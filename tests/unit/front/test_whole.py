@@ -1,17 +1,18 @@
 """Changes of the heap as shares of the whole program."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
-from tests.doubles.runs import MIB, synthetic_run
+from tests.doubles.runs import MIB, synthetic_run, write_run
 from tuner.front.picks import select_balanced, standard_picks
 from tuner.front.whole import campaign_whole, expected_ratio, ns_per_instruction, whole_program
 from tuner.report.table import front_table, row_document
 from tuner.report.terminal import table_text
 from tuner.report.wording import headline, pick_cards
-from tuner.runs import Run
+from tuner.runs import Run, load_run
 from tuner.store import CampaignRecord, WorkloadRecord
 
 RUN = synthetic_run(n_trials=4)
@@ -57,19 +58,6 @@ def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own() ->
     ), "what is beyond the heap stays"
 
 
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        ({"peak_heap": 2e9, "mean_heap": 1e9}, "shares of its memory without files"),
-        ({"peak_heap": 2e9}, "mapped files included"),
-    ],
-)
-def test_it_is_said_what_memory_shares_are_of(program: dict[str, float], said: str) -> None:
-    text = table_text(front_table(run_with(**program, cost=1e9), NAMES))
-
-    assert said in " ".join(text.split())
-
-
 def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded() -> None:
     other = tried(1, 140.0, 1400.0, "jemalloc")
     other = replace(other, configuration=replace(other.configuration, settings=()))
@@ -77,6 +65,16 @@ def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded() -> N
 
     assert whole_program(campaign, (BASELINE, other), BASELINE)["mean_heap"] == 160.0 * MIB
     assert whole_program(campaign, (BASELINE, other), other)["mean_heap"] == 200.0 * MIB
+
+
+def test_of_the_runs_of_optimize_the_least_cpu_time_counts(tmp_path: Path) -> None:
+    drawn = synthetic_run(tmp_path / "run", n_trials=4)
+    write_run(replace(drawn, campaign=record(cost=8e8)))
+    (drawn.folder / "reference.json").write_text('{"values": {"CPU time": 8e8}}')
+    one = '\n{"subject": "as it is", "values": {"CPU time": %d}}'
+    (drawn.folder / "confirmation.jsonl").write_text(f"{{}}{one % 7e8}{one % 4e8}\n")
+
+    assert load_run(drawn.folder).campaign.workload.program == (("cost", 4e8),)
 
 
 def test_nothing_is_known_without_a_recording() -> None:
@@ -108,7 +106,7 @@ def test_people_see_shares_of_the_program_and_files_have_both() -> None:
     assert row["expected_of_program"]["mean_heap"] == pytest.approx(0.98)
     assert "-2.00 %" in text
     assert "-20.0 %" not in text
-    assert "changes are those expected of the whole program" in text
+    assert "about those of the whole program" in " ".join(text.split())
     assert "whole program" not in table_text(front_table(run_with(), NAMES))
 
 

@@ -9,9 +9,10 @@ import pytest
 from tests.doubles.runs import broken, campaign_record, changed, seen, synthetic_run, trial
 from tuner.emulation import Calibration
 from tuner.records import Configuration, Outcome
+from tuner.report.table import front_table
 from tuner.runs import Run
 from tuner.stats import Concordance
-from tuner.store import RealMeasurement, ValidationRecord, ValidationSample
+from tuner.store import RealMeasurement, ValidationRecord, ValidationSample, WorkloadRecord
 from tuner.store.subject import DOMINATED, Subject
 from tuner.validate.summary import ValidationSummary, count_claims, summarize
 from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
@@ -146,6 +147,18 @@ def test_cost_is_priced_in_time_and_checked_by_cpu_time() -> None:
     cost = claim(summarize(make_run(), make_record()), "less", "cost")
     assert cost.metric == "cpu"
     assert cost.expected_ratio == pytest.approx((10_000 - 1000 * 0.5) / 10_000)
+
+
+def test_every_table_expects_what_the_validation_does() -> None:
+    run, record = make_run(), make_record()
+    workload = WorkloadRecord(program=(("cost", 90_000.0), ("mean_heap", 9000.0)))
+    run = replace(run, campaign=replace(run.campaign, workload=workload), validations=(record,))
+
+    rows = front_table(run, run.campaign.objectives, everything=True).rows
+
+    seen = {row.trial.configuration: row.expected for row in rows}[record.subjects[1].configuration]
+    claims = summarize(run, record).subjects[1].claims
+    assert [seen[c.objective] for c in claims] == pytest.approx([c.expected_ratio for c in claims])
 
 
 def test_instructions_of_one_round_decide_nothing_so_cpu_time_does() -> None:
