@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tuner.campaign.setup import recorded
 from tuner.campaign.summary import summarise
 from tuner.errors import InterruptedCampaign, TunerError
+from tuner.front.whole import expected_ratio, ns_per_instruction
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.executor import LocalExecutor, measuring_cpus
-from tuner.metrics import METRICS
+from tuner.metrics import COST, METRICS
 from tuner.output import write_text
-from tuner.profile.file import workload_sha256
+from tuner.profile.file import is_profile, workload_sha256
 from tuner.records import Configuration
 from tuner.runs import Run
+from tuner.units import signed_percent
 
 HELD_OUT_FILE: Final = "held-out.json"
 """In a run folder; docs/formats.md describes it."""
@@ -56,6 +59,7 @@ def measure_held_out(run: Run, workloads: Sequence[Path], emulations: Sequence[E
     try:
         for workload, emulation in zip(workloads, emulations, strict=True):
             sha256 = workload_sha256(workload)
+            program = {} if is_profile(workload) else dict(recorded(workload)["program"])
             missing = [one for one in wanted if not _has_numbers(rows.get((sha256, one.key)))]
             with contextlib.closing(_evaluated(emulation, missing)) as found:
                 for configuration, outcome in found:
@@ -65,6 +69,7 @@ def measure_held_out(run: Run, workloads: Sequence[Path], emulations: Sequence[E
                         "configuration": configuration.key,
                         "reason": outcome.reason,
                         "values": {n: outcome.good and outcome.good[n] for n in record.objectives},
+                        "program": program,
                     }
                     _write(run.folder, list(rows.values()))
     except KeyboardInterrupt:
@@ -120,7 +125,7 @@ class HeldOut:
     values: Mapping[str, float | None]
     """By objective."""
     ratios: Mapping[str, float | None]
-    """Value / value of the default there; none of the default."""
+    """To the default there, of the whole program where known; none of the default."""
     reason: str | None
     """Why it failed."""
 
@@ -132,20 +137,22 @@ def held_out_rows(run: Run) -> Iterator[HeldOut]:
         return
     picked = summarise(run.campaign, run.trials).picked
     default = Configuration(run.campaign.baseline).key
+    price = ns_per_instruction(run.campaign)
     for sha256 in dict.fromkeys(row["sha256"] for row in rows):
         own = {row["configuration"]: row for row in rows if row["sha256"] == sha256}
         base = own.get(default)
         if base is None:
             continue  # interrupted before anything was measured
+        program = base.get("program", {}) if run.campaign.workload.program else {}
+        used = {n: v / (price if n == COST else 1.0) for n, v in program.items()}
+        whole = {n: max(v, used.get(n, 0.0)) for n, v in base["values"].items() if v}
         yield HeldOut(base["workload"], (), base["values"], {}, base["reason"])
         for pick in picked:
             row = own.get(pick.trial.configuration.key)
             if row is None:
                 continue
             ratios = {
-                name: value / base["values"][name]
-                if value is not None and base["values"][name]
-                else None
+                name: expected_ratio(whole, name, value, base["values"][name])
                 for name, value in row["values"].items()
             }
             yield HeldOut(row["workload"], pick.names, row["values"], ratios, row["reason"])
@@ -155,8 +162,10 @@ def held_out_lines(run: Run) -> Iterator[str]:
     """Yield what the picks gain on each held-out workload."""
     rows = [row for row in held_out_rows(run) if row.names]
     if rows:
+        is_whole = run.campaign.workload.program and read_held_out(run.folder)[0].get("program")
+        what = "those expected of the whole program, " if is_whole else ""
         yield (
-            "held out, not tuned for; changes are against the default of "
+            f"held out, not tuned for; changes are {what}against the default of "
             f"{run.campaign.baseline} there:"
         )
     for row in rows:
@@ -169,5 +178,5 @@ def held_out_lines(run: Run) -> Iterator[str]:
 
 
 def _figure(name: str, value: float, ratio: float | None) -> str:
-    shown = "" if ratio is None else f" ({ratio - 1.0:+.1%})"
+    shown = "" if ratio is None else f" ({signed_percent(ratio - 1.0)})"
     return f"{METRICS[name].label} {METRICS[name].show(value)}{shown}"

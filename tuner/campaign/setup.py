@@ -387,7 +387,7 @@ def _workload_record(spec: CampaignSpec, chosen: Workload | None) -> WorkloadRec
         known = WorkloadRecord(tuple(chosen.notes), steps, chosen.caveat)
     return replace(
         known,
-        **((chosen and chosen.recorded) or _recorded(spec.trace)),
+        **((chosen and chosen.recorded) or recorded(spec.trace)),
         screening=ScreeningRecord(screening.fidelity, screening.keep)
         if screening.fidelity > 0
         else None,
@@ -395,7 +395,8 @@ def _workload_record(spec: CampaignSpec, chosen: Workload | None) -> WorkloadRec
     )
 
 
-def _recorded(path: Path) -> dict[str, Any]:
+def recorded(path: Path) -> dict[str, Any]:
+    """Return the `recorded_facts` of a trace."""
     with Trace(path, is_streamed=True) as trace:
         return recorded_facts(trace)
 

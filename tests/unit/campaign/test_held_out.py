@@ -13,6 +13,7 @@ from tuner.measure.evaluation import Evaluation
 from tuner.output import write_text
 from tuner.records import Configuration, Measurement, Outcome, Status
 from tuner.runs import Run, load_run
+from tuner.store import WorkloadRecord
 
 
 class Emulated:
@@ -46,6 +47,7 @@ class Emulated:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(held_out, "EmulatorEvaluator", Emulated)
     monkeypatch.setattr(Emulated, "asked", ())
+    monkeypatch.setattr(held_out, "recorded", lambda _: {"program": (("cost", 1e9),)})
     return load_run(write_run(replace(synthetic_run(tmp_path / "run", n_trials=80))))
 
 
@@ -59,8 +61,8 @@ def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_pa
 
     assert {row["workload"] for row in read_held_out(run.folder)} == {"one.trace", "other.trace"}
     assert lines[0].startswith("held out, not tuned for")
-    assert any("one.trace, " in line and "(-10.0%)" in line for line in lines)
-    assert all("(-10.0%)" in line or "SIGABRT" in line or "(+0.0%)" in line for line in lines[1:])
+    assert any("one.trace, " in line and "(-10.0 %)" in line for line in lines)
+    assert all("(-10.0 %)" in line or "SIGABRT" in line or "(+0.0 %)" in line for line in lines[1:])
 
 
 def test_what_was_measured_is_not_measured_again(run: Run, tmp_path: Path) -> None:
@@ -132,3 +134,14 @@ def test_what_has_no_numbers_is_measured_again(
 
 def test_nothing_is_shown_where_nothing_was_held_out(run: Run) -> None:
     assert list(held_out_lines(run)) == []
+
+
+def test_changes_are_of_the_whole_program_as_those_above(run: Run, tmp_path: Path) -> None:
+    known = WorkloadRecord(program=(("cost", 1e9),))
+    run = replace(run, campaign=replace(run.campaign, workload=known))
+    measure(run, workload(tmp_path, "one"))
+
+    text = " ".join(held_out_lines(run))
+
+    assert "expected of the whole program" in text
+    assert "mean heap 90 B (-10.0 %), cost 180 (+0.0 %)" in text
