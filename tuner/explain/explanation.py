@@ -31,14 +31,17 @@ _CARRIES = 0.05
 _NOTHING = 0.01
 """Share below which it does nothing, if that is so for all targets and no value harms."""
 
+_CLEAR = 0.01
+"""Gain of a setting that matters which is said, whatever it costs."""
+
 
 class Role(enum.StrEnum):
     """What a setting does."""
 
     CARRIES = "carries the gain"
-    """It matters, and a value of it makes an objective better."""
+    """It matters, and a value of it makes an objective better and none worse."""
     TRADES = "trades"
-    """It gains much of one objective and costs much of another."""
+    """It gains one objective and costs another: much of both, or it matters."""
     COSTS = "only costs"
     """It matters, and none of its values makes an objective better."""
     SMALL = "small or unsure"
@@ -268,12 +271,14 @@ def explained(setting: Setting, levels: list[Level], importance: Importance) -> 
     """Return what a setting does: its role follows from its shares and from what its values do."""
     shares = importance.shares[setting.name].values()
     matters = any(share.value >= _CARRIES and share.is_sure for share in shares)
-    gaining = [level for level in levels if level.gains and level.pays and not level.harms]
-    best = min(gaining, key=lambda level: sum(level.changes.values()), default=None)
+    gaining = [level for level in levels if level.gains and not level.harms]
+    paying = [level for level in gaining if level.pays]
+    some = [one for one in gaining if matters and min(one.changes.values()) <= 1.0 - _CLEAR]
+    best = min(paying or some, key=lambda level: sum(level.changes.values()), default=None)
     danger = danger_of(setting, levels)
     is_known = len(shares) == len(importance.fit)
     acts = danger is not None or any(level.acts for level in levels)
-    if best is not None and best.trades:
+    if best is not None and (best.trades or (matters and (best.loses or not best.pays))):
         role = Role.TRADES
     elif matters:
         role = Role.CARRIES if best else Role.COSTS

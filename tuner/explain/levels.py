@@ -67,6 +67,11 @@ class Level:
         return min(ratios, default=1.0) <= 1.0 - HARM and max(ratios, default=1.0) >= 1.0 + HARM
 
     @property
+    def loses(self) -> bool:
+        """True when an objective becomes worse by more than `TIE`."""
+        return self.n_trials >= _FEWEST and max(self.changes.values(), default=1.0) > 1.0 + TIE
+
+    @property
     def acts(self) -> bool:
         """True when an objective changes by `HARM` or more, either way."""
         return any(abs(ratio - 1.0) >= HARM for ratio in self.changes.values())

@@ -101,7 +101,7 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
 _TITLES: Final = {
     Role.CARRIES: "these carry the gain",
     Role.TRADES: "these gain one thing and cost another",
-    Role.COSTS: "these matter, and no value tried gains",
+    Role.COSTS: "these matter, and no value tried gains 1 % or more",
     Role.SMALL: "small or unsure",
     Role.NOTHING: "no effect seen",
 }

@@ -80,7 +80,12 @@ def test_what_is_rare_and_strong_does_not_do_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("heap", "cost", "role"),
-    [(0.993, 1.49, Role.COSTS), (0.94, 1.04, Role.CARRIES), (0.993, 1.004, Role.CARRIES)],
+    [
+        (0.993, 1.49, Role.COSTS),
+        (0.96, 1.3, Role.TRADES),
+        (0.94, 1.04, Role.TRADES),
+        (0.993, 1.004, Role.CARRIES),
+    ],
 )
 def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, role: Role) -> None:
     """A setting was said to carry the gain that gave 0.7 % of heap for 49 % of cost."""
