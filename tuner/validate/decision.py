@@ -77,9 +77,9 @@ def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
         return ValidationDecision(
             chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}."
         )
-    nothing = "set nothing" if not _n_settings(chosen) else "set no more"
     sentence = (
-        f"Deploy {_name(chosen)}: {_gains(chosen)}. {_name(best)} is not clearly better: {nothing}."
+        f"Deploy {_name(chosen)}: {_gains(chosen)}. {_name(best)} has more settings and is not "
+        "shown to gain more."
     )
     return ValidationDecision(chosen.subject.label, sentence)
 

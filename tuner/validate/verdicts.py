@@ -145,9 +145,13 @@ class SubjectSummary:
 
     @property
     def verdict_words(self) -> str:
-        """The verdict; where only some gains are confirmed, which ones; empty without claims."""
-        if self.verdict is Verdict.NOT_CONFIRMED and self.confirmed:
-            return f"{', '.join(REAL[c.metric].label for c in self.confirmed)} confirmed"
+        """The verdict; which gains are confirmed where some are, else what is shown to be worse."""
+        if self.verdict is Verdict.NOT_CONFIRMED:
+            if self.confirmed:
+                return f"{', '.join(REAL[c.metric].label for c in self.confirmed)} confirmed"
+            costs = [REAL[c.metric].label for c in self.claims if c.verdict is Verdict.COSTS]
+            if costs:
+                return f"{Verdict.WORSE}: {', '.join(costs)}"
         return str(self.verdict or "")
 
 

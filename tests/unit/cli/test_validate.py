@@ -118,6 +118,8 @@ def test_one_of_two_gains_confirmed_is_enough_and_named() -> None:
     check_outcome(outcome(half), worse=False, unconfirmed=True)
 
     assert half.verdict_words == "mean heap confirmed"
+    costly = replace(half, claims=(claim(Verdict.COSTS), claim(Verdict.NOT_CONFIRMED, "cpu")))
+    assert costly.verdict_words == "worse: mean heap"
     worse = outcome(replace(half, verdict=Verdict.WORSE))
     with pytest.raises(UnconfirmedVerdict):
         check_outcome(worse, worse=False, unconfirmed=True)
