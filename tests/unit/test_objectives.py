@@ -74,6 +74,8 @@ def test_a_number_that_was_not_measured_is_an_error_with_a_hint(
 def test_an_unknown_objective_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(SpecError, match="'speed' is unknown; choose among mean_heap, peak_heap"):
         find_objective("speed")
+    with pytest.raises(SpecError, match="unknown; did you mean 'cost'"):
+        find_objective("cpu_time")
 
 
 @pytest.mark.parametrize(

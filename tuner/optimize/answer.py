@@ -92,6 +92,8 @@ class Answer:
     """Setting, what it gains, whether it may be left out; empty where there was no time."""
     left_out: tuple[str, ...] = ()
     """Settings of the winner without which new runs confirmed it; needless unless `traded`."""
+    dropped: tuple[str, ...] = ()
+    """Settings of `trial` that the winner never had."""
     traded: Mapping[str, Gain] = field(default_factory=dict)
     """What it gained with them, more of some; empty where it does as well without."""
     counted: Mapping[str, float] = field(default_factory=dict)
@@ -280,7 +282,7 @@ class Answer:
                 {"setting": setting, "changes": _changes(gains), "may_be_left_out": is_needless}
                 for setting, gains, is_needless in self.effects
             ],
-            "left_out": list(self.left_out),
+            "left_out": [*self.left_out, *self.dropped],
             "traded": _changes(self.traded) if self.traded else None,
             "turned_down": [
                 {
@@ -488,7 +490,7 @@ def table_lines(answer: Answer) -> Iterator[str]:
     yield from rows_table(answer.as_is, answer.baseline, rows)
     n_more = len(answer.rows) - len(rows)
     if n_more:
-        yield f"{n_more} more ran and came no nearer"
+        yield f"{n_more} more ran; see `front RUN --measured --all`"
 
 
 def _shown(answer: Answer) -> list[AnswerRow]:

@@ -10,6 +10,7 @@ from typing import Final
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
+from tuner.page import series
 from tuner.units import show_size, signed_percent
 
 LABEL_WIDTH: Final = 40
@@ -89,7 +90,7 @@ def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:
     gains = [row.changes[name] for row in rows for name in times if name in row.changes]
     inexact = [gain.bounds for gain in gains if not gain.is_exact]
     if None in inexact:
-        which = "without a range" if any(inexact) else "all of these"
+        which = "without a range" if any(inexact) else series(times)
         yield f"{which}: one run or few, a hint and no proof"
 
 

@@ -49,7 +49,7 @@ small program is more than the least effect."""
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
 
-_ANEW = "a new -o with more --time"
+_ANEW = "only a new -o with more --time"
 """Shows smaller gains where no candidate is left, so that the same folder goes no further."""
 
 
@@ -110,12 +110,16 @@ class Conclusion:
             )
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
         where = f" with the tuned {given}" if held_out else ""
+        labels = selected.labels if selected and answer.trial is not None else {}
+        tried = next((name for name, one in labels.items() if one.trial == answer.trial), "")
+        left_out = tuple(confirmed.left_out)
         return replace(
             answer,
             reasons=(*self._scaled(best, where), *counted_words(best), *answer.reasons),
             held_out=held_out.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
-            left_out=tuple(confirmed.left_out),
+            left_out=left_out,
+            dropped=tuple(s for s in tried.split() if s not in {*best.label.split(), *left_out}),
             traded=confirmed.traded,
         )
 
@@ -169,7 +173,7 @@ class Conclusion:
             )  # fmt: skip
             is_wanted = (one.state is State.OPEN for one in found.values())
             if confirmed.course.samples and any(is_wanted):
-                return f"`--time {minutes_words(more * watch.seconds).replace(' ', '')}`"
+                return f"`--time {minutes_words(more * watch.seconds).replace(' ', '')}` here"
         return "" if self._work.used_s < EARLY * watch.seconds else _ANEW
 
     def _nearness(self, one: Standing) -> tuple[float, float]:
@@ -182,7 +186,7 @@ class Conclusion:
             return ()
         n_ran = len(selected.labels)
         ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
-        return (f"{ran}; a new -o with more --time tries more of them.",)
+        return (f"{ran}; the others need a new -o with more --time.",)
 
     def _scaled(self, best: Standing, where: str) -> Iterator[str]:
         """Say which guards hold only within what the program as it is varies by."""

@@ -185,7 +185,7 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     service = replace(DEPLOY, baseline=dict.fromkeys(names, 1e6), as_is="jemalloc")
     assert max(map(len, service.lines())) <= 100
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
-    assert list(many.lines())[-1] == "4 more ran and came no nearer"
+    assert list(many.lines())[-1] == "4 more ran; see `front RUN --measured --all`"
     last = replace(many, rows=(*DEPLOY.rows[:1] * 9, AnswerRow("exgen", GAINS)))
     assert any(line.startswith("exgen ") for line in last.lines()), "every default is shown"
 
@@ -236,7 +236,7 @@ def test_a_change_of_few_runs_is_a_hint() -> None:
     assert hint not in "\n".join(DEPLOY.lines())
     assert hint in "\n".join(replace(DEPLOY, rows=rows).lines())
     single = replace(KEEP, standing=None, rows=rows[-1:])
-    assert hint.replace("without a range", "all of these") in "\n".join(single.lines())
+    assert hint.replace("without a range", "CPU time") in "\n".join(single.lines())
 
 
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:

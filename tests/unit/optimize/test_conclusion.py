@@ -90,7 +90,7 @@ def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
     answer = conclusion.conclude(None, confirmed(state, gain))
 
     assert answer.decision is Decision.KEEP
-    assert any("`--time 4min` shows smaller ones" in one for one in answer.reasons)
+    assert any("`--time 4min` here shows smaller ones" in one for one in answer.reasons)
 
 
 LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
@@ -99,10 +99,10 @@ LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
 @pytest.mark.parametrize(
     ("shares", "step_s", "before_s", "advice"),
     [
-        ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, 0.0, "; `--time 4min` shows smaller ones."),
+        ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, 0.0, "; `--time 4min` here shows smaller ones."),
         (LOST, 0.0, 0.0, "."),
-        (LOST, 85.0, 0.0, "; a new -o with more --time shows smaller ones."),
-        (LOST, 0.0, 85.0, "; a new -o with more --time shows smaller ones."),
+        (LOST, 85.0, 0.0, "; only a new -o with more --time shows smaller ones."),
+        (LOST, 0.0, 85.0, "; only a new -o with more --time shows smaller ones."),
     ],
 )
 def test_more_time_is_only_advised_where_something_would_run_in_it(
@@ -282,7 +282,7 @@ def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion)
 
     assert answer.decision is Decision.KEEP
     text = " ".join(" ".join(answer.lines()).split())
-    assert "0 of 8 promising settings ran; a new -o with more --time tries more" in text
+    assert "0 of 8 promising settings ran; the others need a new -o with more --time" in text
     assert "was not needed" not in text
 
 
@@ -396,7 +396,7 @@ def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
 
     What the time left after the selection shows differs from call to call, and is not said.
     """
-    rest = " does not show in the time given; a new -o with more --time shows smaller ones."
+    rest = " does not show in the time given; only a new -o with more --time shows smaller ones."
     runs = course(1.0, 1.0 - spread, 1.0 + spread, 1.0 - spread, 1.0 + spread)
     selected = replace(selected_of(runs, {}), beyond=dict.fromkeys(hidden, 0.03))
 
@@ -434,3 +434,14 @@ def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion)
     assert answer.decision is Decision.UNDECIDED
     assert answer.missing == "there is time for no more than 4 runs of the program"
     assert answer.more_seconds == pytest.approx(4.0 * 5 * run_seconds(REFERENCE))
+
+
+def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: Conclusion) -> None:
+    tried = Proposal(Configuration.of("mimalloc", {"arena": 4}), 1, {})
+    selected = replace(selected_of(course(1.0), {}), labels={"mimalloc arena=4": tried})
+    found = confirmed(State.CONFIRMED, 0.5)
+    conclusion._work.trials["mimalloc"] = 1  # noqa: SLF001
+
+    answer = conclusion.conclude(selected, replace(found, best=found.standings["mimalloc"]))
+
+    assert answer.as_record()["left_out"] == ["arena=4"]
