@@ -137,7 +137,8 @@ def _sentence(
     if n_lost:
         changes.append(f"{n_lost} of the front's {n_front} points would leave it")
     if n_won:
-        changes.append(f"{n_won} would come to it")
+        others = "another point" if n_won == 1 else f"{n_won} other points"
+        changes.append(f"{others} would be on it")
     if moved:
         *most, last = moved
         names = f"picks {', '.join(most)} and {last}" if most else f"pick {last}"
@@ -146,6 +147,6 @@ def _sentence(
         return None
     low, high = prices.c_fault_interval
     return (
-        f"Within the spread of this machine's prices (a page fault at {low:,.0f} to {high:,.0f} "
-        f"instructions) {'; '.join(changes)}."
+        f"Costs depend on what a page fault takes, {low:,.0f} to {high:,.0f} instructions here; "
+        f"within that range, {'; '.join(changes)}."
     )

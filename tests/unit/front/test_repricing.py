@@ -79,8 +79,8 @@ def test_what_would_change_is_listed() -> None:
     note = price_note(record(), OPPOSED)
 
     assert note is not None
-    assert "a page fault at 1,000 to 3,000 instructions" in note
-    assert "1 of the front's 1 points would leave it; 1 would come to it" in note
+    assert "a page fault takes, 1,000 to 3,000 instructions" in note
+    assert "1 of the front's 1 points would leave it; another point would be on it" in note
     assert "picks balanced, no-regret, best-mean_heap and best-cost would be other trials" in note
 
 
@@ -90,7 +90,7 @@ def test_points_are_counted_and_not_their_trials() -> None:
     note = price_note(record(), [*OPPOSED, again])
 
     assert note is not None
-    assert "1 of the front's 1 points would leave it; 1 would come to it" in note
+    assert "1 of the front's 1 points would leave it; another point would be on it" in note
 
 
 def test_nothing_is_said_where_nothing_changes() -> None:
