@@ -31,6 +31,11 @@ class TunerError(Exception):
     exit_code = 1
 
 
+def what_is_wrong(error: Exception) -> str:
+    """Return what is wrong with a file that was read, without a name of Python's."""
+    return f"no {error}" if isinstance(error, KeyError) else str(error)
+
+
 class SpecError(TunerError):
     """A specification file or an option holds an unknown key or a bad value."""
 

@@ -405,6 +405,16 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
     assert 100_000 < len(events) < 1_000_000
 
 
+def test_a_silent_recording_that_stopped_early_leaves_no_trace(
+    tmp_path: Path, subject: str
+) -> None:
+    """Optimisations went on with the first part of the program."""
+    words = ["sh", "-c", f"ulimit -f 4000; exec {subject} many"]
+    with pytest.raises(OutputError, match="File too large; make room, then repeat this command"):
+        record(words, tmp_path / "a.trace", is_silent=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subject: str) -> None:
     """Where a late thread found no room stays a hole, which the kernel must not be made to fill."""
     lost, kept = tmp_path / "a.trace", tmp_path.parent / f"{tmp_path.name}.trace"
@@ -418,6 +428,7 @@ def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subjec
     done = subprocess.run([*in_space, script], capture_output=True, text=True, check=True)
     assert f"{lost}: cannot write: No space left on device; the recording is kept" in done.stderr
     assert done.stdout == f"{OutputError.exit_code}\n"
+    assert "INCOMPLETE: recording stopped early" in done.stderr
     assert 20_000 < len(load(kept)) < 40_000
 
 

@@ -112,7 +112,8 @@ def _misplaced(context: typer.Context, is_given: bool) -> bool:
     """Refuse --held-out among the options: it stands behind the program's arguments."""
     if is_given:
         raise typer.BadParameter(
-            "stands behind the command: -- COMMAND --held-out -- COMMAND", ctx=context
+            "stands behind the command: -- COMMAND --held-out -- COMMAND; so too with -o RUN",
+            ctx=context,
         )
     return is_given
 
@@ -212,7 +213,14 @@ def optimize(
     ] = None,
     ready: Ready = None,
     load: Load = None,
-    held_out: Annotated[bool, typer.Option("--held-out", hidden=True, callback=_misplaced)] = False,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            callback=_misplaced,
+            help="Behind the command, with another one to judge on; with -o RUN, there too.",
+        ),
+    ] = False,
     held_out_load: HeldOutLoad = None,
     warm_ups: WarmUps = WARM_UPS,
     idle: Idle = IDLE,

@@ -32,7 +32,7 @@ _SLOW_TO_BEGIN = {
     "emulation": "search in emulation",
 }
 """Stages whose first event may take long, and what a log says when they begin."""
-_STAGES = {"others": "last proposals"}
+_STAGES = {"examining": "first runs", "others": "last proposals"}
 """What a stage is called where its name alone says too little."""
 _HEARTBEAT_S: Final = 1.0
 """Time between two looks at whether a log is due a line."""

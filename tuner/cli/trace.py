@@ -209,6 +209,8 @@ def _recover_command(
 
     for process in recover(spool, output, force=force):
         print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
+        if process.stopped:
+            print_note(f"INCOMPLETE: recording stopped early: {process.stopped}")
 
 
 def _thin_command(

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from tuner.compare.plan import Step, TaskT, ValuesT
 from tuner.config.reading import first_problem
-from tuner.errors import StoreError
+from tuner.errors import StoreError, what_is_wrong
 from tuner.output import writing
 from tuner.records import Outcome
 
@@ -206,7 +206,7 @@ def _parse(path: Path, number: int, line: bytes) -> Record:
 
 
 def _damaged(path: Path, number: int, error: Exception) -> StoreError:
-    what = first_problem(error) if isinstance(error, ValidationError) else repr(error)
+    what = first_problem(error) if isinstance(error, ValidationError) else what_is_wrong(error)
     message = (
         f"{path}: line {number} is damaged ({what}); remove that line to measure its run again, "
         "or the file to measure all again"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import StoreError
+from tuner.errors import StoreError, what_is_wrong
 from tuner.front.kept import RECOMMENDED, all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import SERVICE
@@ -383,7 +383,7 @@ def recommended(run: Path) -> Recommendation | None:
             },
         )
     except (KeyError, TypeError, ValueError) as error:
-        message = f"{path}: damaged ({error!r}); repeat "
+        message = f"{path}: damaged ({what_is_wrong(error)}); repeat "
         message += f"`malloc-tuner optimize {shlex.quote(str(run))}`"
         raise StoreError(message) from error
 

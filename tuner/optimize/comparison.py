@@ -178,7 +178,10 @@ def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
     if is_begun and json.loads(path.read_bytes()) != json.loads(asked):
         held = _held(Request.load(work.run), work.request)
         raise SpecError(f"{work.run}: holds {held}; choose another -o")
-    found = examine(work.run, work.tuned, work.view, is_begun=is_begun, installations=installations)
+    found = examine(
+        work.run, work.tuned, work.view, is_begun=is_begun, installations=installations,
+        service=work.request.service,
+    )  # fmt: skip
     if not is_begun:
         write_text(path, asked)
     return found

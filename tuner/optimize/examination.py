@@ -23,6 +23,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE, REFERENCE_FILE
 from tuner.output import write_text
 from tuner.recording.explain import has_glibc, is_static
+from tuner.service.plan import ServicePlan
 from tuner.validate.setup import check_version
 
 
@@ -33,6 +34,7 @@ def examine(
     *,
     is_begun: bool,
     installations: Iterable[Installation] = (),
+    service: ServicePlan | None = None,
 ) -> Reference:
     """Return what the program does as it is, from the run folder if that is known.
 
@@ -42,6 +44,7 @@ def examine(
         view: is shown what is to be known of it.
         is_begun: what the folder holds is of this optimisation.
         installations: allocators that take part.
+        service: what is done to it, if it is a service.
 
     Raises:
         SpecError: the folder is of another state of the program's file.
@@ -64,6 +67,8 @@ def examine(
             check_version(one, known.versions.get(one.allocator))
         return known
     view.begin("examining", None)
+    if service is not None:
+        view.tell(f"waits for  --ready {service.ready}, {service.ready_s:g} s at most, in each run")
     warm_memory()
     made = tuned.examine()
     versions = {one.allocator: one.version for one in installations}

@@ -41,7 +41,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
         >>> words
         'gains in CPU time show from 4.8 % on, if it varies by 3 %; in memory within a few runs'
         >>> outlook_words(120.0, 3.0, Rules(), 0.325)
-        'about 27 runs of 3.0 s: too few for CPU time; memory that repeats itself can be settled'
+        'about 27 runs of 3.0 s: perhaps too few for CPU time; memory that repeats can be settled'
         >>> outlook_words(5.0, 20.0, Rules(), 0.325)
         'about 0 runs of 20.0 s: too few to settle anything; give it more --time'
     """
@@ -52,7 +52,7 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
     if n_runs < FEWEST_RUNS:
         return f"{head}: too few to settle anything; give it more --time"
     if math.isinf(gain):
-        return f"{head}: too few for CPU time; memory that repeats itself can be settled"
+        return f"{head}: perhaps too few for CPU time; memory that repeats can be settled"
     noise = show_percent(USUAL_NOISE, 0)
     return (
         f"{head}: gains in CPU time show from {show_percent(gain)} on, if it varies by {noise}; "

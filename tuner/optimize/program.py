@@ -20,15 +20,13 @@ from typing import Final, Protocol, runtime_checkable
 from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
 from tuner.errors import (
-    InterruptedCampaign,
     ProgramError,
     ProgramTimeoutError,
     SettingError,
     TunerError,
 )
-from tuner.interrupts import ENDS
 from tuner.measure.counting import InstructionCounter
-from tuner.measure.process import printed_last
+from tuner.measure.process import last_lines, printed_last
 from tuner.measure.program import (
     PRELOAD,
     ProgramRun,
@@ -139,6 +137,7 @@ class Program:
         self._environment = dict(environment)
         self._files = files
         self._surroundings = surroundings or Surroundings()
+        self._said = ""  # by the program as it is, last
 
     def examine(self) -> Reference:
         """Run the program as it is, twice: warms it up, and shows what it does.
@@ -198,6 +197,7 @@ class Program:
                 "over its own files, remove them first: -- sh -c 'rm -f FILE; exec ./app'"
             )
         self._check_status(second)
+        self._said = last_lines(second.stderr_tail)
         wall_s = second.wall_ns / 1e9
         is_busy = all(run.cpu_ns > _BUSY_SHARE * min(shares) * run.wall_ns for run in runs)
         used = runs if first.cpu_ns < _MUCH_MORE * second.cpu_ns else [second]
@@ -255,7 +255,7 @@ class Program:
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
-        return recorded_of(first, reference.values, took_s)
+        return recorded_of(first, reference.values, took_s, self._said)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference
@@ -418,16 +418,11 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     """Keep no trace of a run that did not end as the program does.
 
     Raises:
-        InterruptedCampaign: Ctrl-C, SIGTERM or SIGHUP ended it.
         ProgramError: it ended otherwise under the recorder.
     """
     if ending.exit_status == reference.exit_status:
         return
     trace.unlink(missing_ok=True)
-    if ending.signal_name in {one.name for one in ENDS}:
-        raise InterruptedCampaign(
-            "interrupted while the program was recorded; the same command goes on"
-        )
     name = reference.command[0]
     raise ProgramError(
         f"{name}: {ending} while it was recorded, else with status {reference.exit_status}"
@@ -435,7 +430,7 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
 
 
 def recorded_of(
-    totals: RecordedTotals, values: Mapping[str, float], took_s: float
+    totals: RecordedTotals, values: Mapping[str, float], took_s: float, said: str = ""
 ) -> ProgramRecording:
     """Return what was recorded of a program, and where that is little or malloc holds little.
 
@@ -443,6 +438,7 @@ def recorded_of(
         totals: of its trace.
         values: what it uses as it is.
         took_s: time that the recording took.
+        said: what the program printed last to standard error.
     """
     threads = f"{totals.n_threads} threads" if totals.n_threads > 1 else "1 thread"
     live = show_size(totals.peak_live_bytes)
@@ -456,7 +452,7 @@ def recorded_of(
         notes.append(
             f"It has few events of malloc and free, {totals.n_events:,}: standard input is empty "
             "in every run, so let a shell open a file for a program that reads it: "
-            "-- sh -c 'exec ./app < FILE'."
+            f"-- sh -c 'exec ./app < FILE'.{said and f' It printed last: {said}'}"
         )
     if totals.peak_live_bytes < _LITTLE * values[MEAN]:
         notes.append(

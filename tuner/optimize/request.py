@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.errors import SpecError, StoreError
+from tuner.errors import SpecError, StoreError, what_is_wrong
 from tuner.optimize.judgement import Rules
 from tuner.page import series
 from tuner.service.plan import ServicePlan
@@ -116,7 +116,8 @@ class Request:
                 f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"
             ) from error
         except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{path}: damaged ({error!r})") from error
+            message = f"{path}: damaged ({what_is_wrong(error)}); choose another -o"
+            raise StoreError(message) from error
 
 
 def what_goes_on(run: Path) -> str:

@@ -77,6 +77,7 @@ from tuner.optimize.work import (
     run_seconds,
 )
 from tuner.output import folder_if_used, write_text
+from tuner.profile.trust import gap_in
 from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Trial
 from tuner.store import CampaignRecord
@@ -219,6 +220,7 @@ class Session:
             self._view,
             is_begun=bool(self._begun_with),
             installations=installations,
+            service=self.request.service,
         )
         work.n_runs += FIRST_RUNS
         held_out = self._held_out(files)
@@ -278,6 +280,8 @@ class Session:
         """Record the program, unless that was done, and return what is known of it then."""
         trace = self.run / TRACE_FILE
         if trace.exists():
+            if gap := gap_in(trace, with_ends=False):
+                self._view.tell(f"note       {gap}: a new -o records all of it")
             return reference
         if 3.0 * reference.wall_s > self.request.patience_s:
             message = (

@@ -201,23 +201,27 @@ def caveat(workload: Trace) -> str | None:
     )
 
 
-def gap_in(workload: Path) -> str | None:
+def gap_in(workload: Path, *, with_ends: bool = True) -> str | None:
     """Return the sentence on what a trace lacks of its program's run; None when it lacks nothing.
+
+    Args:
+        workload: the trace.
+        with_ends: whether to say where start or end of the process is not known.
 
     Raises:
         TraceError: the trace cannot be read.
     """
     with Trace(workload, is_streamed=True) as opened:
-        return _gap_in(opened)
+        return _gap_in(opened, with_ends=with_ends)
 
 
-def _gap_in(opened: Trace) -> str | None:
+def _gap_in(opened: Trace, *, with_ends: bool = True) -> str | None:
     if not opened.totals.is_complete:
         return f"{opened.path}: the file was cut off; what follows covers its readable part only"
     if opened.metadata.get("stopped"):
         why = opened.metadata["stopped"]
         return f"{opened.path}: recording stopped early: {why}; what follows covers no more of it"
-    if opened.totals.lacks and not opened.is_low_fidelity:
+    if with_ends and opened.totals.lacks and not opened.is_low_fidelity:
         return f"{opened.path}: {opened.totals.lacks}"
     return None
 
@@ -234,7 +238,7 @@ def recorded_facts(opened: Trace) -> dict[str, Any]:
     return {
         "n_events": opened.totals.n_events,
         "recorded_with": opened.metadata.get("allocator"),
-        "program": _program(opened.metadata),
+        "program": _program(opened.metadata) if opened.totals.is_complete else (),
     }
 
 
@@ -243,7 +247,8 @@ def _program(metadata: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     cpu_s, mean_bytes = _number(metadata, "cpu_s"), _number(metadata, "mean_anon_bytes")
     # An older recording has resident memory, files included.
     peak_bytes = _number(metadata, "peak_anon_bytes") or _number(metadata, "peak_rss_bytes")
-    is_part = metadata.get("is_cut") or metadata.get("thinned_from") is not None
+    is_cut = metadata.get("is_cut") or metadata.get("stopped")
+    is_part = is_cut or metadata.get("thinned_from") is not None
     if not cpu_s or not peak_bytes or is_part:
         return ()
     known = ("cost", cpu_s * 1e9), ("peak_heap", float(peak_bytes))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import MissingToolError, ProgramError, SpecError
+from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.recording import explain
 from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
 from tuner.recording.program import Ending, run_program
@@ -69,7 +69,7 @@ def record(
             beside it as ``NAME.2-program.trace``.
         follow: record the children too.
         force: replace a trace that is there.
-        is_silent: give the program no input, and drop what it prints.
+        is_silent: give the program no input, drop what it prints, and keep no part of a trace.
         window: which part the traces are of.
 
     Raises:
@@ -97,13 +97,14 @@ def record(
                 )
             background = lasting_writers(spool) if follow else None
             _check_started(spool, command, ending)
-        except (OSError, ProgramError, MissingToolError):
-            if not any(spool.glob("*.spool")):  # else there is something to recover
+            processes = build_traces(
+                spool, output, ending, command, watch.window,
+                background=background, is_kept=not is_silent,
+            )  # fmt: skip
+        except (OSError, TunerError, KeyboardInterrupt):
+            if is_silent or not any(spool.glob("*.spool")):  # else there is something to recover
                 shutil.rmtree(spool, ignore_errors=True)
             raise
-        processes = build_traces(
-            spool, output, ending, command, watch.window, background=background
-        )
     return Recording(processes, ending, watch.missed, background or ())
 
 

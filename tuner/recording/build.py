@@ -24,6 +24,8 @@ _NAME_CHARACTERS = 40
 _COMMAND_BYTES = 1 << 16
 """Longest JSON of a command that a trace keeps; a word to `build_trace` has 128 KiB at most."""
 
+_AGAIN = "make room, then repeat this command"
+
 
 @dataclass(frozen=True)
 class RecordedPart:
@@ -87,6 +89,7 @@ def build_traces(
     window: RecordedPart = NO_WINDOW,
     *,
     background: Sequence[int] | None = None,
+    is_kept: bool = True,
 ) -> tuple[RecordedProcess, ...]:
     """Build the traces of a spool folder and remove it.
 
@@ -99,13 +102,14 @@ def build_traces(
         command: the program and its arguments, as typed; empty where that is not known.
         window: what the traces are of.
         background: children that went on when the program ended; None: none was followed.
+        is_kept: keep what was recorded if the disk is full; else it is removed.
 
     Returns:
         The processes that made events, in the order of their start.
 
     Raises:
-        OutputError: a trace cannot be written, and the folder stays; or the disk was full
-            before the first event.
+        OutputError: a trace cannot be written, and the folder stays; the disk was full before
+            the first event; or it became full, and `is_kept` is False.
         ProgramError: there is no event in any spool.
     """
     all_images = _images_by_process(spool)
@@ -113,16 +117,25 @@ def build_traces(
     for images in all_images:
         trace = _trace_path(output, images[-1], len(processes))
         ended, typed = (ending, command) if images is all_images[0] else (None, ())
-        process = _build(images, trace, ended, typed, window)
+        try:
+            process = _build(images, trace, ended, typed, window)
+        except OutputError as error:
+            later = f"`malloc-tuner trace recover {spool} -o {output}`"
+            kept = f"the recording is kept, build the trace later with {later}"
+            raise OutputError(f"{error}; {kept if is_kept else _AGAIN}") from error
         if process.totals.n_events or len(all_images) == 1:
             processes.append(process)
         else:  # a process that only started others
             trace.unlink()
-    if not any(process.totals.n_events for process in processes):
+    stopped = next((process.stopped for process in processes if process.stopped), None)
+    is_empty = not any(process.totals.n_events for process in processes)
+    if is_empty or (stopped and not is_kept):
         for process in processes:
             process.path.unlink(missing_ok=True)
         shutil.rmtree(spool, ignore_errors=True)
-        if any(process.stopped for process in processes):
+        if stopped and not is_empty:
+            raise OutputError(f"{output}: recording stopped early: {stopped}; {_AGAIN}")
+        if stopped:
             raise OutputError(explain.no_room(spool))
         is_window = window != NO_WINDOW
         raise ProgramError(
@@ -197,15 +210,9 @@ def _build(
     spool = images[-1].spool
     end_ns = ending.end_ns if ending else 0
     moments = (end_ns, window.from_ns or 0, window.until_ns or 0)
-    try:
-        facts = run_build_trace(
-            str(spool), str(output), json.dumps(_metadata(ending, command)), *map(str, moments)
-        )
-    except OutputError as error:
-        raise OutputError(
-            f"{error}; the recording is kept, build the trace later with "
-            f"`malloc-tuner trace recover {spool.parent} -o {output}`"
-        ) from error
+    facts = run_build_trace(
+        str(spool), str(output), json.dumps(_metadata(ending, command)), *map(str, moments)
+    )
     return RecordedProcess(
         path=output,
         argv=tuple(facts["argv"]),

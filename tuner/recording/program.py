@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from errno import ENOEXEC
 from pathlib import Path
 from typing import Final
 
@@ -76,8 +77,9 @@ def run_program(
 ) -> Ending:
     """Run a program with the recorder preloaded, to its end.
 
-    Ctrl-C reaches the program from the terminal and does not end this process; SIGTERM and
-    SIGHUP are passed on.
+    Ctrl-C does not end this process: it reaches the program from the terminal.  SIGINT from
+    elsewhere, SIGTERM and SIGHUP are passed on.  A silent program is none of the user's, so
+    each of them interrupts this process and ends the program with its group.
 
     Args:
         command: program and arguments.
@@ -102,16 +104,26 @@ def run_program(
             stdout=stream,
             stderr=stream,
             pass_fds=(folder,),
+            start_new_session=is_silent,
         )
     except OSError as error:
-        raise MissingToolError(f"{command[0]}: cannot be started: {error.strerror}") from error
+        advice = "; begin a script with #!, such as #!/bin/sh" if error.errno == ENOEXEC else ""
+        message = f"{command[0]}: cannot be started: {error.strerror}{advice}"
+        raise MissingToolError(message) from error
     finally:
         os.close(folder)
+    passing = _signals_to(process, on_signal, watches_window=watches_window)
     with (
-        _signals_to(process, on_signal, watches_window=watches_window),
+        contextlib.nullcontext() if is_silent else passing,
         AnonymousMemory(process.pid, start_ns / 1e9) as memory,
     ):
-        _, status, usage = os.wait4(process.pid, 0)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except KeyboardInterrupt:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
     end_ns = time.monotonic_ns()
     code = process.returncode = os.waitstatus_to_exitcode(status)
     return Ending(
@@ -159,15 +171,24 @@ def recorder_setting(spool: Path, *, follow: bool, folder: int | None = None) ->
 def _signals_to(
     process: subprocess.Popen[bytes], on_signal: Callable[[int], None], *, watches_window: bool
 ) -> Iterator[None]:
-    """Outlive Ctrl-C, which the program gets from the terminal; pass on SIGTERM and SIGHUP.
+    """Outlive Ctrl-C, which the program gets from the terminal; pass on what it does not get.
 
     Servers reload at SIGHUP, which a supervisor sends to the process that it started.
     """
 
     def pass_on(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of handlers
         on_signal(number)
-        if number in {signal.SIGTERM, signal.SIGHUP}:
+        if number != WINDOW_SIGNAL and not (number == signal.SIGINT and _has_terminal()):
             process.send_signal(number)
 
     with handling(pass_on, *ENDS, *((WINDOW_SIGNAL,) if watches_window else ())):
         yield
+
+
+def _has_terminal() -> bool:
+    """Return whether Ctrl-C at a terminal reaches this process and what it started."""
+    try:
+        with Path("/dev/tty").open("rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False

@@ -112,6 +112,8 @@ def begun_run(
     with _folder(plan.user) as folder:
         placed = plan.placed(str(folder / "state"))
         run = RunUnderWay(placed, environment, surroundings, folder)
+        if plan.is_ready_elsewhere:
+            run.hint = "; the command has {port}, this condition another one"
         try:
             run.set_up()
             yield run
@@ -144,6 +146,8 @@ class RunUnderWay:
         self.environment = dict(environment)
         self.has_failed = False
         """Whether something went wrong: a teardown that fails then is most likely due to that."""
+        self.hint = ""
+        """Why it may never be ready."""
         self._plan = plan
         self._plain = clean_environment(environment)
         self._surroundings = Surroundings(
@@ -229,7 +233,7 @@ class RunUnderWay:
         is_met = service.wait(lambda: is_dead(service) or is_ready(), self._plan.ready_s)
         if not is_met and not service.is_over:
             limit = f"{self._plan.ready_s:g} s, see --timeout"
-            words = f"not ready ({self._plan.ready}) after {limit}"
+            words = f"not ready ({self._plan.ready}) after {limit}{self.hint}"
             raise _FailedError(Status.TIMED_OUT, words + _said(log))
         self._check_alive(service, log, "before it was ready")
 
@@ -266,7 +270,7 @@ class RunUnderWay:
         if done.timed_out:
             limit = f"{plan.load_s:g} s"
             words = f"the load has not ended after {limit}; raise --timeout (in a file: timeout)"
-            raise _FailedError(Status.TIMED_OUT, words)
+            raise _FailedError(Status.TIMED_OUT, words + printed_last(done.text))
         if done.exit_status != 0:
             words = f"the load ended with exit status {done.exit_status}{done.said}"
             raise _FailedError(Status.FAILED, words)

@@ -82,6 +82,12 @@ class ServicePlan:
             raise SpecError("the idle time and the number of warm-ups are 0 or more")
         return self
 
+    @property
+    def is_ready_elsewhere(self) -> bool:
+        """Return whether the command has a free port, and the condition names a fixed one."""
+        has_fixed = re.match("(tcp|https?):", self.ready) and not _PORT.search(self.ready)
+        return bool(has_fixed and _PORT.search(" ".join(self.command)))
+
     def placed(self, state: str) -> Self:
         """Return it with a state folder and free ports in place of their names."""
         names = sorted(set(_PORT.findall(" ".join(_texts(self)))))

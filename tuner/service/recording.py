@@ -50,7 +50,8 @@ def record_service(
         wall_s = time.monotonic() - begun_s
         ending = Ending(0, None, wall_s, 0.0, time.monotonic_ns())
         window = RecordedPart(until_ns=done.good.stopped_ns)
-        return build_traces(spool, folder / "service.trace", ending, plan.command, window)
+        trace = folder / "service.trace"
+        return build_traces(spool, trace, ending, plan.command, window, is_kept=False)
 
 
 def preload_recorder(run: RunUnderWay) -> Path:

@@ -213,6 +213,10 @@ def _text(raw: bytes | None) -> str:
     return (raw or b"").decode("utf-8", "replace")
 
 
+def _advised(text: str) -> str:
+    return f"{text}; record it again" if text.endswith("the file is damaged") else text
+
+
 def _unfinished(path: Path) -> str | None:
     """Say that a trace is not there but its recording is; None if that is not so."""
     spool = path.with_name(path.name + SPOOL_SUFFIX) if path.name else path
@@ -280,7 +284,7 @@ class Trace:
             os.fsencode(path), seed, ctypes.byref(self._reader), message, _MESSAGE_BYTES
         )
         if status != _Status.OK:
-            raise TraceError(_unfinished(self.path) or _text(message.value))
+            raise TraceError(_unfinished(self.path) or _advised(_text(message.value)))
         self.totals = self.read_totals()
         try:
             self.metadata = self._read_metadata()
@@ -360,7 +364,7 @@ class Trace:
             if status == _Status.END:
                 return
             if status != _Status.OK:
-                raise TraceError(_text(_library().source_message(self._reader)))
+                raise TraceError(_advised(_text(_library().source_message(self._reader))))
             yield events[: n_read.value]
 
     def read_all(self) -> Events:

@@ -115,7 +115,7 @@ def test_a_log_hears_that_one_long_run_goes_on(monkeypatch: pytest.MonkeyPatch) 
 
     class Log(io.StringIO):
         def write(self, text: str) -> int:
-            if text.startswith("0:12 of 5:00: examining"):
+            if text.startswith("0:12 of 5:00: first runs"):
                 heard.set()
             return super().write(text)
 

@@ -81,7 +81,7 @@ def test_a_damaged_trace_is_a_trace_error(trace: Path, cli: CommandLine) -> None
     content = bytearray(trace.read_bytes())
     content[-1] ^= 1
     trace.write_bytes(content)
-    assert "the checksum does not match; the file is damaged" in cli.fails(
+    assert "the checksum does not match; the file is damaged; record it again" in cli.fails(
         TraceError.exit_code, "trace", "info", trace
     )
 

@@ -258,7 +258,7 @@ def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / ANSWER_FILE).write_text('{"decision": "deploy"}')
 
-    with pytest.raises(StoreError, match=r"answer\.json: damaged .*optimize '.*my run'`"):
+    with pytest.raises(StoreError, match=r"answer\.json: damaged \(no '\w+'\); .* '.*my run'`"):
         recommended(folder)
 
 

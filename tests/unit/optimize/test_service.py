@@ -220,10 +220,13 @@ def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(
             told.append(line)
 
     compared(tmp_path / "many", view=Told())
-    assert told == ["comparing  1 setting in at most 40 rounds of about 2 s"]
+    assert told == [
+        "waits for  --ready tcp:{port}, 60 s at most, in each run",
+        "comparing  1 setting in at most 40 rounds of about 2 s",
+    ]
 
     compared(tmp_path / "few", view=Told(), rounds=3)
-    assert told[2].startswith("note       fewer than 9 --rounds prove no gain in what varies")
+    assert told[4].startswith("note       fewer than 9 --rounds prove no gain in what varies")
 
 
 def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.doubles.runs import synthetic_run, trial
@@ -34,10 +35,12 @@ from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_
 from tuner.optimize.suite import further_trace, further_traces
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.optimize.used_time import TIME_FILE
+from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_FILES, SELECTION_FILE, TRACE_FILE
 from tuner.records import Configuration, Outcome
 from tuner.service.plan import ServicePlan
 from tuner.space import Space, joint_space
+from tuner.trace.file import EVENT, write_trace
 
 SERVICE = Request(
     ("server",), 600.0, ("glibc",), service=ServicePlan(("server",), "tcp:80", "load")
@@ -80,7 +83,7 @@ class App:
         return REFERENCE
 
     def record(self, trace: Path, reference: Reference) -> ProgramRecording:
-        trace.write_text("")
+        write_trace(trace, np.zeros(0, EVENT), {})
         return ProgramRecording("events", ("little is live",))
 
     def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
@@ -447,6 +450,19 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
     answer(tmp_path, app, replace(EMULATED, further=(("third",),)))
 
     assert [path.name for path in further_traces(tmp_path / TRACE_FILE)] == ["program-2.trace"]
+
+
+def test_a_recording_that_stopped_early_is_said_to_be_used(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(emulation, "search", lambda *_: Emulated())
+    monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
+    write_trace(tmp_path / TRACE_FILE, np.zeros(0, EVENT), {"stopped": "disk full"})
+
+    answer(tmp_path, app, EMULATED)
+
+    assert any("recording stopped early: disk full" in one for one in said)
 
 
 def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(

@@ -172,6 +172,7 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
         ({"cpu_s": None, "peak_rss_bytes": None}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "thinned_from": 9}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "is_cut": True}, {}),
+        ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "stopped": "full"}, {}),
         ({"cpu_s": "0.5", "peak_rss_bytes": 4096}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": "4096"}, {}),
     ],
@@ -179,7 +180,8 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
 def test_what_the_program_used_is_known_of_whole_recordings(
     metadata: dict[str, Any], expected: dict[str, float]
 ) -> None:
-    opened = SimpleNamespace(totals=SimpleNamespace(n_events=1), metadata=metadata)
+    totals = SimpleNamespace(n_events=1, is_complete=True)
+    opened = SimpleNamespace(totals=totals, metadata=metadata)
 
     assert dict(recorded_facts(cast("Trace", opened))["program"]) == expected
 

@@ -76,3 +76,31 @@ def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path) -> 
         signal.signal(signal.SIGHUP, before)
 
     assert found.exit_status == 5
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_an_interrupt_of_this_process_alone_ends_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
+) -> None:
+    """Only a terminal sends it to both; what a supervisor sent was lost."""
+    wait4 = os.wait4
+
+    def interrupted(pid: int, options: int) -> object:
+        threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
+        return wait4(pid, options)
+
+    monkeypatch.setattr(os, "wait4", interrupted)
+    if is_silent:
+        with pytest.raises(KeyboardInterrupt):
+            record(["sleep", "60"], tmp_path / "a.trace", is_silent=True)
+        assert not list(tmp_path.iterdir())
+    else:
+        assert run_program(["sleep", "60"], tmp_path, follow=False).signal_name == "SIGINT"
+
+
+def test_a_script_without_an_interpreter_is_told_to_name_one(tmp_path: Path) -> None:
+    script = tmp_path / "app"
+    script.write_text("true\n")
+    script.chmod(0o700)
+    with pytest.raises(MissingToolError, match="Exec format error; begin a script with #!"):
+        record([str(script)], tmp_path / "a.trace")

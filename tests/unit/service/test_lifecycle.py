@@ -102,8 +102,13 @@ def test_every_readiness_is_waited_for(ready: str) -> None:
         (plan_with("crash"), Status.FAILED, r"exit status 3 before it was ready(?s:.*)no reason"),
         (replace(plan_with("deaf"), stop_s=0.2), Status.TIMED_OUT, "still running"),
         (replace(PLAN, load="exit 4"), Status.FAILED, "load ended with exit status 4, and printed"),
-        (replace(PLAN, load="sleep 60", load_s=0.2), Status.TIMED_OUT, "--timeout"),
+        (
+            replace(PLAN, load="echo no; sleep 60", load_s=0.5),
+            Status.TIMED_OUT,
+            "--timeout.*\n.*no$",
+        ),
         (replace(PLAN, ready="line:never", ready_s=0.3), Status.TIMED_OUT, "0.3 s, see --timeout"),
+        (replace(PLAN, ready="tcp:1", ready_s=0.3), Status.TIMED_OUT, "the command has {port}"),
         (
             replace(PLAN, stop="echo no server; exit 3"),
             Status.FAILED,

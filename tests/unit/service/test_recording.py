@@ -63,9 +63,9 @@ def test_what_a_service_frees_when_it_stops_is_in_no_trace(
         moments_ns.append(time.monotonic_ns())
         real_stop(run, service, log)
 
-    def build(*arguments: Any) -> tuple[RecordedProcess, ...]:
+    def build(*arguments: Any, **options: Any) -> tuple[RecordedProcess, ...]:
         windows.append(arguments[-1])
-        return build_traces(*arguments)
+        return build_traces(*arguments, **options)
 
     # The moments are no part of the interface.
     real_rest, real_stop = RunUnderWay._rest, RunUnderWay._stop  # noqa: SLF001
