@@ -99,7 +99,7 @@ class Processes:
         finally:
             if process.returncode is None:  # an exception came in between
                 _kill_group(process)
-                process.wait()
+                _reap(process)
             with self._lock:
                 self._running.discard(process)
 
@@ -158,6 +158,18 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished
         _kill_group(process)
         out, err = process.communicate()
     return Finished(process.returncode, _text(out), _text(err), timed_out=timed_out)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that was killed, past the lock of Popen.
+
+    The exception of a signal that comes right where `communicate` takes that lock leaves it taken,
+    and `Popen.wait` would wait for ever.
+    """
+    status = 0
+    with contextlib.suppress(ChildProcessError):
+        _, status = os.waitpid(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
 
 
 def _text(output: bytes | None) -> str:

@@ -120,7 +120,8 @@ def _compared(
         _append(course, work.compare(file, race, some, reference))
     found = standings(course, list(candidates), rules)
     sizes = {label: len(one.settings) for label, one in candidates.items()}
-    confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
+    best = choose(found, sizes, rules)
+    confirmed = Confirmed(candidates, found, course, best, None, n_claims=len(candidates))
     conclusion = Conclusion(work, reference, most_rounds=rounds)
     n_rounds = max(one.n_rounds for one in found.values())
     return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds, same)

@@ -1,5 +1,7 @@
 """Native tools are waited for, however long their limit."""
 
+import subprocess
+
 import pytest
 
 from tuner.measure.process import Finished, Processes
@@ -15,3 +17,17 @@ def test_what_a_signal_ended_is_said_by_its_name() -> None:
     """A limit of file sizes ended rand_malloc, and the message was `-25`."""
     assert Finished(-25, "", "").ending == "killed by SIGXFSZ"
     assert Finished(1, "", "first\nno room\n").ending == "exit status 1: no room"
+
+
+def test_an_interrupt_that_leaves_the_lock_of_popen_taken_ends_the_process() -> None:
+    """`Popen.wait` waited for that lock, and malloc-tuner for ever."""
+
+    class Unlucky(Processes):
+        def _note(self, process: subprocess.Popen[bytes]) -> None:
+            super()._note(process)
+            vars(process)["_waitpid_lock"].acquire()
+            raise KeyboardInterrupt
+
+    path, nothing = {"PATH": "/usr/bin:/bin"}, subprocess.DEVNULL
+    with pytest.raises(KeyboardInterrupt):
+        Unlucky().run(["sleep", "60"], environment=path, stdout=nothing, stderr=nothing)
