@@ -49,6 +49,23 @@ static void next_request_of_the_length_gets_the_block(size_t size) {
     EXPECT(stats().n_blocks == 0);
 }
 
+static void what_is_written_into_freed_blocks_does_no_harm(void) {
+    char *p = exgen_malloc(RUN_BYTES);
+    char *q = exgen_malloc(RUN_BYTES);
+    exgen_free(p);
+    exgen_free(q);
+    EXPECT(kept_bytes(local.heap) >= 2 * RUN_BYTES);
+    memset(p, 'a', RUN_BYTES);
+    memset(q, 'a', RUN_BYTES);
+    EXPECT(exgen_validate_heap());
+    EXPECT(exgen_malloc(RUN_BYTES) == q);
+    EXPECT(exgen_malloc(RUN_BYTES) == p);
+    EXPECT(exgen_validate_heap());
+    exgen_free(p);
+    exgen_free(q);
+    exgen_purge();
+}
+
 static void kept_blocks_are_not_counted_as_in_use(void) {
     exgen_free(exgen_malloc(TRAY_BYTES));
     exgen_free(exgen_malloc(RUN_BYTES));
@@ -464,6 +481,7 @@ int main(void) {
     pages_that_were_only_read_take_no_memory_when_cleared();
     next_request_of_the_length_gets_the_block(TRAY_BYTES);
     next_request_of_the_length_gets_the_block(RUN_BYTES);
+    what_is_written_into_freed_blocks_does_no_harm();
     kept_blocks_are_not_counted_as_in_use();
     no_more_is_kept_than_was_in_use();
     what_is_kept_does_not_raise_the_peak();

@@ -118,34 +118,50 @@ static uint64_t double_free_of_run_later(void) {
 
 /* The second word of the block, where a double free is seen at once, was overwritten: at the latest
  * malloc sees it, before the block has two owners. */
-static uint64_t double_free_unseen(size_t size) {
-    char *p = exgen_malloc(size);
+static uint64_t double_free_unseen_on_tray(void) {
+    char *p = exgen_malloc(20000);
     exgen_free(p);
     memset(p + 8, 'a', 8);
     exgen_free(p);
-    EXPECT(exgen_malloc(size) == p);
+    EXPECT(exgen_malloc(20000) == p);
     expect_message("corrupted free list", p);
-    exgen_malloc(size);
+    exgen_malloc(20000);
     return 0;
 }
 
-static uint64_t double_free_unseen_on_tray(void) {
-    return double_free_unseen(20000);
-}
-
-static uint64_t double_free_unseen_of_run(void) {
-    return double_free_unseen(100000);
-}
-
-/* No more can be kept. */
-static uint64_t double_free_unseen_of_last_run(void) {
+static uint64_t double_free_of_overwritten_run(void) {
     char *keep = exgen_malloc(50000);
     char *p = exgen_malloc(100000);
     exgen_free(p);
-    memset(p + 8, 'a', 8);
+    memset(p, 'a', 100000);
     expect_message("double free", p);
     exgen_free(p);
     return keep != NULL;
+}
+
+static void *free_again(void *block) {
+    exgen_free(block);
+    return NULL;
+}
+
+/* Another thread frees it once more: its owner sees that when the block comes home. */
+static uint64_t double_free_of_run_elsewhere(void) {
+    pthread_t thread;
+    char *p = exgen_malloc(100000);
+    exgen_free(p);
+    expect_message("double free", p);
+    EXPECT(pthread_create(&thread, NULL, free_again, p) == 0);
+    pthread_join(thread, NULL);
+    exgen_malloc(200000);
+    return 0;
+}
+
+static uint64_t size_of_freed_run(void) {
+    char *p = exgen_malloc(100000);
+    exgen_free(p);
+    memset(p, 'a', 100000);
+    expect_message("not a block of this heap", p);
+    return exgen_malloc_usable_size(p);
 }
 
 static uint64_t size_of_freed_on_tray(void) {
@@ -716,8 +732,13 @@ static const struct {
     {"check:true,kept_min:1048576", double_free_of_run_later, SIGABRT},
     {"", overwritten_link_on_tray, SIGABRT},
     {"", double_free_unseen_on_tray, SIGABRT},
-    {"kept_min:1048576", double_free_unseen_of_run, SIGABRT},
-    {"kept_percent:100,kept_min:0", double_free_unseen_of_last_run, SIGABRT},
+    {"", double_free_of_overwritten_run, SIGABRT},
+    {"check:true", double_free_of_overwritten_run, SIGABRT},
+    {"kept_min:1048576", double_free_of_overwritten_run, SIGABRT},
+    {"kept_percent:100,kept_min:0", double_free_of_overwritten_run, SIGABRT}, /* no more is kept */
+    {"", double_free_of_run_elsewhere, SIGABRT},
+    {"check:true", double_free_of_run_elsewhere, SIGABRT},
+    {"", size_of_freed_run, SIGABRT},
     {"", size_of_freed_on_tray, SIGABRT},
     {"", double_free_by_another_thread, SIGABRT},
     {"", double_free_of_block_that_came_back, SIGABRT},

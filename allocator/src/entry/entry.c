@@ -296,13 +296,16 @@ ALWAYS_INLINE void free_mixed(void *block) {
         shed(class);
 }
 
-/* Keep a block of the thread's own heap for the next request of its length; false if that is not
- * all there is to do. */
-ALWAYS_INLINE bool keep(struct slab *slab, const struct slab *entry, uint8_t class, void *block) {
+/* Keep a block of the thread's own heap, which was not counted down, for the next request of its
+ * length; false (and nothing done) if that is not all there is to do. */
+static bool keep(struct slab *slab, const struct slab *entry, void *block) {
     struct heap *heap = local.heap;
     bool is_kept = false;
-    if (class >= CLASS_TRAY && heap_enter_kept(heap)) {
-        is_kept = kept_add(heap, slab, entry, class, block);
+    if (slab->class >= CLASS_TRAY && heap_enter_kept(heap)) {
+        int32_t countdown = slab->countdown--;
+        is_kept = kept_add(heap, slab, entry, slab->class, block);
+        if (!is_kept)
+            slab->countdown = countdown;
         heap_leave_kept(heap);
     }
     return is_kept;
@@ -317,7 +320,7 @@ static NOINLINE void free_checked(void *block) {
     bool is_simple = is_own && !is_held && !link_is_marked(block);
     if (likely(is_simple && misuse_is_in_use(slab, block)))
         heap_free(local.heap, slab, block);
-    else if (!is_simple || !keep(slab, entry, slab->class, block))
+    else if (!is_simple || !keep(slab, entry, block))
         free_thoroughly(block);
 }
 
@@ -382,6 +385,18 @@ ALWAYS_INLINE void free_on_tray(void *block, struct slab *slab, const struct sla
         free_event_slowly(block, slab);
 }
 
+/* free_event of a slab with a single block, which is not touched. */
+ALWAYS_INLINE void free_run(void *block, struct slab *slab) {
+    struct heap *heap = local.heap;
+    bool is_kept = false;
+    if (heap_enter_kept(heap)) {
+        is_kept = kept_add_run(heap, slab, block);
+        heap_leave_kept(heap);
+    }
+    if (unlikely(!is_kept))
+        free_event_slowly(block, slab);
+}
+
 /* Whether no list can have a block of the slab: a look at one that is freed, whose line is cold, is
  * needless. */
 ALWAYS_INLINE bool is_in_no_list(const struct slab *slab) {
@@ -396,13 +411,15 @@ void free_event(void *block, struct slab *slab, size_t from_first) {
         free_on_tray(block, slab, (const struct slab *)((const char *)slab + from_first));
         return;
     }
+    if (slab->class == CLASS_UNIT_RUN) {
+        free_run(block, slab);
+        return;
+    }
     if (unlikely(!is_in_no_list(slab) && link_is_marked(block))) {
         free_marked(block, slab);
         return;
     }
-    const struct slab *entry = (const struct slab *)((const char *)slab + from_first);
-    if (unlikely(!keep(slab, entry, slab->class, block)))
-        free_event_slowly(block, slab);
+    free_event_slowly(block, slab);
 }
 
 void free_marked(void *block, struct slab *slab) {
@@ -490,7 +507,7 @@ EXPORT size_t exgen_malloc_usable_size(void *block) {
     if (owner_of_any((uintptr_t)block) != OWNER_NONE) {
         const struct slab *slab = slab_of((uintptr_t)block);
         bytes = slab->class == CLASS_TRAY ? tray_block_bytes(slab, block) : slab->block_bytes;
-        if (link_is_marked(block) && is_listed(slab, block))
+        if (slab_is_kept(slab) || (link_is_marked(block) && is_listed(slab, block)))
             bytes = 0;
     } else {
         bytes = large_bytes(block);

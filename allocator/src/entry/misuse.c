@@ -29,7 +29,7 @@ static void check_apart(const struct slab *slab, const void *block) {
     size_t capacity = slab->class == CLASS_TRAY ? N_STEPS : slab->capacity;
     if ((const char *)block < slab->start || offset / slab->block_bytes >= capacity)
         fatal("invalid free, not a block of this heap", block);
-    if (link_is_marked(block) && is_free_here(slab, block))
+    if (slab_is_kept(slab) || (link_is_marked(block) && is_free_here(slab, block)))
         fatal("double free", block);
     if (slab->class == CLASS_TRAY)
         tray_check(slab, block);

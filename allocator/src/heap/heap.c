@@ -276,9 +276,16 @@ static void check_place(const struct slab *slab, const void *block) {
         fatal("invalid free, not a block of this heap", block);
 }
 
+/* Whether a block without a size class that was counted down is a free one. */
+static bool is_free_apart(const struct heap *heap, const struct slab *slab, const void *block) {
+    if (slab->class == CLASS_UNIT_RUN)
+        return slab->countdown < COUNTDOWN_KEPT;
+    return slab->n_units == 0 || (link_is_marked(block) && kept_has(heap, slab, block));
+}
+
 /* A block that has no size class, or what is none. */
 static void free_apart(struct heap *heap, struct slab *slab, void *block) {
-    if (slab->n_units == 0 || (link_is_marked(block) && kept_has(heap, slab, block)))
+    if (is_free_apart(heap, slab, block))
         fatal("double free", block);
     if (kept_add_slowly(heap, slab, block))
         return;
@@ -289,8 +296,6 @@ static void free_apart(struct heap *heap, struct slab *slab, void *block) {
     check_place(slab, block);
     if (block != slab->start)
         fatal("invalid free, inside a block", block);
-    if (kept_was_last(heap, slab, block)) /* without its mark; malloc finds the others */
-        fatal("double free", block);
     slab_set_used(slab, 0, 0);
     release(heap, slab);
 }

@@ -69,7 +69,7 @@ _Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
 
 /* Freed blocks above the classes, see kept.h. */
 struct kept {
-    void *blocks[N_KEPT_LISTS]; /* linked through their first words */
+    void *first[N_KEPT_LISTS]; /* blocks on trays, then slabs with one block */
     ptrdiff_t room;  /* steps of trays to be put into them before something else is to be done */
     ptrdiff_t limit; /* room, and the steps that they have */
     size_t n_units;  /* of slabs with one block; heap->n_units has them, the peak not */

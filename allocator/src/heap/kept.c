@@ -4,28 +4,20 @@
 #include "heap/supply.h"
 #include "heap/trays.h"
 
-/* The same if the list is empty; a damaged one ends the program. */
-static void *unless_damaged(const struct heap *heap, size_t list, void *block) {
-    if (unlikely(block == NULL && heap->kept.blocks[list] != NULL))
-        fatal("corrupted free list", heap->kept.blocks[list]);
-    return block;
-}
-
-/* A kept block of a tray, with `n` steps; NULL if there is none. */
+/* A kept block of a tray, with `n` steps; NULL if there is none.  A damaged list ends the program.
+ */
 static void *take_block(struct heap *heap, size_t n) {
-    return unless_damaged(heap, n, kept_pop_block(heap, n));
-}
-
-/* The same with `n` units of its own, up to N_KEPT_UNITS. */
-static void *take_run(struct heap *heap, size_t n) {
-    return unless_damaged(heap, N_TRAY_BLOCK_MAX + n, kept_pop_run(heap, n));
+    void *block = kept_pop_block(heap, n);
+    if (unlikely(block == NULL && heap->kept.first[n] != NULL))
+        fatal("corrupted free list", heap->kept.first[n]);
+    return block;
 }
 
 /* The first length that has blocks, from `n` on to `n_more` steps or units more; the last of these
  * if none has. */
-ALWAYS_INLINE size_t length_near(void *const *blocks, size_t n, size_t n_more, size_t n_last) {
+ALWAYS_INLINE size_t length_near(void *const *first, size_t n, size_t n_more, size_t n_last) {
     size_t most = n + n_more < n_last ? n + n_more : n_last;
-    while (n < most && blocks[n] == NULL)
+    while (n < most && first[n] == NULL)
         n++;
     return n;
 }
@@ -35,11 +27,11 @@ ALWAYS_INLINE size_t length_near(void *const *blocks, size_t n, size_t n_more, s
 void *kept_take_near(struct heap *heap, size_t bytes) {
     if (bytes <= tray_layout.largest) {
         size_t n = tray_steps_for(bytes);
-        return take_block(heap, length_near(heap->kept.blocks, n, n / 4, N_TRAY_BLOCK_MAX));
+        return take_block(heap, length_near(heap->kept.first, n, n / 4, N_TRAY_BLOCK_MAX));
     }
     size_t n = ((bytes - 1) >> UNIT_SHIFT) + 1;
-    void *const *runs = &heap->kept.blocks[N_TRAY_BLOCK_MAX];
-    return n <= N_KEPT_UNITS ? take_run(heap, length_near(runs, n, n / 8, N_KEPT_UNITS)) : NULL;
+    void *const *runs = &heap->kept.first[N_TRAY_BLOCK_MAX];
+    return kept_pop_run(heap, length_near(runs, n, n / 8, N_KEPT_UNITS));
 }
 
 /* Bytes that the heap may keep when `n_freed` units are no longer in use: as many as are in use, or
@@ -74,20 +66,10 @@ bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block) {
     return is_kept;
 }
 
-/* The first kept block of the length of `block`, which lies in `slab`. */
-static void *first_like(const struct heap *heap, const struct slab *slab, const void *block) {
-    size_t list = slab->class == CLASS_TRAY       ? tray_length_of(block)
-                  : slab->class == CLASS_UNIT_RUN ? (size_t)N_TRAY_BLOCK_MAX + slab->n_units
-                                                  : N_KEPT_LISTS;
-    return list < N_KEPT_LISTS ? heap->kept.blocks[list] : NULL;
-}
-
 bool kept_has(const struct heap *heap, const struct slab *slab, const void *block) {
-    return link_has(first_like(heap, slab, block), block);
-}
-
-bool kept_was_last(const struct heap *heap, const struct slab *slab, const void *block) {
-    return first_like(heap, slab, block) == block;
+    if (slab->class == CLASS_TRAY)
+        return link_has(heap->kept.first[tray_length_of(block)], block);
+    return slab_is_kept(slab);
 }
 
 bool kept_give_back_larger(struct heap *heap, size_t n) {
@@ -99,8 +81,7 @@ bool kept_give_back_larger(struct heap *heap, size_t n) {
     return block != NULL;
 }
 
-static void give_back_run(struct heap *heap, void *block) {
-    struct slab *slab = slab_of((uintptr_t)block);
+static void give_back_run(struct heap *heap, struct slab *slab) {
     slab_set_used(slab, 0, 0);
     supply_give(heap, slab);
 }
@@ -110,12 +91,13 @@ void kept_give_back(struct heap *heap, size_t bytes) {
         return;
     size_t left = kept_bytes(heap) > bytes ? kept_bytes(heap) - bytes : 0;
     void *block;
+    struct slab *slab;
     for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++)
         while (kept_bytes(heap) > left && (block = take_block(heap, n)) != NULL)
             trays_give_back(heap, block);
     for (size_t n = 1; n <= N_KEPT_UNITS; n++)
-        while (kept_bytes(heap) > left && (block = take_run(heap, n)) != NULL)
-            give_back_run(heap, block);
+        while (kept_bytes(heap) > left && (slab = kept_pop_slab(heap, n)) != NULL)
+            give_back_run(heap, slab);
     ASSERT(kept_bytes(heap) <= left);
     if (left == 0)
         heap->kept.n_taken = heap->kept.n_until_tick;
@@ -124,24 +106,30 @@ void kept_give_back(struct heap *heap, size_t bytes) {
 void kept_count(const struct heap *heap, size_t *n_blocks, size_t *n_bytes) {
     *n_blocks = 0;
     *n_bytes = 0;
-    for (size_t list = 1; list < N_KEPT_LISTS; list++) {
-        size_t n = link_count(heap->kept.blocks[list], SIZE_MAX);
-        *n_blocks += n;
-        *n_bytes += list <= N_TRAY_BLOCK_MAX ? n * list << tray_layout.step_shift
-                                             : n * (list - N_TRAY_BLOCK_MAX) << UNIT_SHIFT;
+    for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++) {
+        size_t n_listed = link_count(heap->kept.first[n], SIZE_MAX);
+        *n_blocks += n_listed;
+        *n_bytes += n_listed * n << tray_layout.step_shift;
     }
 }
 
-/* Whether the list has blocks of its length only. */
-static bool list_is_valid(const struct heap *heap, size_t list) {
-    for (const void *block = heap->kept.blocks[list]; block != NULL; block = link_follow(block)) {
-        const struct slab *slab = slab_of((uintptr_t)block);
-        bool is_there = list <= N_TRAY_BLOCK_MAX
-                            ? slab->class == CLASS_TRAY && tray_length_of(block) == list
-                            : slab->class == CLASS_UNIT_RUN && block == slab->start &&
-                                  slab->n_units == list - N_TRAY_BLOCK_MAX;
-        if (!is_there || !link_is_marked(block))
+/* Whether the list has blocks of its length only, `n` steps on trays. */
+static bool blocks_are_valid(const struct heap *heap, size_t n) {
+    const void *block = heap->kept.first[n];
+    for (; block != NULL; block = link_follow(block))
+        if (slab_of((uintptr_t)block)->class != CLASS_TRAY || tray_length_of(block) != n ||
+            !link_is_marked(block))
             return false;
+    return true;
+}
+
+/* The same of slabs with a block of `n` units; adds their units. */
+static bool runs_are_valid(const struct heap *heap, size_t n, size_t *n_units) {
+    const struct slab *slab = heap->kept.first[N_TRAY_BLOCK_MAX + n];
+    for (; slab != NULL; slab = slab->next) {
+        if (slab->n_units != n || slab->countdown != COUNTDOWN_KEPT || !slab_is_kept(slab))
+            return false;
+        *n_units += n;
     }
     return true;
 }
@@ -150,11 +138,12 @@ bool kept_is_valid(const struct heap *heap) {
     size_t n_blocks;
     size_t bytes;
     size_t n_units = 0;
-    for (size_t list = 1; list < N_KEPT_LISTS; list++)
-        if (!list_is_valid(heap, list))
+    for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++)
+        if (!blocks_are_valid(heap, n))
             return false;
     for (size_t n = 1; n <= N_KEPT_UNITS; n++)
-        n_units += n * link_count(heap->kept.blocks[N_TRAY_BLOCK_MAX + n], SIZE_MAX);
+        if (!runs_are_valid(heap, n, &n_units))
+            return false;
     kept_count(heap, &n_blocks, &bytes);
-    return n_units == heap->kept.n_units && bytes == kept_bytes(heap);
+    return n_units == heap->kept.n_units && bytes + (n_units << UNIT_SHIFT) == kept_bytes(heap);
 }

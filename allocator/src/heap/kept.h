@@ -2,14 +2,18 @@
  * or little less.
  *
  * A tray merges what is freed and searches what is asked for; a superblock does both with units.
- * A block that is kept does neither: it stays a block in use of its tray or slab, and is marked as
- * free blocks of a class are (see link.h), in the list of its length.  What is kept does not
+ * A block that is kept does neither, and comes to the list of its length.  What is kept does not
  * raise the peak: before a heap takes more units than it ever had in use, it is given back
  * (kept_give_back), as before a new tray or superblock if little of it was used again, and at every
  * look of the purger; KEPT_AT_ONCE at a time, so that no call takes long.
  *
- *   blocks[n]                     blocks of n steps on trays
- *   blocks[N_TRAY_BLOCK_MAX + n]  blocks with n units of their own
+ *   first[n]                     blocks of n steps on trays: in use of their tray, linked through
+ *                                their first words, and marked as those of a class (see link.h)
+ *   first[N_TRAY_BLOCK_MAX + n]  slabs with a single block of n units: linked through `next`, and
+ *                                marked by their countdown; the block is not touched
+ *
+ * A program's store into a block that has left the caches waits for its line, and all stores after
+ * it wait behind it: the fewer there are here, the more calls the processor has under way.
  */
 #ifndef EXGEN_KEPT_H
 #define EXGEN_KEPT_H
@@ -21,10 +25,10 @@ enum {
                                tenth of a millisecond for each MiB */
 };
 
-/* The first block of a list, whose blocks have so many steps; NULL if there is none, or if it was
- * written into or, without the mark, freed twice: kept_take_near finds out. */
-ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t n_steps) {
-    void **first = plain_address(&heap->kept.blocks[list]);
+/* A block of a tray, with `n` steps; NULL if there is none, or if it was written into or, without
+ * the mark, freed twice: kept_take_near finds out. */
+ALWAYS_INLINE void *kept_pop_block(struct heap *heap, size_t n) {
+    void **first = plain_address(&heap->kept.first[n]);
     void *block = *first;
     if (block == NULL)
         return NULL;
@@ -32,15 +36,10 @@ ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t n_steps) {
     if (unlikely(!link_is_sound(next) || !link_is_marked(block)))
         return NULL;
     *first = next;
-    heap->kept.room += (ptrdiff_t)n_steps;
+    heap->kept.room += (ptrdiff_t)n;
     __builtin_prefetch(next);
     link_unmark(block);
     return block;
-}
-
-/* As kept_pop, of a tray, with `n` steps. */
-ALWAYS_INLINE void *kept_pop_block(struct heap *heap, size_t n) {
-    return kept_pop(heap, n, n);
 }
 
 /* So many units in steps. */
@@ -48,13 +47,26 @@ ALWAYS_INLINE size_t kept_run_steps(size_t n) {
     return n << (UNIT_SHIFT - tray_layout.step_shift);
 }
 
-/* The same with `n` units of its own. */
+/* The slab of a block with `n` units of its own, up to N_KEPT_UNITS, which is in use again; NULL if
+ * there is none. */
+ALWAYS_INLINE struct slab *kept_pop_slab(struct heap *heap, size_t n) {
+    void **first = plain_address(&heap->kept.first[N_TRAY_BLOCK_MAX + n]);
+    struct slab *slab = *first;
+    if (slab == NULL)
+        return NULL;
+    struct slab *next = slab->next;
+    *first = next;
+    heap->kept.room += (ptrdiff_t)kept_run_steps(n);
+    heap->kept.n_units -= n;
+    slab->countdown = -1;
+    __builtin_prefetch(next);
+    return slab;
+}
+
+/* Such a block, of any `n`. */
 ALWAYS_INLINE void *kept_pop_run(struct heap *heap, size_t n) {
-    void *block =
-        n <= N_KEPT_UNITS ? kept_pop(heap, N_TRAY_BLOCK_MAX + n, kept_run_steps(n)) : NULL;
-    if (block != NULL)
-        heap->kept.n_units -= n;
-    return block;
+    struct slab *slab = n <= N_KEPT_UNITS ? kept_pop_slab(heap, n) : NULL;
+    return slab != NULL ? slab->start : NULL;
 }
 
 /* A block that was kept, for a request above the classes; NULL if there is none of that length, or
@@ -68,7 +80,7 @@ ALWAYS_INLINE void *kept_take(struct heap *heap, size_t bytes) {
  * none. All of them are looked at, since which has a block cannot be predicted. */
 ALWAYS_INLINE void *kept_take_soon(struct heap *heap, size_t bytes) {
     size_t n = tray_steps_for(bytes);
-    void *const *blocks = &heap->kept.blocks[n];
+    void *const *blocks = &heap->kept.first[n];
     size_t n_more = n / 4;
     unsigned empty = (unsigned)(blocks[0] == NULL) | 2U * (blocks[1] == NULL) |
                      4U * (blocks[2] == NULL) | 8U * (blocks[3] == NULL);
@@ -81,57 +93,58 @@ ALWAYS_INLINE void *kept_take_soon(struct heap *heap, size_t bytes) {
  */
 ALWAYS_INLINE void *kept_take_aligned(struct heap *heap, size_t bytes, size_t alignment) {
     size_t n = tray_steps_for(bytes);
-    bool is_aligned = ((uintptr_t)heap->kept.blocks[n] & (alignment - 1)) == 0;
+    bool is_aligned = ((uintptr_t)heap->kept.first[n] & (alignment - 1)) == 0;
     return is_aligned ? kept_pop_block(heap, n) : NULL;
 }
 
 /* As kept_take, or one that is little larger; a damaged list ends the program. */
 void *kept_take_near(struct heap *heap, size_t bytes);
 
-ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t n_steps, void *block) {
-    heap->kept.room -= (ptrdiff_t)n_steps;
+/* Keep a block that is freed, in the unit of `entry` of a tray; false (and nothing done) if that is
+ * not all there is to do, or if no block begins there. */
+ALWAYS_INLINE bool kept_add_block(struct heap *heap, const struct slab *entry, void *block) {
+    size_t n = tray_length_in(entry, block);
+    bool is_one = n != 0 && ((uintptr_t)block & tray_layout.step_mask) == 0;
+    if (unlikely(!is_one))
+        return false;
+    heap->kept.room -= (ptrdiff_t)n;
     if (unlikely(heap->kept.room < 0)) {
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* so that it is in no register above */
-        heap->kept.room += (ptrdiff_t)n_steps;
+        heap->kept.room += (ptrdiff_t)n;
         return false;
     }
-    void **first = plain_address(&heap->kept.blocks[list]);
+    void **first = plain_address(&heap->kept.first[n]);
     link_freed(block, *first);
     *first = block;
     return true;
 }
 
-ALWAYS_INLINE bool kept_add_block(struct heap *heap, const struct slab *entry, void *block) {
-    size_t n = tray_length_in(entry, block);
-    bool is_one = n != 0 && ((uintptr_t)block & tray_layout.step_mask) == 0;
-    return likely(is_one) && kept_push(heap, n, n, block);
-}
-
-ALWAYS_INLINE bool kept_add_run(struct heap *heap, const struct slab *slab, void *block) {
+/* The same of a slab with a single block, which was counted down; false also if it was before. */
+ALWAYS_INLINE bool kept_add_run(struct heap *heap, struct slab *slab, const void *block) {
     size_t n = slab->n_units;
-    bool is_one = block == slab->start && n <= N_KEPT_UNITS;
-    if (!is_one || !kept_push(heap, N_TRAY_BLOCK_MAX + n, kept_run_steps(n), block))
+    bool is_one = block == slab->start && slab->countdown == COUNTDOWN_KEPT && n <= N_KEPT_UNITS;
+    ptrdiff_t room = heap->kept.room - (ptrdiff_t)kept_run_steps(n);
+    if (unlikely(!is_one || room < 0))
         return false;
+    heap->kept.room = room;
     heap->kept.n_units += n;
+    void **first = plain_address(&heap->kept.first[N_TRAY_BLOCK_MAX + n]);
+    slab->next = *first;
+    *first = slab;
     return true;
 }
 
-/* Keep a block that is freed, of a slab without a size class, with this `class`, in the unit of
- * `entry`; false (and nothing done) if that is not all there is to do, or if no block begins there.
- */
+/* The same of any slab without a size class, with this `class`. */
 ALWAYS_INLINE bool kept_add(struct heap *heap, struct slab *slab, const struct slab *entry,
                             uint8_t class, void *block) {
+    if (class == CLASS_UNIT_RUN)
+        return kept_add_run(heap, slab, block);
     slab->countdown = -1;
-    if (class == CLASS_TRAY)
-        return kept_add_block(heap, entry, block);
-    return class == CLASS_UNIT_RUN && kept_add_run(heap, slab, block);
+    return class == CLASS_TRAY && kept_add_block(heap, entry, block);
 }
 
 /* Whether the block, which lies in `slab`, is kept. */
 bool kept_has(const struct heap *heap, const struct slab *slab, const void *block);
-
-/* Whether it is the last of its length that was kept. */
-bool kept_was_last(const struct heap *heap, const struct slab *slab, const void *block);
 
 /* The same with all there is to do; false if the heap may not keep more, or if no block begins
  * there. */
@@ -151,7 +164,7 @@ bool kept_give_back_larger(struct heap *heap, size_t n);
 /* Give kept blocks of so many bytes, or all, back to their trays and superblocks. */
 void kept_give_back(struct heap *heap, size_t bytes);
 
-/* Kept blocks, which their trays and slabs count as in use. */
+/* Kept blocks that their trays count as in use. */
 void kept_count(const struct heap *heap, size_t *n_blocks, size_t *n_bytes);
 
 bool kept_is_valid(const struct heap *heap);

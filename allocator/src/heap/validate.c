@@ -19,15 +19,16 @@ static bool unit_classes_are_valid(const struct slab *slab) {
 }
 
 static bool slab_is_valid(const struct slab *slab) {
+    bool is_kept = slab_is_kept(slab);
     if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
-        slab->countdown < -1 || !unit_classes_are_valid(slab))
+        (slab->countdown < -1 && !is_kept) || !unit_classes_are_valid(slab))
         return false;
     if (slab->class == CLASS_TRAY)
         return tray_is_valid(slab);
     if (slab->state == SLAB_ACTIVE && slab->asleep != 0)
         return false;
     size_t used = slab_used(slab);
-    size_t n_listed = link_count(slab->free, slab->capacity);
+    size_t n_listed = link_count(slab->free, slab->capacity) + is_kept;
     size_t n_absent = slab->has_absent ? slab_count_absent(slab) : 0;
     if (used + n_listed + n_absent != slab->carved || slab->carved > slab->capacity)
         return false;

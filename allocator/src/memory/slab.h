@@ -15,6 +15,10 @@ enum {
     CLASS_NONE = 255      /* not a slab */
 };
 
+enum {
+    COUNTDOWN_KEPT = -2 /* of a single block; less: it was freed twice */
+};
+
 enum slab_state {
     SLAB_FREE = 0, /* not the first unit of a slab */
     SLAB_ASLEEP,   /* no list: every carved block is in use, or too few are free to bother */
@@ -34,7 +38,8 @@ __extension__ typedef unsigned __int128 step_set;
  *
  * `countdown` goes below 0 with the free that is an event: the slab becomes
  * empty, or is to wake up, or has few blocks left.  In a free unit it is 0 as well, so one
- * decrement and one test of the sign notice everything that is not common. */
+ * decrement and one test of the sign notice everything that is not common.  That of a single block
+ * is -1 in use, and stays at COUNTDOWN_KEPT while the freed block is kept (see kept.h). */
 struct slab {
     union {
         struct {
@@ -48,7 +53,7 @@ struct slab {
     };
     union {
         struct {
-            struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL */
+            struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL; see kept.h */
             struct slab *previous;
         };
         uint8_t lengths[16]; /* of every unit of a tray: steps of the block that begins, or 0 */
@@ -89,6 +94,11 @@ _Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIF
 /* Blocks handed out, or in the thread's list. */
 ALWAYS_INLINE uint32_t slab_used(const struct slab *slab) {
     return slab->n_units == 0 ? 0 : (uint32_t)(slab->countdown + 1) + slab->asleep;
+}
+
+/* Whether it is a single block that is kept. */
+ALWAYS_INLINE bool slab_is_kept(const struct slab *slab) {
+    return slab->class == CLASS_UNIT_RUN && slab->countdown <= COUNTDOWN_KEPT;
 }
 
 /* Bytes of those blocks. */
