@@ -488,7 +488,8 @@ EXPORT void *exgen_calloc(size_t count, size_t size) {
 static size_t size_with_canary(const void *block) {
     const struct slab *slab = slab_of((uintptr_t)block);
     size_t offset = (size_t)((const char *)block - slab->start);
-    if (offset >= (size_t)slab->capacity * slab->block_bytes || offset % slab->block_bytes != 0)
+    size_t capacity = __atomic_load_n(&slab->capacity, __ATOMIC_RELAXED); /* of another heap's */
+    if (offset >= capacity * slab->block_bytes || offset % slab->block_bytes != 0)
         fatal("not a block of this heap", block);
     return canary_size(block, slab->block_bytes);
 }

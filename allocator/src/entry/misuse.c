@@ -4,8 +4,8 @@
  * geometry.  A double free is suspected from a mark in the second word
  * of a freed block, which goes when the block is handed out, and made certain by a walk through the
  * lists, so there are no false alarms and few walks.  With junk the mark alone is certain.  Not
- * seen: a double free of a block whose second word the program overwrote in between, and one where
- * another thread owns the block.
+ * seen: a double free of a block whose second word the program overwrote in between (but of one
+ * with units of its own), and one where another thread owns the block.
  */
 #include "entry/misuse.h"
 

@@ -48,11 +48,16 @@ void heap_init(struct heap *heap, uint8_t number) {
 
 /* --- the list of partial slabs --- */
 
+/* Atomic, since has_waiting looks at the ends of a list that a visitor may change. */
+ALWAYS_INLINE void set_link(struct slab **place, struct slab *slab) {
+    __atomic_store_n(place, slab, __ATOMIC_RELAXED);
+}
+
 static void list_push_first(struct slab_list *list, struct slab *slab) {
     slab->previous = NULL;
     slab->next = list->first;
-    *(list->first != NULL ? &list->first->previous : &list->last) = slab;
-    list->first = slab;
+    set_link(list->first != NULL ? &list->first->previous : &list->last, slab);
+    set_link(&list->first, slab);
 }
 
 /* Behind all slabs that have a block in use; the empty ones come last, few of each class, so that
@@ -63,13 +68,13 @@ static void list_push_last(struct slab_list *list, struct slab *slab) {
         before = before->previous;
     slab->previous = before;
     slab->next = before != NULL ? before->next : list->first;
-    *(slab->next != NULL ? &slab->next->previous : &list->last) = slab;
-    *(before != NULL ? &before->next : &list->first) = slab;
+    set_link(slab->next != NULL ? &slab->next->previous : &list->last, slab);
+    set_link(before != NULL ? &before->next : &list->first, slab);
 }
 
 static void list_remove(struct slab_list *list, struct slab *slab) {
-    *(slab->previous != NULL ? &slab->previous->next : &list->first) = slab->next;
-    *(slab->next != NULL ? &slab->next->previous : &list->last) = slab->previous;
+    set_link(slab->previous != NULL ? &slab->previous->next : &list->first, slab->next);
+    set_link(slab->next != NULL ? &slab->next->previous : &list->last, slab->previous);
     slab->next = slab->previous = NULL;
 }
 
@@ -102,9 +107,10 @@ ALWAYS_INLINE uint32_t slack_blocks(const struct heap *heap, const struct slab *
     return n > 0 ? n : 1;
 }
 
-/* Whether two slabs or more wait to be used. */
+/* Whether two slabs or more wait to be used; a guess, as the thread is not inside (visit.h). */
 ALWAYS_INLINE bool has_waiting(const struct bin *bin) {
-    return bin->partial.first != bin->partial.last;
+    return __atomic_load_n(&bin->partial.first, __ATOMIC_RELAXED) !=
+           __atomic_load_n(&bin->partial.last, __ATOMIC_RELAXED);
 }
 
 /* Blocks of a slab to be freed before it wakes up.  Waiting saves work in proportion to the number

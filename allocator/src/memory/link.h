@@ -40,7 +40,7 @@ ALWAYS_INLINE void link_set(void *block, const void *next) {
 ALWAYS_INLINE void link_freed(void *block, const void *first) {
     uintptr_t *words = block;
     uintptr_t secret = layout.link_secret;
-    words[1] = secret;
+    __atomic_store_n(&words[1], secret, __ATOMIC_RELAXED); /* as link_mark */
     __asm__ volatile("" ::: "memory"); /* a store of both at once takes more instructions */
     words[0] = (uintptr_t)first ^ secret;
 }

@@ -33,7 +33,8 @@ __extension__ typedef unsigned __int128 step_set;
  * units of its own (class CLASS_UNIT_RUN), or a tray (CLASS_TRAY, see tray.h).
  *
  *   used      == countdown + 1 + asleep         blocks handed out, or in the thread's list
- *   carved    == used + length of `free`        blocks that exist; see slab_pages.h, too
+ *   carved    == used + length of `free`        blocks that exist; see slab_pages.h, too, and
+ *                                               kept.h for a single block
  *   capacity  >= carved                         blocks that fit
  *
  * `countdown` goes below 0 with the free that is an event: the slab becomes
