@@ -110,9 +110,9 @@ def _as_it_ran(record: CampaignRecord, folder: Path) -> CampaignRecord:
         first = least = json.loads((folder / "reference.json").read_bytes())["values"][_CPU]
     except (OSError, ValueError, KeyError):
         return record
-    for name in ("selection.jsonl", "confirmation.jsonl", "reduced.jsonl"):
+    for path in (folder / "selection.jsonl", *folder.glob("confirmation*.jsonl")):
         with contextlib.suppress(StoreError, KeyError):
-            content = read_journal(folder / name)
+            content = read_journal(path)
             for one in content.records if content else ():
                 if one["subject"] == "as it is" and one["values"]:
                     least = min(least, one["values"][_CPU])

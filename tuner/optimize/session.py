@@ -448,8 +448,9 @@ class Session:
             confirmed = confirmed.followed_by(confirming.confirm(others, number))
         confirmed = reduced(work, reference, confirming, confirmed)
         if work.has_run:
+            n_settings = len({*selected.changes, *confirmed.standings})
             self._view.tell(
-                f"ran        {len(selected.changes) or len(tried)} settings on the program, "
+                f"ran        {n_settings} settings on the program, "
                 f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
                 f"{_duet_words(confirmed)}{_machine_words(work)}"
             )
