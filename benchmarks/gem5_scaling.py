@@ -2,7 +2,7 @@
 
 Of two kinds of cores: those of `coherent` execute in order and wait for each access, so that every
 instruction counts; those of `coherent-o3` execute out of order, as servers do, and wait only for
-what the next step needs; these run crews of 1, 8 and 16 only.
+what the next step needs; these run crews of 1 and 8 only.
 
 Crews of 1 to 16 threads, a core for each, do work that shares nothing (private), that hands blocks
 from thread to thread (larson, xmalloc) or that suffers where blocks of two threads are in one cache
@@ -42,7 +42,7 @@ SHARES_NOTHING: Final = "private"
 FALSE_SHARING: Final = ("thrash", "scratch")
 JUDGED_CORES: Final = (8, 16)
 SLOW: Final = "coherent-o3"
-SLOW_CORES: Final = (1, *JUDGED_CORES)
+SLOW_CORES: Final = (1, 8)
 """Of a machine whose simulations take ten times as long."""
 MOST_SLOWER: Final = 1.1
 """Cycles with 16 threads over those with one, where nothing is shared."""
