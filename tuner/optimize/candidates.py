@@ -219,7 +219,10 @@ class Choosing:
             without: candidates of before.
         """
         estimates = self._estimates(selected.course, list(selected.labels.values()))
-        rules, beyond = self._rules_of(selected.course), self._beyond(selected.course)
+        # What follows is worth another call as long as this one, if there is no time left.
+        seconds = self._work.watch.seconds if without else self._work.watch.left_s
+        beyond = self._beyond(selected.course, seconds)
+        rules = self._rules_of(selected.course)
         places = affordable(self._work, self._reference)
         left = untried(estimates, without, self._work)
         chosen = with_reserves(left, rules, places.at_once, beyond=beyond)
@@ -302,8 +305,10 @@ class Choosing:
         """Return what counts where the program does what these runs of it did."""
         return self._rules.of_exact(exact_quantities(runs_as_is(course), self._rules))
 
-    def _beyond(self, course: Course[None, Sample]) -> dict[str, float]:
-        """Return what a goal must gain beyond its threshold for the time left to show it.
+    def _beyond(
+        self, course: Course[None, Sample], seconds: float | None = None
+    ) -> dict[str, float]:
+        """Return what a goal must gain beyond its threshold to show in some time, or that left.
 
         Nothing of CPU time where counted work shows it, nor of what the time left shows no gain of
         at all: the rounds of a later call come on top.
@@ -311,7 +316,8 @@ class Choosing:
         runs = runs_as_is(course)
         if min(map(len, runs.values()), default=0) < RUNS_TO_GUESS:
             return {}
-        n_rounds = int(self._work.watch.left_s / (2.0 * self._work.run_seconds(self._reference)))
+        seconds = self._work.watch.left_s if seconds is None else seconds
+        n_rounds = int(seconds / (2.0 * self._work.run_seconds(self._reference)))
         usual = {goal: one for goal, one in noise_of_few(runs).items() if goal in self._rules.goals}
         found = showable_gains(self._rules, usual, n_rounds, 1)
         if n_countable(self._work, self._reference):

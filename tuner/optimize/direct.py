@@ -428,9 +428,11 @@ class DirectSearch:
         expected = untried(self._estimates(selected.labels), without, self._work)
         estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
         places = affordable(self._work, self._reference)
-        chosen = with_reserves(estimates, rules, places.at_once) or with_reserves(
-            [one.widened() for one in estimates], rules, places.at_once
-        )  # the time left is for new runs: they decide, not one unlucky one
+        chosen = with_reserves(estimates, rules, places.at_once)
+        if not chosen and not without:
+            # The time left is for new runs: they decide, not one unlucky one.
+            widened = [one.widened() for one in estimates]
+            chosen = with_reserves(widened, rules, places.at_once)
         by_setting = {one.setting: one for one in estimates}
         found: dict[str, Configuration] = {}
         for estimate in _parts_first([by_setting[one] for one in chosen], rules.goals):
