@@ -65,7 +65,7 @@ class Answer:
 
     decision: Decision
     configuration: Configuration | None
-    """What to deploy, or what is nearest to it; None when nothing came near."""
+    """What to deploy; None where nothing is."""
     label: str
     as_is: str
     """Allocator of the program as it is: ``glibc``, or its own."""
@@ -378,7 +378,7 @@ def recommended(run: Path) -> Recommendation | None:
             record.get("seconds", 0.0),
             record.get("held_out") is not None,
             {
-                one["label"]: "more " + series(key.replace("_", " ") for key in one["broken"])
+                one["label"]: "worse in " + series(key.replace("_", " ") for key in one["broken"])
                 for one in record.get("turned_down", ())
             },
         )

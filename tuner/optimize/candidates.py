@@ -74,13 +74,14 @@ class Places(NamedTuple):
     """One after the other, where the first are given up."""
 
 
-def affordable(work: Work, reference: Reference) -> Places:
-    """Return how many candidates the time left can decide on.
+def affordable(work: Work, reference: Reference, seconds: float | None = None) -> Places:
+    """Return how many candidates some time can decide on, or the time left.
 
     At least one at once; then one by one, once the first are given up or wait.  Of these at least
     one, if there is time for any round of it: a later call goes on with it.
     """
-    n_runs = work.watch.left_s / work.run_seconds(reference)
+    seconds = work.watch.left_s if seconds is None else seconds
+    n_runs = seconds / work.run_seconds(reference)
     at_once = max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
     n_left = n_runs - (at_once + 1) * ROUNDS_TO_GIVE_UP
     more = max(1 if n_left > 0 else 0, int(n_left / (2 * _ROUNDS_TO_DECIDE)))
@@ -223,7 +224,7 @@ class Choosing:
         seconds = self._work.watch.seconds if without else self._work.watch.left_s
         beyond = self._beyond(selected.course, seconds)
         rules = self._rules_of(selected.course)
-        places = affordable(self._work, self._reference)
+        places = affordable(self._work, self._reference, seconds)
         left = untried(estimates, without, self._work)
         chosen = with_reserves(left, rules, places.at_once, beyond=beyond)
         by_setting = {one.setting: one for one in estimates}
@@ -233,7 +234,8 @@ class Choosing:
             if len(found) == sum(places):
                 break
             one = self._smallest(setting, by_setting, lambda: self._work.watch.used_s < until_s)
-            found[label_of(one)] = one
+            if one not in without:
+                found[label_of(one)] = one
         return found
 
     def is_any_near(self, selected: Selected) -> bool:

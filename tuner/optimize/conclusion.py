@@ -49,7 +49,7 @@ small program is more than the least effect."""
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
 
-_ANEW = "only a new -o with more --time"
+_ANEW = "more --time, here or with a new -o,"
 """Shows smaller gains where no candidate is left, so that the same folder goes no further."""
 
 

@@ -66,7 +66,8 @@ class Confirmed:
         """None is to be deployed, and rounds would confirm none."""
         left = [one for label, one in self.standings.items() if label not in self.held_back]
         may_gain = State.OPEN, State.OUT_OF_REACH
-        return self.best is None and not any(one.state in may_gain for one in left)
+        all_ran = self.chosen.keys() <= self.standings.keys()
+        return self.best is None and all_ran and not any(one.state in may_gain for one in left)
 
     def followed_by(self, later: Confirmed) -> Confirmed:
         """Return what is known once other candidates ran after these, which are out."""
@@ -115,7 +116,7 @@ class Confirming:
 
         Args:
             chosen: label -> setting.
-            number: 0 for the first candidates, 1 for those that follow where these are out.
+            number: 0 for the first candidates, 1 and 2 for those that follow.
         """
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
@@ -128,7 +129,8 @@ class Confirming:
         @functools.cache
         def tell_once() -> None:
             is_counted = counted.keys() >= chosen.keys()
-            self._tell_what_time_buys(file, at_once, len(chosen), is_counted=is_counted)
+            n_more = len(chosen) - at_once
+            self._tell_what_time_buys(file, at_once, n_more, n_claims, is_counted=is_counted)
 
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         found, held_back = dict[str, Standing](), dict[str, HeldOutStanding]()
@@ -196,19 +198,19 @@ class Confirming:
         return race.standings(course), course
 
     def _tell_what_time_buys(
-        self, file: str, at_once: int, n_candidates: int, *, is_counted: bool
+        self, file: str, at_once: int, n_more: int, n_claims: float, *, is_counted: bool
     ) -> None:
         """Say beforehand how many rounds there are, and what gain of CPU time they may show."""
         n_rounds = int(self._rounds_left(at_once + 1))
         n_before = self._rounds_before(file)
         candidates = f"{at_once} candidate{'s'[: at_once != 1]}"
-        if n_candidates > at_once:
-            candidates += f" and {n_candidates - at_once} in reserve"
+        if n_more > 0:
+            candidates += f" and {n_more} in reserve"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
         words = f", {n_before} made before" if n_before else ""
         if CPU in self._reference.values:
             in_all = n_before + n_rounds
-            words += self._showable_words(in_all, n_candidates, is_counted=is_counted)
+            words += self._showable_words(in_all, n_claims, is_counted=is_counted)
         self._work.view.tell(f"confirming {rounds}{words}")
 
     def _rounds_before(self, file: str) -> int:
@@ -216,10 +218,10 @@ class Confirming:
         content = read_journal(self._work.run / file)
         return len({one["round"] for one in content.records}) if content else 0
 
-    def _showable_words(self, n_rounds: int, n_candidates: int, *, is_counted: bool) -> str:
+    def _showable_words(self, n_rounds: int, n_claims: float, *, is_counted: bool) -> str:
         """Return what gain of CPU time so many rounds are likely to show."""
         noise = self._noise()
-        gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_candidates)[CPU]
+        gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_claims)[CPU]
         if math.isinf(gain):
             counts = " and counted work" if is_counted else ""
             return f", too few to show anything but memory that repeats itself{counts}"

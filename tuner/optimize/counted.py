@@ -127,12 +127,16 @@ def _can_count(work: Work) -> bool:
     return isinstance(work.tuned, CountsWork) and work.tuned.can_count
 
 
+def _has_threads(reference: Reference) -> bool:
+    return (reference.n_threads or 1) > 1
+
+
 def n_countable(work: Work, reference: Reference) -> int:
     """Return of how many candidates there is time to count the work, so that it proves something.
 
     For that the program as it is is counted twice.
     """
-    if not _can_count(work):
+    if not _can_count(work) or _has_threads(reference):
         return 0
     n_counts = int(_SHARE_OF_TIME * work.watch.seconds / (count_seconds(reference) / 2.0))
     return max(0, n_counts - len((AS_IS, _AGAIN)))
@@ -179,7 +183,7 @@ def gains_of_work(
         a program with threads: cachegrind runs one at a time, so that none waits for another.
     """
     rules = work.request.rules
-    if (reference.n_threads or 1) > 1 or CPU not in (*rules.goals, *rules.guards):
+    if _has_threads(reference) or CPU not in (*rules.goals, *rules.guards):
         return {}
     found = {}
     counting = _Counting(work, reference, candidates)

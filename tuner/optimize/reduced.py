@@ -125,10 +125,11 @@ def _in_its_place(
         is_trade: whether something was lost for what is gained elsewhere.
     """
     kept = [one for one in confirmed.effects if one.name in smaller.as_dict]
+    others = {label: one for label, one in confirmed.standings.items() if label != best.label}
     return replace(
         confirmed,
         chosen={best.label: smaller, **confirmed.chosen},
-        standings={best.label: best, **confirmed.standings},
+        standings={best.label: best, **others},
         best=best,
         held_out=held_out,
         effects=kept,

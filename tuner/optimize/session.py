@@ -442,7 +442,7 @@ class Session:
             may_follow = work.has_run or n_fewest * work.run_seconds(reference) < work.watch.left_s
             if confirmed.is_out and not others and may_follow:
                 others = choosing.finalists(selected, without=tried.values())
-            if not others:
+            if not others or confirmed.best is not None:
                 break
             tried |= others
             confirmed = confirmed.followed_by(confirming.confirm(others, number))

@@ -101,8 +101,8 @@ LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
     [
         ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, 0.0, "; `--time 4min` here shows smaller ones."),
         (LOST, 0.0, 0.0, "."),
-        (LOST, 85.0, 0.0, "; only a new -o with more --time shows smaller ones."),
-        (LOST, 0.0, 85.0, "; only a new -o with more --time shows smaller ones."),
+        (LOST, 85.0, 0.0, "; more --time, here or with a new -o, shows smaller ones."),
+        (LOST, 0.0, 85.0, "; more --time, here or with a new -o, shows smaller ones."),
     ],
 )
 def test_more_time_is_only_advised_where_something_would_run_in_it(
@@ -396,7 +396,9 @@ def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
 
     What the time left after the selection shows differs from call to call, and is not said.
     """
-    rest = " does not show in the time given; only a new -o with more --time shows smaller ones."
+    rest = (
+        " does not show in the time given; more --time, here or with a new -o, shows smaller ones."
+    )
     runs = course(1.0, 1.0 - spread, 1.0 + spread, 1.0 - spread, 1.0 + spread)
     selected = replace(selected_of(runs, {}), beyond=dict.fromkeys(hidden, 0.03))
 

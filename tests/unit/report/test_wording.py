@@ -108,7 +108,7 @@ def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path) -> None:
 
     _, last = pick_cards(RUN, picks, None, recommended(tmp_path))
 
-    assert (last.names, last.reason) == (("no-regret",), "more peak memory")
+    assert (last.names, last.reason) == (("no-regret",), "worse in peak memory")
     assert [(one.label, one.change) for one in last.real] == [("CPU time", "-10.0 %")]
 
 
