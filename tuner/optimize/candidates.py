@@ -213,12 +213,7 @@ class Choosing:
     def finalists(
         self, selected: Selected, without: Collection[Configuration] = ()
     ) -> dict[str, Configuration]:
-        """Return the candidates to confirm, in as few settings as emulation allows.
-
-        Args:
-            selected: what the runs showed.
-            without: candidates of before.
-        """
+        """Return the candidates to confirm, in as few settings as emulation allows."""
         estimates = self._estimates(selected.course, list(selected.labels.values()))
         # What follows is worth another call as long as this one, if there is no time left.
         seconds = self._work.watch.seconds if without else self._work.watch.left_s

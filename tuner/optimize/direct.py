@@ -416,12 +416,7 @@ class DirectSearch:
     def finalists(
         self, selected: Selected, without: Collection[Configuration] = ()
     ) -> dict[str, Configuration]:
-        """Return the candidates to confirm, in as few settings as the runs allow.
-
-        Args:
-            selected: what the runs showed.
-            without: candidates of before.
-        """
+        """Return the candidates to confirm, in as few settings as the runs allow."""
         model, rules = self._model, self._work.request.rules
         if model is None:
             return {}

@@ -131,7 +131,12 @@ class Chooses(Protocol):
     def finalists(
         self, selected: Selected, without: Collection[Configuration] = ()
     ) -> dict[str, Configuration]:
-        """Return the candidates, by label, but for those that were candidates before."""
+        """Return the candidates by label.
+
+        Args:
+            selected: what the runs showed.
+            without: candidates of before.
+        """
         ...
 
 

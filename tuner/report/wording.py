@@ -201,13 +201,14 @@ def _card(
     trial = picks[0].trial
     subject = _validated_subject(trial, summary) if summary else None
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
+    whole = shown_whole(run)
     return PickCard(
         tuple(pick.name for pick in picks),
         "; ".join(dict.fromkeys(part for pick in picks for part in pick.rule.split("; "))),
         trial.number,
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),
-        tuple(_change(metric, trial, baseline, shown_whole(run)) for metric in find_metrics(names)),
+        tuple(_change(metric, trial, baseline, whole) for metric in find_metrics(names)),
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )

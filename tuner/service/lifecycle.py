@@ -241,7 +241,7 @@ class RunUnderWay:
         if is_dead(service):
             raise _FailedError(
                 Status.FAILED,
-                f"{_ending(service)} {when}{printed_last(log.read_text(errors='replace'))}",
+                f"{_ending(service)} {when}{_said(log)}",
             )
 
     def _check_preload(self, found: list[Process]) -> None:
@@ -299,7 +299,7 @@ class RunUnderWay:
         if service.ended and service.ended.signal in _CRASHES:
             raise _FailedError(
                 Status.FAILED,
-                f"{_ending(service)} at the stop{printed_last(log.read_text(errors='replace'))}",
+                f"{_ending(service)} at the stop{_said(log)}",
             )
 
     def _begin_stop(self, service: Guard) -> None:

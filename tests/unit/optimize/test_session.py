@@ -169,14 +169,16 @@ class InTurn:
         return {label_of(one): one for one in left[:1]}
 
 
-def test_where_the_first_candidate_is_out_another_one_follows(
-    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer was to keep what was there, in every later call too."""
-    good = Configuration.of("jemalloc", {"cache": False})
-    choosing = InTurn(Configuration("jemalloc"), good)
-    monkeypatch.setattr(session, "DirectSearch", lambda *_: choosing)
+@pytest.fixture
+def _in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a setting that gains be confirmed after one that does not."""
+    those = Configuration("jemalloc"), Configuration.of("jemalloc", {"cache": False})
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn(*those))
 
+
+@pytest.mark.usefixtures("_in_turn")
+def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, app: App) -> None:
+    """The answer was to keep what was there, in every later call too."""
     found = answer(tmp_path, app)
     rounds = {path: path.read_bytes() for path in tmp_path.glob("confirmation*.jsonl")}
     again = answer(tmp_path, app)
@@ -188,13 +190,10 @@ def test_where_the_first_candidate_is_out_another_one_follows(
     assert {path: path.read_bytes() for path in rounds} == rounds
 
 
+@pytest.mark.usefixtures("_in_turn")
 def test_a_candidate_that_no_time_is_left_for_leaves_the_answer_open(
-    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, app: App
 ) -> None:
-    good = Configuration.of("jemalloc", {"cache": False})
-    choosing = InTurn(Configuration("jemalloc"), good)
-    monkeypatch.setattr(session, "DirectSearch", lambda *_: choosing)
-
     found = answer(tmp_path, app, replace(REQUEST, seconds=30.0))
     more = answer(tmp_path, app)
 
