@@ -49,8 +49,8 @@ _PIECE: Final = 400
 """Evaluations between two looks at the clock."""
 _SMOKE_EVALUATIONS: Final = 8
 _LOWEST_PRIORITY: Final = 19
-_DIGITS: Final = 7
-"""Of the objectives that are kept."""
+_DIGITS: Final = 5
+"""Of the objectives that are kept, as of all results."""
 
 SPACE: Final[dict[str, dict[str, list[Any]]]] = {
     "glibc": {
@@ -147,7 +147,7 @@ def _record(name: str, most: int, runs: Path, kept: Path) -> int:
 
 
 def _packed(points: Points) -> Points:
-    """Return the points in the order of their genomes and to seven digits: half the bytes."""
+    """Return the points in the order of their genomes and rounded, for fewer bytes."""
     rows = sorted(zip(points.genomes, points.values, points.violations, strict=True))
     genomes, values, violations = zip(*rows, strict=True)
     rounded = (v and tuple(float(f"{one:.{_DIGITS}g}") for one in v) for v in values)
