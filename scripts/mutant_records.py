@@ -1,8 +1,10 @@
 """Outcomes of mutants, kept in docs/decisions/mutants.jsonl.zst, and tables of them.
 
-A line is one mutant.  A survivor that no test can kill has a reason, written by hand as "why".
+A line is one mutant, a killed one only its mark.  A survivor that no test can kill has a reason,
+written by hand as "why".
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,36 +17,51 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "decisions" / "mutants.jsonl.zst"
 
 KILLED, SURVIVED = "killed", "survived"
+_MARK_DIGITS = 6
 
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one mutant."""
+    """What became of one mutant; of a killed one only the first two are kept."""
 
     target: str
-    path: str
+    mark: str
+    """See `mark_of`."""
+    path: str = ""
     """Of the file, relative to the root."""
-    line: int
+    line: int = 0
     """From 1, when it was sampled."""
-    operator: str
-    before: str
+    operator: str = ""
+    before: str = ""
     """The changed line, without its margins."""
-    after: str
-    outcome: str
-    """KILLED or SURVIVED."""
+    after: str = ""
     why: str = ""
     """Of a survivor: why no test can kill it."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """Two records with this in common are the same mutant."""
-        return self.path, self.before, self.after
+    def outcome(self) -> str:
+        """KILLED or SURVIVED."""
+        return SURVIVED if self.path else KILLED
 
-    def applies(self) -> bool:
-        """Return whether the changed line still stands in its file."""
-        file = ROOT / self.path
-        lines = file.read_text().split("\n") if file.is_file() else ()
-        return any(line.strip() == self.before for line in lines)
+
+def mark_of(path: str, before: str, after: str) -> str:
+    """Return what stands for a mutant: two digests, of the changed line and of the new one."""
+    return line_mark(path, before) + line_mark(path, after)
+
+
+def line_mark(path: str, line: str) -> str:
+    """Return the digest of a line of a file, without its margins."""
+    return hashlib.sha256(f"{path}:{line.strip()}".encode()).hexdigest()[:_MARK_DIGITS]
+
+
+def standing(target: str, paths: Iterable[Path]) -> list[Record]:
+    """Return the records of a target whose changed lines still stand in its files."""
+    marks = {
+        line_mark(str(path.relative_to(ROOT)), line)
+        for path in paths
+        for line in path.read_text().split("\n")
+    }
+    return [one for one in read() if one.target == target and one.mark[:_MARK_DIGITS] in marks]
 
 
 def read() -> list[Record]:
@@ -55,8 +72,8 @@ def read() -> list[Record]:
 def write(records: Iterable[Record]) -> None:
     """Replace the file; records of one target stand together."""
     lines = [
-        json.dumps({name: value for name, value in asdict(one).items() if name != "why" or value})
-        for one in sorted(records, key=lambda one: one.target)
+        json.dumps({name: value for name, value in asdict(one).items() if value})
+        for one in sorted(records, key=lambda one: (one.target, one.outcome))
     ]
     FILE.write_bytes(zstd.compress("".join(f"{line}\n" for line in lines).encode(), level=19))
 

@@ -54,6 +54,10 @@ class Target:
     built: tuple[str, ...] = ()
     """Patterns of what is built; mutants with the same code are the same program."""
 
+    def paths(self) -> list[Path]:
+        """Return the sources."""
+        return sorted(path for pattern in self.sources for path in ROOT.glob(pattern))
+
 
 def _pytest(*files: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist",
@@ -175,6 +179,11 @@ class Mutant:
     text: str
     """The whole file, changed."""
 
+    @property
+    def mark(self) -> str:
+        """Two with this in common are the same mutant."""
+        return mutant_records.mark_of(self.path, self.before, self.after)
+
 
 def _mutant(path: str, text: str, changed: str, operator: str) -> Mutant | None:
     """Describe a change; None when nothing is changed."""
@@ -200,8 +209,7 @@ def _apply(path: str, text: str, change: Any) -> Mutant | None:  # noqa: ANN401 
 
 def drawn(target: Target, seed: int) -> Iterator[Mutant]:
     """Yield the mutants of a target in random order."""
-    paths = sorted(p for pattern in target.sources for p in ROOT.glob(pattern))
-    texts = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in target.paths()}
     every = [item for path, text in texts.items() for item in _changes(path, text)]
     random.Random(seed).shuffle(every)  # noqa: S311  (a sample, no secret)
     for path, change in every:
@@ -349,28 +357,32 @@ def _tried(name: str, bench: Bench, mutant: Mutant) -> Record | None:
           f"  - {mutant.before}\n  + {mutant.after}", flush=True)  # fmt: skip
     if outcome not in {KILLED, SURVIVED}:
         return None
-    return Record(
-        name, mutant.path, mutant.line, mutant.operator, mutant.before, mutant.after, outcome
-    )
+    record = Record(name, mutant.mark)
+    if outcome == KILLED:
+        return record
+    return replace(record, **{key: getattr(mutant, key) for key in _TOLD})
+
+
+_TOLD = ("path", "line", "operator", "before", "after")
+"""Of a survivor."""
 
 
 def sample(name: str, n: int, seed: int) -> None:
     """Try mutants of a target until `n` are kept; go on behind those that are."""
-    kept = [one for one in mutant_records.read() if one.target == name and one.applies()]
+    kept = mutant_records.standing(name, TARGETS[name].paths())
     passed = _Passed(SCRATCH / f"{name}.invalid")
     if len(kept) >= n:
         return
     bench = Bench(name)
-    known = {one.key for one in kept}
+    known = {one.mark for one in kept}
     for mutant in drawn(bench.target, seed):
         if len(kept) >= n:
             return
-        key = (mutant.path, mutant.before, mutant.after)
-        if key in known or key in passed:
+        if mutant.mark in known or mutant.mark in passed:
             continue
         record = _tried(name, bench, mutant)
         if record is None:
-            passed.add(key)
+            passed.add(mutant.mark)
         else:
             kept.append(record)
             others = [one for one in mutant_records.read() if one.target != name]
@@ -385,18 +397,18 @@ class _Passed:
         path.touch()
         self._path = path
 
-    def __contains__(self, key: tuple[str, str, str]) -> bool:
-        return json.dumps(key) in self._path.read_text().splitlines()
+    def __contains__(self, mark: str) -> bool:
+        return mark in self._path.read_text().split()
 
-    def add(self, key: tuple[str, str, str]) -> None:
+    def add(self, mark: str) -> None:
         with self._path.open("a") as file:
-            file.write(json.dumps(key) + "\n")
+            file.write(f"{mark}\n")
 
 
 def again(name: str, seed: int) -> None:
     """Try the survivors of a target once more, but for those that no test can kill."""
     open_ = {
-        one.key
+        one.mark
         for one in mutant_records.read()
         if one.target == name and one.outcome == SURVIVED and not one.why
     }
@@ -404,16 +416,13 @@ def again(name: str, seed: int) -> None:
         return
     bench = Bench(name)
     for mutant in drawn(bench.target, seed):
-        key = (mutant.path, mutant.before, mutant.after)
-        if key not in open_:
+        if mutant.mark not in open_:
             continue
-        open_.discard(key)
+        open_.discard(mutant.mark)
         record = _tried(name, bench, mutant)
         if record is not None and record.outcome == KILLED:
             records = mutant_records.read()
-            mutant_records.write(
-                replace(one, outcome=KILLED) if one.key == key else one for one in records
-            )
+            mutant_records.write(record if one.mark == record.mark else one for one in records)
 
 
 def missing_files() -> list[str]:
