@@ -67,7 +67,7 @@ def samples(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines[1:]]
 
 
-def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_path: Path) -> None:
+def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_path: Path):
     words = ("--allocators", "glibc,exgen", "--setting", "glibc arena_max=1",
              "--env", "glibc arena_max=1:X=1")  # fmt: skip
     chosen = "larson,xmalloc,sizes,overhead"
@@ -84,7 +84,7 @@ def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_pa
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10000
 
 
-def test_a_comparison_that_is_stopped_says_what_is_kept(tmp_path: Path) -> None:
+def test_a_comparison_that_is_stopped_says_what_is_kept(tmp_path: Path):
     words = ("--allocators", "glibc", "--workloads", "larson", "--budget", "20 s", "-o", tmp_path)
     command = [sys.executable, "-m", "tuner.cli.main", "bench", *map(str, words)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -97,7 +97,7 @@ def test_a_comparison_that_is_stopped_says_what_is_kept(tmp_path: Path) -> None:
     assert f"stopped; all samples are kept in {tmp_path}" in told
 
 
-def test_a_comparison_goes_on_where_it_stopped(bench: Bench, tmp_path: Path) -> None:
+def test_a_comparison_goes_on_where_it_stopped(bench: Bench, tmp_path: Path):
     words = ("--allocators", "glibc", "--workloads", "larson", "--no-figures", "-o", tmp_path)
     bench(*words, *TINY)
     before = samples(tmp_path)
@@ -109,7 +109,7 @@ def test_a_comparison_goes_on_where_it_stopped(bench: Bench, tmp_path: Path) -> 
     assert bench("--print", "--no-figures", "-o", tmp_path).stdout == ended.stdout
 
 
-def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: Path) -> None:
+def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: Path):
     ended = bench("--library", "mine=/no/such.so", "-o", tmp_path / "out")
 
     assert ended.returncode == 4
@@ -117,7 +117,7 @@ def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_library_that_crashes_is_out_and_reported(bench_mine: Bench, tmp_path: Path) -> None:
+def test_a_library_that_crashes_is_out_and_reported(bench_mine: Bench, tmp_path: Path):
     ended = bench_mine("void *malloc(size_t n) { (void)n; __builtin_trap(); }\n")
 
     assert ended.returncode == 7
@@ -126,14 +126,14 @@ def test_a_library_that_crashes_is_out_and_reported(bench_mine: Bench, tmp_path:
     assert found == {"glibc": "ok", "mine": "failed"}
 
 
-def test_a_library_that_is_no_malloc_is_refused(bench_mine: Bench, tmp_path: Path) -> None:
+def test_a_library_that_is_no_malloc_is_refused(bench_mine: Bench, tmp_path: Path):
     ended = bench_mine("int nothing;\n")
 
     assert ended.returncode == 7
     assert f"not {tmp_path / 'libmine.so'}" in ended.stderr.replace("\n", " ")
 
 
-def test_a_run_that_hangs_is_stopped(bench_mine: Bench) -> None:
+def test_a_run_that_hangs_is_stopped(bench_mine: Bench):
     code = "#include <unistd.h>\nvoid *malloc(size_t n) { (void)n; for (;;) pause(); }\n"
 
     ended = bench_mine(code, "--timeout", "3 s")
@@ -157,7 +157,7 @@ def test_a_run_that_hangs_is_stopped(bench_mine: Bench) -> None:
         (["ring", "larson"], "exactly one WORKLOAD"),
     ],
 )
-def test_wrong_usage_of_the_driver_is_an_error(words: list[str], text: str) -> None:
+def test_wrong_usage_of_the_driver_is_an_error(words: list[str], text: str):
     ended = subprocess.run(
         [native_file("malloc_bench"), *words], capture_output=True, text=True, check=False
     )
@@ -167,7 +167,7 @@ def test_wrong_usage_of_the_driver_is_an_error(words: list[str], text: str) -> N
     assert ended.stdout == ""
 
 
-def test_a_damaged_block_is_found(tmp_path: Path) -> None:
+def test_a_damaged_block_is_found(tmp_path: Path):
     """A malloc that gives the same block twice."""
     library = build(
         tmp_path,
@@ -191,7 +191,7 @@ def test_a_damaged_block_is_found(tmp_path: Path) -> None:
     assert "heap: a block was damaged" in ended.stderr
 
 
-def test_an_empty_section_is_timed_with_every_call() -> None:
+def test_an_empty_section_is_timed_with_every_call():
     """What the clock takes is its median, and what it scatters stands beside the calls."""
     words = ["larson", "--threads", "3", "--seconds", "0.02"]
     ended = subprocess.run([native_file("malloc_bench"), *words], capture_output=True, check=True)
@@ -203,14 +203,14 @@ def test_an_empty_section_is_timed_with_every_call() -> None:
     assert latency["malloc"]["p50_ns"] > 0
 
 
-def test_a_run_that_times_no_call_has_no_latency() -> None:
+def test_a_run_that_times_no_call_has_no_latency():
     words = ["larson", "--operations", "1000"]
     ended = subprocess.run([native_file("malloc_bench"), *words], capture_output=True, check=True)
 
     assert json.loads(ended.stdout)["latency"] is None
 
 
-def test_calls_are_timed_however_short_the_phase_is() -> None:
+def test_calls_are_timed_however_short_the_phase_is():
     """On a busy machine a thread may not run at all while calls are timed."""
     for _ in range(8):
         words = ["sizes", "--threads", "2", "--size", "128", "--seconds", "0.00001"]

@@ -73,7 +73,7 @@ def check(folder: Path, trials: list[Trial]) -> Counter[str]:
     return Counter(line.split(maxsplit=2)[2] for line in log if line.startswith("begin"))
 
 
-def test_two_workers_share_a_campaign(tmp_path: Path, cluster: Cluster) -> None:
+def test_two_workers_share_a_campaign(tmp_path: Path, cluster: Cluster):
     cluster.start_worker()
     cluster.start_worker()
 
@@ -84,7 +84,7 @@ def test_two_workers_share_a_campaign(tmp_path: Path, cluster: Cluster) -> None:
     assert len(pids_in(tmp_path / "log")) == 2
 
 
-def test_a_killed_worker_takes_nothing_with_it(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_killed_worker_takes_nothing_with_it(tmp_path: Path, cluster: Cluster):
     first = cluster.start_worker()
     cluster.start_worker()
 
@@ -93,7 +93,7 @@ def test_a_killed_worker_takes_nothing_with_it(tmp_path: Path, cluster: Cluster)
     check(tmp_path / "run", trials)
 
 
-def test_a_killed_scheduler_is_waited_for(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_killed_scheduler_is_waited_for(tmp_path: Path, cluster: Cluster):
     cluster.start_worker()
 
     def restart() -> None:
@@ -155,7 +155,7 @@ def hang_up(one: socket.socket) -> None:
     one.close()
 
 
-def test_a_network_that_is_cut_is_waited_for(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_network_that_is_cut_is_waited_for(tmp_path: Path, cluster: Cluster):
     cluster.start_worker()
     wire = Wire(cluster.port)
 
@@ -173,7 +173,7 @@ def _killed(folder: Path, address: str) -> None:
     run(folder, address, At(25, lambda: os.kill(os.getpid(), signal.SIGKILL)))
 
 
-def test_a_killed_coordinator_goes_on_where_it_was(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_killed_coordinator_goes_on_where_it_was(tmp_path: Path, cluster: Cluster):
     cluster.start_worker()
     process = multiprocessing.get_context("spawn").Process(
         target=_killed, args=(tmp_path / "run", cluster.address)
@@ -193,7 +193,7 @@ def test_a_killed_coordinator_goes_on_where_it_was(tmp_path: Path, cluster: Clus
     assert n_rechecked <= 2, "once, and once again for the front"
 
 
-def test_a_slow_evaluation_holds_nobody(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_slow_evaluation_holds_nobody(tmp_path: Path, cluster: Cluster):
     """One of the first proposals ends after all others, which do not wait for it."""
     cluster.start_worker()
     cluster.start_worker()
@@ -212,7 +212,7 @@ def test_a_slow_evaluation_holds_nobody(tmp_path: Path, cluster: Cluster) -> Non
     assert order[-1] == 0
 
 
-def test_a_worker_with_something_else_is_not_used(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_worker_with_something_else_is_not_used(tmp_path: Path, cluster: Cluster):
     cluster.start_worker(environment={"CLUSTER_MARK": "new"})
     cluster.start_worker(environment={"CLUSTER_MARK": "old"})
     notes: list[str] = []
@@ -231,7 +231,7 @@ def test_a_worker_with_something_else_is_not_used(tmp_path: Path, cluster: Clust
     assert len(pids_in(tmp_path / "log")) == 1
 
 
-def test_no_scheduler_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler_is_one_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tuner.measure.workers._ANSWER_S", 2.0)
     kit = SyntheticKit("none", Path("/dev/null"))
     with pytest.raises(MissingToolError, match="no scheduler of Dask answers"):

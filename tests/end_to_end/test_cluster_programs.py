@@ -100,7 +100,7 @@ def machines_by_round(records: list[Mapping[str, Any]]) -> dict[int, set[str]]:
     return found
 
 
-def test_both_of_a_pair_run_on_one_machine(tmp_path: Path, cluster: Cluster) -> None:
+def test_both_of_a_pair_run_on_one_machine(tmp_path: Path, cluster: Cluster):
     """Each machine has run the program as it is, and every sample names its machine."""
     for name in ("north", "south"):
         cluster.start_worker(machine=name)
@@ -123,7 +123,7 @@ def test_both_of_a_pair_run_on_one_machine(tmp_path: Path, cluster: Cluster) -> 
 @pytest.mark.parametrize("is_back", [False, True])
 def test_a_killed_machine_takes_nothing_with_it(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, is_back: bool
-) -> None:
+):
     """Its round is made on it if it comes back, else anew on another; what ran stays kept."""
     monkeypatch.setattr(of_cluster, "_AWAY_S", 60.0 if is_back else 0.0)
     first = cluster.start_worker(machine="north")
@@ -142,7 +142,7 @@ def test_a_killed_machine_takes_nothing_with_it(
     assert n_again == 0 if is_back else n_again <= len(CANDIDATES)
 
 
-def test_a_comparison_goes_on_elsewhere(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_comparison_goes_on_elsewhere(tmp_path: Path, cluster: Cluster):
     """A round that was begun on another machine is made anew here, and whole ones are kept."""
     cluster.start_worker(machine="north")
     compared(tmp_path / "run", cluster, n_rounds=3)
@@ -163,7 +163,7 @@ def test_a_comparison_goes_on_elsewhere(tmp_path: Path, cluster: Cluster) -> Non
 
 def test_a_machine_where_the_program_does_something_else_is_not_used(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr("tuner.measure.workers._TRY_S", 1.0)
     cluster.start_worker(machine="north")
 
@@ -174,7 +174,7 @@ def test_a_machine_where_the_program_does_something_else_is_not_used(
 
 def test_a_program_that_fails_everywhere_is_not_tried_for_ever(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """It runs as it is on each machine, and never again."""
     monkeypatch.setattr("tuner.measure.workers._TRY_S", 1.0)
     marker = tmp_path / "ran"
@@ -194,7 +194,7 @@ def test_a_program_that_fails_everywhere_is_not_tried_for_ever(
 
 def test_the_command_runs_on_a_cluster(
     tmp_path: Path, cluster: Cluster, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     for name in ("north", "south"):
         cluster.start_worker(machine=name)
     options = ["--executor", "dask", "--scheduler", cluster.address, "--time", "60s"]
@@ -210,7 +210,7 @@ def test_the_command_runs_on_a_cluster(
     assert {one["machine"] for one in content.records} <= {"north", "south"}
 
 
-def test_a_service_stays_on_this_machine(tmp_path: Path) -> None:
+def test_a_service_stays_on_this_machine(tmp_path: Path):
     from tuner.campaign.executors import Where
 
     request = Request(COMMAND, 60.0, ("glibc",), service=ServicePlan(COMMAND, "tcp:{port}", "load"))

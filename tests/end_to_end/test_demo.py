@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_the_store_holds_every_evaluation(run: Path) -> None:
+def test_the_store_holds_every_evaluation(run: Path):
     with Store.open(run) as store:
         trials = store.trials()
 
@@ -53,11 +53,11 @@ def test_the_store_holds_every_evaluation(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_export_was_written(run: Path, name: str) -> None:
+def test_every_export_was_written(run: Path, name: str):
     assert (run / "exports" / f"balanced.{name}").read_text().strip()
 
 
-def test_it_ends_with_an_answer_and_exports_only_what_is_proven(run: Path) -> None:
+def test_it_ends_with_an_answer_and_exports_only_what_is_proven(run: Path):
     answer = json.loads((run / "answer" / "answer.json").read_text())
 
     is_proven = answer["decision"] == "deploy"
@@ -65,20 +65,20 @@ def test_it_ends_with_an_answer_and_exports_only_what_is_proven(run: Path) -> No
     assert (run / "exports" / "proven.env").exists() is is_proven
 
 
-def test_it_says_why_the_answer_may_name_another_setting_than_the_picks(run: Path) -> None:
+def test_it_says_why_the_answer_may_name_another_setting_than_the_picks(run: Path):
     said = (run.parent / "said").read_text()
 
     assert said.index("may name another setting") > said.index("== Answer")
 
 
-def test_the_exported_json_names_its_configuration(run: Path) -> None:
+def test_the_exported_json_names_its_configuration(run: Path):
     exported = json.loads((run / "exports" / "balanced.json").read_text())
 
     assert exported["allocator"]
 
 
 @pytest.mark.parametrize("name", ["report.html", "answer/report.html"])
-def test_a_report_is_one_self_contained_page(run: Path, name: str) -> None:
+def test_a_report_is_one_self_contained_page(run: Path, name: str):
     page = (run / name).read_text()
 
     assert page.lower().startswith("<!doctype html>")
@@ -87,11 +87,11 @@ def test_a_report_is_one_self_contained_page(run: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-def test_figures_for_papers(run: Path, ending: str) -> None:
+def test_figures_for_papers(run: Path, ending: str):
     assert list((run / "figures").glob(f"*.{ending}"))
 
 
-def test_the_validation_is_in_the_store(run: Path) -> None:
+def test_the_validation_is_in_the_store(run: Path):
     with Store.open(run) as store:
         validations = store.validations()
 
@@ -108,7 +108,7 @@ def demo_with(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path):
     """So it is when an update of malloc-tuner changed the emulator."""
     done = demo_with(tmp_path, f'[ "$1" = record ] || exit {StoreError.exit_code}')
     assert done.returncode == StoreError.exit_code
@@ -118,7 +118,7 @@ def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path) ->
 @pytest.mark.parametrize("status", [0, 12])
 def test_a_note_on_an_export_is_shown_once_and_its_failure_is_the_demos(
     tmp_path: Path, status: int
-) -> None:
+):
     script = f"export) echo a note >&2; exit {status};; optimize) exit 19;;"
     done = demo_with(tmp_path, f'case "$1" in {script} esac')
     assert done.returncode == status

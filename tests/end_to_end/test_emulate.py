@@ -30,7 +30,7 @@ def document(cli: CommandLine, trace: Path, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_defaults_stand_beside_the_settings(cli: CommandLine, trace: Path) -> None:
+def test_defaults_stand_beside_the_settings(cli: CommandLine, trace: Path):
     asked = ("--setting", "jemalloc dirty_decay_ms=0", "--setting", "exgen purge_delay=0")
     found = document(cli, trace, *asked, "-a", "exgen")
     columns = [(e["allocator"], e["settings"]) for e in found["evaluations"]]
@@ -44,7 +44,7 @@ def test_defaults_stand_beside_the_settings(cli: CommandLine, trace: Path) -> No
     assert first["syscalls"] > default["syscalls"]
 
 
-def test_same_evaluation_gives_the_same_numbers(cli: CommandLine, trace: Path) -> None:
+def test_same_evaluation_gives_the_same_numbers(cli: CommandLine, trace: Path):
     def numbers() -> list[dict[str, Any]]:
         found = document(cli, trace, "-a", "mimalloc")["evaluations"]
         for evaluation in found:
@@ -56,7 +56,7 @@ def test_same_evaluation_gives_the_same_numbers(cli: CommandLine, trace: Path) -
 
 def test_table_names_the_metrics_and_the_change(
     cli: CommandLine, trace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("COLUMNS", "140")
     out, _ = cli.run("emulate", trace, "--setting", "glibc trim_threshold=64MiB")
     for words in ("peak heap", "mean heap", "instructions", "cost", "change", "glibc 2."):
@@ -64,7 +64,7 @@ def test_table_names_the_metrics_and_the_change(
     assert "trim_threshold=67108864" in out
 
 
-def test_free_running_threads_have_a_latency(cli: CommandLine, trace: Path) -> None:
+def test_free_running_threads_have_a_latency(cli: CommandLine, trace: Path):
     found = document(cli, trace, "--threads", "free")
     (evaluation,) = found["evaluations"]
     assert evaluation["measurement"]["p99_latency_ns"] > 0
@@ -86,25 +86,21 @@ def test_free_running_threads_have_a_latency(cli: CommandLine, trace: Path) -> N
 )
 def test_mistake_is_named_with_its_exit_code(
     cli: CommandLine, trace: Path, words: tuple[str, ...], code: int, message: str
-) -> None:
+):
     err = cli.fails(code, "emulate", trace, *words)
     assert message in err
     assert err.startswith("malloc-tuner: ")
     assert err.count("\n") == 1
 
 
-def test_missing_or_damaged_trace_is_an_error(
-    cli: CommandLine, trace: Path, tmp_path: Path
-) -> None:
+def test_missing_or_damaged_trace_is_an_error(cli: CommandLine, trace: Path, tmp_path: Path):
     damaged = tmp_path / "damaged.trace"
     damaged.write_bytes(b"nonsense" + trace.read_bytes()[8:])
     for path in (tmp_path / "none.trace", damaged):
         assert path.name in cli.run("emulate", path, code=5)[1]
 
 
-def test_a_trace_that_was_cut_off_gives_a_warning(
-    cli: CommandLine, trace: Path, tmp_path: Path
-) -> None:
+def test_a_trace_that_was_cut_off_gives_a_warning(cli: CommandLine, trace: Path, tmp_path: Path):
     whole = write_mixed_trace(tmp_path / "whole.trace", 1, 200_000).read_bytes()
     cut = tmp_path / "cut.trace"
     cut.write_bytes(whole[: len(whole) // 2])
@@ -113,12 +109,12 @@ def test_a_trace_that_was_cut_off_gives_a_warning(
     assert not cli.run("emulate", trace)[1]
 
 
-def test_a_refused_setting_is_named_once(cli: CommandLine, trace: Path) -> None:
+def test_a_refused_setting_is_named_once(cli: CommandLine, trace: Path):
     words = ("--setting", "jemalloc lg_extent_max_active_fit=99999")
     _, err = cli.run("emulate", trace, *words, code=SettingError.exit_code)
     assert err.count("jemalloc lg_extent_max_active_fit=99999") == 1
 
 
-def test_a_core_that_is_not_there_is_an_error(cli: CommandLine, trace: Path) -> None:
+def test_a_core_that_is_not_there_is_an_error(cli: CommandLine, trace: Path):
     _, err = cli.run("emulate", trace, "--cpu", "9999", code=SpecError.exit_code)
     assert "--cpu 9999" in err

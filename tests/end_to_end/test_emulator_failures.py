@@ -80,42 +80,40 @@ def expect(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
 @pytest.mark.parametrize("runs", ["memory", "count"])
 def test_a_bad_allocator_is_found_out(
     misbehave: Misbehave, fault: str, parts: tuple[str, ...], runs: str
-) -> None:
+):
     done = misbehave(fault, "--runs", runs, "--instrument", counting_instrument())
     expect(done, REPLAY_FAILED, *parts)
 
 
 @pytest.mark.parametrize("runs", ["memory", "count"])
-def test_a_hanging_allocator_is_stopped(misbehave: Misbehave, runs: str) -> None:
+def test_a_hanging_allocator_is_stopped(misbehave: Misbehave, runs: str):
     """The limit of CPU time ends the child; the message names the event."""
     options = ("--timeout", LIMIT_S, "--runs", runs, "--instrument", counting_instrument())
     done = misbehave("hang", *options)
     expect(done, TIMED_OUT, f"no end after {LIMIT_S:g} s of CPU time, stopped at event ")
 
 
-def test_a_sleeping_allocator_is_stopped(misbehave: Misbehave) -> None:
+def test_a_sleeping_allocator_is_stopped(misbehave: Misbehave):
     """What uses no CPU time has ten times the limit."""
     done = misbehave("sleep", "--timeout", WAITED_S, "--runs", "memory")
     expect(done, TIMED_OUT, f"no end after {10 * WAITED_S:g} s, stopped at event ")
 
 
-def test_all_clocks_show_the_time_of_the_trace(misbehave: Misbehave) -> None:
+def test_all_clocks_show_the_time_of_the_trace(misbehave: Misbehave):
     done = misbehave("clocks", "--runs", "memory")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_processors_are_as_many_as_ordered_however_they_are_counted(
     misbehave: Misbehave,
-) -> None:
+):
     done = misbehave("cpus", "--runs", "memory", "--cpus", 7)
     assert (done.returncode, done.stderr) == (0, "")
     done = misbehave("cpus", "--runs", "memory", "--cpus", 8)
     expect(done, REPLAY_FAILED, "killed by SIGSEGV at event ")
 
 
-def test_the_proof_does_not_depend_on_what_no_bytes_are(
-    tmp_path: Path, bad_allocator: Path
-) -> None:
+def test_the_proof_does_not_depend_on_what_no_bytes_are(tmp_path: Path, bad_allocator: Path):
     """NULL is a legal answer for 0 bytes, and its realloc is checked as any other."""
     maker = TraceMaker()
     for _ in range(2000):
@@ -132,15 +130,13 @@ def test_the_proof_does_not_depend_on_what_no_bytes_are(
     assert proofs[0][1] == 4000
 
 
-def test_waiting_is_no_time_out(misbehave: Misbehave) -> None:
+def test_waiting_is_no_time_out(misbehave: Misbehave):
     """A child that has to wait for longer than its limit, as on a busy machine, goes on."""
     done = misbehave("nap", "--timeout", LIMIT_S, "--runs", "memory")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_time_in_which_the_emulator_is_stopped_does_not_count(
-    trace: Path, bad_allocator: Path
-) -> None:
+def test_time_in_which_the_emulator_is_stopped_does_not_count(trace: Path, bad_allocator: Path):
     """SIGSTOP for longer than ten limits, then SIGCONT: the replay goes on to its end."""
     command = [str(native_file("rand_malloc")), "--preload", str(bad_allocator)]
     command += ["--env", "EMULATOR_BAD=nap", "--timeout", str(WAITED_S)]
@@ -172,7 +168,7 @@ def children_of(pid: int) -> list[int]:
 @pytest.mark.parametrize("runs", ["memory", "count"])
 def test_a_killed_supervisor_leaves_no_child(
     trace: Path, bad_allocator: Path, number: signal.Signals, runs: str
-) -> None:
+):
     """The replayer, natively or inside the instrument, dies with the supervisor."""
     command = [native_file("rand_malloc"), "--preload", bad_allocator, "--env", "EMULATOR_BAD=hang"]
     command += ["--runs", runs, "--instrument", counting_instrument(), trace]
@@ -184,7 +180,7 @@ def test_a_killed_supervisor_leaves_no_child(
     wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
-def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path) -> None:
+def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path):
     maker = TraceMaker()
     maker.allocate(16)
     maker.allocate(1 << 46)
@@ -193,31 +189,31 @@ def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path) -> None:
     expect(run("--runs", "memory", path), REPLAY_FAILED, "returned NULL at event 1 ", size)
 
 
-def test_a_missing_library_is_refused(trace: Path, tmp_path: Path) -> None:
+def test_a_missing_library_is_refused(trace: Path, tmp_path: Path):
     """The loader would only warn and go on with libc."""
     missing = tmp_path / "none.so"
     expect(run("--preload", missing, trace), NO_PRELOAD, str(missing), "No such file")
 
 
 @pytest.mark.parametrize("runs", ["memory", "count"])
-def test_a_library_without_malloc_is_refused(trace: Path, runs: str) -> None:
+def test_a_library_without_malloc_is_refused(trace: Path, runs: str):
     library = Path("/usr/lib/x86_64-linux-gnu/libm.so.6")
     done = run("--preload", library, "--runs", runs, "--instrument", counting_instrument(), trace)
     expect(done, NO_PRELOAD, "malloc comes from", "libc.so.6")
 
 
-def test_a_file_that_is_no_library_is_refused(trace: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_library_is_refused(trace: Path, tmp_path: Path):
     text = tmp_path / "text.so"
     text.write_text("no library\n")
     expect(run("--preload", text, trace), NO_PRELOAD, str(text), "cannot be preloaded")
 
 
-def test_a_path_the_loader_would_split_is_refused(trace: Path) -> None:
+def test_a_path_the_loader_would_split_is_refused(trace: Path):
     """A colon separates libraries in LD_PRELOAD."""
     expect(run("--preload", "/a:b.so", trace), NO_PRELOAD, "colon")
 
 
-def test_warnings_of_the_allocator_are_passed_on(trace: Path) -> None:
+def test_warnings_of_the_allocator_are_passed_on(trace: Path):
     library = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
     if not library.exists():
         pytest.skip("jemalloc is not installed")
@@ -226,11 +222,11 @@ def test_warnings_of_the_allocator_are_passed_on(trace: Path) -> None:
     assert "nonsense" in done.stderr
 
 
-def test_a_missing_trace_is_unreadable(tmp_path: Path) -> None:
+def test_a_missing_trace_is_unreadable(tmp_path: Path):
     expect(run(tmp_path / "none.trace"), UNREADABLE, "none.trace")
 
 
-def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path) -> None:
+def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path):
     content = np.fromfile(trace, dtype=np.uint8)
     content[len(content) // 2] ^= 0xFF
     corrupt = tmp_path / "corrupt.trace"
@@ -238,23 +234,23 @@ def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path) -> None:
     expect(run(corrupt), UNREADABLE, "corrupt.trace")
 
 
-def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     done = run("--runs", "count", "--instrument", "qemu", trace)
     expect(done, NO_INSTRUMENT, "qemu-user")
 
 
-def test_a_processor_that_is_not_there_is_one_message_each_time(trace: Path) -> None:
+def test_a_processor_that_is_not_there_is_one_message_each_time(trace: Path):
     """The child may be gone before it is let go."""
     for _ in range(20):
         expect(run("--cpu", 900, trace), REPLAY_FAILED, "cannot pin to that processor")
 
 
-def test_usage_errors_name_the_option(trace: Path) -> None:
+def test_usage_errors_name_the_option(trace: Path):
     expect(run("--touch", "some", trace), USAGE, "--touch", "all, ends, none, zeros, recorded")
 
 
-def test_a_full_output_is_an_error(trace: Path) -> None:
+def test_a_full_output_is_an_error(trace: Path):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [native_file("rand_malloc"), "--runs", "memory", trace],

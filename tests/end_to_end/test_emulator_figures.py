@@ -50,7 +50,7 @@ def large_block(tmp_path: Path) -> Path:
     return maker.write(tmp_path / "large.trace")
 
 
-def test_heap_of_one_mapped_block(large_block: Path) -> None:
+def test_heap_of_one_mapped_block(large_block: Path):
     result = replay(large_block, "--runs", "memory")
     assert result["peak_heap_bytes"] == pytest.approx(64 * MIB, abs=FOOTPRINT)
     assert result["mean_heap_bytes"] == pytest.approx(8 * MIB, abs=FOOTPRINT)
@@ -60,7 +60,7 @@ def test_heap_of_one_mapped_block(large_block: Path) -> None:
     assert result["fragmentation_at_peak"] == pytest.approx(1, abs=0.001)
 
 
-def test_the_mean_is_over_the_life_of_the_process(tmp_path: Path) -> None:
+def test_the_mean_is_over_the_life_of_the_process(tmp_path: Path):
     """50 ms idle, 6400 KiB for 200 ms, 100 ms idle; without start and end only the 200 ms."""
     maker = TraceMaker(step_ns=0)
     maker.pause(50_000_000)
@@ -80,7 +80,7 @@ def test_the_mean_is_over_the_life_of_the_process(tmp_path: Path) -> None:
     assert (unknown["trace"]["start_known"], unknown["trace"]["end_known"]) == (False, False)
 
 
-def test_the_footprint_of_an_allocator_counts_from_the_start(tmp_path: Path) -> None:
+def test_the_footprint_of_an_allocator_counts_from_the_start(tmp_path: Path):
     """What tcmalloc holds before the first event, nine tenths of the life, is in the mean."""
     maker = TraceMaker(step_ns=0)
     maker.pause(900_000_000)
@@ -91,7 +91,7 @@ def test_the_footprint_of_an_allocator_counts_from_the_start(tmp_path: Path) -> 
     assert result["mean_heap_bytes"] >= result["curve"]["heap_bytes"][0]
 
 
-def test_memory_of_idle_threads_goes_back(tmp_path: Path) -> None:
+def test_memory_of_idle_threads_goes_back(tmp_path: Path):
     """What libc allocates for the thread that starts next keeps no memory of this one."""
     maker = TraceMaker(step_ns=0)
     slots: dict[int, list[int]] = {}
@@ -112,7 +112,7 @@ def test_memory_of_idle_threads_goes_back(tmp_path: Path) -> None:
     assert result["mean_heap_bytes"] < MIB / 2
 
 
-def test_a_thread_that_exits_late_gives_back_late(tmp_path: Path) -> None:
+def test_a_thread_that_exits_late_gives_back_late(tmp_path: Path):
     """A thread's cache counts until the time of its exit, and not beyond it."""
     means = []
     for exit_s in (1, 9):
@@ -129,7 +129,7 @@ def test_a_thread_that_exits_late_gives_back_late(tmp_path: Path) -> None:
     assert means[1] - means[0] > 100 * PAGE
 
 
-def test_the_allocator_sees_the_processors_when_it_starts(tmp_path: Path) -> None:
+def test_the_allocator_sees_the_processors_when_it_starts(tmp_path: Path):
     """An arena for all threads with one processor: jemalloc asks in its constructor."""
     maker = TraceMaker()
     for thread in (1, 2, 3):
@@ -145,7 +145,7 @@ def test_the_allocator_sees_the_processors_when_it_starts(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("touch", "pages"), [("ends", 2), ("none", 1)])
-def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: int) -> None:
+def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: int):
     """Only what the policy writes, and libc's header, becomes resident."""
     result = replay(large_block, "--runs", "memory", "--touch", touch)
     assert result["peak_heap_bytes"] <= pages * PAGE + FOOTPRINT
@@ -155,7 +155,7 @@ ALLOCATORS = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
-def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str) -> None:
+def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str):
     """Of calloc, malloc and realloc; where nothing is recorded all are, under every allocator.
 
     A block that grows keeps what it holds, and the checksum is the same everywhere.
@@ -191,7 +191,7 @@ def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str
 )
 def test_what_is_not_known_is_touched_like_the_last_block_of_its_kind(
     tmp_path: Path, second: dict[str, Any], touched_mib: int
-) -> None:
+):
     """Of the same size and function; else all of it is."""
     maker = TraceMaker()
     maker.allocate(8 * MIB, untouched=7 * MIB // PAGE)
@@ -204,7 +204,7 @@ def test_what_is_not_known_is_touched_like_the_last_block_of_its_kind(
     assert result["peak_heap_bytes"] == pytest.approx(expected, abs=FOOTPRINT + 4 * PAGE)
 
 
-def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
+def test_peak_between_two_samples_is_not_missed(tmp_path: Path):
     maker = TraceMaker()
     small = [maker.allocate(64) for _ in range(150_000)]
     maker.free(maker.allocate(32 * MIB))
@@ -239,7 +239,7 @@ def steady_blocks(tmp_path: Path) -> Path:
 )
 def test_figures_with_huge_pages_repeat_and_count_them(
     tmp_path: Path, allocator: str, setting: str
-) -> None:
+):
     if HostFacts.detect().thp_mode == "never":
         pytest.skip("this machine has no transparent huge pages")
     maker = TraceMaker()
@@ -264,9 +264,7 @@ def test_figures_with_huge_pages_repeat_and_count_them(
 
 
 @pytest.mark.parametrize("allocator", ["glibc", "exgen"])
-def test_a_machine_of_huge_pages_everywhere_shows_in_the_figures(
-    tmp_path: Path, allocator: str
-) -> None:
+def test_a_machine_of_huge_pages_everywhere_shows_in_the_figures(tmp_path: Path, allocator: str):
     """Without any setting; changes nothing of the machine: set it to `always` to run this."""
     found = read_machine().thp
     if found != "always":
@@ -291,9 +289,7 @@ def test_a_machine_of_huge_pages_everywhere_shows_in_the_figures(
 
 
 @pytest.mark.parametrize("thp", ["never", "keep"])
-def test_heap_holds_what_is_live_whatever_the_allocator_took_before(
-    steady_blocks: Path, thp: str
-) -> None:
+def test_heap_holds_what_is_live_whatever_the_allocator_took_before(steady_blocks: Path, thp: str):
     """Memory that an allocator takes while starting is heap; the baseline has none of it."""
     large_pages = {
         "glibc": "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
@@ -312,7 +308,7 @@ def test_heap_holds_what_is_live_whatever_the_allocator_took_before(
     assert max(baselines) - min(baselines) <= 16 * PAGE
 
 
-def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path) -> None:
+def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path):
     """Tcmalloc holds megabytes before the first block; glibc does not."""
     maker = TraceMaker()
     maker.free(maker.allocate(16))
@@ -322,7 +318,7 @@ def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path) -> N
     assert tcmalloc["peak_heap_bytes"] > glibc["peak_heap_bytes"] + MIB
 
 
-def test_threads_and_their_stacks_are_no_heap(tmp_path: Path) -> None:
+def test_threads_and_their_stacks_are_no_heap(tmp_path: Path):
     maker = TraceMaker()
     for thread in range(1, 17):
         maker.start(thread)
@@ -332,7 +328,7 @@ def test_threads_and_their_stacks_are_no_heap(tmp_path: Path) -> None:
     assert result["syscalls"]["mprotect"] <= 17 * 2
 
 
-def test_copies_are_not_counted_per_byte(tmp_path: Path) -> None:
+def test_copies_are_not_counted_per_byte(tmp_path: Path):
     """Clearing and copying large blocks takes far fewer instructions than bytes.
 
     Blocks below the mmap threshold, which is raised, so that libc clears and moves them
@@ -373,13 +369,13 @@ def counted_by_plugin(subject: str, cpu: str, tmp_path: Path) -> tuple[int, int,
 
 
 @pytest.mark.parametrize("cpu", ["max", "max,-erms,-fsrm"])
-def test_plugin_counts_every_instruction_once(tmp_path: Path, cpu: str) -> None:
+def test_plugin_counts_every_instruction_once(tmp_path: Path, cpu: str):
     """A `rep` instruction of a million iterations is one instruction, as in hardware."""
     counts = counted_by_plugin("plugin_subject", cpu, tmp_path)
     assert counts == (1 + 10 * 6 + 4 + 10 * 6 + 2, 0, 0)
 
 
-def test_plugin_counts_threads_apart(tmp_path: Path) -> None:
+def test_plugin_counts_threads_apart(tmp_path: Path):
     """What one does is lost by no other one, and ends no `rep` instruction of another."""
     counts = {counted_by_plugin("plugin_threads", "max", tmp_path) for _ in range(4)}
     assert len(counts) == 1
@@ -402,7 +398,7 @@ SUPERBLOCKS = "EXGEN_CONF=superblock_size:"
     ],
 )
 @pytest.mark.parametrize("n_threads", [1, 4])
-def test_instruments_agree(tmp_path: Path, name: str, setting: str | None, n_threads: int) -> None:
+def test_instruments_agree(tmp_path: Path, name: str, setting: str | None, n_threads: int):
     """Qemu and cachegrind count the same instructions of the allocator to 1 %.
 
     tcmalloc's hot section, like the emulator's waiting loops, is one that valgrind knows
@@ -426,7 +422,7 @@ def test_instruments_agree(tmp_path: Path, name: str, setting: str | None, n_thr
 
 
 @pytest.mark.parametrize("n_threads", [1, 4])
-def test_kept_workload_and_fewer_counts_change_no_figure(tmp_path: Path, n_threads: int) -> None:
+def test_kept_workload_and_fewer_counts_change_no_figure(tmp_path: Path, n_threads: int):
     """What is left out of decoding and counting is not what is measured."""
     need_instrument("qemu")
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 15_000)
@@ -441,7 +437,7 @@ def test_kept_workload_and_fewer_counts_change_no_figure(tmp_path: Path, n_threa
     assert again == whole
 
 
-def test_what_is_kept_behind_a_plan_moves_no_memory(tmp_path: Path) -> None:
+def test_what_is_kept_behind_a_plan_moves_no_memory(tmp_path: Path):
     """It moved all that is mapped later, and exgen took other instructions than at first."""
     need_instrument("qemu")
     trace = ROOT / "configs/workloads/gem5-suite/traces/traffic-random.trace"
@@ -450,7 +446,7 @@ def test_what_is_kept_behind_a_plan_moves_no_memory(tmp_path: Path) -> None:
     assert first == again
 
 
-def test_auto_takes_an_instrument_that_separates_the_allocators_share(tmp_path: Path) -> None:
+def test_auto_takes_an_instrument_that_separates_the_allocators_share(tmp_path: Path):
     """Without it there is no cost to tune for."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 2_000)
     expected = counting_instrument()
@@ -459,7 +455,7 @@ def test_auto_takes_an_instrument_that_separates_the_allocators_share(tmp_path: 
     assert counted["allocator"] > 0
 
 
-def test_free_running_mode_reports_latencies(tmp_path: Path) -> None:
+def test_free_running_mode_reports_latencies(tmp_path: Path):
     """Percentiles ascend for every kind of call; nothing deterministic is claimed."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 4, 40_000)
     result = replay(trace, "--threads", "free")
@@ -472,7 +468,7 @@ def test_free_running_mode_reports_latencies(tmp_path: Path) -> None:
         assert row[-1] > 0
 
 
-def test_free_running_mode_reports_what_threads_wait_for(tmp_path: Path) -> None:
+def test_free_running_mode_reports_what_threads_wait_for(tmp_path: Path):
     """A block that one thread allocates late and another frees at once is an edge to wait for."""
     maker = TraceMaker()
     maker.start(1)
@@ -495,7 +491,7 @@ def test_free_running_mode_reports_what_threads_wait_for(tmp_path: Path) -> None
     assert baton["checksum"] == result["checksum"]
 
 
-def test_a_split_run_leaves_the_other_fields_null(large_block: Path) -> None:
+def test_a_split_run_leaves_the_other_fields_null(large_block: Path):
     """Absent is null, never 0."""
     memory = replay(large_block, "--runs", "memory")
     count = replay(large_block, "--runs", "count", "--instrument", counting_instrument())
@@ -507,7 +503,7 @@ def test_a_split_run_leaves_the_other_fields_null(large_block: Path) -> None:
     assert count["allocator"]["malloc_from"] == memory["allocator"]["malloc_from"]
 
 
-def test_curve_has_the_points_asked_for(tmp_path: Path) -> None:
+def test_curve_has_the_points_asked_for(tmp_path: Path):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 20_000)
     curve = replay(trace, "--runs", "memory", "--curve-points", "50")["curve"]
     assert {len(column) for column in curve.values()} == {50}
@@ -515,7 +511,7 @@ def test_curve_has_the_points_asked_for(tmp_path: Path) -> None:
     assert curve["time_ns"] == sorted(curve["time_ns"])
 
 
-def test_purging_follows_the_time_of_the_trace(tmp_path: Path) -> None:
+def test_purging_follows_the_time_of_the_trace(tmp_path: Path):
     """With jemalloc, memory freed before a long pause is given back during it."""
     library = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
     if not library.exists():
@@ -535,7 +531,7 @@ def test_purging_follows_the_time_of_the_trace(tmp_path: Path) -> None:
     assert means[0]["mean_heap_bytes"] < means[1]["mean_heap_bytes"] / 4
 
 
-def test_calibration_is_plausible() -> None:
+def test_calibration_is_plausible():
     command = [str(native_file("rand_malloc")), "--calibrate"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     result = json.loads(done.stdout)

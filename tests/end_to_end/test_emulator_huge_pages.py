@@ -40,7 +40,7 @@ def replay(vmstat: Path, folder: Path, n_short: int, *options: str) -> tuple[dic
 )
 def test_a_run_that_was_short_of_huge_pages_is_made_again(
     vmstat: Path, tmp_path: Path, n_short: int, n_runs: int, fallbacks: int
-) -> None:
+):
     result, n_made = replay(vmstat, tmp_path, n_short)
 
     assert n_made == n_runs
@@ -48,7 +48,7 @@ def test_a_run_that_was_short_of_huge_pages_is_made_again(
     assert result["huge_pages"]["collapses"] == 0
 
 
-def test_without_huge_pages_nothing_is_repeated(vmstat: Path, tmp_path: Path) -> None:
+def test_without_huge_pages_nothing_is_repeated(vmstat: Path, tmp_path: Path):
     result, n_made = replay(vmstat, tmp_path, 9, "--thp", "never")
 
     assert n_made == 1

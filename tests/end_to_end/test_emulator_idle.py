@@ -59,7 +59,7 @@ def floor_of(result: dict[str, Any]) -> int:
     return int(final)
 
 
-def test_a_background_thread_gives_a_burst_back_while_idle(burst: Path) -> None:
+def test_a_background_thread_gives_a_burst_back_while_idle(burst: Path):
     """The pause of the trace passes for it; without the thread the burst stays."""
     stays = replay(burst, "dirty_decay_ms:5000", "--runs", "memory")
     falls = replay(burst, "dirty_decay_ms:5000,background_thread:true", "--runs", "memory")
@@ -71,13 +71,13 @@ def test_a_background_thread_gives_a_burst_back_while_idle(burst: Path) -> None:
     assert len(between) > 3, "decay takes its time"
 
 
-def test_settings_of_decay_act_in_an_idle_phase(burst: Path) -> None:
+def test_settings_of_decay_act_in_an_idle_phase(burst: Path):
     slow = replay(burst, "background_thread:true", "--runs", "memory")
     fast = replay(burst, "background_thread:true,dirty_decay_ms:1000", "--runs", "memory")
     assert fast["mean_heap_bytes"] < 0.6 * slow["mean_heap_bytes"]
 
 
-def test_an_idle_phase_repeats_to_the_instruction(burst: Path) -> None:
+def test_an_idle_phase_repeats_to_the_instruction(burst: Path):
     instrument = counting_instrument()
     results = [
         replay(burst, "background_thread:true,dirty_decay_ms:1000", "--instrument", instrument)
@@ -92,15 +92,13 @@ def test_an_idle_phase_repeats_to_the_instruction(burst: Path) -> None:
     assert results[0]["syscalls"]["madvise"] > without["syscalls"]["madvise"]
 
 
-def test_a_background_thread_runs_beside_free_threads(burst: Path) -> None:
+def test_a_background_thread_runs_beside_free_threads(burst: Path):
     result = replay(burst, "background_thread:true", "--threads", "free", "--runs", "memory")
     assert result["verified_blocks"] == N_BLOCKS
 
 
 @pytest.mark.parametrize("way", ["nanosleep", "clock_nanosleep", "usleep", "cond_timedwait"])
-def test_a_thread_of_an_allocator_sleeps_on_the_clock_of_the_trace(
-    tmp_path: Path, way: str
-) -> None:
+def test_a_thread_of_an_allocator_sleeps_on_the_clock_of_the_trace(tmp_path: Path, way: str):
     """Whatever the call: one that takes a MiB a second has taken ten after ten seconds."""
     flags = ("-shared", "-fPIC", "-pthread", "-D_GNU_SOURCE")
     library = native(tmp_path, "emulator_threaded_allocator.c", *flags)

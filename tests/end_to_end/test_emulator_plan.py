@@ -40,23 +40,23 @@ def n_verified(plan: Path) -> int:
     return int(blocks)
 
 
-def test_replay_verifies_blocks_and_repeats(plan: Path) -> None:
+def test_replay_verifies_blocks_and_repeats(plan: Path):
     first = run("--replay-plan", plan)
     assert n_verified(plan) > 1000
     assert run("--replay-plan", plan).stdout == first.stdout
 
 
-def test_empty_replay_verifies_nothing(plan: Path) -> None:
+def test_empty_replay_verifies_nothing(plan: Path):
     assert run("--replay-plan", plan, "empty").stdout == "replay 0000000000000000 0\n"
 
 
-def test_first_events_alone(trace: Path, plan: Path, tmp_path: Path) -> None:
+def test_first_events_alone(trace: Path, plan: Path, tmp_path: Path):
     brief = tmp_path / "brief.plan"
     assert run("--first", 500, "--save-plan", brief, trace).returncode == 0
     assert 0 < n_verified(brief) < n_verified(plan)
 
 
-def test_what_is_no_plan_is_an_error(plan: Path, tmp_path: Path) -> None:
+def test_what_is_no_plan_is_an_error(plan: Path, tmp_path: Path):
     broken = tmp_path / "broken.plan"
     broken.write_bytes(plan.read_bytes()[:-1])
     for path in (broken, Path("/etc/passwd"), tmp_path / "missing"):
@@ -65,13 +65,13 @@ def test_what_is_no_plan_is_an_error(plan: Path, tmp_path: Path) -> None:
         assert str(path) in done.stderr
 
 
-def test_wrong_word_is_an_error(plan: Path) -> None:
+def test_wrong_word_is_an_error(plan: Path):
     done = run("--replay-plan", plan, "full")
     assert (done.returncode, done.stdout) == (USAGE, "")
     assert "FILE [empty]" in done.stderr
 
 
-def test_place_that_cannot_be_written_is_an_error(trace: Path) -> None:
+def test_place_that_cannot_be_written_is_an_error(trace: Path):
     done = run("--save-plan", "/no/such/folder/plan", trace)
     assert done.returncode == REPLAY_FAILED
     assert "/no/such/folder/plan" in done.stderr

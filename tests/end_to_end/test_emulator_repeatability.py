@@ -58,7 +58,7 @@ def installed(name: str) -> Path | None:
     [(name, COUNTING[0]) for name in ALLOCATORS]
     + [(name, other) for name in ("glibc", "exgen") for other in COUNTING[1:]],
 )
-def test_two_replays_agree_in_every_number(name: str, instrument: str, trace: Path) -> None:
+def test_two_replays_agree_in_every_number(name: str, instrument: str, trace: Path):
     library = installed(name)
     need_instrument(instrument)
     first = replay(trace, library, "--instrument", instrument)
@@ -70,7 +70,7 @@ def test_two_replays_agree_in_every_number(name: str, instrument: str, trace: Pa
 @pytest.mark.parametrize("name", ALLOCATORS)
 def test_surroundings_do_not_matter(
     name: str, trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     library = installed(name)
     first = replay(trace, library, "--instrument", counting_instrument(), "--cpu", "0")
     monkeypatch.setenv("SOMETHING_LONG", "x" * 5000)
@@ -82,7 +82,7 @@ def test_surroundings_do_not_matter(
     assert without_time(first) == without_time(second)
 
 
-def test_unused_variables_do_not_matter(trace: Path) -> None:
+def test_unused_variables_do_not_matter(trace: Path):
     """The environment has one size, whatever it holds."""
     plain = replay(trace, None, "--instrument", counting_instrument())
     variables = [f"--env=UNUSED_{i}={'x' * 100}" for i in range(20)]
@@ -91,7 +91,7 @@ def test_unused_variables_do_not_matter(trace: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
-def test_all_allocators_verify_the_same_contents(name: str, trace: Path) -> None:
+def test_all_allocators_verify_the_same_contents(name: str, trace: Path):
     sums = {
         replay(trace, library, "--runs", "memory", "--threads", mode)["checksum"]
         for library in (None, installed(name))
@@ -100,7 +100,7 @@ def test_all_allocators_verify_the_same_contents(name: str, trace: Path) -> None
     assert len(sums) == 1
 
 
-def test_a_setting_changes_the_numbers(trace: Path) -> None:
+def test_a_setting_changes_the_numbers(trace: Path):
     plain = replay(trace, None, "--instrument", counting_instrument())
     tuned = replay(
         trace,
@@ -113,7 +113,7 @@ def test_a_setting_changes_the_numbers(trace: Path) -> None:
     assert tuned["instructions"]["allocator"] > plain["instructions"]["allocator"] * 1.02
 
 
-def test_lazily_freed_pages_are_counted_exactly_beside_a_busy_neighbour() -> None:
+def test_lazily_freed_pages_are_counted_exactly_beside_a_busy_neighbour():
     """What else frees lazily on the processor leaves its pages in the kernel's batches."""
     library = installed("jemalloc")
     trace = configs_dir() / "workloads" / "perl-index" / "perl-index.profile.json.zst"

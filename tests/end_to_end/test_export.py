@@ -88,7 +88,7 @@ def environment_from(path: Path, form: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("form", EXPORTERS)
-def test_exported_setting_is_read_back_from_the_allocator(run: Run, form: str) -> None:
+def test_exported_setting_is_read_back_from_the_allocator(run: Run, form: str):
     configuration = run.trials[1].configuration
     adapter = get_allocator(configuration.allocator)
 
@@ -101,7 +101,7 @@ def test_exported_setting_is_read_back_from_the_allocator(run: Run, form: str) -
     assert readable, "nothing of this configuration can be read back"
 
 
-def test_other_values_would_have_been_noticed(run: Run) -> None:
+def test_other_values_would_have_been_noticed(run: Run):
     """The test above can fail: another configuration is not what the file sets."""
     configuration = run.trials[1].configuration
     adapter = get_allocator(configuration.allocator)
@@ -115,7 +115,7 @@ def test_other_values_would_have_been_noticed(run: Run) -> None:
 
 
 @pytest.mark.parametrize("form", ["env", "sh"])
-def test_a_program_started_through_the_file_runs_on_the_allocator(run: Run, form: str) -> None:
+def test_a_program_started_through_the_file_runs_on_the_allocator(run: Run, form: str):
     path, probe = exported(run, form), str(native_file("probe"))
     start = f". {path}; exec {probe}" if form == "env" else f"exec {path} {probe}"
 

@@ -53,7 +53,7 @@ def simulate(
 
 
 @pytest.mark.parametrize("name", [s.name for s in SUITE.simulations])
-def test_every_simulation_runs(gem5: Gem5, name: str) -> None:
+def test_every_simulation_runs(gem5: Gem5, name: str):
     """Guests are made brief; traffic runs as long as its machine says."""
     (simulation,) = SUITE.choose([name])
     if simulation.guest:
@@ -67,7 +67,7 @@ def test_every_simulation_runs(gem5: Gem5, name: str) -> None:
         assert found.guest_output.decode().startswith(f"{simulation.guest} ")
 
 
-def test_simulated_results_do_not_depend_on_the_allocator(gem5: Gem5) -> None:
+def test_simulated_results_do_not_depend_on_the_allocator(gem5: Gem5):
     (simulation,) = SUITE.choose(["tree-o3"])
     brief = simulation.model_copy(update={"arguments": ("20",)})
     plain = simulate(gem5, brief)
@@ -75,7 +75,7 @@ def test_simulated_results_do_not_depend_on_the_allocator(gem5: Gem5) -> None:
     assert digest_of(plain) == digest_of(other)
 
 
-def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5) -> None:
+def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5):
     (simulation,) = SUITE.choose(["chase-timing-uncached"])
     found = simulate(gem5, simulation.model_copy(update={"arguments": ("1000",)}))
     assert found.result is not None
@@ -88,7 +88,7 @@ def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5) -> None:
     assert found.heap.peak_anon_bytes == found.run.peak_anon_bytes - own
 
 
-def test_nothing_of_simulated_memory_is_left_behind(gem5: Gem5) -> None:
+def test_nothing_of_simulated_memory_is_left_behind(gem5: Gem5):
     """Not even by a simulation that was killed before it had mapped its memory."""
     with subprocess.Popen(["true"]) as dead:
         pass
@@ -104,7 +104,7 @@ def test_nothing_of_simulated_memory_is_left_behind(gem5: Gem5) -> None:
     assert not left.with_name(f"gem5-validate-{ended.pid}").exists()
 
 
-def test_wrong_machine_is_an_error(gem5: Gem5, tmp_path: Path) -> None:
+def test_wrong_machine_is_an_error(gem5: Gem5, tmp_path: Path):
     machine = tmp_path / "machine.json"
     machine.write_text('{"description": "x", "clock": "1GHz", "cpus": 2}')
     command = [PROGRAM, "-d", str(tmp_path / "out"), str(script(SUITE)), "--machine", str(machine)]
@@ -113,21 +113,21 @@ def test_wrong_machine_is_an_error(gem5: Gem5, tmp_path: Path) -> None:
     assert f"{machine}: lacks the key 'memory'" in ended.stderr
 
 
-def test_guest_that_fails_fails_the_run(gem5: Gem5) -> None:
+def test_guest_that_fails_fails_the_run(gem5: Gem5):
     (simulation,) = SUITE.choose(["blocks-atomic"])
     found = simulate(gem5, simulation.model_copy(update={"arguments": ()}))
     assert found.run.exit_status == 1
     assert replace(found, statistics=None).result is not None
 
 
-def test_the_mean_heap_is_below_the_peak(gem5: Gem5) -> None:
+def test_the_mean_heap_is_below_the_peak(gem5: Gem5):
     (simulation,) = SUITE.choose(["tree-o3"])
     found = simulate(gem5, simulation.model_copy(update={"arguments": ("50",)}))
     assert found.result is not None
     assert 1 * MIB < found.heap.mean_anon_bytes <= found.heap.peak_anon_bytes
 
 
-def test_pages_that_hold_only_zeros_are_counted(gem5: Gem5) -> None:
+def test_pages_that_hold_only_zeros_are_counted(gem5: Gem5):
     (simulation,) = SUITE.choose(["tree-o3"])
     command = gem5.command(simulation.model_copy(update={"arguments": ("20",)}))
     place = command.index("--")
@@ -141,7 +141,7 @@ def test_pages_that_hold_only_zeros_are_counted(gem5: Gem5) -> None:
 
 def test_it_is_a_program_that_is_optimized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     """The shipped file, on a sort of a few elements: too little time for more than a proposal."""
     monkeypatch.chdir(ROOT)
     text = (ROOT / "configs" / "programs" / "gem5-sort.toml").read_text()

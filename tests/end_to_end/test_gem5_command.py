@@ -46,7 +46,7 @@ def labels(folder: Path) -> list[list[tuple[str, Status]]]:
 
 def test_picks_and_defaults_run_on_every_simulation(
     folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert validate(folder, suite) == 0
     out = capsys.readouterr().out
     assert "gem5, held-out simulations: 1; rounds: 2" in out
@@ -56,7 +56,7 @@ def test_picks_and_defaults_run_on_every_simulation(
     assert all(status is Status.OK for found in labels(folder) for _, status in found)
 
 
-def test_heap_is_measured(folder: Path, suite: str) -> None:
+def test_heap_is_measured(folder: Path, suite: str):
     assert validate(folder, suite, "--simulations", "held-out") == 0
     with Store.open(folder) as store:
         (record,) = store.validations()
@@ -65,7 +65,7 @@ def test_heap_is_measured(folder: Path, suite: str) -> None:
 
 def test_setting_that_changes_the_simulation_is_rejected(
     folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     monkeypatch.setenv("FAKE_GEM5", "MALLOC_CONF:drift")
     assert validate(folder, suite) == 16  # jemalloc's default drifts too: nothing is left
     out = " ".join(capsys.readouterr().out.split())
@@ -75,7 +75,7 @@ def test_setting_that_changes_the_simulation_is_rejected(
 
 def test_simulation_that_fails_leaves_one_record(
     folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     monkeypatch.setenv("FAKE_GEM5", "unseen:crash")
     assert validate(folder, suite) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -83,7 +83,7 @@ def test_simulation_that_fails_leaves_one_record(
     assert [len(found) for found in labels(folder)] == [6, 1]
 
 
-def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str) -> None:
+def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str):
     assert validate(folder, suite, "--simulations", "tuned") == 0
     output = folder / "gem5" / "outputs" / "tuned" / "result.json"
     stamp = output.stat().st_mtime_ns
@@ -94,7 +94,7 @@ def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str) 
 
 def test_without_gem5_the_error_says_where_to_get_it(
     folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     code = run(["gem5", str(folder), "--gem5", "no-such-gem5", "--suite", suite])
     assert code == 4
     assert "gem5.org/documentation" in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_without_gem5_the_error_says_where_to_get_it(
 
 def test_gem5_in_the_environment_leaves_commands_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("GEM5", "no-such-gem5")
     assert (
         run(["validate", str(folder), "--points", "balanced", "--rounds", "1", "--", "true"]) == 0

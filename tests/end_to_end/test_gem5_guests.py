@@ -25,7 +25,7 @@ def output(guest: Path, *arguments: str) -> str:
     return ended.stdout
 
 
-def test_every_simulation_has_a_guest_that_repeats_itself(guests: Path) -> None:
+def test_every_simulation_has_a_guest_that_repeats_itself(guests: Path):
     for simulation in load_suite(gem5_dir() / "suite.toml").simulations:
         if simulation.guest:
             first = output(guests / simulation.guest, *simulation.arguments)
@@ -33,13 +33,13 @@ def test_every_simulation_has_a_guest_that_repeats_itself(guests: Path) -> None:
             assert output(guests / simulation.guest, *simulation.arguments) == first
 
 
-def test_work_depends_on_the_scale(guests: Path) -> None:
+def test_work_depends_on_the_scale(guests: Path):
     names = ("tree", "hash", "matrix", "sort", "text", "chase", "interpreter", "blocks")
     for name in names:
         assert output(guests / name, "20") != output(guests / name, "40")
 
 
-def test_interpreter_computes_what_python_computes(guests: Path) -> None:
+def test_interpreter_computes_what_python_computes(guests: Path):
     n_steps = 0
     for start in range(1, 101):
         number = start
@@ -51,13 +51,13 @@ def test_interpreter_computes_what_python_computes(guests: Path) -> None:
     assert output(guests / "interpreter", "100") == f"interpreter {n_steps:016x}\n"
 
 
-def test_missing_scale_is_an_error(guests: Path) -> None:
+def test_missing_scale_is_an_error(guests: Path):
     ended = subprocess.run([guests / "sort"], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "SCALE" in ended.stderr
 
 
-def test_guest_that_does_not_compile_is_an_error(tmp_path: Path) -> None:
+def test_guest_that_does_not_compile_is_an_error(tmp_path: Path):
     (tmp_path / "guests").mkdir()
     (tmp_path / "guests" / "Makefile").write_text("all:\n\t@echo broken.c:1: oh >&2; false\n")
     (tmp_path / "traffic.json").write_text('{"traffic": {}}')

@@ -102,7 +102,7 @@ def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tu
 
 def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
     gem5: Gem5Inside, tasks: dict[str, InsideTask], tmp_path: Path
-) -> None:
+):
     library = tmp_path / "libexgen.so"
     original = get_allocator("exgen").locate().library
     assert original is not None
@@ -122,7 +122,7 @@ def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
     assert outputs[0].startswith(b"lists ")
 
 
-def test_a_run_repeats_itself(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
+def test_a_run_repeats_itself(gem5: Gem5Inside, tasks: dict[str, InsideTask]):
     start = tasks["lists"].start
     assert start is not None
     assert counted(gem5, start, {}) == counted(gem5, start, {})
@@ -133,13 +133,11 @@ def test_a_run_repeats_itself(gem5: Gem5Inside, tasks: dict[str, InsideTask]) ->
 )
 def test_threads_the_emulator_and_real_programs_run(
     gem5: Gem5Inside, tasks: dict[str, InsideTask], program: str, output: bytes
-) -> None:
+):
     assert counted(gem5, tasks[program], {})[1].startswith(output)
 
 
-def test_library_that_is_not_there_is_noticed(
-    gem5: Gem5Inside, tasks: dict[str, InsideTask]
-) -> None:
+def test_library_that_is_not_there_is_noticed(gem5: Gem5Inside, tasks: dict[str, InsideTask]):
     """The loader of the guest goes on without it."""
     start = tasks["lists"].start
     assert start is not None
@@ -149,13 +147,13 @@ def test_library_that_is_not_there_is_noticed(
     assert "was not loaded" in (found.reason or "")
 
 
-def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
+def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]):
     task = InsideTask("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
     found = gem5.run(task, "one", guest({}))
     assert "the guest ended with status 2" in (found.reason or "")
 
 
-def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
+def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]):
     found = replace(gem5, timeout_s=0.05).run(tasks["lists"], "one", guest({}))
     assert found.status is Status.TIMED_OUT
     assert found.reason == "gem5: stopped at the time limit"

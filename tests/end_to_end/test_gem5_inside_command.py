@@ -39,7 +39,7 @@ def n_kept(folder: Path) -> int:
 
 def test_picks_and_defaults_run_inside(
     folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert validate(folder, suite) == 0
     out = capsys.readouterr().out
     assert "answer on core (gem5)" in out
@@ -51,13 +51,13 @@ def test_picks_and_defaults_run_inside(
     assert n_kept(folder) == 6
 
 
-def test_same_command_again_runs_nothing(folder: Path, suite: str) -> None:
+def test_same_command_again_runs_nothing(folder: Path, suite: str):
     assert validate(folder, suite) == 0
     assert validate(folder, suite, "--workers", "2") == 0
     assert n_kept(folder) == 6
 
 
-def test_report_shows_what_was_run_inside(folder: Path, suite: str, tmp_path: Path) -> None:
+def test_report_shows_what_was_run_inside(folder: Path, suite: str, tmp_path: Path):
     assert validate(folder, suite) == 0
     assert run(["report", str(folder)]) == 0
     page = (folder / "report.html").read_text()
@@ -67,7 +67,7 @@ def test_report_shows_what_was_run_inside(folder: Path, suite: str, tmp_path: Pa
 
 def test_program_that_fails_leaves_records_with_reasons(
     folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     monkeypatch.setenv("MALLOC_CONF", "ignored: guests have their own environment")
     (folder.parent / "core.json").write_text('{"cpu": {}, "wrong": 1}')
     assert validate(folder, suite, "--gem5", str(broken_gem5(folder.parent))) == 16
@@ -76,7 +76,7 @@ def test_program_that_fails_leaves_records_with_reasons(
     assert n_kept(folder) == 6
 
 
-def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: Path) -> None:
+def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: Path):
     number = tmp_path / "pid"
     gem5 = broken_gem5(tmp_path, f"echo $$ > {number}.new\nmv {number}.new {number}\nsleep 600")
     words = ["gem5-inside", str(folder), "--gem5", str(gem5), "--suite", suite]
@@ -100,12 +100,10 @@ def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -
     ("options", "code"),
     [(["--objectives", "l1d"], 3), (["--programs", "answers"], 3), (["--gem5", "no-such-gem5"], 4)],
 )
-def test_mistakes_have_their_exit_codes(
-    folder: Path, suite: str, options: list[str], code: int
-) -> None:
+def test_mistakes_have_their_exit_codes(folder: Path, suite: str, options: list[str], code: int):
     assert validate(folder, suite, *options) == code
 
 
-def test_inside_needs_gem5(folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inside_needs_gem5(folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("GEM5", raising=False)
     assert run(["gem5-inside", str(folder), "--suite", suite]) == 4

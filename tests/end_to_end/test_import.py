@@ -86,7 +86,7 @@ def has_like(found: TraceTotals, expected: TraceTotals) -> bool:
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="no valgrind")
 def test_valgrinds_log_holds_what_was_recorded(
     program: Path, recorded: TraceTotals, tmp_path: Path
-) -> None:
+):
     log = tmp_path / "log"
     options = ["--trace-malloc=yes", "--run-libc-freeres=no", f"--log-file={log}"]
     run_tool("valgrind", *options, str(program))
@@ -97,9 +97,7 @@ def test_valgrinds_log_holds_what_was_recorded(
     assert count(imported.path, Op.REALLOC) > 100
 
 
-def test_mtraces_log_holds_what_was_recorded(
-    program: Path, recorded: TraceTotals, tmp_path: Path
-) -> None:
+def test_mtraces_log_holds_what_was_recorded(program: Path, recorded: TraceTotals, tmp_path: Path):
     library = find_library(DEBUG_LIBRARY)
     if library is None:
         pytest.skip(f"no {DEBUG_LIBRARY}")
@@ -115,7 +113,7 @@ def test_mtraces_log_holds_what_was_recorded(
 @pytest.mark.parametrize("options", [(), ("--raw",)])
 def test_heaptracks_recording_holds_the_same_live_bytes(
     program: Path, recorded: TraceTotals, tmp_path: Path, options: tuple[str, ...]
-) -> None:
+):
     run_tool("heaptrack", *options, "-o", str(tmp_path / "data"), str(program))
     (data,) = tmp_path.glob("data*")
     imported = import_file(data, tmp_path / "app.trace")
@@ -137,7 +135,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return import_file(folder / "log", folder / "app.trace").path
 
 
-def test_an_imported_trace_is_emulated(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_imported_trace_is_emulated(log: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["emulate", str(log), "--json", "-a", "jemalloc"]) == 0
     found = json.loads(capsys.readouterr().out)
 
@@ -145,7 +143,7 @@ def test_an_imported_trace_is_emulated(log: Path, capsys: pytest.CaptureFixture[
     assert found["evaluations"][0]["measurement"]["peak_live_bytes"] == 50 * 64 + 40 * 49 * 25
 
 
-def test_an_imported_trace_is_tuned(log: Path, tmp_path: Path) -> None:
+def test_an_imported_trace_is_tuned(log: Path, tmp_path: Path):
     options = [
         "--allocators",
         "glibc",
@@ -162,7 +160,7 @@ def test_an_imported_trace_is_tuned(log: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name.startswith(("glibc", "byte"))])
 @pytest.mark.parametrize("threads", ["baton", "free"])
-def test_imported_threads_are_replayed(tmp_path: Path, name: str, threads: str) -> None:
+def test_imported_threads_are_replayed(tmp_path: Path, name: str, threads: str):
     writers = {
         "glibc-trace": doubles.as_glibc_trace,
         "glibc-workload": doubles.as_glibc_workload,

@@ -43,9 +43,7 @@ def optimize(folder: Path, *options: str, program: str = PROGRAM, held_out: str 
     return run(words)
 
 
-def test_it_ends_with_a_sentence_and_continues(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_it_ends_with_a_sentence_and_continues(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     folder = tmp_path / "run"
 
     assert optimize(folder, "--time", "12s", held_out=PROGRAM.replace("9000", "8000")) == 0
@@ -84,7 +82,7 @@ def test_it_ends_with_a_sentence_and_continues(
 
 def test_too_little_time_gives_a_proposal_that_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     """Also where an earlier call was killed while it recorded."""
     (tmp_path / "run/program.trace.spool").mkdir(parents=True)
     (tmp_path / "run/reference.json").touch()
@@ -98,7 +96,7 @@ def test_too_little_time_gives_a_proposal_that_says_so(
 
 def test_a_program_longer_than_the_time_is_stopped(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(request, "PATIENCE_S", 1.0)
     program = "import time; time.sleep(600)"
 
@@ -108,7 +106,7 @@ def test_a_program_longer_than_the_time_is_stopped(
 
 def test_a_recording_that_the_time_has_no_room_for_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """More time goes on from there."""
     monkeypatch.setattr(request, "PATIENCE_S", 0.0)
     program = f"import time; time.sleep(1.0); {PROGRAM}"
@@ -121,7 +119,7 @@ def test_a_recording_that_the_time_has_no_room_for_is_refused(
     assert optimize(tmp_path / "run", "--time", "2s", program=program) == 0
 
 
-def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """Its child is what is recorded and measured; a build may refuse the answer."""
     child = f"{PROGRAM}; sum(i * i for i in range(2000000))"
     driver = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
@@ -138,7 +136,7 @@ def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFix
 
 def test_a_script_of_several_programs_is_refused_unless_it_works_itself(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     script, folder = tmp_path / "nightly.sh", tmp_path / "run"
     words = ["optimize", "-o", str(folder), "--time", "1s", "--", "sh", str(script)]
     child = f"{sys.executable} -S -c '{PROGRAM}; sum(range(5000000)) #"
@@ -157,7 +155,7 @@ def test_a_script_of_several_programs_is_refused_unless_it_works_itself(
 
 def test_a_static_program_is_tuned_without_a_recording(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     program = compile_(tmp_path, STATIC, "-static")
     folder = tmp_path / "run"
     words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--time", "15s"]
@@ -189,7 +187,7 @@ def test_a_static_program_is_tuned_without_a_recording(
 
 def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     crash = "import os; os.write(2, b'out of luck\\n'); os.kill(os.getpid(), 11)"
 
     assert optimize(tmp_path / "run", program=crash) == 7
@@ -200,9 +198,7 @@ def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
     assert not (tmp_path / "run" / "program.trace").exists()
 
 
-def test_a_folder_of_another_command_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_another_command_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     folder = tmp_path / "run"
     assert optimize(folder, "--time", "1s") == 0
 
@@ -212,7 +208,7 @@ def test_a_folder_of_another_command_is_refused(
 
 def test_more_time_searches_more_where_no_run_has_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """The number of evaluations is that of the longer call."""
     folder = tmp_path / "run"
     words = ["optimize", "-o", str(folder), "--allocators", "glibc"]
@@ -231,7 +227,7 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     assert f"Not decided in {first_s + 1.0:.0f} s" in answer["sentence"]
 
 
-def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """As if it had been killed while candidates were selected; other time, same candidates."""
     folder = tmp_path / "run"
     assert optimize(folder, "--time", "12s") == 0
@@ -251,7 +247,7 @@ def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFix
 
 def test_a_failed_first_call_does_not_take_the_folder(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     folder = tmp_path / "run"
     crash = "import os; os.kill(os.getpid(), 11)"
 
@@ -261,7 +257,7 @@ def test_a_failed_first_call_does_not_take_the_folder(
 
 def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     (tmp_path / "file").write_text("")
 
     assert optimize(tmp_path / "file", program="import os; os._exit(3)") == 10
@@ -277,14 +273,14 @@ def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(
 )
 def test_a_wrong_option_is_one_error(
     words: list[str], expected: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(["optimize", *words]) == 3
     assert expected in capfd.readouterr().err
 
 
 def test_input_that_the_program_would_not_see_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     path = tmp_path / "in.txt"
     path.write_text("1\n")
     with path.open() as file:
@@ -293,7 +289,7 @@ def test_input_that_the_program_would_not_see_is_refused(
     assert "standard input is not passed on" in capfd.readouterr().err
 
 
-def test_what_the_kernel_does_for_a_program_is_counted() -> None:
+def test_what_the_kernel_does_for_a_program_is_counted():
     program = Program([sys.executable, "-S", "-c", "print(1)"], ProgramRunner(), os.environ, {})
     more = "import os\nfor _ in range(1000): os.getppid()\nprint(1)"
     busier = Program([sys.executable, "-S", "-c", more], ProgramRunner(), os.environ, {})
@@ -305,7 +301,7 @@ def test_what_the_kernel_does_for_a_program_is_counted() -> None:
     assert 950 <= many["system calls"] - few["system calls"] <= 1100
 
 
-def test_a_program_that_is_stopped_ends_on_any_core() -> None:
+def test_a_program_that_is_stopped_ends_on_any_core():
     """As on Ctrl-C, while others run beside it."""
     command = ("sleep", "5")
     program = Program(command, ProgramRunner(), os.environ, {})

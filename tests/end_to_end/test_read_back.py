@@ -38,14 +38,14 @@ def refusal(name: str, settings: dict[str, Value]) -> str:
     return str(caught.value)
 
 
-def test_the_library_is_found_with_its_version(found: tuple[Allocator, Installation]) -> None:
+def test_the_library_is_found_with_its_version(found: tuple[Allocator, Installation]):
     allocator, installation = found
     assert installation.allocator == allocator.name
     assert installation.version[0].isdigit()
     assert (installation.library is None) == (allocator.name == "glibc")
 
 
-def test_every_level_of_every_parameter_takes_effect(found: tuple[Allocator, Installation]) -> None:
+def test_every_level_of_every_parameter_takes_effect(found: tuple[Allocator, Installation]):
     allocator, installation = found
     refused = []
     for name in names_of(allocator, installation):
@@ -63,7 +63,7 @@ def test_every_level_of_every_parameter_takes_effect(found: tuple[Allocator, Ins
     assert refused == []
 
 
-def test_random_configurations_take_effect_together(found: tuple[Allocator, Installation]) -> None:
+def test_random_configurations_take_effect_together(found: tuple[Allocator, Installation]):
     allocator, installation = found
     workload = replace(SERVER, n_threads=1) if allocator.name == "exgen-st" else SERVER
     genes = allocator.parameters(installation, HostFacts.detect(), workload)
@@ -74,13 +74,13 @@ def test_random_configurations_take_effect_together(found: tuple[Allocator, Inst
         get_allocator(allocator.name).read_back(installation, configuration)
 
 
-def test_fast_bins_are_seen_behind_a_deep_narrow_thread_cache() -> None:
+def test_fast_bins_are_seen_behind_a_deep_narrow_thread_cache():
     glibc = get_allocator("glibc")
     settings = {"mxfast": 152, "tcache_count": 4096, "tcache_max": 632}
     glibc.read_back(glibc.locate(), Configuration.of("glibc", settings))
 
 
-def test_the_thread_cache_is_seen_through_a_block_from_a_larger_remainder() -> None:
+def test_the_thread_cache_is_seen_through_a_block_from_a_larger_remainder():
     glibc = get_allocator("glibc")
     settings = {"mmap_threshold": 4 << 20, "tcache_count": 8, "tcache_max": 328, "top_pad": 4096}
     glibc.read_back(glibc.locate(), Configuration.of("glibc", settings))
@@ -112,7 +112,7 @@ def test_the_thread_cache_is_seen_through_a_block_from_a_larger_remainder() -> N
 )
 def test_a_value_that_the_allocator_clips_or_drops_is_refused(
     name: str, settings: dict[str, Value], expected: str
-) -> None:
+):
     found = refusal(name, settings)
     if "it exists in versions" in found:
         pytest.skip(found)
@@ -188,7 +188,7 @@ def beyond(allocator: Allocator, setting: str) -> tuple[Value, ...]:
     return ("", "nonsense")
 
 
-def test_no_value_out_of_range_passes(found: tuple[Allocator, Installation]) -> None:
+def test_no_value_out_of_range_passes(found: tuple[Allocator, Installation]):
     """Every setting that the installed library has, each on its own."""
     allocator, installation = found
     passed = []
@@ -206,7 +206,7 @@ def test_no_value_out_of_range_passes(found: tuple[Allocator, Installation]) -> 
     assert passed == []
 
 
-def test_the_walk_leaves_no_setting_out(found: tuple[Allocator, Installation]) -> None:
+def test_the_walk_leaves_no_setting_out(found: tuple[Allocator, Installation]):
     allocator, installation = found
     if installation.version != KNOWN_VERSIONS.get(allocator.name):
         pytest.skip("another version of the library than that the walk was written for")
@@ -215,19 +215,19 @@ def test_the_walk_leaves_no_setting_out(found: tuple[Allocator, Installation]) -
     assert known == set(BEYOND[allocator.name])
 
 
-def test_a_suffix_that_glibc_cuts_off_is_seen() -> None:
+def test_a_suffix_that_glibc_cuts_off_is_seen():
     environment = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=64K"}
     assert effective_settings(environment, "glibc")["mmap_threshold"] != 65536
 
 
-def test_a_name_that_mimalloc_does_not_know_is_not_among_its_settings() -> None:
+def test_a_name_that_mimalloc_does_not_know_is_not_among_its_settings():
     mimalloc = get_allocator("mimalloc")
     environment = mimalloc.environment(mimalloc.locate(), Configuration("mimalloc"))
     effective = effective_settings({**environment, "MIMALLOC_PURGE_DELY": "0"}, "mimalloc")
     assert "purge_dely" not in effective
 
 
-def test_a_value_that_mimalloc_cannot_parse_is_not_in_effect() -> None:
+def test_a_value_that_mimalloc_cannot_parse_is_not_in_effect():
     mimalloc = get_allocator("mimalloc")
     known = names_of(mimalloc, mimalloc.locate())
     name = next(n for n in ("decommit_delay", "purge_delay") if n in known)
@@ -236,7 +236,7 @@ def test_a_value_that_mimalloc_cannot_parse_is_not_in_effect() -> None:
     assert effective_settings(variables, "mimalloc")[name] != 1000
 
 
-def test_a_setting_of_another_version_is_refused() -> None:
+def test_a_setting_of_another_version_is_refused():
     allocator = get_allocator("mimalloc")
     installation = allocator.locate()
     known = names_of(allocator, installation)
@@ -244,20 +244,20 @@ def test_a_setting_of_another_version_is_refused() -> None:
     assert f"has no setting {other}" in refusal("mimalloc", {other: 0})
 
 
-def test_a_library_that_cannot_be_preloaded_is_not_mistaken_for_glibc(tmp_path: Path) -> None:
+def test_a_library_that_cannot_be_preloaded_is_not_mistaken_for_glibc(tmp_path: Path):
     broken = tmp_path / "libjemalloc.so.2"
     broken.write_bytes(b"not a library")
     with pytest.raises(MissingToolError, match="cannot be preloaded"):
         get_allocator(f"jemalloc:{broken}").locate()
 
 
-def test_the_environment_of_the_caller_does_not_leak_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_caller_does_not_leak_in(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(os.environ, "GLIBC_TUNABLES", "glibc.malloc.tcache_count=3")
     assert effective_settings({}, "glibc")["tcache_count"] != 3
 
 
 @pytest.mark.parametrize("setting", ["trim_threshold", "mmap_threshold", "top_pad"])
-def test_a_default_that_is_written_freezes_the_thresholds_of_glibc(setting: str) -> None:
+def test_a_default_that_is_written_freezes_the_thresholds_of_glibc(setting: str):
     glibc = get_allocator("glibc")
     written = glibc.render(Configuration.of("glibc", {setting: 131072}))
     assert effective_settings({}, "glibc")["dynamic"] is True

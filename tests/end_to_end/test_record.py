@@ -69,7 +69,7 @@ def recorded(tmp_path: Path, *command: str, follow: bool = False) -> tuple[Recor
     return recording, load(recording.processes[0].path)
 
 
-def test_every_function_of_c_is_recorded_exactly(tmp_path: Path, subject: str) -> None:
+def test_every_function_of_c_is_recorded_exactly(tmp_path: Path, subject: str):
     _, events = recorded(tmp_path, subject, "calls")
     calls = calls_of(after_marker(events))
     page = os.sysconf("SC_PAGE_SIZE")
@@ -97,7 +97,7 @@ def test_every_function_of_c_is_recorded_exactly(tmp_path: Path, subject: str) -
     ]
 
 
-def test_every_form_of_new_and_delete_is_recorded(tmp_path: Path, subject_new: str) -> None:
+def test_every_form_of_new_and_delete_is_recorded(tmp_path: Path, subject_new: str):
     recording, events = recorded(tmp_path, subject_new)
     calls = calls_of(after_marker(events))
     one, array, sized = (Api.NEW, Api.DELETE), (Api.NEW_ARRAY, Api.DELETE_ARRAY), Api.DELETE_SIZED
@@ -117,7 +117,7 @@ def test_every_form_of_new_and_delete_is_recorded(tmp_path: Path, subject_new: s
     assert recording.ending.exit_status == 0, "bad_alloc was thrown and caught"
 
 
-def test_frees_in_other_threads_carry_their_owner(tmp_path: Path, subject: str) -> None:
+def test_frees_in_other_threads_carry_their_owner(tmp_path: Path, subject: str):
     _, events = recorded(tmp_path, subject, "threads")
     events = after_marker(events)
     frees = events[events["op"] == Op.FREE]
@@ -129,7 +129,7 @@ def test_frees_in_other_threads_carry_their_owner(tmp_path: Path, subject: str) 
     assert (events["op"] == Op.THREAD_EXIT).sum() == 4
 
 
-def test_many_short_threads_share_few_numbers(tmp_path: Path, subject: str) -> None:
+def test_many_short_threads_share_few_numbers(tmp_path: Path, subject: str):
     recording, events = recorded(tmp_path, subject, "churn")
     assert (events["op"] == Op.THREAD_START).sum() == 300
     assert recording.processes[0].totals.n_threads <= 4
@@ -137,15 +137,13 @@ def test_many_short_threads_share_few_numbers(tmp_path: Path, subject: str) -> N
     assert (events["size"] == 55).sum() == 300, "what key destructors allocate is not lost"
 
 
-def test_a_child_is_not_recorded_unless_followed(tmp_path: Path, subject: str) -> None:
+def test_a_child_is_not_recorded_unless_followed(tmp_path: Path, subject: str):
     recording, events = recorded(tmp_path, subject, "fork")
     assert len(recording.processes) == 1
     assert 3333 not in events["size"]
 
 
-def test_a_followed_child_begins_with_the_blocks_of_its_parent(
-    tmp_path: Path, subject: str
-) -> None:
+def test_a_followed_child_begins_with_the_blocks_of_its_parent(tmp_path: Path, subject: str):
     recording, _ = recorded(tmp_path, subject, "fork", follow=True)
     parent, child = recording.processes
     assert child.path == tmp_path / "out.2-subject.trace"
@@ -160,7 +158,7 @@ def test_a_followed_child_begins_with_the_blocks_of_its_parent(
     assert 3333 not in load(parent.path)["size"]
 
 
-def test_a_worker_is_named_by_the_title_it_gave_itself(tmp_path: Path, subject: str) -> None:
+def test_a_worker_is_named_by_the_title_it_gave_itself(tmp_path: Path, subject: str):
     recording, _ = recorded(tmp_path, subject, "title", follow=True)
     parent, child = recording.processes
     assert parent.title == ""
@@ -169,16 +167,14 @@ def test_a_worker_is_named_by_the_title_it_gave_itself(tmp_path: Path, subject: 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may change its root")
-def test_a_worker_keeps_its_title_where_it_can_read_it_no_more(
-    tmp_path: Path, subject: str
-) -> None:
+def test_a_worker_keeps_its_title_where_it_can_read_it_no_more(tmp_path: Path, subject: str):
     root = tmp_path / "root"
     root.mkdir()
     recording, _ = recorded(tmp_path, subject, "title", str(root), follow=True)
     assert recording.processes[1].title == "subject: worker 7"
 
 
-def test_a_child_of_vfork_allocates_from_the_recorded_heap(tmp_path: Path, subject: str) -> None:
+def test_a_child_of_vfork_allocates_from_the_recorded_heap(tmp_path: Path, subject: str):
     recording, events = recorded(tmp_path, subject, "vfork")
     (process,) = recording.processes
     assert process.stopped is None
@@ -186,9 +182,7 @@ def test_a_child_of_vfork_allocates_from_the_recorded_heap(tmp_path: Path, subje
     assert (sizes[4444], sizes[5555]) == (10_000, 10_000)
 
 
-def test_a_child_made_behind_forks_back_leaves_the_trace_alone(
-    tmp_path: Path, subject: str
-) -> None:
+def test_a_child_made_behind_forks_back_leaves_the_trace_alone(tmp_path: Path, subject: str):
     _, events = recorded(tmp_path, subject, "raw-fork", follow=True)
     sizes = Counter(after_marker(events)["size"].tolist())
     assert (sizes[7777], sizes[8888]) == (0, 10)
@@ -196,12 +190,12 @@ def test_a_child_made_behind_forks_back_leaves_the_trace_alone(
 
 def test_an_exec_that_fails_says_why_after_all_descriptors_were_closed(
     tmp_path: Path, subject: str
-) -> None:
+):
     recording, _ = recorded(tmp_path, subject, "exec-fails")
     assert recording.ending.exit_status == errno.ENOENT
 
 
-def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject: str) -> None:
+def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject: str):
     """Where few are allowed, the recorder's have numbers that the program takes for its own."""
     output = tmp_path / "a.trace"
     subprocess.run(
@@ -215,7 +209,7 @@ def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject:
 
 def test_a_child_that_ends_soon_after_the_program_is_recorded_to_its_end(
     tmp_path: Path, subject: str
-) -> None:
+):
     begun = tmp_path / "begun"
     script = f"(: > {begun}; sleep 0.2; {subject} calls; :) & while [ ! -e {begun} ]; do :; done"
     recording, _ = recorded(tmp_path, "sh", "-c", script, follow=True)
@@ -224,7 +218,7 @@ def test_a_child_that_ends_soon_after_the_program_is_recorded_to_its_end(
     assert recording.background == ()
 
 
-def test_what_goes_on_in_the_background_is_said_to_be_cut(tmp_path: Path, subject: str) -> None:
+def test_what_goes_on_in_the_background_is_said_to_be_cut(tmp_path: Path, subject: str):
     output, busy = tmp_path / "a.trace", tmp_path / "busy"
     script = f"ulimit -t 20; {subject} forever > {busy} 2>&1 & while [ ! -s {busy} ]; do :; done"
     words = command_line("record", "--follow", "-o", str(output), "sh", "-c", script)
@@ -234,13 +228,13 @@ def test_what_goes_on_in_the_background_is_said_to_be_cut(tmp_path: Path, subjec
     assert done.returncode == ProgramError.exit_code
 
 
-def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str) -> None:
+def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str):
     recording, events = recorded(tmp_path, subject, "early")
     assert recording.processes[-1].argv == (subject, "plain")
     assert len(after_marker(events)) == 0
 
 
-def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject: str) -> None:
+def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject: str):
     output = tmp_path / "a.trace"
     done = run_record(output, subject, "exec", env=os.environ | {"LD_PRELOAD": ""})
     assert done.returncode == 0
@@ -249,7 +243,7 @@ def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject:
     assert not names & {"MALLOC_TUNER_RECORD", "LD_PRELOAD"}
 
 
-def test_recording_goes_on_when_a_script_becomes_the_program(tmp_path: Path, subject: str) -> None:
+def test_recording_goes_on_when_a_script_becomes_the_program(tmp_path: Path, subject: str):
     script = tmp_path / "run.sh"
     script.write_text(f'#!/bin/sh\ntrue\nexec "{subject}" calls\n')
     recording, events = recorded(tmp_path, "sh", str(script))
@@ -274,7 +268,7 @@ def life_of(path: Path) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     "end", ["return 0;", "_exit(0);", "raise(SIGTERM);", "raise(SIGKILL);", "quick_exit(0);"]
 )
-def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str) -> None:
+def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str):
     """Idle time before the first and after the last event is part of its life."""
     source = (
         "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
@@ -289,7 +283,7 @@ def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str) -> 
     assert first <= last
 
 
-def test_loading_a_program_is_part_of_its_life(tmp_path: Path) -> None:
+def test_loading_a_program_is_part_of_its_life(tmp_path: Path):
     """A library of the program starts before the recorder does."""
     start = "__attribute__((constructor)) static void start(void) { usleep(200000); }"
     slow = library(tmp_path, f"#include <unistd.h>\n{start}", "slow")
@@ -299,7 +293,7 @@ def test_loading_a_program_is_part_of_its_life(tmp_path: Path) -> None:
     assert life_of(tmp_path / "out.trace")[0] >= 0.2
 
 
-def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str) -> None:
+def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str):
     """What a start script did before is another program's."""
     script = tmp_path / "run.sh"
     script.write_text(f'#!/bin/sh\nsleep 1\nexec "{subject}" calls\n')
@@ -307,7 +301,7 @@ def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str
     assert life_of(tmp_path / "out.trace")[2] < recording.ending.wall_s - 0.95
 
 
-def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject: str) -> None:
+def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject: str):
     """That is time 0 of its trace."""
     recording, _ = recorded(tmp_path, subject, "fork", follow=True)
     totals = []
@@ -337,7 +331,7 @@ def record_busy_program(output: Path, subject: str) -> tuple[subprocess.Popen[st
     return recorder, int(child)
 
 
-def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -> None:
+def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str):
     output = tmp_path / "a.trace"
     recorder, child = record_busy_program(output, subject)
     os.kill(child, signal.SIGKILL)
@@ -347,7 +341,7 @@ def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -
     assert set(events["op"].tolist()) == {Op.MALLOC, Op.FREE}
 
 
-def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subject: str) -> None:
+def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subject: str):
     output = tmp_path / "a.trace"
     done = run_record(output, subject, "crash")
     assert done.returncode == ProgramError.exit_code
@@ -355,9 +349,7 @@ def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subje
     assert 77777 in load(output)["size"]
 
 
-def test_the_ending_is_known_where_endings_of_children_are_ignored(
-    tmp_path: Path, subject: str
-) -> None:
+def test_the_ending_is_known_where_endings_of_children_are_ignored(tmp_path: Path, subject: str):
     done = run_record(
         tmp_path / "a.trace",
         subject,
@@ -367,7 +359,7 @@ def test_the_ending_is_known_where_endings_of_children_are_ignored(
     assert "exited with status 3; its trace is complete" in done.stderr
 
 
-def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subject: str) -> None:
+def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subject: str):
     output = tmp_path / "a.trace"
     done = run_record(output, subject, "fail")
     assert done.returncode == 0
@@ -382,13 +374,13 @@ def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subjec
 @pytest.mark.parametrize("options", [[], ["--follow"]])
 def test_a_script_that_only_starts_the_program_gets_the_hint_to_follow(
     tmp_path: Path, options: list[str]
-) -> None:
+):
     words = ["record", *options, "-o", str(tmp_path / "a.trace"), "--", "sh", "-c", "true; true"]
     done = subprocess.run(command_line(*words), capture_output=True, text=True, check=True)
     assert ("if sh starts the program that does the work" in done.stderr) == (not options)
 
 
-def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject: str) -> None:
+def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject: str):
     output = tmp_path / "a.trace"
     limit = 40 * 65536
     done = run_record(
@@ -405,9 +397,7 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
     assert 100_000 < len(events) < 1_000_000
 
 
-def test_a_silent_recording_that_stopped_early_leaves_no_trace(
-    tmp_path: Path, subject: str
-) -> None:
+def test_a_silent_recording_that_stopped_early_leaves_no_trace(tmp_path: Path, subject: str):
     """Optimisations went on with the first part of the program."""
     words = ["sh", "-c", f"ulimit -f 4000; exec {subject} many"]
     with pytest.raises(OutputError, match="File too large; make room, then repeat this command"):
@@ -415,7 +405,7 @@ def test_a_silent_recording_that_stopped_early_leaves_no_trace(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subject: str) -> None:
+def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subject: str):
     """Where a late thread found no room stays a hole, which the kernel must not be made to fill."""
     lost, kept = tmp_path / "a.trace", tmp_path.parent / f"{tmp_path.name}.trace"
     in_space = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
@@ -432,7 +422,7 @@ def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subjec
     assert 20_000 < len(load(kept)) < 40_000
 
 
-def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: str) -> None:
+def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: str):
     """Some file systems break the call off then."""
     source = (
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n"
@@ -446,7 +436,7 @@ def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: s
     assert done.returncode == 0
 
 
-def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path) -> None:
+def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path):
     """What new gives may go to its own free; and nothing is recorded of it."""
     source = (
         "#include <cstdio>\nalignas(16) static char pool[1 << 20]; static std::size_t used;"
@@ -462,7 +452,7 @@ def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path) -> 
     assert "it brings its own malloc" in done.stderr
 
 
-def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: Path) -> None:
+def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: Path):
     source = (
         "#include <dlfcn.h>\n#include <cstdlib>\n"
         'extern "C" void *malloc(std::size_t n) {'
@@ -474,7 +464,7 @@ def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: P
     assert list(events["size"]).count(MARKER) == 1
 
 
-def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path) -> None:
+def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path):
     """It has an entry of that name, which leads to the library."""
     source = (
         "#include <stdlib.h>\nvoid *(*volatile take)(size_t) = malloc;"
@@ -487,7 +477,7 @@ def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path) 
 
 def test_the_end_of_a_recording_is_not_written_into_a_file_of_the_program(
     tmp_path: Path, subject: str
-) -> None:
+):
     own, limit = tmp_path / "own", 40 * 65536
     done = run_record(
         tmp_path / "a.trace", subject, "own-stderr", str(own),
@@ -497,7 +487,7 @@ def test_the_end_of_a_recording_is_not_written_into_a_file_of_the_program(
     assert own.read_text() == ""
 
 
-def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subject: str) -> None:
+def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subject: str):
     output = tmp_path / "a.trace"
     recorder, child = record_busy_program(output, subject)
     recorder.kill()
@@ -512,27 +502,25 @@ def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subje
     assert not (tmp_path / "a.trace.spool").exists()
 
 
-def test_a_static_program_is_explained(tmp_path: Path) -> None:
+def test_a_static_program_is_explained(tmp_path: Path):
     program = compile_(tmp_path, SINGLE, "-static")
     with pytest.raises(ProgramError, match="nothing was recorded: it is statically linked"):
         record([str(program)], tmp_path / "a.trace")
     assert not list(tmp_path.glob("a.trace*"))
 
 
-def test_a_missing_program_is_named(tmp_path: Path) -> None:
+def test_a_missing_program_is_named(tmp_path: Path):
     with pytest.raises(MissingToolError, match="no-such-program: cannot be started: No such file"):
         record(["no-such-program"], tmp_path / "a.trace")
     assert not list(tmp_path.iterdir())
 
 
-def test_missing_folders_are_made_as_for_every_other_output(tmp_path: Path, subject: str) -> None:
+def test_missing_folders_are_made_as_for_every_other_output(tmp_path: Path, subject: str):
     recording = record([subject], tmp_path / "new" / "folder" / "a.trace")
     assert [one.path for one in recording.processes] == [tmp_path / "new" / "folder" / "a.trace"]
 
 
-def test_an_unwritable_place_is_an_error_before_the_program_runs(
-    tmp_path: Path, subject: str
-) -> None:
+def test_an_unwritable_place_is_an_error_before_the_program_runs(tmp_path: Path, subject: str):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"/file: cannot be made a folder \(.*file is a file\)"):
         record([subject], tmp_path / "file" / "a.trace")
@@ -540,7 +528,7 @@ def test_an_unwritable_place_is_an_error_before_the_program_runs(
         record([subject], tmp_path)
 
 
-def test_output_of_a_program_is_unchanged(tmp_path: Path) -> None:
+def test_output_of_a_program_is_unchanged(tmp_path: Path):
     command = ["sort", "--parallel=2", __file__]
     bare = subprocess.run(command, capture_output=True, check=True)
     under = subprocess.run(
@@ -578,7 +566,7 @@ def valgrind_calls(*command: str) -> Counter[tuple[str, int]]:
     return calls
 
 
-def test_no_event_is_lost_compared_with_valgrind(tmp_path: Path) -> None:
+def test_no_event_is_lost_compared_with_valgrind(tmp_path: Path):
     environment_free = ["env", "-i", "LC_ALL=C", "sort", __file__]
     record(environment_free[3:], tmp_path / "a.trace")
     events = load(tmp_path / "a.trace")
@@ -598,7 +586,7 @@ def touched_pages(events: Events, size: int) -> list[int | None]:
     return [None if touch == 0 else size // 4096 - (touch - 1) for touch in touches]
 
 
-def test_touched_pages_are_counted(tmp_path: Path, subject: str) -> None:
+def test_touched_pages_are_counted(tmp_path: Path, subject: str):
     """Of recycled blocks, reallocs, zeroed blocks, other threads' and those never freed."""
     _, events = recorded(tmp_path, subject, "touch")
     expected = {
@@ -613,7 +601,7 @@ def test_touched_pages_are_counted(tmp_path: Path, subject: str) -> None:
     assert set(events["touch"][events["size"] < 32768].tolist()) == {0}
 
 
-def test_what_was_not_measured_is_not_known(tmp_path: Path, subject: str) -> None:
+def test_what_was_not_measured_is_not_known(tmp_path: Path, subject: str):
     """Buffers are measured as long as there is time; those of a killed process not at all."""
     _, events = recorded(tmp_path, subject, "tight")
     found = touched_pages(events, 100000)

@@ -94,7 +94,7 @@ def stepped(tmp_path: Path) -> Iterator[Callable[..., Stepped]]:
 
 def test_a_window_between_signals_begins_with_the_blocks_that_live(
     tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+):
     stepping = stepped("--from", "signal", "--to", "signal")
     stepping.step()
     stepping.step()  # the first block is there: it was made before this line was read
@@ -119,7 +119,7 @@ def index_of(events: Events, size: int) -> int:
 
 def test_what_comes_after_a_window_is_not_in_its_trace(
     tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+):
     stepping = stepped("--to", "signal")
     stepping.step()
     stepping.step(is_last=True)
@@ -135,9 +135,7 @@ def test_what_comes_after_a_window_is_not_in_its_trace(
         assert trace.totals.end_ns >= trace.totals.duration_ns
 
 
-def test_a_window_begins_when_the_program_is_ready(
-    tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+def test_a_window_begins_when_the_program_is_ready(tmp_path: Path, stepped: Callable[..., Stepped]):
     ready = tmp_path / "ready"
     stepping = stepped("--ready", f"command:test -e {ready}", "--from", "ready", "--to", "1h")
     stepping.step()
@@ -155,7 +153,7 @@ def test_a_window_begins_when_the_program_is_ready(
 
 def test_a_window_ends_when_the_program_is_told_to_stop(
     tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+):
     stepping = stepped("--to", "stop")
     stepping.step()
     stepping.step(is_last=True)
@@ -170,7 +168,7 @@ def test_a_window_ends_when_the_program_is_told_to_stop(
 
 def test_a_window_that_never_begins_is_an_error_and_nothing_is_lost(
     tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+):
     code, errors = stepped("--from", "1h").end()
 
     assert code == ProgramError.exit_code
@@ -178,7 +176,7 @@ def test_a_window_that_never_begins_is_an_error_and_nothing_is_lost(
     assert len(sizes(load(tmp_path / "a.trace"))) == 5
 
 
-def test_a_recording_is_bounded_on_disk(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_is_bounded_on_disk(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     script = "print(sum(len(bytes(1000)) for _ in range(400000)))"
     words = ["record", "-o", str(tmp_path / "a.trace"), "--at-most", "1 MiB", "--"]
 
@@ -203,7 +201,7 @@ for step in range(2):
 
 def test_what_comes_before_a_window_does_not_count_against_its_limit(
     tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+):
     stepping = stepped("--from", "signal", "--at-most", "3 MiB", script=BUSY)
     stepping.step(is_last=True)
     stepping.mark("the window begins")
@@ -217,7 +215,7 @@ def test_what_comes_before_a_window_does_not_count_against_its_limit(
 
 def test_a_limit_reached_before_the_window_is_an_error(
     tmp_path: Path, stepped: Callable[..., Stepped]
-) -> None:
+):
     stepping = stepped("--from", "signal", "--at-most", "1 MiB", script=BUSY)
     stepping.step(is_last=True)
     stepping.process.send_signal(signal.SIGUSR1)
@@ -243,7 +241,7 @@ def test_a_limit_reached_before_the_window_is_an_error(
 )
 def test_a_window_that_cannot_be_is_one_clear_error(
     tmp_path: Path, options: Sequence[str], said: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     words = ["record", "-o", str(tmp_path / "a.trace"), *options, "--", "true"]
 
     assert run(words) == SpecError.exit_code
@@ -282,7 +280,7 @@ def readable_recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("readable_recorder")
 def test_a_service_that_changes_its_user_keeps_its_recording(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     """Its folder is root's alone: others cannot even come there."""
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:

@@ -127,7 +127,7 @@ def undisturbed(
 
 def test_a_store_killed_at_random_moments_ends_like_an_undisturbed_one(
     strategy: str, undisturbed: tuple[dict[str, list[dict[str, Any]]], int], tmp_path: Path
-) -> None:
+):
     expected, n_events = undisturbed
     moments = random.Random(20).sample(range(1, n_events), N_KILLS.get(strategy, 3))
 
@@ -142,7 +142,7 @@ def test_a_store_killed_at_random_moments_ends_like_an_undisturbed_one(
 
 def test_a_store_killed_again_and_again_ends_like_an_undisturbed_one(
     strategy: str, undisturbed: tuple[dict[str, list[dict[str, Any]]], int], tmp_path: Path
-) -> None:
+):
     expected, n_events = undisturbed
     chance = random.Random(21)
 
@@ -156,7 +156,7 @@ def test_a_store_killed_again_and_again_ends_like_an_undisturbed_one(
 
 def test_the_comparison_can_fail(
     undisturbed: tuple[dict[str, list[dict[str, Any]]], int], tmp_path: Path
-) -> None:
+):
     with Store.create(tmp_path, synthetic.record()):
         pass
 

@@ -31,7 +31,7 @@ needs_postgres = pytest.mark.skipif(
 @needs_redis
 def test_redis_is_compared_with_its_own_jemalloc_and_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     words = ["validate", "-o", str(tmp_path / "v"), "--allocators", "glibc", "--rounds", "1", *FAST]
     words += ["--ready", REDIS_READY, "--load", REDIS_LOAD, "--", *REDIS]
 
@@ -47,7 +47,7 @@ def test_redis_is_compared_with_its_own_jemalloc_and_goes_on(
 
 
 @needs_postgres
-def test_postgresql_runs_as_its_user_and_all_its_processes_count(tmp_path: Path) -> None:
+def test_postgresql_runs_as_its_user_and_all_its_processes_count(tmp_path: Path):
     where = "-h 127.0.0.1 -p {port} -U postgres postgres"
     words = ["validate", "-o", str(tmp_path / "v"), "--allocators", "glibc", "--rounds", "1", *FAST]
     words += ["--user", "nobody", "--stop", "SIGINT"]
@@ -66,7 +66,7 @@ def test_postgresql_runs_as_its_user_and_all_its_processes_count(tmp_path: Path)
 @needs_redis
 def test_optimize_records_searches_and_runs_a_service(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     words = ["optimize", "-o", str(tmp_path / "o"), "--time", "20s", "--evaluations", "6"]
     words += ["--allocators", "glibc", *FAST, "--ready", REDIS_READY, "--load", REDIS_LOAD]
 
@@ -79,7 +79,7 @@ def test_optimize_records_searches_and_runs_a_service(
 @needs_redis
 def test_optimize_with_time_for_few_runs_tries_what_is_known_and_records_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     words = ["optimize", "-o", str(tmp_path / "o"), "--time", "12s", "--allocators", "glibc"]
     words += [*FAST, "--ready", REDIS_READY, "--load", REDIS_LOAD]
 
@@ -108,7 +108,7 @@ def test_optimize_with_time_for_few_runs_tries_what_is_known_and_records_nothing
 )
 def test_what_cannot_be_done_is_one_clear_error(
     words: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(list(words)) == 3
 
     assert said in capfd.readouterr().err

@@ -84,12 +84,12 @@ def port_in(load: str) -> int:
     return int(found[1] or found[2])
 
 
-def test_every_shipped_service_is_tested() -> None:
+def test_every_shipped_service_is_tested():
     assert {path.stem for path in (configs_dir() / "services").glob("*.toml")} == set(NEEDS)
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
-def test_a_shipped_service_takes_load_and_leaves_nothing(name: str) -> None:
+def test_a_shipped_service_takes_load_and_leaves_nothing(name: str):
     skip_without(name)
     mark = str(uuid.uuid4())
     plan = short_plan(name).placed("{state}")
@@ -110,7 +110,7 @@ def test_a_shipped_service_takes_load_and_leaves_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
-def test_the_processes_of_a_service_are_recorded_and_told_apart(name: str, tmp_path: Path) -> None:
+def test_the_processes_of_a_service_are_recorded_and_told_apart(name: str, tmp_path: Path):
     """PostgreSQL and nginx give up the rights of root, and keep their recordings."""
     skip_without(name)
 

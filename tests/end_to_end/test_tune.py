@@ -44,7 +44,7 @@ def finished(trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_campaign_that_nothing_fits_says_what_excludes_the_nearest(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     folder = tmp_path / "tight"
     words = ("--constraint", "mean_heap <= 1 KiB", "--quiet")
 
@@ -63,7 +63,7 @@ def copy(finished: Path, tmp_path: Path) -> Path:
     return shutil.copytree(finished, tmp_path / "copy")
 
 
-def test_the_store_has_defaults_first_and_real_numbers(finished: Path) -> None:
+def test_the_store_has_defaults_first_and_real_numbers(finished: Path):
     with Store.open(finished) as store:
         trials, rechecks, record = store.trials(), store.rechecks(), store.campaign()
 
@@ -81,7 +81,7 @@ def test_the_store_has_defaults_first_and_real_numbers(finished: Path) -> None:
     assert record.prices.c_fault > 0
 
 
-def test_the_campaign_file_of_the_run_says_what_was_done(finished: Path, trace: Path) -> None:
+def test_the_campaign_file_of_the_run_says_what_was_done(finished: Path, trace: Path):
     spec = load_campaign(finished / "campaign.toml")
 
     assert (N_FIRST, trace) == (spec.evaluations, spec.trace)
@@ -89,7 +89,7 @@ def test_the_campaign_file_of_the_run_says_what_was_done(finished: Path, trace: 
 
 def test_the_same_command_again_changes_nothing(
     copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     with Store.open(copy) as store:
         before = store.trials(), store.rechecks()
 
@@ -103,7 +103,7 @@ def test_the_same_command_again_changes_nothing(
         assert words in out
 
 
-def test_more_evaluations_extend_the_run(copy: Path) -> None:
+def test_more_evaluations_extend_the_run(copy: Path):
     with Store.open(copy) as store:
         before = store.trials()
 
@@ -118,7 +118,7 @@ def test_more_evaluations_extend_the_run(copy: Path) -> None:
 
 def test_a_profile_is_replayed_as_emulate_does(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     profile, folder = tmp_path / "mixed.profile.json", tmp_path / "run"
     assert run(["fit", str(trace), "-o", str(profile)]) == 0
 
@@ -136,7 +136,7 @@ def test_a_profile_is_replayed_as_emulate_does(
 
 def test_another_campaign_is_refused_with_the_differences(
     copy: Path, trace: Path, cli: CommandLine
-) -> None:
+):
     words = words_of(trace, copy, "--seed", "5", "--objectives", "peak_heap,cost")
     message = cli.fails(StoreError.exit_code, *words)
 
@@ -144,31 +144,29 @@ def test_another_campaign_is_refused_with_the_differences(
     assert "seed: was 1, is 5" in message
 
 
-def test_another_trace_is_refused(copy: Path, tmp_path: Path, cli: CommandLine) -> None:
+def test_another_trace_is_refused(copy: Path, tmp_path: Path, cli: CommandLine):
     words = words_of(write_mixed_trace(tmp_path / "mixed.trace", 2, 1600), copy)
     assert "content of the trace: was" in cli.fails(StoreError.exit_code, *words)
 
 
-def test_a_locked_store_is_refused(copy: Path, trace: Path, cli: CommandLine) -> None:
+def test_a_locked_store_is_refused(copy: Path, trace: Path, cli: CommandLine):
     with Store.open(copy, writable=True):
         assert "locked by pid" in cli.fails(StoreError.exit_code, *words_of(trace, copy))
 
 
-def test_a_corrupt_store_is_refused(copy: Path, trace: Path, cli: CommandLine) -> None:
+def test_a_corrupt_store_is_refused(copy: Path, trace: Path, cli: CommandLine):
     (copy / STORE_NAME).write_bytes(b"not a database, but long enough to be read as one" * 200)
 
     assert "damaged" in cli.fails(StoreError.exit_code, *words_of(trace, copy))
 
 
-def test_a_missing_trace_is_named(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_missing_trace_is_named(tmp_path: Path, cli: CommandLine):
     words = words_of(tmp_path / "no.trace", tmp_path / "run")
     assert "no.trace" in cli.fails(TraceError.exit_code, *words)
     assert not (tmp_path / "run" / STORE_NAME).exists()
 
 
-def test_a_trace_without_events_leaves_no_store(
-    trace: Path, tmp_path: Path, cli: CommandLine
-) -> None:
+def test_a_trace_without_events_leaves_no_store(trace: Path, tmp_path: Path, cli: CommandLine):
     content = trace.read_bytes()
     (tmp_path / "cut.trace").write_bytes(content[: len(content) // 2])
 
@@ -177,21 +175,19 @@ def test_a_trace_without_events_leaves_no_store(
     assert not (tmp_path / "run" / STORE_NAME).exists()
 
 
-def test_a_missing_library_is_named(trace: Path, tmp_path: Path, cli: CommandLine) -> None:
+def test_a_missing_library_is_named(trace: Path, tmp_path: Path, cli: CommandLine):
     words = words_of(trace, tmp_path / "run", "--allocators", "glibc,jemalloc:/opt/no.so")
     assert "/opt/no.so" in cli.fails(MissingToolError.exit_code, *words)
 
 
-def test_a_run_folder_that_cannot_be_made_is_named(
-    trace: Path, tmp_path: Path, cli: CommandLine
-) -> None:
+def test_a_run_folder_that_cannot_be_made_is_named(trace: Path, tmp_path: Path, cli: CommandLine):
     (tmp_path / "file").write_text("in the way")
 
     words = words_of(trace, tmp_path / "file" / "run")
     assert "cannot be created" in cli.fails(OutputError.exit_code, *words)
 
 
-def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finished: Path) -> None:
+def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finished: Path):
     with Store.open(finished) as store:
         record = store.campaign()
 
@@ -202,7 +198,7 @@ def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finish
     assert ("jemalloc.metadata_thp" in names) == (HostFacts.detect().thp_mode != "never")
 
 
-def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_path: Path) -> None:
+def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_path: Path):
     run = tmp_path / "never"
     assert tune(trace, run, "--quiet", "--thp", "never") == 0
     assert tune(trace, run, "--quiet") == 0
@@ -216,7 +212,7 @@ def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_pat
 
 def test_campaign_keeps_the_prices_it_began_with(
     copy: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     def measured_again() -> None:
         raise AssertionError("prices were measured for a campaign that has its own")
 
@@ -233,7 +229,7 @@ def test_campaign_keeps_the_prices_it_began_with(
 
 def test_several_traces_are_tuned_for_at_once(
     finished: Path, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     other = write_mixed_trace(tmp_path / "other.trace", 2, 6000)
 
     assert tune(trace, tmp_path / "both", "--quiet", "--further-trace", str(other)) == 0

@@ -70,7 +70,7 @@ def validate(folder: Path, *words: str, command: list[str] | None = None) -> int
 
 def test_huge_pages_that_differ_from_the_campaigns_are_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """Whatever this machine is set to: the campaign had them everywhere, the program has none."""
     with Store.open(folder) as store:
         record, trials = store.campaign(), store.trials()
@@ -91,7 +91,7 @@ def test_huge_pages_that_differ_from_the_campaigns_are_told(
 
 def test_too_few_rounds_are_told_before_the_first_run(
     folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     options = ("--points", "2", "--dominated", "0", "--timeout", "100 ms")
     assert run(["validate", str(folder), *options, "--rounds", "3", "--", "sleep", "60"]) == 8
     assert "note: this will be undecided: " in " ".join(capfd.readouterr().err.split())
@@ -101,7 +101,7 @@ def test_too_few_rounds_are_told_before_the_first_run(
 
 def test_every_subject_is_measured_with_its_own_allocator(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("COLUMNS", "150")
     assert validate(folder, "--rounds", "2") == 0
     (record,) = validations(folder)
@@ -122,9 +122,7 @@ def test_every_subject_is_measured_with_its_own_allocator(
         assert words in out
 
 
-def test_subject_whose_output_differs_is_out(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_subject_whose_output_differs_is_out(folder: Path, capsys: pytest.CaptureFixture[str]):
     command = python("print('dirty' in os.environ.get('MALLOC_CONF', ''))")
     assert validate(folder, "--rounds", "2", command=command) == 0
     (record,) = validations(folder)
@@ -133,7 +131,7 @@ def test_subject_whose_output_differs_is_out(
     assert "its output (stdout) differs from the baseline's" in capsys.readouterr().out
 
 
-def test_library_is_in_the_program(folder: Path) -> None:
+def test_library_is_in_the_program(folder: Path):
     command = python("print('libjemalloc' in open('/proc/self/maps').read())")
     assert validate(folder, "--rounds", "1", command=command) == 0
     (record,) = validations(folder)
@@ -147,7 +145,7 @@ def test_library_is_in_the_program(folder: Path) -> None:
 
 def test_library_that_the_program_is_linked_against_gives_way(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """A program linked against jemalloc runs glibc's malloc where glibc is the subject."""
     library = get_allocator("jemalloc").locate().library
     program = compile_(tmp_path, _LINKED, "-Wl,--no-as-needed", str(library), "-ldl")
@@ -185,7 +183,7 @@ print(len([bytes(5000) for _ in range(8000)]))
 """While a file is there, the seventh run and all after it hang."""
 
 
-def test_killed_validation_is_continued_by_the_same_command(folder: Path, tmp_path: Path) -> None:
+def test_killed_validation_is_continued_by_the_same_command(folder: Path, tmp_path: Path):
     file = tmp_path / "stuck"
     file.touch()
     program = [sys.executable, "-S", "-c", STUCK.format(file=str(file))]
@@ -205,7 +203,7 @@ def test_killed_validation_is_continued_by_the_same_command(folder: Path, tmp_pa
     assert len(after.samples) == 12
 
 
-def test_program_does_not_outlive_a_killed_validation(folder: Path, tmp_path: Path) -> None:
+def test_program_does_not_outlive_a_killed_validation(folder: Path, tmp_path: Path):
     told = tmp_path / "pid"
     code = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--"]
@@ -221,7 +219,7 @@ def test_program_does_not_outlive_a_killed_validation(folder: Path, tmp_path: Pa
     wait_until(lambda: not program.exists())
 
 
-def test_interrupt_ends_cleanly(folder: Path) -> None:
+def test_interrupt_ends_cleanly(folder: Path):
     words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--rounds", "50"]
     process = subprocess.Popen(
         [*words, "--", *python()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -240,7 +238,7 @@ def wait_for_samples(folder: Path, n: int) -> None:
         wait_until(lambda: store.execute(query).fetchall()[0][0] >= n)
 
 
-def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) -> None:
+def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path):
     target = tmp_path / "out.txt"
     write = f"open({str(target)!r}, 'w').write('same'); print(os.getpid())"
     options = ("--rounds", "1", "--output-file", str(target))
@@ -269,7 +267,7 @@ def test_mistake_is_named_with_its_exit_code(
     command: list[str],
     code: int,
     message: str,
-) -> None:
+):
     assert validate(folder, *words, command=command) == code
     err = capsys.readouterr().err
     assert message in err
@@ -278,7 +276,7 @@ def test_mistake_is_named_with_its_exit_code(
 
 def test_a_program_that_fails_does_not_replace_a_good_validation(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     trace = tmp_path / "app.trace"
     write_trace(trace, np.zeros(1, EVENT), {"command": ["true"], "exit_status": 0})
     with closing(sqlite3.connect(folder / "store.sqlite")) as store, store:
@@ -298,7 +296,7 @@ def test_a_program_that_fails_does_not_replace_a_good_validation(
     assert "the recorded one" not in capsys.readouterr().out
 
 
-def test_the_recorded_program_is_the_command_as_typed(folder: Path, tmp_path: Path) -> None:
+def test_the_recorded_program_is_the_command_as_typed(folder: Path, tmp_path: Path):
     """The arguments of the process are those of what the shell becomes."""
     trace, command = tmp_path / "ls.trace", ["sh", "-c", "exec ls -d /"]
     recording.record(command, trace, is_silent=True)
@@ -310,16 +308,14 @@ def test_the_recorded_program_is_the_command_as_typed(folder: Path, tmp_path: Pa
 
 def test_store_in_use_and_missing_run_are_errors(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     with Store.open(folder, writable=True):
         assert validate(folder) == 9
     assert validate(tmp_path / "nothing") == 9
     assert "nothing" in capsys.readouterr().err
 
 
-def test_library_of_another_version_is_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_library_of_another_version_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
     with closing(sqlite3.connect(folder / "store.sqlite")) as store, store:
         store.execute("UPDATE campaign SET allocators = replace(allocators, '5.', '4.')")
     assert validate(folder) == 4
@@ -328,7 +324,7 @@ def test_library_of_another_version_is_refused(
 
 def test_allocator_settings_of_the_user_do_not_leak_in(
     folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("MALLOC_CONF", "abort_conf:true,nonsense:1")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     show = "print(sorted(k for k in os.environ if 'ARENA' in k))"

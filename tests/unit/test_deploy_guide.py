@@ -37,7 +37,7 @@ def container() -> dict[str, Any]:
     return dict(found)
 
 
-def test_every_file_is_in_the_page() -> None:
+def test_every_file_is_in_the_page():
     assert sorted(FILES) == sorted(
         [
             f"{UNITS}app.service", f"{UNITS}app.service.d/malloc.conf", RECORDING,
@@ -46,14 +46,14 @@ def test_every_file_is_in_the_page() -> None:
     )  # fmt: skip
 
 
-def test_all_files_give_the_variables_that_export_writes() -> None:
+def test_all_files_give_the_variables_that_export_writes():
     assert systemd_environment(FILES[f"{UNITS}app.service.d/malloc.conf"]) == VARIABLES
     assert dockerfile_environment(FILES["Dockerfile"]) == VARIABLES
     assert dict(line.split("=", 1) for line in FILES["malloc.env"].splitlines()) == VARIABLES
     assert kubernetes_environment(yaml.safe_dump({"env": container()["env"]})) == VARIABLES
 
 
-def test_a_shell_reads_the_environment_file_alike() -> None:
+def test_a_shell_reads_the_environment_file_alike():
     only_conf = FILES["malloc.env"].replace("LD_PRELOAD", "NOT_PRELOADED")
 
     found = shell_environment(f"set -a\n{only_conf}")
@@ -61,14 +61,14 @@ def test_a_shell_reads_the_environment_file_alike() -> None:
     assert found["MALLOC_CONF"] == VARIABLES["MALLOC_CONF"]
 
 
-def test_selector_and_template_of_the_deployment_agree() -> None:
+def test_selector_and_template_of_the_deployment_agree():
     spec = yaml.safe_load(FILES["deployment.yaml"])["spec"]
 
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
     assert container()["ports"] == [{"containerPort": 8080}]
 
 
-def test_compose_reads_the_environment_file() -> None:
+def test_compose_reads_the_environment_file():
     (service,) = yaml.safe_load(FILES["compose.yaml"])["services"].values()
 
     assert service["env_file"] in FILES
@@ -76,7 +76,7 @@ def test_compose_reads_the_environment_file() -> None:
     assert "EXPOSE 8080" in FILES["Dockerfile"]
 
 
-def test_the_recorded_command_is_that_of_the_unit() -> None:
+def test_the_recorded_command_is_that_of_the_unit():
     (usual,) = re.findall(r"^ExecStart=(.+)$", FILES[f"{UNITS}app.service"], re.MULTILINE)
     (recorded,) = re.findall(r"^ExecStart=(.+)$", FILES[RECORDING], re.MULTILINE)
 
@@ -84,7 +84,7 @@ def test_the_recorded_command_is_that_of_the_unit() -> None:
     assert set(VARIABLES) <= set(re.findall(r"UnsetEnvironment=(.+)", FILES[RECORDING])[0].split())
 
 
-def test_options_of_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_page_exist(capsys: pytest.CaptureFixture[str]):
     for name in ("export", "record", "check"):
         lines = re.findall(rf"malloc-tuner {name}([^`\n]*)", PAGE)
         words = {word for line in lines for word in line.partition(" -- ")[0].split()}
@@ -96,7 +96,7 @@ def test_options_of_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
 @pytest.mark.parametrize("drop_in", ["malloc.conf", "record.conf"])
-def test_systemd_takes_the_unit(drop_in: str, tmp_path: Path) -> None:
+def test_systemd_takes_the_unit(drop_in: str, tmp_path: Path):
     for name in ("app.service", f"app.service.d/{drop_in}"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -121,7 +121,7 @@ def test_systemd_takes_the_unit(drop_in: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
-def test_kubectl_takes_the_deployment(tmp_path: Path) -> None:
+def test_kubectl_takes_the_deployment(tmp_path: Path):
     path = tmp_path / "deployment.yaml"
     path.write_text(FILES["deployment.yaml"])
 

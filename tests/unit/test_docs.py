@@ -20,7 +20,7 @@ LINKED = [*PAGES, *(ROOT / "allocator").glob("*.md"), *(ROOT / "gem5-validate").
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_lead_to_files(page: Path):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
     local = [link for link in links if "://" not in link]
 
@@ -34,7 +34,7 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_headings(page: Path) -> None:
+def test_links_lead_to_headings(page: Path):
     links = re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", page.read_text())
 
     wrong = [
@@ -45,7 +45,7 @@ def test_links_lead_to_headings(page: Path) -> None:
     assert wrong == []
 
 
-def test_a_guide_shows_every_command() -> None:
+def test_a_guide_shows_every_command():
     docs = ROOT / "docs"
     guides = [ROOT / "README.md", docs / "tutorial.md", docs / "allocators.md"]
     text = "".join(page.read_text() for page in (*guides, *(docs / "how-to").glob("*.md")))
@@ -68,11 +68,11 @@ def numeric_tables(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_table_of_numbers_has_at_most_ten_rows(page: Path) -> None:
+def test_a_table_of_numbers_has_at_most_ten_rows(page: Path):
     assert [rows[0] for rows in numeric_tables(page.read_text()) if len(rows) > 10] == []
 
 
-def test_a_table_of_numbers_is_known() -> None:
+def test_a_table_of_numbers_is_known():
     words = "| a | b |\n|---|---|\n| x | see 3 |\n"
     numbers = "| a | b | c |\n|---|---:|---:|\n| x | **1.5 %** | +2 ms |\n| y | - | ~3,000 |\n"
 
@@ -97,11 +97,11 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
-def test_a_decision_names_what_prints_its_figures(page: Path) -> None:
+def test_a_decision_names_what_prints_its_figures(page: Path):
     assert figures_without_command(page.read_text()) == []
 
 
-def test_a_figure_without_its_command_is_known() -> None:
+def test_a_figure_without_its_command_is_known():
     by_hand = "It peaks 5 % lower, in a fifth less time.\n- Takes two fifths fewer and 3 % more.\n"
     shown = "<!-- a:b: begin -->\n5 % less\n<!-- a:b: end -->\nAt 5 %, at most a quarter longer.\n"
     named = "It peaks 5 % lower (`benchmarks/noise.py --print`).\n"
@@ -111,14 +111,14 @@ def test_a_figure_without_its_command_is_known() -> None:
     ]  # fmt: skip
 
 
-def test_every_decision_is_listed() -> None:
+def test_every_decision_is_listed():
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\]\((\w+\.md)\)", (folder / "README.md").read_text()))
 
     assert listed == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
-def test_every_dependency_has_its_paragraph() -> None:
+def test_every_dependency_has_its_paragraph():
     decided = (ROOT / "docs" / "decisions" / "dependencies.md").read_text()
     project = (ROOT / "pyproject.toml").read_text().split("[project.scripts]")[0]
     names = re.findall(r'"([a-z0-9-]+)(?:>=[0-9.]+)?"', project.split("dependencies = [", 1)[1])
@@ -126,7 +126,7 @@ def test_every_dependency_has_its_paragraph() -> None:
     assert [name for name in names if f"**{name}**" not in decided] == []
 
 
-def test_every_key_of_a_campaign_file_is_explained() -> None:
+def test_every_key_of_a_campaign_file_is_explained():
     page = (ROOT / "docs" / "campaigns.md").read_text()
     models = (CampaignSpec, EmulationSpec, RecheckSpec, ScreeningSpec)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
@@ -136,7 +136,7 @@ def test_every_key_of_a_campaign_file_is_explained() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone")
-def test_tracked_files_together_stay_below_ten_megabytes() -> None:
+def test_tracked_files_together_stay_below_ten_megabytes():
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -43,23 +43,23 @@ def examination(*findings: Finding) -> Examination:
     return Examination(read_machine(), findings)
 
 
-def test_ready_when_everything_needed_works() -> None:
+def test_ready_when_everything_needed_works():
     assert examination(GLIBC, NO_JEMALLOC, QEMU).problems == ()
 
 
-def test_a_missing_peer_is_no_problem_but_names_its_package() -> None:
+def test_a_missing_peer_is_no_problem_but_names_its_package():
     found = examination(GLIBC, NO_JEMALLOC, replace(NO_JEMALLOC, name="again"), QEMU)
 
     assert found.packages == ("libjemalloc2",)
 
 
-def test_a_missing_native_part_is_a_problem() -> None:
+def test_a_missing_native_part_is_a_problem():
     part = Finding("native parts", "probe", works=False, detail="not found", needed=True)
 
     assert examination(part, GLIBC, QEMU).problems == ("probe: not found",)
 
 
-def test_one_instrument_must_work() -> None:
+def test_one_instrument_must_work():
     broken = replace(QEMU, works=False)
 
     assert examination(GLIBC, broken).problems == (NO_INSTRUMENT,)
@@ -69,7 +69,7 @@ def test_one_instrument_must_work() -> None:
 
 def test_an_instrument_that_lacks_something_is_not_a_missing_package(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """Debian 13's qemu-user is built without plugins: installing it again is no help."""
     verdict = Instrument("qemu", works=False, detail="unknown option 'plugin'")
     monkeypatch.setattr(instruments, "find_instruments", lambda: (verdict,))
@@ -83,18 +83,18 @@ def test_an_instrument_that_lacks_something_is_not_a_missing_package(
 @pytest.mark.parametrize(
     ("word", "packages"), [("jemalloc", ("libjemalloc2",)), ("new-and-old", ("new", "old"))]
 )
-def test_packages_are_looked_up_by_what_they_provide(word: str, packages: tuple[str, ...]) -> None:
+def test_packages_are_looked_up_by_what_they_provide(word: str, packages: tuple[str, ...]):
     text = "# run jemalloc commented\nrun jemalloc libjemalloc2\nrun,test new-and-old new|old\n"
 
     assert package_choices(text, word) == packages
 
 
-def test_an_unknown_word_is_an_error() -> None:
+def test_an_unknown_word_is_an_error():
     with pytest.raises(SpecError, match="nothing provides 'nothing'"):
         package_choices("run jemalloc libjemalloc2\n", "nothing")
 
 
-def test_the_shipped_list_has_every_word_the_doctor_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_list_has_every_word_the_doctor_uses(monkeypatch: pytest.MonkeyPatch):
     """Also where there is no apt to ask which of the names it knows."""
     monkeypatch.setattr("shutil.which", lambda _program: None)
     words = [*doctor.TOOLS, "tcmalloc", "jemalloc", "mimalloc"]
@@ -103,13 +103,13 @@ def test_the_shipped_list_has_every_word_the_doctor_uses(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["tcmalloc", "jemalloc", "mimalloc"])
-def test_allocator_files_and_the_list_name_the_same_packages(name: str) -> None:
+def test_allocator_files_and_the_list_name_the_same_packages(name: str):
     package = shipped_allocator_file(name).library.package
 
     assert package in package_choices(packages_file().read_text(), name)
 
 
-def test_every_line_of_the_shipped_list_has_three_columns() -> None:
+def test_every_line_of_the_shipped_list_has_three_columns():
     lines = Path(__file__).resolve().parents[2] / "packages.txt"
     groups = "build|run|demo|test|lint|bench|serve"
 
@@ -119,7 +119,7 @@ def test_every_line_of_the_shipped_list_has_three_columns() -> None:
         )
 
 
-def test_asking_a_program_that_answers() -> None:
+def test_asking_a_program_that_answers():
     offer = ask(["sh", "-c", "echo; echo answer 1.0; echo more"])
 
     assert offer.works
@@ -134,14 +134,14 @@ def test_asking_a_program_that_answers() -> None:
         (["sh", "-c", "exit 4"], "exit status 4: no output"),
     ],
 )
-def test_asking_a_program_that_does_not(words: list[str], why: str) -> None:
+def test_asking_a_program_that_does_not(words: list[str], why: str):
     offer = ask(words)
 
     assert not offer.works
     assert offer.detail.endswith(why)
 
 
-def test_text_says_what_to_install_and_what_is_wrong() -> None:
+def test_text_says_what_to_install_and_what_is_wrong():
     text = command.as_text(examination(replace(GLIBC, works=False, detail="gone"), NO_JEMALLOC))
 
     assert re.search(r"^  glibc +MISSING +gone$", text, re.MULTILINE)
@@ -150,7 +150,7 @@ def test_text_says_what_to_install_and_what_is_wrong() -> None:
     assert text.endswith(f"Not ready:\n  glibc: gone\n  {NO_INSTRUMENT}")
 
 
-def test_text_of_a_good_machine() -> None:
+def test_text_of_a_good_machine():
     assert command.as_text(examination(GLIBC, QEMU)).endswith("Ready to record, tune and validate.")
 
 
@@ -159,7 +159,7 @@ PRICES = Calibration(
 )
 
 
-def test_prices_are_shown_with_their_interval() -> None:
+def test_prices_are_shown_with_their_interval():
     found = replace(examination(GLIBC, QEMU), prices=PRICES)
 
     text = command.as_text(found)
@@ -168,7 +168,7 @@ def test_prices_are_shown_with_their_interval() -> None:
     assert json.loads(command.as_json(found))["prices"]["c_fault_interval"] == [800.0, 1000.0]
 
 
-def test_without_prices_it_says_how_to_measure_them() -> None:
+def test_without_prices_it_says_how_to_measure_them():
     found = examination(GLIBC, QEMU)
 
     assert "not measured yet; --calibrate" in command.as_text(found)
@@ -178,7 +178,7 @@ def test_without_prices_it_says_how_to_measure_them() -> None:
 @pytest.mark.parametrize("has_another", [True, False])
 def test_counters_that_nobody_needs_are_no_lack(
     monkeypatch: pytest.MonkeyPatch, *, has_another: bool
-) -> None:
+):
     perf = Instrument("perf", works=False, detail="no counters")
     found = (Instrument("qemu", works=has_another, detail="7.2"), perf)
     monkeypatch.setattr(instruments, "find_instruments", lambda: found)
@@ -190,7 +190,7 @@ def test_counters_that_nobody_needs_are_no_lack(
 
 
 @pytest.mark.usefixtures("known_instruments")
-def test_prices_are_measured_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prices_are_measured_only_when_asked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(doctor, "kept_calibration", lambda: None)
     monkeypatch.setattr(doctor, "load_calibration", lambda: PRICES)
 
@@ -198,7 +198,7 @@ def test_prices_are_measured_only_when_asked(monkeypatch: pytest.MonkeyPatch) ->
     assert doctor.examine(calibrate=True).prices == PRICES
 
 
-def test_json_holds_every_finding() -> None:
+def test_json_holds_every_finding():
     value = json.loads(command.as_json(examination(GLIBC, NO_JEMALLOC, QEMU)))
 
     assert (value["schema"], value["version"]) == ("malloc-tuner.doctor", 1)
@@ -208,7 +208,7 @@ def test_json_holds_every_finding() -> None:
 
 
 @pytest.mark.parametrize(("works", "code"), [(True, 0), (False, 4)])
-def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> None:
+def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int):
     found = examination(replace(GLIBC, works=works), QEMU)
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: found)
     app = typer.Typer(pretty_exceptions_enable=False)
@@ -229,7 +229,7 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
         ("exit 1", False),
     ],
 )
-def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool) -> None:
+def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool):
     """It must answer, and as a gem5 with X86; the rest of this machine is examined as it is."""
     program = tmp_path / "gem5.opt"
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -244,7 +244,7 @@ def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool) -> None:
 
 
 @pytest.mark.parametrize("gem5", [None, ""])
-def test_without_gem5_all_is_well_and_it_says_where_to_get_it(gem5: str | None) -> None:
+def test_without_gem5_all_is_well_and_it_says_where_to_get_it(gem5: str | None):
     found = doctor.examine(gem5=gem5)
     gem5_ = next(finding for finding in found.findings if finding.name == "gem5")
     assert (gem5_.works, gem5_.needed) == (False, False)

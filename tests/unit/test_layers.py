@@ -117,7 +117,7 @@ def private_names(found: Import) -> Iterator[str]:
         yield f"{found.where}: imports a private name of {found.module}"
 
 
-def test_imports_go_down_only() -> None:
+def test_imports_go_down_only():
     wrong = [
         text for path, found in imports_below(ROOT / "tuner") for text in violations(path, found)
     ]
@@ -125,7 +125,7 @@ def test_imports_go_down_only() -> None:
     assert wrong == []
 
 
-def test_private_names_are_not_imported() -> None:
+def test_private_names_are_not_imported():
     folders = [ROOT / "tuner", ROOT / "tests", ROOT / "benchmarks"]
     wrong = [
         text for f in folders for _, found in imports_below(f) for text in private_names(found)
@@ -134,7 +134,7 @@ def test_private_names_are_not_imported() -> None:
     assert wrong == []
 
 
-def test_the_other_worlds_never_import_tuner() -> None:
+def test_the_other_worlds_never_import_tuner():
     folders = [ROOT / world for world in WORLDS_WITHOUT_TUNER]
     wrong = [
         found.where
@@ -146,7 +146,7 @@ def test_the_other_worlds_never_import_tuner() -> None:
     assert wrong == []
 
 
-def test_every_layer_holds_modules_that_exist() -> None:
+def test_every_layer_holds_modules_that_exist():
     present = {p.stem for p in (ROOT / "tuner").iterdir() if p.suffix == ".py" or p.is_dir()}
     listed = {part for layer in LAYERS for part in layer}
 
@@ -160,7 +160,7 @@ def drawn_rows() -> list[list[str]]:
     return [line.strip(" │").split("│") for line in picture.splitlines() if "│" in line]
 
 
-def test_the_picture_of_the_architecture_is_true() -> None:
+def test_the_picture_of_the_architecture_is_true():
     """It has ten boxes at most, and no part imports one that is drawn above it."""
     rows = drawn_rows()
     known = {part for layer in LAYERS for part in layer}
@@ -196,7 +196,7 @@ PART_OF = {
 """Modules that a dependency of another name brings along."""
 
 
-def test_every_import_of_the_package_is_declared() -> None:
+def test_every_import_of_the_package_is_declared():
     """What tuner/ imports is in the standard library or a dependency of pyproject.toml."""
     project = (ROOT / "pyproject.toml").read_text()
     extras = (project.split(f"{extra} = [")[1].split("]")[0] for extra in ("cluster", "optuna"))
@@ -211,7 +211,7 @@ def test_every_import_of_the_package_is_declared() -> None:
     assert wrong == []
 
 
-def test_the_walker_sees_relative_and_private_imports() -> None:
+def test_the_walker_sees_relative_and_private_imports():
     source = "from . import store\nfrom ..space import _hidden\nimport tuner.cli.main\n"
 
     found = list(imports_of(ast.parse(source), "x.py", "tuner.search"))
@@ -226,7 +226,7 @@ def test_the_walker_sees_relative_and_private_imports() -> None:
     ]
 
 
-def test_the_walker_sees_an_import_that_goes_up() -> None:
+def test_the_walker_sees_an_import_that_goes_up():
     path = ROOT / "tuner" / "space.py"
 
     found = list(violations(path, Import("tuner/space.py:1", "tuner", "search")))
@@ -234,7 +234,7 @@ def test_the_walker_sees_an_import_that_goes_up() -> None:
     assert found == ["tuner/space.py:1: tuner/space imports tuner/search, which is not below it"]
 
 
-def test_no_two_public_classes_share_a_name() -> None:
+def test_no_two_public_classes_share_a_name():
     """A name has one meaning: who reads it need not ask which package it is of."""
     modules: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tuner").rglob("*.py")):
@@ -245,7 +245,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert {name: where for name, where in modules.items() if len(where) > 1} == {}
 
 
-def test_a_package_that_lists_its_modules_lists_each() -> None:
+def test_a_package_that_lists_its_modules_lists_each():
     wrong: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tuner").rglob("__init__.py")):
         listed = {*re.findall(r"\b\w+\.py\b", ast.get_docstring(tree_of(path)) or "")}

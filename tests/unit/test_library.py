@@ -37,14 +37,14 @@ from tuner.store import store_path
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "library.md"
 
 
-def test_the_package_gives_its_functions() -> None:
+def test_the_package_gives_its_functions():
     assert {name: getattr(tuner, name) for name in tuner.__all__} == {
         name: getattr(library, name) for name in tuner.__all__
     }
 
 
 @pytest.mark.parametrize("name", tuner.__all__)
-def test_every_function_is_typed_and_explained(name: str) -> None:
+def test_every_function_is_typed_and_explained(name: str):
     function = getattr(tuner, name)
     signature = inspect.signature(function)
 
@@ -53,14 +53,14 @@ def test_every_function_is_typed_and_explained(name: str) -> None:
     assert all(p.annotation is not p.empty for p in signature.parameters.values())
 
 
-def test_the_page_lists_every_function() -> None:
+def test_the_page_lists_every_function():
     functions = [name for name in library.__all__ if name.islower()]
     text = PAGE.read_text()
 
     assert [name for name in functions if f"`{name}(" not in text] == []
 
 
-def test_importing_the_package_loads_nothing_else() -> None:
+def test_importing_the_package_loads_nothing_else():
     code = (
         "import sys; before = set(sys.modules); import tuner; "
         "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
@@ -71,7 +71,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert shown.stdout == "{'tuner'}\n"
 
 
-def test_a_package_of_the_same_name_does_not_take_the_place_of_a_function() -> None:
+def test_a_package_of_the_same_name_does_not_take_the_place_of_a_function():
     code = (
         "import tuner, tuner.export.formats, tuner.compare.plan\n"
         "print(*(callable(getattr(tuner, name)) for name in tuner.__all__))"
@@ -81,13 +81,13 @@ def test_a_package_of_the_same_name_does_not_take_the_place_of_a_function() -> N
     assert set(shown.stdout.split()) == {"True"}
 
 
-def test_another_name_is_no_attribute() -> None:
+def test_another_name_is_no_attribute():
     with pytest.raises(AttributeError, match="no attribute 'measures'"):
         tuner.measures  # noqa: B018 - reading it is the test
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """It is run as it stands, with a program of this machine and fewer evaluations."""
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     small = "".join(examples).replace('"./app", "--input", "data"', '"ls", "/"')
@@ -118,7 +118,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Request, Where]]:
     return found
 
 
-def test_optimize_asks_for_what_the_command_does(asked: list[tuple[Path, Request, Where]]) -> None:
+def test_optimize_asks_for_what_the_command_does(asked: list[tuple[Path, Request, Where]]):
     constraints = ["peak_memory <= default * 1.1"]
     answer: object = tuner.optimize(
         ["./app", "a"], held_out=["./app", "b"], time="5min", constraints=constraints
@@ -129,9 +129,7 @@ def test_optimize_asks_for_what_the_command_does(asked: list[tuple[Path, Request
     assert (answer, asked) == ("an answer", [(*wanted, Where())])
 
 
-def test_optimize_goes_on_in_a_folder(
-    tmp_path: Path, asked: list[tuple[Path, Request, Where]]
-) -> None:
+def test_optimize_goes_on_in_a_folder(tmp_path: Path, asked: list[tuple[Path, Request, Where]]):
     begun = request_of([["./app"]], None, Options(seed=5))
     (tmp_path / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
 
@@ -142,7 +140,7 @@ def test_optimize_goes_on_in_a_folder(
         tuner.optimize()
 
 
-def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]) -> None:
+def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]):
     plan = ServicePlan(("server",), "tcp:80", "load")
 
     tuner.optimize(
@@ -168,7 +166,7 @@ def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]) -> N
 )
 def test_optimize_refuses_what_the_command_refuses(
     asked: list[tuple[Path, Request, Where]], options: dict[str, Any], said: str
-) -> None:
+):
     with pytest.raises(SpecError, match=said):
         tuner.optimize(["./app"], **options)
     assert not asked
@@ -179,7 +177,7 @@ def test_optimize_refuses_what_the_command_refuses(
 
 def test_a_program_has_another_folder_than_a_campaign_on_its_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """After `record` and `tune`, `optimize` was refused for the folder that it took itself."""
     monkeypatch.chdir(tmp_path)
     Path("runs/app").mkdir(parents=True)
@@ -190,7 +188,7 @@ def test_a_program_has_another_folder_than_a_campaign_on_its_trace(
     assert usual_folder(["./app"]) == Path("runs/app")
 
 
-def test_a_campaign_file_runs_in_the_folder_of_its_name(campaign: Path) -> None:
+def test_a_campaign_file_runs_in_the_folder_of_its_name(campaign: Path):
     spec, folder = read_campaign(campaign, None, {})
 
     assert Path("runs/demo") == folder
@@ -198,7 +196,7 @@ def test_a_campaign_file_runs_in_the_folder_of_its_name(campaign: Path) -> None:
     assert spec.evaluations == 200
 
 
-def test_options_replace_keys_of_the_file(campaign: Path) -> None:
+def test_options_replace_keys_of_the_file(campaign: Path):
     options = {"evaluations": 50, "constraints": ["cost <= default"], "seed": 7}
 
     spec, folder = read_campaign(campaign, Path("elsewhere"), options)
@@ -208,7 +206,7 @@ def test_options_replace_keys_of_the_file(campaign: Path) -> None:
     assert spec.allocators == ("glibc", "jemalloc")
 
 
-def test_an_option_of_a_table_keeps_the_rest_of_the_table(campaign: Path) -> None:
+def test_an_option_of_a_table_keeps_the_rest_of_the_table(campaign: Path):
     campaign.write_text(campaign.read_text() + '[emulation]\ntimeout = "5 s"\n')
     options = {"emulation": {"threads": "free"}, "objectives": ["p99_latency"]}
 
@@ -217,7 +215,7 @@ def test_an_option_of_a_table_keeps_the_rest_of_the_table(campaign: Path) -> Non
     assert (spec.emulation.threads, spec.emulation.timeout_ns) == ("free", 5 * 10**9)
 
 
-def test_a_trace_alone_is_a_campaign_of_all_allocators() -> None:
+def test_a_trace_alone_is_a_campaign_of_all_allocators():
     spec, folder = read_campaign(None, None, {"trace": "/data/app.trace"})
 
     assert Path("runs/app") == folder
@@ -225,7 +223,7 @@ def test_a_trace_alone_is_a_campaign_of_all_allocators() -> None:
     assert spec.objectives == ("mean_heap", "cost")
 
 
-def test_a_run_folder_continues_itself(campaign: Path, tmp_path: Path) -> None:
+def test_a_run_folder_continues_itself(campaign: Path, tmp_path: Path):
     spec, _ = read_campaign(campaign, None, {})
     folder = tmp_path / "run"
     folder.mkdir()
@@ -237,12 +235,12 @@ def test_a_run_folder_continues_itself(campaign: Path, tmp_path: Path) -> None:
     assert spec.model_copy(update={"evaluations": 400}) == again
 
 
-def test_neither_campaign_nor_trace_is_an_error() -> None:
+def test_neither_campaign_nor_trace_is_an_error():
     with pytest.raises(SpecError, match="give a trace or a campaign file"):
         read_campaign(None, None, {})
 
 
-def test_a_front_has_the_points_and_the_defaults() -> None:
+def test_a_front_has_the_points_and_the_defaults():
     run = synthetic_run(n_trials=40)
 
     table = library.front(run, ["mean_heap"])
@@ -252,7 +250,7 @@ def test_a_front_has_the_points_and_the_defaults() -> None:
     assert [row.state for row in table.rows].count("front") == 1
 
 
-def test_what_optimize_deploys_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_optimize_deploys_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_record(tmp_path, decision="deploy", configuration='["glibc",{"x":1}]')
     check = Mock(side_effect=SpecError)
     monkeypatch.setattr("tuner.validate.subjects.check_subjects", check)
@@ -262,7 +260,7 @@ def test_what_optimize_deploys_is_compared(tmp_path: Path, monkeypatch: pytest.M
     assert "recommended" in [subject.label for subject in check.call_args[0][1]]
 
 
-def test_a_core_that_may_not_be_used_is_refused_as_the_command_does() -> None:
+def test_a_core_that_may_not_be_used_is_refused_as_the_command_does():
     with pytest.raises(SpecError, match="--cpu 99999: give one of 0"):
         tuner.emulate("none.trace", cpu=99999)
 
@@ -315,7 +313,7 @@ def test_screening_has_the_workers_of_the_search(
     options: dict[str, Any],
     wanted: int | None,
     expected: int,
-) -> None:
+):
     """Side by side, replays would measure each other's load."""
     ready = SimpleNamespace(
         store=nullcontext(), evaluator=None, emulations=(), screener=object(), spaces=(),
@@ -335,7 +333,7 @@ def test_screening_has_the_workers_of_the_search(
 
 def test_what_explain_measures_runs_alone_where_the_campaign_did(
     workers: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     (tmp_path / CAMPAIGN_FILE).write_text(dump_campaign(spec_of(**LATENCY)))
     monkeypatch.setattr("tuner.campaign.setup.evaluator_again", lambda _: None)
     for name in ("material_of", "explain_run"):

@@ -11,7 +11,7 @@ def write(root: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
-def test_facts_come_from_the_given_root(tmp_path: Path) -> None:
+def test_facts_come_from_the_given_root(tmp_path: Path):
     write(tmp_path, "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
     write(
         tmp_path,
@@ -37,7 +37,7 @@ def test_facts_come_from_the_given_root(tmp_path: Path) -> None:
     assert machine.seccomp == 2
 
 
-def test_what_the_kernel_does_not_show_is_none(tmp_path: Path) -> None:
+def test_what_the_kernel_does_not_show_is_none(tmp_path: Path):
     machine = read_machine(tmp_path)
 
     missing = (machine.thp, machine.aslr, machine.ptrace_scope, machine.memory_bytes)

@@ -52,7 +52,7 @@ def tried(number: int, measured: Measurement, value: float) -> Trial:
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_new_metric_is_one_entry(tmp_path: Path) -> None:
+def test_a_new_metric_is_one_entry(tmp_path: Path):
     read = parse_result(printed(heap={"chunks": 12})).measurement
     assert read["chunks"] == 12
     assert campaign_from_options(
@@ -73,7 +73,7 @@ def test_a_new_metric_is_one_entry(tmp_path: Path) -> None:
 
 def test_an_old_store_gets_the_columns_of_new_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     old = measurement()
     with Store.create(tmp_path, synthetic.record()) as store:
         store.add_trial(tried(0, old, 1.0))
@@ -91,36 +91,36 @@ def test_an_old_store_gets_the_columns_of_new_metrics(
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_metric_that_lacks_says_what_to_do() -> None:
+def test_a_metric_that_lacks_says_what_to_do():
     with pytest.raises(MissingToolError, match="chunks: rebuild the emulator"):
         measurement(chunks=None).value("chunks")
 
 
-def test_a_measurement_knows_no_other_names() -> None:
+def test_a_measurement_knows_no_other_names():
     with pytest.raises(SpecError, match="'heap' is no metric; allowed: mean_heap, peak_heap"):
         Measurement({"heap": 1.0})
 
 
-def test_unknown_objective_inside_a_machine_is_an_error() -> None:
+def test_unknown_objective_inside_a_machine_is_an_error():
     with pytest.raises(SpecError, match=r"'mpki' is no objective .* allowed: l1d_mpki"):
         find_metrics(["mpki"], INSIDE, "objective inside a simulated machine")
 
 
-def test_missing_and_none_are_the_same() -> None:
+def test_missing_and_none_are_the_same():
     assert Measurement({"faults": 1, "cost": None}) == Measurement({"faults": 1})
 
 
-def test_every_metric_is_found_under_its_own_name_and_field() -> None:
+def test_every_metric_is_found_under_its_own_name_and_field():
     for table in (METRICS, REAL):
         assert [metric.name for metric in table.values()] == list(table)
         assert len({metric.field for metric in table.values()}) == len(table)
 
 
-def test_what_confirms_an_objective_is_in_the_table() -> None:
+def test_what_confirms_an_objective_is_in_the_table():
     assert {name for metric in METRICS.values() for name in metric.real} <= REAL.keys()
 
 
-def test_only_objectives_can_be_minimised() -> None:
+def test_only_objectives_can_be_minimised():
     assert "wall" not in objective_names()
     with pytest.raises(SpecError, match="objective 'wall' is unknown"):
         find_objective("wall")

@@ -14,7 +14,7 @@ def printed(code: str) -> str:
     return shown.stdout.strip()
 
 
-def test_moocore_comes_without_clients_of_the_network() -> None:
+def test_moocore_comes_without_clients_of_the_network():
     code = (
         "import sys\n"
         "from tuner.moocore import load_moocore\n"
@@ -26,7 +26,7 @@ def test_moocore_comes_without_clients_of_the_network() -> None:
     assert printed(code) == "2.0 True\nset()"
 
 
-def test_pymoo_gets_the_same() -> None:
+def test_pymoo_gets_the_same():
     code = (
         "from tuner.moocore import load_moocore\n"
         "found = load_moocore()\n"
@@ -37,7 +37,7 @@ def test_pymoo_gets_the_same() -> None:
     assert printed(code) == "True"
 
 
-def test_another_layout_of_moocore_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_layout_of_moocore_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "moocore", raising=False)
     monkeypatch.setattr(ours, "_FUNCTIONS", "moocore._elsewhere")
 

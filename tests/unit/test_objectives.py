@@ -46,7 +46,7 @@ def measurement(**changes: float | None) -> Measurement:
 # Objectives
 
 
-def test_every_objective_is_read_by_its_name() -> None:
+def test_every_objective_is_read_by_its_name():
     numbers = {name: place for place, name in enumerate(objective_names(), start=1)}
     found = objective_values(Measurement(numbers), objective_names())
 
@@ -66,12 +66,12 @@ def test_every_objective_is_read_by_its_name() -> None:
 )
 def test_a_number_that_was_not_measured_is_an_error_with_a_hint(
     name: str, change: dict[str, float | None], hint: str
-) -> None:
+):
     with pytest.raises(MissingToolError, match=f"{name}: .*{hint}"):
         measurement(**change).value(name)
 
 
-def test_an_unknown_objective_is_an_error_that_lists_the_known() -> None:
+def test_an_unknown_objective_is_an_error_that_lists_the_known():
     with pytest.raises(SpecError, match="'speed' is unknown; choose among mean_heap, peak_heap"):
         find_objective("speed")
     with pytest.raises(SpecError, match="unknown; did you mean 'cost'"):
@@ -88,7 +88,7 @@ def test_an_unknown_objective_is_an_error_that_lists_the_known() -> None:
         ("syscalls", 37.0, "37"),
     ],
 )
-def test_values_are_shown_in_fitting_units(name: str, value: float, text: str) -> None:
+def test_values_are_shown_in_fitting_units(name: str, value: float, text: str):
     assert text == METRICS[name].show(value)
 
 
@@ -111,7 +111,7 @@ def test_values_are_shown_in_fitting_units(name: str, value: float, text: str) -
         ("mean_heap <= own_default * 0.5", 20.0 * MIB),
     ],
 )
-def test_limits_are_quantities_or_multiples_of_defaults(text: str, limit: float) -> None:
+def test_limits_are_quantities_or_multiples_of_defaults(text: str, limit: float):
     own = measurement(mean_heap=40.0 * MIB)
 
     found = parse_constraint(text).limit(measurement(), own)
@@ -143,44 +143,44 @@ def test_limits_are_quantities_or_multiples_of_defaults(text: str, limit: float)
         ("cost <= defaults * 2", "is no limit"),
     ],
 )
-def test_a_wrong_constraint_is_quoted_and_explained(text: str, complaint: str) -> None:
+def test_a_wrong_constraint_is_quoted_and_explained(text: str, complaint: str):
     with pytest.raises(SpecError, match=complaint):
         parse_constraint(text)
 
 
 @given(text=st.text(max_size=40))
-def test_no_text_crashes_the_parser(text: str) -> None:
+def test_no_text_crashes_the_parser(text: str):
     with contextlib.suppress(SpecError):
         parse_constraint(f"cost <= {text}")
 
 
-def test_the_violation_is_the_sum_of_relative_excesses() -> None:
+def test_the_violation_is_the_sum_of_relative_excesses():
     limits = [parse_constraint(t) for t in ("peak_heap <= 80 MiB", "cost <= default * 1.02")]
     cheap = measurement(cost=50_000_000.0)
 
     assert violation(limits, measurement(), cheap, None) == pytest.approx(0.25 + 60 / 51 - 1)
 
 
-def test_limits_that_hold_violate_nothing_also_at_equality() -> None:
+def test_limits_that_hold_violate_nothing_also_at_equality():
     limits = [parse_constraint(t) for t in ("peak_heap <= 100 MiB", "cost <= default")]
 
     assert violation(limits, measurement(), measurement(), None) == 0.0
 
 
-def test_a_limit_of_zero_does_not_divide() -> None:
+def test_a_limit_of_zero_does_not_divide():
     limits = [parse_constraint("syscalls <= 0")]
 
     assert violation(limits, measurement(), None, None) == 300.0
     assert violation(limits, measurement(syscalls=0), None, None) == 0.0
 
 
-def test_a_limit_below_one_is_exceeded_relatively_too() -> None:
+def test_a_limit_below_one_is_exceeded_relatively_too():
     limits = [parse_constraint("syscalls <= default * 0.5")]
 
     assert violation(limits, measurement(syscalls=2), measurement(syscalls=1), None) == 3.0
 
 
-def test_a_limit_on_a_failed_default_says_nothing() -> None:
+def test_a_limit_on_a_failed_default_says_nothing():
     limits = [parse_constraint("cost <= own_default * 0.5")]
 
     assert violation(limits, measurement(), measurement(), None) == 0.0
@@ -190,24 +190,24 @@ def test_a_limit_on_a_failed_default_says_nothing() -> None:
 
 
 @given(st.floats(1.0, 1e12), st.floats(1e-4, 0.2))
-def test_rounding_moves_a_value_by_half_a_step_at_most(value: float, step: float) -> None:
+def test_rounding_moves_a_value_by_half_a_step_at_most(value: float, step: float):
     rounded = at_resolution(value, step)
 
     assert abs(math.log(rounded / value)) <= math.log1p(step) / 2 + 1e-9
     assert at_resolution(rounded, step) == pytest.approx(rounded, rel=1e-9)
 
 
-def test_values_of_any_size_are_rounded() -> None:
+def test_values_of_any_size_are_rounded():
     for value in (0.3, 1.0):
         assert at_resolution(value * 1.2, 0.5) == at_resolution(value / 1.2, 0.5)
 
 
-def test_without_noise_every_difference_counts() -> None:
+def test_without_noise_every_difference_counts():
     assert at_resolution(1234.5, 0.0) == 1234.5
     assert at_resolution(0.0, 0.1) == 0.0
 
 
-def test_differences_below_the_resolution_neither_dominate_nor_win() -> None:
+def test_differences_below_the_resolution_neither_dominate_nor_win():
     """A default stands for a setting that gains less than the noise."""
     names, steps = ("mean_heap", "faults"), (("mean_heap", 0.05),)
     values = (1000.0, 999.0, 900.0)

@@ -12,7 +12,7 @@ from tuner.errors import OutputError, StoreError
 from tuner.output import folder_if_used, make_folder, scratch_folder, write_bytes, write_text
 
 
-def test_text_replaces_a_file_and_makes_folders(tmp_path: Path) -> None:
+def test_text_replaces_a_file_and_makes_folders(tmp_path: Path):
     path = tmp_path / "new" / "a.txt"
 
     write_text(path, "old")
@@ -22,7 +22,7 @@ def test_text_replaces_a_file_and_makes_folders(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path):
     previous = os.umask(0o027)
     try:
         write_text(tmp_path / "a", "")
@@ -34,7 +34,7 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
 
 
-def test_a_new_folder_that_stays_empty_is_gone(tmp_path: Path) -> None:
+def test_a_new_folder_that_stays_empty_is_gone(tmp_path: Path):
     """A program that could not be tuned left an empty run folder."""
     (tmp_path / "mine").mkdir()
     with pytest.raises(KeyError), folder_if_used(tmp_path / "new"):
@@ -45,14 +45,14 @@ def test_a_new_folder_that_stays_empty_is_gone(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "used"}
 
 
-def test_a_folder_has_one_process_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_has_one_process_at_a_time(tmp_path: Path):
     with folder_if_used(tmp_path), pytest.raises(StoreError, match="another process"):
         folder_if_used(tmp_path).__enter__()
     with folder_if_used(tmp_path):
         pass
 
 
-def test_a_folder_where_a_file_is_cannot_be_made(tmp_path: Path) -> None:
+def test_a_folder_where_a_file_is_cannot_be_made(tmp_path: Path):
     make_folder(tmp_path / "b" / "c")
     make_folder(tmp_path / "b" / "c")
     (tmp_path / "a").write_text("")
@@ -62,7 +62,7 @@ def test_a_folder_where_a_file_is_cannot_be_made(tmp_path: Path) -> None:
             make_folder(path)
 
 
-def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path):
     (tmp_path / "a").write_text("")
 
     with pytest.raises(OutputError, match=r"a/b: cannot be written \("):
@@ -71,7 +71,7 @@ def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_the_old_file_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     path = tmp_path / "a.txt"
     write_text(path, "old")
 
@@ -85,13 +85,13 @@ def test_a_failure_leaves_the_old_file_and_no_other(
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
 
 
-def test_a_device_is_written_in_place(tmp_path: Path) -> None:
+def test_a_device_is_written_in_place(tmp_path: Path):
     write_text(Path(os.devnull), "text")
 
     assert not Path(os.devnull).is_file()
 
 
-def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.MonkeyPatch):
     def nowhere() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
@@ -114,7 +114,7 @@ with scratch_folder() as folder:
 
 def test_folders_of_killed_tools_are_removed_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     tools = [
         subprocess.Popen(
             [sys.executable, "-c", HOLDER],

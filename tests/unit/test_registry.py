@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("table", [ALLOCATORS, EXECUTORS, STRATEGIES, EXPORTERS, RUNNERS])
-def test_every_entry_leads_somewhere(table: dict[str, Entry]) -> None:
+def test_every_entry_leads_somewhere(table: dict[str, Entry]):
     there = [one for one in table.values() if find_spec(one.distribution or "numpy")]
     assert all(callable(entry.load()) for entry in there)
 
@@ -90,7 +90,7 @@ def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Allocator]:
     allocator_variables.cache_clear()
 
 
-def test_an_allocator_is_its_file_and_a_line(toy: Allocator) -> None:
+def test_an_allocator_is_its_file_and_a_line(toy: Allocator):
     rendered = toy.render(Configuration.of("toy", {"decay": 5}))
 
     assert all_allocators()[-1].name == toy.name == "toy"
@@ -102,7 +102,7 @@ def test_an_allocator_is_its_file_and_a_line(toy: Allocator) -> None:
         toy.locate()
 
 
-def test_what_such_an_allocator_prints_proves_its_settings(toy: Allocator, tmp_path: Path) -> None:
+def test_what_such_an_allocator_prints_proves_its_settings(toy: Allocator, tmp_path: Path):
     place = toy.locate(library(tmp_path, TOY, "toy"))
 
     assert place.version == "1.2"
@@ -116,7 +116,7 @@ def test_what_such_an_allocator_prints_proves_its_settings(toy: Allocator, tmp_p
             toy.read_back(place, Configuration.of("toy", settings))
 
 
-def test_a_strategy_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strategy_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.MonkeyPatch):
     (folder / "toy_strategy.py").write_text(
         "from tuner.search.random_search import RandomSearch\nclass Toy(RandomSearch):\n    pass\n"
     )
@@ -130,7 +130,7 @@ def test_a_strategy_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.Monke
     assert spec.strategy == "toy"
 
 
-def test_an_exporter_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exporter_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.MonkeyPatch):
     (folder / "toy_exporter.py").write_text(
         "from tuner.export.formats import comments, document\n"
         "def lines(deployment):\n"
@@ -145,9 +145,7 @@ def test_an_exporter_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_runner_is_a_file_and_a_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, check: Any
-) -> None:
+def test_a_runner_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.MonkeyPatch, check: Any):
     (folder / "toy_runner.py").write_text(
         "from tuner.records import Outcome, Status\n"
         "class Toy:\n"

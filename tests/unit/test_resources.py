@@ -22,18 +22,18 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_workload_of_the_package_is_found_there(installed: Path) -> None:
+def test_a_workload_of_the_package_is_found_there(installed: Path):
     path = installed / "../workloads/small/small.trace"
     assert workload_file(path) == path
 
 
-def test_a_file_of_the_user_is_left_alone(installed: Path, tmp_path: Path) -> None:
+def test_a_file_of_the_user_is_left_alone(installed: Path, tmp_path: Path):
     assert workload_file(tmp_path / "app.trace") == tmp_path / "app.trace"
 
 
 def test_other_workloads_are_in_the_folder_of_the_variable(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     repository = tmp_path / "workloads"
     (repository / "large").mkdir(parents=True)
     (repository / "large/large.trace").touch()

@@ -27,74 +27,74 @@ def configured(**genes: int) -> Genome:
     return tuple(genes.get(name, 0) for name in names)
 
 
-def test_the_allocator_is_the_first_gene() -> None:
+def test_the_allocator_is_the_first_gene():
     assert SPACE.parameters[0].name == ALLOCATOR
     assert SPACE.allocators == ("glibc", "jemalloc")
 
 
-def test_settings_of_another_allocator_are_inactive() -> None:
+def test_settings_of_another_allocator_are_inactive():
     assert Configuration("jemalloc") == SPACE.decode(configured(allocator=1, count=2))
 
 
-def test_a_child_acts_only_while_its_parent_allows_it() -> None:
+def test_a_child_acts_only_while_its_parent_allows_it():
     assert Configuration.of("glibc", {"count": 0}) == SPACE.decode(configured(count=1, limit=1))
     both = {"count": 1, "limit": 8}
     assert Configuration.of("glibc", both) == SPACE.decode(configured(count=2, limit=1))
 
 
-def test_a_structural_gene_is_no_setting() -> None:
+def test_a_structural_gene_is_no_setting():
     genome = configured(mode=1, pad=1)
     assert Configuration.of("glibc", {"pad": 0}) == SPACE.decode(genome)
 
 
-def test_a_mode_without_a_setting_of_that_mode_is_no_mode() -> None:
+def test_a_mode_without_a_setting_of_that_mode_is_no_mode():
     assert SPACE.canonical(configured(mode=1, trim=0)) == SPACE.canonical(configured())
 
 
-def test_a_gene_wakes_up_at_its_resting_level() -> None:
+def test_a_gene_wakes_up_at_its_resting_level():
     default = next(iter(SPACE.defaults()))
     mode = [p.name for p in SPACE.parameters].index("glibc.mode")
     woken = SPACE.canonical((*default[:mode], 1, *default[mode + 1 :]))
     assert Configuration.of("glibc", {"trim": 131072}) == SPACE.decode(woken)
 
 
-def test_every_default_has_a_genome() -> None:
+def test_every_default_has_a_genome():
     decoded = [SPACE.decode(genome) for genome in SPACE.defaults()]
     assert [Configuration("glibc"), Configuration("jemalloc")] == decoded
 
 
 @given(GENOMES)
-def test_the_canonical_form_has_the_same_effect_and_is_stable(genome: Genome) -> None:
+def test_the_canonical_form_has_the_same_effect_and_is_stable(genome: Genome):
     canonical = SPACE.canonical(genome)
     assert SPACE.decode(genome) == SPACE.decode(canonical)
     assert canonical == SPACE.canonical(canonical)
 
 
 @given(GENOMES, GENOMES)
-def test_genomes_with_the_same_effect_have_one_canonical_form(a: Genome, b: Genome) -> None:
+def test_genomes_with_the_same_effect_have_one_canonical_form(a: Genome, b: Genome):
     same_effect = SPACE.decode(a) == SPACE.decode(b)
     assert same_effect == (SPACE.canonical(a) == SPACE.canonical(b))
 
 
 @given(GENOMES)
-def test_a_configuration_finds_its_genome(genome: Genome) -> None:
+def test_a_configuration_finds_its_genome(genome: Genome):
     assert SPACE.canonical(genome) == SPACE.encode(SPACE.decode(genome))
 
 
 @pytest.mark.parametrize("settings", [{"count": 3}, {"unknown": 1}, {"count": True}])
-def test_what_is_not_in_the_space_has_no_genome(settings: dict[str, int]) -> None:
+def test_what_is_not_in_the_space_has_no_genome(settings: dict[str, int]):
     SPACE.encode(Configuration.of("glibc", {"count": 1}))  # what equals it is remembered
 
     with pytest.raises(ValueError, match=r"level|outside"):
         SPACE.encode(Configuration.of("glibc", settings))
 
 
-def test_an_inactive_setting_has_no_genome() -> None:
+def test_an_inactive_setting_has_no_genome():
     with pytest.raises(ValueError, match="outside"):
         SPACE.encode(Configuration.of("glibc", {"count": 0, "limit": 8}))
 
 
-def test_the_same_generator_draws_the_same_genomes() -> None:
+def test_the_same_generator_draws_the_same_genomes():
     drawn = [SPACE.random(np.random.default_rng(7)) for _ in range(2)]
     assert drawn[0] == drawn[1]
 
@@ -108,6 +108,6 @@ def test_the_same_generator_draws_the_same_genomes() -> None:
         ((Parameter(ALLOCATOR, (), False),), "no level"),
     ],
 )
-def test_a_malformed_space_is_refused(parameters: tuple[Parameter, ...], message: str) -> None:
+def test_a_malformed_space_is_refused(parameters: tuple[Parameter, ...], message: str):
     with pytest.raises(ValueError, match=message):
         Space(parameters)

@@ -32,42 +32,42 @@ from tuner.registry import ALLOCATORS
 from tuner.space import joint_space
 
 
-def test_every_shipped_file_has_an_adapter() -> None:
+def test_every_shipped_file_has_an_adapter():
     assert tuple(ALLOCATORS) == tuple(allocator.name for allocator in all_allocators())
 
 
-def test_a_misspelt_allocator_is_refused_with_those_that_exist() -> None:
+def test_a_misspelt_allocator_is_refused_with_those_that_exist():
     with pytest.raises(SpecError, match="did you mean 'jemalloc'"):
         get_allocator("gemalloc")
 
 
 @pytest.mark.parametrize("name", tuple(ALLOCATORS))
-def test_the_version_is_what_the_library_says(name: str) -> None:
+def test_the_version_is_what_the_library_says(name: str):
     assert VERSIONS[name] == get_allocator(name).version_of(recorded(name))
 
 
 @pytest.mark.parametrize("name", [name for name in ALLOCATORS if name != "glibc"])
-def test_another_malloc_has_no_version(name: str) -> None:
+def test_another_malloc_has_no_version(name: str):
     assert get_allocator(name).version_of(recorded("glibc")) == ""
 
 
-def test_a_single_thread_has_no_arena_genes() -> None:
+def test_a_single_thread_has_no_arena_genes():
     assert "arena_max" not in genes("glibc")
     assert "narenas" not in genes("jemalloc")
 
 
-def test_arenas_stop_at_the_number_of_threads() -> None:
+def test_arenas_stop_at_the_number_of_threads():
     assert genes("glibc", workload=SERVER)["arena_max"].levels == (None, 1, 2, 4, 8)
 
 
 @pytest.mark.parametrize(
     ("mode", "expected"), [("madvise", True), ("always", False), ("never", False)]
 )
-def test_huge_page_genes_need_the_mode_madvise(mode: str, expected: bool) -> None:
+def test_huge_page_genes_need_the_mode_madvise(mode: str, expected: bool):
     assert expected == ("hugetlb" in genes("glibc", host=HostFacts(mode, 4, 4096)))
 
 
-def test_of_several_entries_the_first_that_fits_the_version_counts(tmp_path: Path) -> None:
+def test_of_several_entries_the_first_that_fits_the_version_counts(tmp_path: Path):
     entry = (
         '[[parameters]]\nname = "{}"\nscale = "ordinal"\nvalues = [{}]\neffect="e"\nsource="s"\n'
     )
@@ -79,32 +79,32 @@ def test_of_several_entries_the_first_that_fits_the_version_counts(tmp_path: Pat
     assert gene.levels == (None, 24)
 
 
-def test_optional_genes_join_only_when_named() -> None:
+def test_optional_genes_join_only_when_named():
     assert "tcache_gc_delay_bytes" not in genes("jemalloc")
     assert "tcache_gc_delay_bytes" in genes("jemalloc", tcache_gc_delay_bytes="all")
 
 
-def test_a_narrowed_gene_keeps_unset_because_defaults_are_always_measured() -> None:
+def test_a_narrowed_gene_keeps_unset_because_defaults_are_always_measured():
     assert genes("glibc", tcache_count=[64, 0])["tcache_count"].levels == (None, 64, 0)
 
 
-def test_a_gene_that_is_never_set_leaves_the_search() -> None:
+def test_a_gene_that_is_never_set_leaves_the_search():
     assert "mxfast" not in genes("glibc", mxfast="unset")
 
 
-def test_children_of_a_switched_off_parent_leave_too() -> None:
+def test_children_of_a_switched_off_parent_leave_too():
     assert "trim_threshold" not in genes("glibc", mode="dynamic")
     assert "tcache_max" not in genes("jemalloc", tcache="unset", tcache_max="unset")
     assert genes("jemalloc", tcache="unset")["tcache_max"].condition is None
 
 
-def test_a_setting_that_this_version_lacks_is_an_error() -> None:
+def test_a_setting_that_this_version_lacks_is_an_error():
     with pytest.raises(SpecError, match=r"space.mimalloc.purge_delay: mimalloc 2.0.9 has no"):
         genes("mimalloc", purge_delay=[0])
 
 
 @pytest.mark.parametrize("workload", [ONE_THREAD, SERVER])
-def test_all_allocators_make_one_space_with_every_default_in_it(workload: WorkloadFacts) -> None:
+def test_all_allocators_make_one_space_with_every_default_in_it(workload: WorkloadFacts):
     names = [n for n in tuple(ALLOCATORS) if workload.n_threads == 1 or n != "exgen-st"]
     parts = {name: list(genes(name, workload=workload).values()) for name in names}
     space = joint_space(parts)
@@ -112,14 +112,14 @@ def test_all_allocators_make_one_space_with_every_default_in_it(workload: Worklo
     assert [Configuration(name) for name in names] == defaults
 
 
-def test_what_unset_stands_for_decides_what_depends_on_it() -> None:
+def test_what_unset_stands_for_decides_what_depends_on_it():
     """With purge_how unset, as with dontneed, which it stands for, purge_min acts."""
     condition = genes("exgen")["purge_min"].condition
     assert condition is not None
     assert condition.values == (None, "free", "unmap")
 
 
-def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours() -> None:
+def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours():
     gene = genes("exgen")["superblock_size"]
     numbers = [level for level in gene.levels if isinstance(level, int)]
     assert numbers == sorted(numbers)
@@ -163,11 +163,11 @@ def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours() ->
 )
 def test_settings_become_plain_decimals_and_literal_booleans(
     name: str, settings: dict[str, Value], expected: dict[str, str]
-) -> None:
+):
     assert expected == get_allocator(name).render(Configuration.of(name, settings))
 
 
-def test_the_whole_environment_preloads_the_library() -> None:
+def test_the_whole_environment_preloads_the_library():
     place = Installation("mimalloc", Path("/opt/libmimalloc.so"), "2.0.9")
     environment = get_allocator("mimalloc").environment(place, Configuration("mimalloc"))
     assert environment == {"LD_PRELOAD": "/opt/libmimalloc.so"}
@@ -176,12 +176,12 @@ def test_the_whole_environment_preloads_the_library() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("64", 64), ("-1", -1), ("64 KiB", 65536), (3, 3), (2.0, 2)]
 )
-def test_texts_of_a_command_line_get_the_type_of_the_setting(text: Value, expected: int) -> None:
+def test_texts_of_a_command_line_get_the_type_of_the_setting(text: Value, expected: int):
     configuration = get_allocator("glibc").configuration({"trim_threshold": text}, "2.36")
     assert Configuration.of("glibc", {"trim_threshold": expected}) == configuration
 
 
-def test_a_time_may_be_written_with_its_unit() -> None:
+def test_a_time_may_be_written_with_its_unit():
     configuration = get_allocator("jemalloc").configuration({"dirty_decay_ms": "2 s"}, "5.3.0")
     assert Configuration.of("jemalloc", {"dirty_decay_ms": 2000}) == configuration
 
@@ -202,7 +202,7 @@ def test_a_time_may_be_written_with_its_unit() -> None:
 )
 def test_a_wrong_setting_is_refused_with_a_reason(
     name: str, settings: dict[str, Value], expected: str
-) -> None:
+):
     with pytest.raises(SpecError, match=expected):
         get_allocator(name).configuration(settings, VERSIONS[name])
 
@@ -216,20 +216,20 @@ def test_a_wrong_setting_is_refused_with_a_reason(
 )
 def test_a_negative_value_is_refused_with_what_is_allowed(
     name: str, settings: dict[str, Value], allowed: str
-) -> None:
+):
     (found,) = problems(recorded(name), name, **settings)
 
     assert found.endswith(f"is refused: it is negative; allowed is {allowed}")
 
 
-def test_a_delay_that_wraps_around_on_the_clock_is_refused() -> None:
+def test_a_delay_that_wraps_around_on_the_clock_is_refused():
     (found,) = problems(recorded("mimalloc"), "mimalloc", decommit_delay=2**63 - 1)
 
     assert found.endswith(f"no clock counts so many ms; allowed are at most {2**53}")
 
 
 @pytest.mark.parametrize("name", tuple(ALLOCATORS))
-def test_a_default_has_nothing_to_disagree_with(name: str) -> None:
+def test_a_default_has_nothing_to_disagree_with(name: str):
     assert problems(recorded(name), name) == []
 
 
@@ -239,7 +239,7 @@ def fake_probe(monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: Prob
 
 def test_a_library_that_is_not_the_one_in_use_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     adapter = get_allocator("jemalloc")
     fake_probe(monkeypatch, adapter, recorded("jemalloc"))
     other = tmp_path / "libjemalloc.so"
@@ -247,7 +247,7 @@ def test_a_library_that_is_not_the_one_in_use_is_refused(
         adapter.read_back(Installation("jemalloc", other, "5.3.0"), Configuration("jemalloc"))
 
 
-def test_a_forbidden_setting_is_refused_before_anything_runs() -> None:
+def test_a_forbidden_setting_is_refused_before_anything_runs():
     configuration = Configuration.of("glibc", {"perturb": 1})
     with pytest.raises(SettingError, match="never set"):
         get_allocator("glibc").read_back(installation("glibc"), configuration)
@@ -255,7 +255,7 @@ def test_a_forbidden_setting_is_refused_before_anything_runs() -> None:
 
 def test_the_message_names_allocator_setting_asked_and_effective_value(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     adapter = get_allocator("glibc")
     fake_probe(monkeypatch, adapter, recorded("glibc"))
     with pytest.raises(SettingError) as caught:
@@ -264,20 +264,18 @@ def test_the_message_names_allocator_setting_asked_and_effective_value(
     assert expected == str(caught.value)
 
 
-def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tuner.allocators.base.find_library", lambda _soname: None)
     with pytest.raises(MissingToolError, match="sudo apt-get install libjemalloc2"):
         get_allocator("jemalloc").locate()
 
 
-def test_a_library_of_ones_own_must_exist() -> None:
+def test_a_library_of_ones_own_must_exist():
     with pytest.raises(MissingToolError, match=r"/opt/none.so: no such file"):
         get_allocator("jemalloc:/opt/none.so").locate()
 
 
-def test_a_library_of_another_kind_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_library_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     library = tmp_path / "libother.so"
     library.touch()
     adapter = get_allocator(f"tcmalloc:{library}")
@@ -286,7 +284,7 @@ def test_a_library_of_another_kind_is_refused(
         adapter.locate()
 
 
-def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch):
     adapter = get_allocator("glibc")
     report = recorded("glibc")
     old = replace(report, data={**report.data, "glibc_version": "2.31"})
@@ -309,7 +307,7 @@ def count_probes(
     return seen
 
 
-def test_what_took_effect_before_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_took_effect_before_is_not_run_again(monkeypatch: pytest.MonkeyPatch):
     adapter = get_allocator("glibc")
     seen = count_probes(monkeypatch, adapter, recorded("glibc"))
     for _ in range(2):
@@ -317,7 +315,7 @@ def test_what_took_effect_before_is_not_run_again(monkeypatch: pytest.MonkeyPatc
     assert len(seen) == 1
 
 
-def test_settings_of_a_variable_each_are_proved_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_a_variable_each_are_proved_each(monkeypatch: pytest.MonkeyPatch):
     adapter = get_allocator("mimalloc")
     messages = "option 'page_reset': 1\noption 'decommit_delay': 0\n"
     seen = count_probes(monkeypatch, adapter, replace(recorded("mimalloc"), messages=messages))
@@ -330,7 +328,7 @@ def test_settings_of_a_variable_each_are_proved_each(monkeypatch: pytest.MonkeyP
 
 def test_settings_that_share_a_variable_are_proved_together(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     adapter = get_allocator("glibc")
     seen = count_probes(monkeypatch, adapter, recorded("glibc"))
     for settings in ({"tcache_count": 7}, {"mxfast": 128}, {"tcache_count": 7, "mxfast": 128}):
@@ -338,7 +336,7 @@ def test_settings_that_share_a_variable_are_proved_together(
     assert len(seen) == 3
 
 
-def test_what_was_refused_is_refused_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_refused_is_refused_again(monkeypatch: pytest.MonkeyPatch):
     adapter = get_allocator("mimalloc")
     seen = count_probes(monkeypatch, adapter, recorded("mimalloc"))
     for _ in range(2):

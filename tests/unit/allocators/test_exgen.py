@@ -10,28 +10,28 @@ from tuner.errors import SpecError
 from tuner.records import Configuration, Value
 
 
-def test_the_libraries_of_exgen_are_distinguished() -> None:
+def test_the_libraries_of_exgen_are_distinguished():
     assert get_allocator("exgen-st").version_of(recorded("exgen")) == ""
     assert get_allocator("exgen").version_of(recorded("exgen-st")) == ""
 
 
-def test_the_library_for_one_thread_refuses_a_workload_with_several() -> None:
+def test_the_library_for_one_thread_refuses_a_workload_with_several():
     with pytest.raises(SpecError, match="6 threads allocate; use exgen"):
         genes("exgen-st", workload=SERVER)
 
 
-def test_both_libraries_of_exgen_have_the_same_genes() -> None:
+def test_both_libraries_of_exgen_have_the_same_genes():
     levels = {name: gene.levels for name, gene in genes("exgen").items()}
     assert levels == {name: gene.levels for name, gene in genes("exgen-st").items()}
 
 
-def test_exgen_offers_its_thread_genes_to_threads_only() -> None:
+def test_exgen_offers_its_thread_genes_to_threads_only():
     of_threads = {"remote_batch", "adopt"}
     assert of_threads <= genes("exgen", workload=SERVER).keys()
     assert genes("exgen").keys().isdisjoint(of_threads)
 
 
-def test_exgen_offers_its_timer_to_what_rests_only() -> None:
+def test_exgen_offers_its_timer_to_what_rests_only():
     assert "timer" not in genes("exgen", workload=replace(SERVER, duration_ns=10**9))
     assert "timer" in genes("exgen", workload=replace(SERVER, n_threads=1))
     assert "timer" not in genes("exgen-st", workload=replace(SERVER, n_threads=1))
@@ -49,12 +49,12 @@ def test_exgen_offers_its_timer_to_what_rests_only() -> None:
 )
 def test_settings_that_exgen_has_not_for_tuning_are_refused(
     settings: dict[str, Value], expected: str
-) -> None:
+):
     with pytest.raises(SpecError, match=expected):
         get_allocator("exgen").configuration(settings, "0.1.0")
 
 
-def test_an_exported_exgen_does_not_stop_a_service() -> None:
+def test_an_exported_exgen_does_not_stop_a_service():
     exgen = get_allocator("exgen")
     configuration = Configuration.of("exgen", {"prefault": True, "adopt": "thread"})
     assert exgen.render(Configuration("exgen"), for_export=True) == {}
@@ -88,7 +88,7 @@ def test_exgen_settings_agree_only_when_nothing_cut_them_back(
     derived: dict[str, int],
     settings: dict[str, Value],
     expected: list[str],
-) -> None:
+):
     account = recorded("exgen").of("exgen")
     report = recorded(
         "exgen",
@@ -98,7 +98,7 @@ def test_exgen_settings_agree_only_when_nothing_cut_them_back(
     assert expected == problems(report, "exgen", **settings)
 
 
-def test_a_setting_is_searched_only_where_the_library_knows_it() -> None:
+def test_a_setting_is_searched_only_where_the_library_knows_it():
     """Debian 13's mimalloc 3.0.1 lacks what later versions of 3 have."""
     file = get_allocator("mimalloc").file
     for name in ("minimal_purge_size", "allow_thp", "page_reclaim_on_free", "generic_collect"):

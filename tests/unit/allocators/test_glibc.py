@@ -11,7 +11,7 @@ from tuner.errors import SpecError
 from tuner.records import Value
 
 
-def test_glibc_behind_a_preloaded_library_has_no_version() -> None:
+def test_glibc_behind_a_preloaded_library_has_no_version():
     assert get_allocator("glibc").version_of(recorded("jemalloc")) == ""
 
 
@@ -19,18 +19,18 @@ def test_glibc_behind_a_preloaded_library_has_no_version() -> None:
     ("version", "largest", "has_mxfast"),
     [("2.36", 1032, True), ("2.42", 2 << 20, True), ("2.43", 2 << 20, False)],
 )
-def test_the_glibc_version_decides_the_genes(version: str, largest: int, has_mxfast: bool) -> None:
+def test_the_glibc_version_decides_the_genes(version: str, largest: int, has_mxfast: bool):
     found = genes("glibc", version)
     assert largest == found["tcache_max"].levels[-1]
     assert has_mxfast == ("mxfast" in found)
 
 
-def test_static_thresholds_wake_up_at_the_default_trim_threshold() -> None:
+def test_static_thresholds_wake_up_at_the_default_trim_threshold():
     trim = genes("glibc")["trim_threshold"]
     assert trim.levels[trim.resting] == 131072
 
 
-def test_glibc_is_not_named_with_a_path() -> None:
+def test_glibc_is_not_named_with_a_path():
     with pytest.raises(SpecError, match="name it without a path"):
         get_allocator("glibc:/etc/passwd")
 
@@ -51,7 +51,7 @@ def test_glibc_is_not_named_with_a_path() -> None:
 )
 def test_glibc_settings_that_took_effect_agree(
     settings: dict[str, Value], observed: dict[str, Any]
-) -> None:
+):
     assert problems(recorded("glibc", **observed), "glibc", **settings) == []
 
 
@@ -91,17 +91,17 @@ def test_glibc_settings_that_took_effect_agree(
 )
 def test_glibc_settings_that_were_clipped_or_dropped_are_reported(
     settings: dict[str, Value], observed: dict[str, Any], expected: str
-) -> None:
+):
     assert [expected] == problems(recorded("glibc", **observed), "glibc", **settings)
 
 
-def test_a_switched_off_thread_cache_leaves_its_limit_to_the_range_check() -> None:
+def test_a_switched_off_thread_cache_leaves_its_limit_to_the_range_check():
     report = recorded("glibc", tcache_count=0, tcache_max_bytes=0)
     assert problems(report, "glibc", tcache_count=0, tcache_max=512) == []
     assert problems(report, "glibc", tcache_count=0, tcache_max=5000) != []
 
 
-def test_large_thread_cache_bins_are_believed_from_glibc_2_42_on() -> None:
+def test_large_thread_cache_bins_are_believed_from_glibc_2_42_on():
     report = recorded("glibc", tcache_max_bytes=65536)
     new = replace(report, data={**report.data, "glibc_version": "2.42"})
     assert problems(new, "glibc", tcache_max=1 << 20) == []

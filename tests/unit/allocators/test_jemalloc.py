@@ -11,11 +11,11 @@ from tuner.allocators.jemalloc import expected_slab
 from tuner.records import Configuration, Value
 
 
-def test_jemalloc_can_keep_lazily_freed_pages_for_good() -> None:
+def test_jemalloc_can_keep_lazily_freed_pages_for_good():
     assert -1 in genes("jemalloc")["muzzy_decay_ms"].levels
 
 
-def test_a_forked_process_is_never_offered_a_background_thread() -> None:
+def test_a_forked_process_is_never_offered_a_background_thread():
     forked = replace(SERVER, is_fork=True)
     assert "background_thread" not in genes("jemalloc", workload=forked)
     assert "background_thread" in genes("jemalloc", workload=SERVER)
@@ -23,7 +23,7 @@ def test_a_forked_process_is_never_offered_a_background_thread() -> None:
     assert left_out["background_thread"] == "threads of an allocator do not survive a fork"
 
 
-def test_an_exported_jemalloc_does_not_stop_a_service() -> None:
+def test_an_exported_jemalloc_does_not_stop_a_service():
     jemalloc = get_allocator("jemalloc")
     configuration = Configuration.of("jemalloc", {"retain": False})
     assert jemalloc.render(Configuration("jemalloc"), for_export=True) == {}
@@ -55,7 +55,7 @@ def test_an_exported_jemalloc_does_not_stop_a_service() -> None:
 )
 def test_jemalloc_settings_agree_only_when_mallctl_says_so(
     settings: dict[str, Value], observed: dict[str, Any], agrees: bool
-) -> None:
+):
     report = recorded("jemalloc", **observed)
     if "cache_oblivious" in settings:
         with pytest.raises(ValueError, match="no setting cache_oblivious"):
@@ -64,7 +64,7 @@ def test_jemalloc_settings_agree_only_when_mallctl_says_so(
     assert agrees == (problems(report, "jemalloc", **settings) == [])
 
 
-def test_slabs_are_compared_bin_by_bin() -> None:
+def test_slabs_are_compared_bin_by_bin():
     blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
     slabs = [expected_slab(block, 4, 4096) for block in blocks]
     report = recorded("jemalloc", bin_slab_bytes=slabs)
@@ -73,7 +73,7 @@ def test_slabs_are_compared_bin_by_bin() -> None:
     assert get_allocator("jemalloc").effective(report)["slab_sizes"] == "1-14336:4"
 
 
-def test_a_number_of_pages_that_no_bin_can_have_is_refused() -> None:
+def test_a_number_of_pages_that_no_bin_can_have_is_refused():
     blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
     report = recorded("jemalloc", bin_slab_bytes=[expected_slab(b, 0, 4096) for b in blocks])
     assert problems(report, "jemalloc", slab_sizes="1-14336:0") != []
@@ -82,5 +82,5 @@ def test_a_number_of_pages_that_no_bin_can_have_is_refused() -> None:
 @pytest.mark.parametrize(
     ("block", "pages", "expected"), [(8, 64, 4096), (16, 2, 8192), (14336, 1, 16384)]
 )
-def test_a_slab_holds_one_to_512_blocks(block: int, pages: int, expected: int) -> None:
+def test_a_slab_holds_one_to_512_blocks(block: int, pages: int, expected: int):
     assert expected == expected_slab(block, pages, 4096)

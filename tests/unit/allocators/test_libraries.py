@@ -5,7 +5,7 @@ from pathlib import Path
 from tuner.allocators.libraries import parse_ldconfig
 
 
-def test_the_cache_of_the_loader_lists_64_bit_libraries() -> None:
+def test_the_cache_of_the_loader_lists_64_bit_libraries():
     lines = [
         "2 libs found in cache `/etc/ld.so.cache'",
         "\tlibjemalloc.so.2 (libc6) => /lib/i386-linux-gnu/libjemalloc.so.2",

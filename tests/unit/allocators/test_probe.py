@@ -8,7 +8,7 @@ from tuner.allocators.probe import Tunable, parse_tunables, run_probe
 from tuner.errors import SettingError
 
 
-def test_a_signal_without_a_name_ends_a_test_program_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_without_a_name_ends_a_test_program_too(monkeypatch: pytest.MonkeyPatch):
     ended = subprocess.CompletedProcess([], -35, "", "out of memory\n")
     monkeypatch.setattr("tuner.allocators.probe._run", lambda *_: ended)
 
@@ -16,7 +16,7 @@ def test_a_signal_without_a_name_ends_a_test_program_too(monkeypatch: pytest.Mon
         run_probe({})
 
 
-def test_the_list_of_the_loader_is_read_in_hexadecimal_and_decimal() -> None:
+def test_the_list_of_the_loader_is_read_in_hexadecimal_and_decimal():
     text = (
         "glibc.malloc.trim_threshold: 0xffffffffffffffff (min: 0x0, max: 0xffffffffffffffff)\n"
         "glibc.malloc.check: 0 (min: 0, max: 3)\nnoise\n"

@@ -9,7 +9,7 @@ from tests.doubles.probes import SERVER, genes, problems, recorded
 from tuner.records import Value
 
 
-def test_the_release_rate_needs_gibibytes_of_frees() -> None:
+def test_the_release_rate_needs_gibibytes_of_frees():
     assert "release_rate" in genes("tcmalloc", workload=SERVER)
     assert "release_rate" not in genes("tcmalloc", workload=replace(SERVER, freed_bytes=None))
 
@@ -31,5 +31,5 @@ def test_the_release_rate_needs_gibibytes_of_frees() -> None:
 )
 def test_tcmalloc_settings_agree_only_when_seen_or_within_the_scale(
     settings: dict[str, Value], observed: dict[str, Any], agrees: bool
-) -> None:
+):
     assert agrees == (problems(recorded("tcmalloc", **observed), "tcmalloc", **settings) == [])

@@ -7,7 +7,7 @@ from tuner.cli.main import run
 from tuner.errors import SpecError
 
 
-def test_every_workload_has_tasks() -> None:
+def test_every_workload_has_tasks():
     tasks = make_tasks(threads=(1, 2, 16))
 
     assert Task("ring", 16) in tasks
@@ -20,16 +20,16 @@ def test_every_workload_has_tasks() -> None:
     assert len(set(tasks)) == len(tasks)
 
 
-def test_a_workload_of_two_sides_is_not_run_by_one_thread() -> None:
+def test_a_workload_of_two_sides_is_not_run_by_one_thread():
     assert make_tasks(["xmalloc"], (1, 2, 4)) == (Task("xmalloc", 2), Task("xmalloc", 4))
 
 
-def test_an_unknown_workload_is_an_error_that_names_the_others() -> None:
+def test_an_unknown_workload_is_an_error_that_names_the_others():
     with pytest.raises(SpecError, match=r"workload 'ringo'.*larson"):
         make_tasks(["ringo"])
 
 
-def test_time_of_a_run_follows_from_the_budget() -> None:
+def test_time_of_a_run_follows_from_the_budget():
     tasks = make_tasks(["larson"], (2, 4))
 
     assert seconds_within(60, tasks, 5, 2) == pytest.approx((60 - 2) / 20 / 1.7, abs=0.01)
@@ -37,7 +37,7 @@ def test_time_of_a_run_follows_from_the_budget() -> None:
     assert seconds_within(1e6, tasks, 5, 2) == 2.0
 
 
-def test_words_for_the_driver() -> None:
+def test_words_for_the_driver():
     plan = BenchPlan((), 0.25, 3, seed=7)
 
     assert plan.words(Task("sizes", 2, 64)) == [
@@ -46,12 +46,12 @@ def test_words_for_the_driver() -> None:
     assert "--seconds" not in plan.words(Task("memory", 1))
 
 
-def test_a_number_of_threads_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_of_threads_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]):
     for word in ("two", "0", "9" * 5000):
         assert run(["bench", "--threads", word]) == SpecError.exit_code
         assert "not a whole number from 1 to 1024" in capsys.readouterr().err
 
 
-def test_what_no_thread_number_suits_is_an_error() -> None:
+def test_what_no_thread_number_suits_is_an_error():
     with pytest.raises(SpecError, match="workload xmalloc: not with fewer than 2 threads"):
         make_tasks(["xmalloc"], (1,))

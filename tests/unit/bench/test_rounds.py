@@ -30,7 +30,7 @@ def run(folder: Path, driver: FakeDriver, plan: BenchPlan) -> Comparison:
 PLAN = BenchPlan((RING, LARSON, Task("overhead", 1, 8)), 0.1, 2)
 
 
-def test_every_task_meets_every_subject_in_every_round(tmp_path: Path) -> None:
+def test_every_task_meets_every_subject_in_every_round(tmp_path: Path):
     driver = FakeDriver()
 
     found = run(tmp_path, driver, PLAN)
@@ -42,7 +42,7 @@ def test_every_task_meets_every_subject_in_every_round(tmp_path: Path) -> None:
     assert len(found.samples) == len(driver.calls)
 
 
-def test_environments_take_the_same_room(tmp_path: Path) -> None:
+def test_environments_take_the_same_room(tmp_path: Path):
     driver = FakeDriver()
 
     run(tmp_path, driver, PLAN)
@@ -51,7 +51,7 @@ def test_environments_take_the_same_room(tmp_path: Path) -> None:
     assert len(rooms) == 1
 
 
-def test_a_second_session_runs_only_what_is_missing(tmp_path: Path) -> None:
+def test_a_second_session_runs_only_what_is_missing(tmp_path: Path):
     run(tmp_path, FakeDriver(), PLAN)
     path = tmp_path / "samples.jsonl"
     lines = path.read_text().splitlines(keepends=True)
@@ -83,7 +83,7 @@ def within(folder: Path, budget_s: float, plan: BenchPlan = PLAN) -> tuple[SlowD
     return driver, sum(left_out)
 
 
-def test_a_budget_is_kept_by_what_runs_took(tmp_path: Path) -> None:
+def test_a_budget_is_kept_by_what_runs_took(tmp_path: Path):
     driver, n_left_out = within(tmp_path, 7.0)
 
     assert driver.now_s == 6.0, "a task is run on every subject or on none"
@@ -91,13 +91,13 @@ def test_a_budget_is_kept_by_what_runs_took(tmp_path: Path) -> None:
     assert within(tmp_path, 7.0)[0].now_s == 4.0, "the same command makes the rest"
 
 
-def test_the_first_task_is_run_whatever_the_budget(tmp_path: Path) -> None:
+def test_the_first_task_is_run_whatever_the_budget(tmp_path: Path):
     driver, n_left_out = within(tmp_path, 0.5)
 
     assert (driver.now_s, n_left_out) == (2.0, 8)
 
 
-def test_what_a_budget_leaves_out_is_spread_over_workloads() -> None:
+def test_what_a_budget_leaves_out_is_spread_over_workloads():
     tasks = [Task(w, n) for w in ("ring", "larson") for n in (1, 2, 4, 16, 64)]
     first = spread(tasks)[:4]
 
@@ -106,13 +106,13 @@ def test_what_a_budget_leaves_out_is_spread_over_workloads() -> None:
     assert {task.threads for task in first} == {4, 2}
 
 
-def test_a_later_session_keeps_the_length_of_a_run(tmp_path: Path) -> None:
+def test_a_later_session_keeps_the_length_of_a_run(tmp_path: Path):
     assert kept_seconds(tmp_path) is None
     run(tmp_path, FakeDriver(), PLAN)
     assert kept_seconds(tmp_path) == PLAN.seconds
 
 
-def test_a_subject_that_failed_a_task_is_not_run_on_it_again(tmp_path: Path) -> None:
+def test_a_subject_that_failed_a_task_is_not_run_on_it_again(tmp_path: Path):
     crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
     driver = FakeDriver({"bob": crash})
 
@@ -123,7 +123,7 @@ def test_a_subject_that_failed_a_task_is_not_run_on_it_again(tmp_path: Path) -> 
     assert "bob: ring, 2 threads: killed by SIGSEGV" in failures(found)
 
 
-def test_another_comparison_in_the_folder_is_refused(tmp_path: Path) -> None:
+def test_another_comparison_in_the_folder_is_refused(tmp_path: Path):
     run(tmp_path, FakeDriver(), PLAN)
 
     with pytest.raises(StoreError, match="other seconds"):
@@ -133,19 +133,19 @@ def test_another_comparison_in_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "not json\n", '{"schema":"x","version":1}\n'])
-def test_a_damaged_journal_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_damaged_journal_is_refused(tmp_path: Path, text: str):
     (tmp_path / "samples.jsonl").write_text(text)
 
     with pytest.raises(StoreError, match=r"samples\.jsonl"):
         load_comparison(tmp_path)
 
 
-def test_a_folder_without_samples_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_without_samples_is_an_error(tmp_path: Path):
     with pytest.raises(StoreError, match="there are no samples"):
         load_comparison(tmp_path)
 
 
-def test_samples_survive_their_file() -> None:
+def test_samples_survive_their_file():
     curve = {"time_ns": [1, 2], "live_bytes": [3, 4], "rss_bytes": [5, 6]}
     kept = sample("alice", 2, curve=curve)
 
@@ -159,7 +159,7 @@ def test_samples_survive_their_file() -> None:
         ('"subjects":', '"objects":', "line 1 is damaged .*subjects"),
     ],
 )
-def test_damage_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_damage_is_named(tmp_path: Path, old: str, new: str, message: str):
     run(tmp_path, FakeDriver(), BenchPlan((RING,), 0.1, 1))
     path = tmp_path / "samples.jsonl"
     text = path.read_text()

@@ -13,7 +13,7 @@ from tuner.bench.summary import (
 )
 
 
-def test_medians_are_over_the_rounds_of_a_subject() -> None:
+def test_medians_are_over_the_rounds_of_a_subject():
     found = comparison(
         sample("alice", 0, operations=1000),
         sample("alice", 1, operations=3000),
@@ -30,7 +30,7 @@ def test_medians_are_over_the_rounds_of_a_subject() -> None:
     assert means.ratios == {"alice": 1.0, "bob": 2.0}
 
 
-def test_means_are_over_the_rows_that_every_subject_has() -> None:
+def test_means_are_over_the_rows_that_every_subject_has():
     """A subject that lacks a poor row of its own would look better than the others."""
     found = comparison(
         sample("alice", 0),
@@ -46,7 +46,7 @@ def test_means_are_over_the_rows_that_every_subject_has() -> None:
     assert (means.ratios, means.n_left_out) == ({"alice": 1.0, "bob": 2.0}, 1)
 
 
-def test_what_was_not_measured_is_absent() -> None:
+def test_what_was_not_measured_is_absent():
     found = comparison(sample("alice", 0), stopped("bob", 0))
 
     assert set(estimates(found, PEAK_RSS, [RING])[RING]) == {"alice"}
@@ -54,7 +54,7 @@ def test_what_was_not_measured_is_absent() -> None:
     assert estimates(found, USABLE_RATIO, [RING]) == {}
 
 
-def test_overhead_is_relative_to_the_request() -> None:
+def test_overhead_is_relative_to_the_request():
     task = Task("overhead", 1, 100)
     found = comparison(sample("alice", 0, task, usable_bytes=112, resident_bytes=120))
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.allocator_programs import Command, read_programs
 
 
-def test_programs_come_from_a_file(tmp_path: Path) -> None:
+def test_programs_come_from_a_file(tmp_path: Path):
     file = tmp_path / "more.toml"
     file.write_text('[[program]]\nname = "a"\ncommand = ["/bin/a", "1"]\nrounds = 2\n')
 
@@ -27,7 +27,7 @@ def test_programs_come_from_a_file(tmp_path: Path) -> None:
         "not toml",
     ],
 )
-def test_a_wrong_file_of_programs_is_an_error(tmp_path: Path, text: str) -> None:
+def test_a_wrong_file_of_programs_is_an_error(tmp_path: Path, text: str):
     file = tmp_path / "more.toml"
     file.write_text(text)
 

@@ -15,7 +15,7 @@ from tuner.measure.gem5 import Gem5Run
 from tuner.measure.program import ProgramRun
 
 
-def test_misses_are_per_thousand_instructions() -> None:
+def test_misses_are_per_thousand_instructions():
     text = "events: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\nsummary: 2000 2 1 9 6 2 9 4 1\n"
 
     assert misses(text) == {
@@ -28,7 +28,7 @@ def test_misses_are_per_thousand_instructions() -> None:
     }
 
 
-def test_instructions_of_callees_count_once() -> None:
+def test_instructions_of_callees_count_once():
     text = """events: Ir
 ob=(1) /usr/bin/app
 fl=(1) app.c
@@ -54,7 +54,7 @@ fn=(3) other
 
 def test_a_gem5_with_an_allocator_of_its_own_does_not_run_on_glibc(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     linked = replace(GOOD, malloc_libraries=("/usr/lib/libtcmalloc.so.4",))
     monkeypatch.setattr(allocator_runs, "_run", lambda *_: linked)
     monkeypatch.setattr(allocator_runs, "read_run", lambda run, _: simulated(run))
@@ -71,6 +71,6 @@ def simulated(run: ProgramRun) -> Gem5Run:
     return Gem5Run(run, RESULT, STATISTICS, b"42\n")
 
 
-def test_a_file_without_summary_is_an_error() -> None:
+def test_a_file_without_summary_is_an_error():
     with pytest.raises(ValueError, match="no summary"):
         misses("events: Ir\n")

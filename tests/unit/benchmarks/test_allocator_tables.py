@@ -47,7 +47,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_a_spread_is_shown_from_half_a_percent_on() -> None:
+def test_a_spread_is_shown_from_half_a_percent_on():
     mib = 2.0**20
     columns = {
         "glibc": [99 * mib, 100 * mib, 101 * mib],
@@ -81,7 +81,7 @@ def class_part(times_ns: dict[str, dict[str, int]]) -> dict[str, Any]:
     return {"subjects": labels, "header": {"seconds": 0.1}, "samples": samples}
 
 
-def test_the_floor_is_compared_where_both_are_known() -> None:
+def test_the_floor_is_compared_where_both_are_known():
     peaks = {"python": {"glibc": [20.0], "exgen": [25.0]}, "perl": {"glibc": [9.0]}}
     subjects = ["glibc", "exgen"]
     parts = {
@@ -96,7 +96,7 @@ def test_the_floor_is_compared_where_both_are_known() -> None:
 
 
 @pytest.mark.slow
-def test_every_allocator_stands_where_it_is_held_to_the_same_targets() -> None:
+def test_every_allocator_stands_where_it_is_held_to_the_same_targets():
     comparison = comparison_of(read_results(results_path("allocators"))["parts"]["threads"])
     judged = list(judge_threads(comparison))
     n_met, n_missed = sum(t.is_met for t in judged), sum(t.is_missed for t in judged)
@@ -107,7 +107,7 @@ def test_every_allocator_stands_where_it_is_held_to_the_same_targets() -> None:
     assert list(map(sum, zip(*counts, strict=True))) == [n_met, n_missed, len(judged)]
 
 
-def test_runs_without_a_result_are_listed() -> None:
+def test_runs_without_a_result_are_listed():
     bad = {"task": "cc1", "subject": "x", "round": 0, "status": "failed", "reason": "died"}
 
     assert list(failure_lines({"programs": {"rows": [bad]}})) == [
@@ -115,7 +115,7 @@ def test_runs_without_a_result_are_listed() -> None:
     ]
 
 
-def test_table_has_means_over_what_both_ran() -> None:
+def test_table_has_means_over_what_both_ran():
     rows = medians(samples("cpu_s", {"a": {"glibc": [2.0], "x": [1.0]}, "b": {"glibc": [1.0]}}),
                    "cpu_s")  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_table_has_means_over_what_both_ran() -> None:
     assert cells(means) == ["geometric mean / glibc's", "1.000", "0.500 of 1"]
 
 
-def test_the_price_of_a_safety_setting_is_relative_to_glibcs_on_programs_that_run_long() -> None:
+def test_the_price_of_a_safety_setting_is_relative_to_glibcs_on_programs_that_run_long():
     rows = samples("cpu_s", TIMES) + samples("peak_rss_bytes", PEAKS)
     part = {"subjects": ["glibc", "exgen"], "rows": rows}
     *_, glibc, exgen = map(cells, safety_lines({"safety": part}))

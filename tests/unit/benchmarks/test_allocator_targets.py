@@ -32,7 +32,7 @@ def by_name(targets: list[Target]) -> dict[str, Target]:
     return {target.what: target for target in targets}
 
 
-def test_memory_is_held_against_the_peers_that_were_measured() -> None:
+def test_memory_is_held_against_the_peers_that_were_measured():
     found = samples(
         "bytes",
         {
@@ -49,7 +49,7 @@ def test_memory_is_held_against_the_peers_that_were_measured() -> None:
     }
 
 
-def test_classes_are_judged_against_the_best_peer_and_growth_without_glibc() -> None:
+def test_classes_are_judged_against_the_best_peer_and_growth_without_glibc():
     part = class_part(
         {
             "pairs-8k": {"glibc": 10, "tcmalloc": 20, "exgen": 16},
@@ -68,7 +68,7 @@ def test_classes_are_judged_against_the_best_peer_and_growth_without_glibc() -> 
     ]
 
 
-def test_check_may_cost_twice_the_instructions_of_a_pair() -> None:
+def test_check_may_cost_twice_the_instructions_of_a_pair():
     counts = {"glibc": [90.0], "exgen": [100.0], "exgen-check": [210.0], "exgen-junk": [400.0]}
     found = samples("instructions", {"pairs of 64 bytes": counts, "perl": counts})
 
@@ -77,17 +77,17 @@ def test_check_may_cost_twice_the_instructions_of_a_pair() -> None:
     assert told == {"exgen-check: instructions, pairs of 64 bytes / exgen's": (2.1, False)}
 
 
-def test_medians_ignore_an_outlier_and_failed_runs() -> None:
+def test_medians_ignore_an_outlier_and_failed_runs():
     bad = {"task": "cc1", "subject": "glibc", "round": 6, "status": "failed", "reason": "x"}
 
     assert medians([*samples("cpu_s", TIMES), bad], "cpu_s")["cc1"]["glibc"].median == 1.0
 
 
-def test_short_programs_have_no_time() -> None:
+def test_short_programs_have_no_time():
     assert set(long_ones(medians(samples("cpu_s", TIMES), "cpu_s"))) == {"cc1", "python"}
 
 
-def test_a_mean_needs_every_program() -> None:
+def test_a_mean_needs_every_program():
     rows = medians(samples("cpu_s", {"a": {"x": [2.0], "y": [1.0]}, "b": {"x": [8.0]}}), "cpu_s")
 
     assert geometric(rows, "x") == pytest.approx(4.0)
@@ -95,7 +95,7 @@ def test_a_mean_needs_every_program() -> None:
     assert set(common(rows, ["x", "y"])) == {"a"}
 
 
-def test_programs_are_judged_against_the_best_peer() -> None:
+def test_programs_are_judged_against_the_best_peer():
     kept = samples("cpu_s", TIMES) + samples("peak_rss_bytes", PEAKS)
 
     found = by_name(list(judge_programs(kept, SUBJECTS)))
@@ -112,7 +112,7 @@ def test_programs_are_judged_against_the_best_peer() -> None:
     assert found["exgen: peak RSS, geometric mean / glibc's"].is_met
 
 
-def test_a_peer_that_failed_a_program_is_not_the_best_of_the_mean() -> None:
+def test_a_peer_that_failed_a_program_is_not_the_best_of_the_mean():
     times = {name: dict(row) for name, row in TIMES.items()}
     del times["python"]["mimalloc"]
 
@@ -121,7 +121,7 @@ def test_a_peer_that_failed_a_program_is_not_the_best_of_the_mean() -> None:
     assert found["exgen: time, geometric mean / best of the 1 compared"].note == "best is glibc"
 
 
-def test_cache_misses_are_judged_against_the_best_peer() -> None:
+def test_cache_misses_are_judged_against_the_best_peer():
     kept = samples("l1_mpki", {"python": {"glibc": [20.0], "mimalloc": [22.0], "exgen": [21.0]}})
 
     (found,) = judge_cache(kept)
@@ -130,7 +130,7 @@ def test_cache_misses_are_judged_against_the_best_peer() -> None:
     assert not found.is_met
 
 
-def test_gem5_is_judged_against_glibc_and_the_best() -> None:
+def test_gem5_is_judged_against_glibc_and_the_best():
     kept = samples("cpu_s", {"gem5": {"glibc": [10.0], "mimalloc": [9.0], "exgen": [8.5]}})
 
     found = by_name(list(judge_gem5(kept)))
@@ -139,7 +139,7 @@ def test_gem5_is_judged_against_glibc_and_the_best() -> None:
     assert found["exgen: gem5, cpu_s / best of the 2 compared"].value == pytest.approx(8.5 / 9)
 
 
-def test_a_heap_that_grows_is_not_flat() -> None:
+def test_a_heap_that_grows_is_not_flat():
     live = [100] * 40
 
     assert flatness(live, [120] * 40) == 1.0
@@ -176,30 +176,30 @@ MISSED = {"met": False, "missed": True}
 OPEN = {"met": False, "missed": False}
 
 
-def test_what_differs_in_every_round_by_more_than_the_clock_scatters_is_told_apart() -> None:
+def test_what_differs_in_every_round_by_more_than_the_clock_scatters_is_told_apart():
     assert p99_target([72.0] * 6, [70.0] * 6) == MISSED
     assert p99_target([68.0] * 6, [70.0] * 6) == MET
     assert p99_target([72.0] * 5 + [60.0], [70.0] * 6) == OPEN
     assert p99_target([2.0, 70.0] * 3, [2.0] * 6) == OPEN
 
 
-def test_what_the_clock_itself_scatters_is_not_told_apart() -> None:
+def test_what_the_clock_itself_scatters_is_not_told_apart():
     assert p99_target([4.0] * 6, [2.0] * 6, 2.0) == OPEN
     assert p99_target([4.0] * 6, [2.0] * 6, 1.9) == MISSED
     assert p99_target([2.0] * 6, [4.0] * 6, 2.1) == OPEN
     assert p99_target([2.0] * 6, [4.0] * 6, 4.0) == OPEN
 
 
-def test_fewer_than_six_rounds_decide_nothing() -> None:
+def test_fewer_than_six_rounds_decide_nothing():
     assert p99_target([72.0] * 5, [2.0] * 5) == OPEN
 
 
-def test_without_empty_sections_the_cost_of_the_clock_is_in_doubt() -> None:
+def test_without_empty_sections_the_cost_of_the_clock_is_in_doubt():
     assert p99_target([17.0] * 6, [10.0] * 6, None) == OPEN
     assert p99_target([19.0] * 6, [10.0] * 6, None) == MISSED
 
 
-def test_throughput_is_judged_by_the_interval_of_its_ratio() -> None:
+def test_throughput_is_judged_by_the_interval_of_its_ratio():
     def target(operations: list[int]) -> Target:
         placed = [
             sample(label, number, operations=n)
@@ -216,7 +216,7 @@ def test_throughput_is_judged_by_the_interval_of_its_ratio() -> None:
     assert str(doubtful).startswith("open   ring, 2 threads: throughput / bob's: 1.000 [0.900, 1.1")
 
 
-def test_a_target_says_which_way_is_better() -> None:
+def test_a_target_says_which_way_is_better():
     assert Target("a", 1.1, 1.0, at_least=True).is_met
     assert not Target("a", 1.1, 1.0).is_met
     assert str(Target("a", 1.1, 1.0, note="b")) == "MISSED a: 1.100 (<= 1.000); b"

@@ -47,7 +47,7 @@ def part(**changed: float) -> dict[str, Any]:
     return {**head, "subjects": {OURS: "key"}, "rows": rows}
 
 
-def test_an_answer_that_gains_meets_the_targets() -> None:
+def test_an_answer_that_gains_meets_the_targets():
     parts = {"lua-objects": part(mean=0.9)}
 
     assert all(target.is_met for target in targets(parts))
@@ -56,7 +56,7 @@ def test_an_answer_that_gains_meets_the_targets() -> None:
     assert "-10.0 % (-10.0 .. -10.0)" in text
 
 
-def test_an_answer_that_costs_misses_them() -> None:
+def test_an_answer_that_costs_misses_them():
     beyond, memory = targets({"lua-objects": part(mean=0.9, cpu=1.05)})
 
     assert not beyond.is_met
@@ -64,7 +64,7 @@ def test_an_answer_that_costs_misses_them() -> None:
     assert not list(targets({"lua-objects": part(peak=1.02)}))[1].is_met
 
 
-def test_without_a_deployed_setting_nothing_is_shown() -> None:
+def test_without_a_deployed_setting_nothing_is_shown():
     kept = part(mean=0.9)
 
     assert summary({"lua-objects": kept}) == "reached: 1 of 1 answers deploy a setting"
@@ -88,7 +88,7 @@ def above(n_programs: int, default: tuple[float, float], **ours: float) -> bool:
     return bool(found) and found[0].is_met
 
 
-def test_an_answer_is_above_the_defaults_by_much_in_one_thing_at_no_loss_in_the_other() -> None:
+def test_an_answer_is_above_the_defaults_by_much_in_one_thing_at_no_loss_in_the_other():
     assert above(3, (0.97, 1.0), mean=0.9, cpu=1.005)
     assert above(3, (0.5, 0.97), mean=1.0, cpu=0.9)
     assert not above(3, (0.93, 1.0), mean=0.9), "the default gains nearly as much"
@@ -122,7 +122,7 @@ def with_fronts(
 
 def test_an_answer_of_an_earlier_commit_is_not_kept_as_of_today(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     asked: list[str] = []
 
     def measure_one(call: Call, part: str, task: answers.Task, *_: object) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_an_answer_of_an_earlier_commit_is_not_kept_as_of_today(
     assert call.begun == {"svg-render 9 s, seed 1": noted}
 
 
-def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds() -> None:
+def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds():
     best = (1 / 1.1, 1 / 1.1)
     parts = {
         "x 120 s": with_fronts(120.0, ours=(1.0, 1.0), emulated=(1.2, 1.2), tpe=best),
@@ -163,7 +163,7 @@ def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds() -
     assert "100.0 %" in "\n".join(lines(parts))
 
 
-def test_settings_that_are_alike_are_no_better_for_being_many() -> None:
+def test_settings_that_are_alike_are_no_better_for_being_many():
     """The luckiest of thirty seems to need far less time than any one of them."""
     alike = {str(number): (0.95, 0.95) for number in range(30)}
     rows = with_fronts(600.0, 0.08, **alike)["rows"]
@@ -173,7 +173,7 @@ def test_settings_that_are_alike_are_no_better_for_being_many() -> None:
     assert np.mean(shares) == pytest.approx(1.0, abs=0.1)
 
 
-def test_what_breaks_the_guard_of_peak_memory_is_of_no_front() -> None:
+def test_what_breaks_the_guard_of_peak_memory_is_of_no_front():
     rows = with_fronts(600.0, heavy=(0.8, 0.8, 1.02), light=(0.95, 0.95))["rows"]
 
     shares = shares_of(rows, {"both": ["heavy", "light"], "light": ["light"]})
@@ -181,7 +181,7 @@ def test_what_breaks_the_guard_of_peak_memory_is_of_no_front() -> None:
     assert shares == pytest.approx({"both": 1.0, "light": 1.0})
 
 
-def test_what_parts_kept_before_and_nothing_dominates_runs_again() -> None:
+def test_what_parts_kept_before_and_nothing_dominates_runs_again():
     kept = {
         "one": with_fronts(120.0, **{"glibc mxfast=0": (0.9, 1.1), "glibc": (1.0, 1.0)}),
         "two": with_fronts(600.0, glibc=(1.0, 1.2), exgen=(0.8, 1.2)),
@@ -197,7 +197,7 @@ def test_what_parts_kept_before_and_nothing_dominates_runs_again() -> None:
     assert found == ["exgen default", "glibc mxfast=0"]
 
 
-def test_being_behind_a_rival_misses_a_target() -> None:
+def test_being_behind_a_rival_misses_a_target():
     parts = {"x": with_fronts(300.0, ours=(0.95, 1.0), emulated=(1.0, 1.0), tpe=(0.9, 1.0))}
 
     missed = [target for target in targets(parts) if not target.is_met]
@@ -228,7 +228,7 @@ class Timed:
         return run
 
 
-def test_a_rival_searches_until_the_time_or_the_space_is_over() -> None:
+def test_a_rival_searches_until_the_time_or_the_space_is_over():
     pytest.importorskip("optuna")
     count = Parameter("glibc.count", (None, 1, 65, 1024), ordered=True)
     space = joint_space({"glibc": [count], "mimalloc": []})
@@ -244,7 +244,7 @@ def test_a_rival_searches_until_the_time_or_the_space_is_over() -> None:
     assert found[0] == Configuration.of("glibc", {"count": 1024})
 
 
-def test_of_a_front_those_stay_that_have_most_of_the_hypervolume() -> None:
+def test_of_a_front_those_stay_that_have_most_of_the_hypervolume():
     points = {"least": (-0.4, 0.05), "near": (-0.39, 0.049), "middle": (-0.2, -0.2),
               "beaten": (-0.1, -0.1), "beyond": (-0.5, 0.2), "fast": (0.0, -0.4)}  # fmt: skip
 
@@ -254,14 +254,14 @@ def test_of_a_front_those_stay_that_have_most_of_the_hypervolume() -> None:
     assert undominated({}) == []
 
 
-def test_one_row_of_a_short_program_is_the_middle_of_several_runs() -> None:
+def test_one_row_of_a_short_program_is_the_middle_of_several_runs():
     values = iter([3.0, 1.0, 2.0])
     run_once = answers.repeated(lambda *_: Outcome.succeeded({CPU: next(values)}), 3)
 
     assert run_once("x", "y").good == {CPU: 2.0}
 
 
-def test_a_failure_among_several_runs_is_that_of_the_row() -> None:
+def test_a_failure_among_several_runs_is_that_of_the_row():
     outcomes = iter([Outcome.succeeded({CPU: 1.0}), failed("killed")])
     run_once = answers.repeated(lambda *_: next(outcomes), 2)
 
@@ -277,7 +277,7 @@ class Fails:
 
 def test_an_input_on_which_the_program_fails_judges_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A compiler that stops at an error has its start-up alone."""
     monkeypatch.setattr(answers, "tuned_of", lambda *_: Fails())
     monkeypatch.setattr(answers, "_files", lambda _: {})

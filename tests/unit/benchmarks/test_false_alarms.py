@@ -12,7 +12,7 @@ from tests.doubles.program_runs import CRASHED
 from tuner.errors import ProgramError
 
 
-def test_a_difference_counts_when_all_claims_together_show_it() -> None:
+def test_a_difference_counts_when_all_claims_together_show_it():
     differs = [0.8 + 0.001 * n for n in range(8)], [1.0] * 8
     equal = [1.0] * 8, [1.0] * 8
 
@@ -21,9 +21,7 @@ def test_a_difference_counts_when_all_claims_together_show_it() -> None:
     assert outcome([equal]) == (False, False)
 
 
-def test_a_program_that_fails_is_no_validation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_fails_is_no_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(false_alarms, "ProgramRunner", lambda: Namespace(run=lambda *_: CRASHED))
     call = Call(BENCHMARK, Namespace(parts=["no load added"], smoke=True), tmp_path, {})
 
@@ -31,7 +29,7 @@ def test_a_program_that_fails_is_no_validation(
         BENCHMARK.measure(call)
 
 
-def test_too_few_rounds_make_no_validation() -> None:
+def test_too_few_rounds_make_no_validation():
     parts = {"no load added": [{"round": 0, "subject": "0", "status": "ok", "cpu_ns": 1}]}
 
     assert list(targets(parts)) == []

@@ -19,21 +19,21 @@ def known(*peaks: int | None) -> dict[str, Any]:
     }
 
 
-def test_errors_are_those_of_what_succeeded_on_both() -> None:
+def test_errors_are_those_of_what_succeeded_on_both():
     (found,) = judged({"app": known(100, 220, None)})
 
     assert found.errors["peak"].tolist() == pytest.approx([0.0, 0.1])
     assert list(found.figures["peak"].families) == ["glibc"]
 
 
-def test_the_greatest_error_comes_first() -> None:
+def test_the_greatest_error_comes_first():
     assert [one.name for one in judged({"a": known(100, 200, 100), "b": known(150, 200, 100)})] == [
         "b",
         "a",
     ]
 
 
-def test_a_regret_that_the_verdict_lets_pass_is_a_miss() -> None:
+def test_a_regret_that_the_verdict_lets_pass_is_a_miss():
     """The profile ranks both alike in turn, so its pick holds twice the memory."""
     swapped = {**known(200, 100, 100)}
 

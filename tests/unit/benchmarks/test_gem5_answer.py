@@ -30,9 +30,7 @@ def parts(heap: float, cpu: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("heap", "cpu", "met"), [(0.9, 0.8, [True] * 2), (0.99, 0.8, [False, True])]
 )
-def test_both_limits_are_held_over_all_simulations(
-    heap: float, cpu: float, met: list[bool]
-) -> None:
+def test_both_limits_are_held_over_all_simulations(heap: float, cpu: float, met: list[bool]):
     found = list(targets(parts(heap, cpu)))
 
     assert [one.is_met for one in found] == met
@@ -40,7 +38,7 @@ def test_both_limits_are_held_over_all_simulations(
     assert found[0].value == pytest.approx(heap, abs=0.001)
 
 
-def test_every_simulation_has_a_row() -> None:
+def test_every_simulation_has_a_row():
     text = "\n".join(lines(parts(0.9, 0.8)))
 
     assert "Deploy exgen. (31.4 of 60 s)" in text
@@ -49,7 +47,7 @@ def test_every_simulation_has_a_row() -> None:
     assert "tree" in text
 
 
-def test_an_answer_to_keep_what_is_there_shows_no_target() -> None:
+def test_an_answer_to_keep_what_is_there_shows_no_target():
     kept = parts(0.9, 0.8)
     kept[PART]["rows"] = [row for row in kept[PART]["rows"] if row["subject"] == AS_IS]
 

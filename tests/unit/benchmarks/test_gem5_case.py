@@ -119,19 +119,19 @@ def held_out() -> dict[str, Any]:
     )
 
 
-def test_change_is_the_geometric_mean_over_the_simulations() -> None:
+def test_change_is_the_geometric_mean_over_the_simulations():
     found = change(held_out(), "held-out", "exgen default", "mean_heap")
     assert found is not None
     assert found.median == pytest.approx(math.sqrt(0.5 * 0.8))
 
 
-def test_interval_over_simulations_is_wider_than_that_over_rounds() -> None:
+def test_interval_over_simulations_is_wider_than_that_over_rounds():
     where = (held_out(), "held-out", "exgen default", "mean_heap")
     assert over_simulations(*where) == Interval(0.5, 0.8)
     assert over_simulations(*where[:2], "glibc lean", "mean_heap") is None
 
 
-def test_first_lines_say_what_the_search_found_and_what_a_hand_wrote() -> None:
+def test_first_lines_say_what_the_search_found_and_what_a_hand_wrote():
     rows = [{**r, "label": r["label"].replace("exgen default", "exgen seed-1")} for r in measured()]
     points = {**results()["points"], "exgen seed-1": point(31, 70), "exgen default": point(31, 70)}
     text = origins(results(*rows, points=points))
@@ -144,12 +144,12 @@ def test_first_lines_say_what_the_search_found_and_what_a_hand_wrote() -> None:
 @pytest.mark.parametrize(
     ("n_rounds", "end"), [(5, "Rounds kept: 5, below the 6 that are wanted."), (6, "kept: 6.")]
 )
-def test_too_few_rounds_are_said(n_rounds: int, end: str) -> None:
+def test_too_few_rounds_are_said(n_rounds: int, end: str):
     rows = [{**one, "round": number} for number in range(n_rounds) for one in measured()]
     assert origins(results(*rows)).endswith(end)
 
 
-def test_a_point_that_failed_on_a_simulation_has_no_change() -> None:
+def test_a_point_that_failed_on_a_simulation_has_no_change():
     bad = {**row("held-out", "c", "exgen default", 1, 1), "status": "failed", "reason": "died"}
     rows = [r for r in measured() if (r["simulation"], r["label"]) != ("c", "exgen default")]
     found = results(*rows, bad)
@@ -157,7 +157,7 @@ def test_a_point_that_failed_on_a_simulation_has_no_change() -> None:
     assert "exgen default is out of c: died" in page(found)
 
 
-def test_settings_are_picked_by_the_simulations_tuned_on() -> None:
+def test_settings_are_picked_by_the_simulations_tuned_on():
     rows = measured()
     rows = [r for r in rows if not (r["part"] == "tune" and r["label"] == "glibc lean")]
     rows += [row("tune", "a", "glibc lean", 30, 10)]  # good here, poor where it is held out
@@ -167,7 +167,7 @@ def test_settings_are_picked_by_the_simulations_tuned_on() -> None:
     assert finalists(found) == [BASELINE, "glibc lean", "exgen default"]
 
 
-def test_ranks_are_those_within_an_allocator() -> None:
+def test_ranks_are_those_within_an_allocator():
     rows = [row("tune", "a", BASELINE, 40, 10), row("tune", "a", "glibc lean", 41, 9)]
     rows += [row("tune", "a", "glibc 7", 44, 8), row("tune", "a", "exgen default", 1, 1)]
     peak, heap, cost = rankings(results(*rows))
@@ -179,14 +179,14 @@ def test_ranks_are_those_within_an_allocator() -> None:
     assert cost.tau == pytest.approx(1 / 3)
 
 
-def test_ranks_are_by_the_geometric_mean_over_the_simulations_tuned_on() -> None:
+def test_ranks_are_by_the_geometric_mean_over_the_simulations_tuned_on():
     rows = [row("tune", "a", BASELINE, 40, 10), row("tune", "b", BASELINE, 10, 10)]
     rows += [row("tune", "a", "glibc 7", 20, 10)]
     assert over_tuned(results(*rows), BASELINE, "mean_heap") == pytest.approx(20 * MB)
     assert over_tuned(results(*rows), "glibc 7", "mean_heap") is None, "not run on b"
 
 
-def test_points_that_are_only_ranked_have_a_heap_and_no_time() -> None:
+def test_points_that_are_only_ranked_have_a_heap_and_no_time():
     found = results(
         row("tune", "a", BASELINE, 40, 10),
         row("rank", "a", BASELINE, 40, 30),
@@ -196,7 +196,7 @@ def test_points_that_are_only_ranked_have_a_heap_and_no_time() -> None:
     assert over_tuned(found, "glibc 7", "cpu_ns") is None
 
 
-def test_claims_are_judged_again_on_the_simulations_held_out() -> None:
+def test_claims_are_judged_again_on_the_simulations_held_out():
     rows = measured()
     for name in BLIND:
         rows += [row("held-out", name, BASELINE, 40, 10), row("tune", name, BASELINE, 40, 10)]
@@ -211,7 +211,7 @@ def test_claims_are_judged_again_on_the_simulations_held_out() -> None:
     assert "### The same on those never seen before: sort-server" in page(results(*rows))
 
 
-def test_every_figure_is_judged() -> None:
+def test_every_figure_is_judged():
     speed = [{"trace": "t", "gem5_cpu_s": 60.0, "evaluation_cpu_s": 0.5}]
     found = {target.what: target for target in targets(results(*measured(), speed=speed))}
     best = found["best over all, held out: mean heap -5 % and CPU time -13 % at once"]
@@ -225,13 +225,13 @@ def test_every_figure_is_judged() -> None:
     assert cheaper.value == pytest.approx(120.0)
 
 
-def test_glibc_may_be_lean_or_fast() -> None:
+def test_glibc_may_be_lean_or_fast():
     counts = [counted(BASELINE, 200), counted("glibc lean", 190)]
     found = [t for t in targets(results(*measured(), *counts)) if t.what.startswith("glibc tuned")]
     assert found[0].value == pytest.approx(0.975 / 0.95)
 
 
-def test_ranks_are_held_to_tau() -> None:
+def test_ranks_are_held_to_tau():
     rows = [row("tune", "a", BASELINE, 40, 10), row("tune", "a", "glibc lean", 41, 9)]
     rows += [row("tune", "a", "glibc 7", 44, 8)]
     (heap,) = (t for t in targets(results(*rows)) if t.what == "ranks of glibc by mean heap: tau")
@@ -239,29 +239,29 @@ def test_ranks_are_held_to_tau() -> None:
     assert heap.value == pytest.approx(1 / 3)
 
 
-def test_instructions_are_over_glibcs() -> None:
+def test_instructions_are_over_glibcs():
     found = results(*measured(), counted(BASELINE, 200), counted("exgen default", 150))
     assert instructions(found, "exgen default") == 0.75
     assert instructions(found, "glibc lean") is None
 
 
-def test_the_page_has_one_row_for_each_default_and_pick() -> None:
+def test_the_page_has_one_row_for_each_default_and_pick():
     text = page(results(*measured()))
     assert "| exgen default | 36.0 | -10.0%" in text
     assert "| a | tune | tree 1 on o3 | 10.0 | 40.0 | 80.0 | 20.0 |" in text
 
 
-def test_what_is_missing_leaves_no_row() -> None:
+def test_what_is_missing_leaves_no_row():
     assert "exgen" not in page(results(campaigns={"glibc": {}})).split("### Simulations")[0]
 
 
-def test_zero_pages_are_printed_with_the_huge_pages_that_were_split() -> None:
+def test_zero_pages_are_printed_with_the_huge_pages_that_were_split():
     place = {"part": "zeros", "simulation": "a", "label": BASELINE, "round": 0, "status": "ok"}
     zeros = {**place, "resident": 4000, "zero": 1000, "anonymous_bytes": 16 * MB, "split": 3}
     assert "| glibc default | 4,000 | 25.0% | 16.0 | 3 |" in page(results(zeros))
 
 
-def test_seeds_of_a_campaign_are_candidates() -> None:
+def test_seeds_of_a_campaign_are_candidates():
     def tried(number: int, heap: float, cost: float, **fields: Any) -> Trial:
         configuration = Configuration.of("glibc", {"top_pad": number} if number else {})
         return replace(trial(number, configuration, heap * MB, cost), **fields)
@@ -313,7 +313,7 @@ def ready(
     return Point(label, Prepared(subject, environment or {}, None), None)
 
 
-def test_glibc_is_glibc_in_a_gem5_that_was_linked_with_another_allocator() -> None:
+def test_glibc_is_glibc_in_a_gem5_that_was_linked_with_another_allocator():
     points = [ready(BASELINE), ready("exgen lean", {PRELOAD: "/opt/libexgen.so"})]
     linked = cast("Gem5", FakeGem5("/usr/lib/libtcmalloc.so.4"))
 
@@ -324,7 +324,7 @@ def test_glibc_is_glibc_in_a_gem5_that_was_linked_with_another_allocator() -> No
     assert on_known_malloc(cast("Gem5", FakeGem5()), points) == points
 
 
-def test_a_label_that_means_another_setting_is_run_anew(tmp_path: Path) -> None:
+def test_a_label_that_means_another_setting_is_run_anew(tmp_path: Path):
     gem5 = FakeGem5()
     call = Call(gem5_case.BENCHMARK, cast("Any", SimpleNamespace(smoke=True)), tmp_path, {})
     simulation = Simulation(name="tree", machine="m.json", role=SimulationRole.TUNE)
@@ -337,7 +337,7 @@ def test_a_label_that_means_another_setting_is_run_anew(tmp_path: Path) -> None:
         assert gem5.n_runs == n_runs
 
 
-def test_kept_parts_are_not_shown_with_the_settings_of_another_tuning() -> None:
+def test_kept_parts_are_not_shown_with_the_settings_of_another_tuning():
     points = [ready(BASELINE), ready("glibc lean", mxfast=64)]
     about = {"points": {BASELINE: {"settings": "default"}, "glibc lean": {"settings": "mxfast=0"}}}
     parts = {"about": about, "held-out": [{"subject": "glibc lean"}]}
@@ -350,7 +350,7 @@ def test_kept_parts_are_not_shown_with_the_settings_of_another_tuning() -> None:
     check_points(parts, points, ["speed"])
 
 
-def test_live_bytes_are_over_the_life_of_the_process(tmp_path: Path) -> None:
+def test_live_bytes_are_over_the_life_of_the_process(tmp_path: Path):
     """100 bytes for half of the time, 200 for an eighth, 40 to the end; threads change nothing."""
     maker = TraceMaker(step_ns=0)
     maker.pause(100_000)

@@ -25,7 +25,7 @@ def summaries(**itlb_mpki: float) -> list[Gem5Summary]:
     ]
 
 
-def test_a_ratio_that_does_not_exist_is_not_that_of_the_baseline() -> None:
+def test_a_ratio_that_does_not_exist_is_not_that_of_the_baseline():
     """Where nothing misses there is no ratio, though the baseline misses."""
     found = summaries(glibc=0.5, exgen=0.25, mimalloc=0.0)
 
@@ -36,7 +36,7 @@ def test_a_ratio_that_does_not_exist_is_not_that_of_the_baseline() -> None:
     assert shown == ["1.000", "0.500", "-"]
 
 
-def test_of_a_journal_the_last_runs_and_the_last_session_are_kept() -> None:
+def test_of_a_journal_the_last_runs_and_the_last_session_are_kept():
     run = '{"kind": "run", "task": "lists on desktop", "label": "%s", "identity": "%s"}'
     runs = [run % both for both in (("exgen", "old"), ("glibc", "one"), ("exgen", "new"))]
     sessions = [json.dumps({"kind": "session", "shown": [n]}) for n in (1, 2)]

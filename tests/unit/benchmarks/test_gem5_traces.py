@@ -31,7 +31,7 @@ def part(whole: dict[str, float], thin: dict[str, float]) -> dict[str, Any]:
     return {"rows": rows, "emulated": emulated}
 
 
-def test_only_clear_pairs_count_and_what_is_left_equal_is_wrong() -> None:
+def test_only_clear_pairs_count_and_what_is_left_equal_is_wrong():
     whole = {label: value * 10 for label, value in REAL.items()}
     thin = {**whole, "glibc b": whole["glibc a"]}
 
@@ -45,7 +45,7 @@ def test_only_clear_pairs_count_and_what_is_left_equal_is_wrong() -> None:
     assert "0.60" in "\n".join(lines({"sort": part(whole, thin)}))
 
 
-def test_a_pair_that_one_round_orders_otherwise_is_not_clear() -> None:
+def test_a_pair_that_one_round_orders_otherwise_is_not_clear():
     whole = {label: value * 10 for label, value in REAL.items()}
     one = part(whole, whole)
     (late,) = (row for row in one["rows"] if (row["subject"], row["round"]) == ("glibc a", 1))
@@ -54,7 +54,7 @@ def test_a_pair_that_one_round_orders_otherwise_is_not_clear() -> None:
     assert {found.kind: found.n_pairs for found in ranks_of({"sort": one})} == {WHOLE: 3, THIN: 3}
 
 
-def test_a_setting_that_is_missing_on_a_simulation_is_left_out() -> None:
+def test_a_setting_that_is_missing_on_a_simulation_is_left_out():
     whole = {label: value * 10 for label, value in REAL.items()}
     fewer = {label: value for label, value in whole.items() if label != "glibc c"}
 
@@ -64,7 +64,7 @@ def test_a_setting_that_is_missing_on_a_simulation_is_left_out() -> None:
     assert ranks_of({}) == []
 
 
-def test_settings_are_those_of_the_case_study() -> None:
+def test_settings_are_those_of_the_case_study():
     found = points_of(["glibc"])
 
     assert found["glibc default"] == Configuration("glibc")
@@ -73,7 +73,7 @@ def test_settings_are_those_of_the_case_study() -> None:
 
 def test_what_another_gem5_recorded_or_a_label_meant_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     recorded: list[str] = []
     emulated: list[str] = []
 

@@ -52,7 +52,7 @@ def run(one: Benchmark, keep: Path, *words: str) -> int:
     return one.run([*words, "--keep", str(keep)])
 
 
-def test_parts_are_measured_in_rounds_and_kept_with_one_stamp(keep: Path) -> None:
+def test_parts_are_measured_in_rounds_and_kept_with_one_stamp(keep: Path):
     assert run(ONE, keep) == 0
 
     found = read_results(keep)
@@ -60,7 +60,7 @@ def test_parts_are_measured_in_rounds_and_kept_with_one_stamp(keep: Path) -> Non
     assert [(s["of"], s["rounds"]) for s in found["provenance"]] == [(["a", "b"], 3)]
 
 
-def test_a_part_measured_anew_leaves_the_others(keep: Path) -> None:
+def test_a_part_measured_anew_leaves_the_others(keep: Path):
     run(ONE, keep)
     run(ONE, keep, "a", "--rounds", "1")
 
@@ -70,12 +70,12 @@ def test_a_part_measured_anew_leaves_the_others(keep: Path) -> None:
 
 def test_a_missed_target_is_the_exit_status_and_comes_first(
     keep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(ONE, keep, "a") == 1
     assert "MISSED parts: 1 (>= 2)\n0 of 1 targets reached" in capsys.readouterr().out
 
 
-def test_print_runs_nothing_and_smoke_keeps_nothing(keep: Path) -> None:
+def test_print_runs_nothing_and_smoke_keeps_nothing(keep: Path):
     assert run(ONE, keep, "--smoke") == 0
     assert not keep.exists()
     assert run(ONE, keep, "--print") == 0
@@ -84,13 +84,13 @@ def test_print_runs_nothing_and_smoke_keeps_nothing(keep: Path) -> None:
 
 def test_a_part_that_does_not_exist_is_an_error_and_no_missed_target(
     keep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(ONE, keep, "c") == SpecError.exit_code
     assert capsys.readouterr().err == "one: c: there is no such part; there are a, b\n"
 
 
 @pytest.mark.parametrize("one", [calibration, mimalloc_bench, gem5_inside, gem5_scaling])
-def test_a_benchmark_of_one_part_knows_no_other(one: ModuleType, tmp_path: Path) -> None:
+def test_a_benchmark_of_one_part_knows_no_other(one: ModuleType, tmp_path: Path):
     options = Namespace(parts=["c"], smoke=True, programs="all", gem5=None)
 
     with pytest.raises(SpecError, match="c: there is no such part"):
@@ -119,7 +119,7 @@ class StopsOnce:
         return Benchmark("one", "One.", "", ("x.c",), self.measure, lines, rounds=3)
 
 
-def test_what_was_kept_before_a_stop_is_not_measured_again(keep: Path) -> None:
+def test_what_was_kept_before_a_stop_is_not_measured_again(keep: Path):
     stops = StopsOnce("a-b", 2)
     one = stops.benchmark()
 
@@ -131,7 +131,7 @@ def test_what_was_kept_before_a_stop_is_not_measured_again(keep: Path) -> None:
     assert stops.runs == {"a": 6, "a-b": 7}, "the command had ended"
 
 
-def test_another_command_or_other_sources_measure_all_parts(keep: Path, tmp_path: Path) -> None:
+def test_another_command_or_other_sources_measure_all_parts(keep: Path, tmp_path: Path):
     stops = StopsOnce("a-b", 2)
     one = stops.benchmark()
     run(one, keep)
@@ -144,7 +144,7 @@ def test_another_command_or_other_sources_measure_all_parts(keep: Path, tmp_path
     assert stops.runs["a"] == 3 + 2 + 3
 
 
-def test_the_journal_of_a_part_outlives_one_whose_name_begins_alike(keep: Path) -> None:
+def test_the_journal_of_a_part_outlives_one_whose_name_begins_alike(keep: Path):
     stops = StopsOnce("a-b", 2)
     one = stops.benchmark()
     assert run(one, keep) == InterruptedCampaign.exit_code
@@ -155,7 +155,7 @@ def test_the_journal_of_a_part_outlives_one_whose_name_begins_alike(keep: Path) 
     assert stops.runs["a-b"] == 3 + 1
 
 
-def test_a_stamp_is_of_the_commit_at_which_its_part_was_begun(keep: Path, tmp_path: Path) -> None:
+def test_a_stamp_is_of_the_commit_at_which_its_part_was_begun(keep: Path, tmp_path: Path):
     one = StopsOnce("a", 2).benchmark()
     first = results.commit()
     run(one, keep)
@@ -171,7 +171,7 @@ def test_a_stamp_is_of_the_commit_at_which_its_part_was_begun(keep: Path, tmp_pa
     assert changes_since(("x.c",), stamps["a-b"]) == []
 
 
-def test_a_run_that_is_taken_again_has_the_stamp_of_its_begin(keep: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_taken_again_has_the_stamp_of_its_begin(keep: Path, tmp_path: Path):
     def measure_run(call: Call) -> None:
         folder = call.run_folder("a", "campaign")
         folder.mkdir(exist_ok=True)
@@ -194,7 +194,7 @@ def test_a_run_that_is_taken_again_has_the_stamp_of_its_begin(keep: Path, tmp_pa
     assert stamp["commit"] == results.commit()
 
 
-def test_rounds_beyond_those_asked_for_are_left_out(keep: Path) -> None:
+def test_rounds_beyond_those_asked_for_are_left_out(keep: Path):
     one = StopsOnce("a", 3).benchmark()
     run(one, keep, "a")
 
@@ -205,7 +205,7 @@ def test_rounds_beyond_those_asked_for_are_left_out(keep: Path) -> None:
 
 def test_a_stopped_run_goes_on_where_it_was(
     keep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     n_runs = 0
 
     def stop(_task: str, _who: str) -> Figures:
@@ -229,7 +229,7 @@ def test_a_stopped_run_goes_on_where_it_was(
     assert not list((tmp_path / "runs" / "one").iterdir())
 
 
-def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path) -> None:
+def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path):
     n_runs = 0
 
     def stop(_task: str, _who: str) -> Figures:
@@ -258,7 +258,7 @@ def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path)
     assert not list((tmp_path / "runs" / "one").iterdir())
 
 
-def test_an_outcome_names_few_values_and_counts_many_targets() -> None:
+def test_an_outcome_names_few_values_and_counts_many_targets():
     good, bad = Target("a", 1.0, 2.0, form=".1f"), Target("b", 3.0, 2.0, form=".1f")
 
     assert outcome_of([]) == "not shown yet"
@@ -268,7 +268,7 @@ def test_an_outcome_names_few_values_and_counts_many_targets() -> None:
     assert outcome_of([good] * 4 + [bad]) == "**missed**: 4 of 5 targets reached"
 
 
-def test_what_is_not_told_apart_from_its_limit_is_neither_reached_nor_missed() -> None:
+def test_what_is_not_told_apart_from_its_limit_is_neither_reached_nor_missed():
     reached, missed, doubtful = (
         Target("a", 1.0, 1.0, at_least=True, interval=Interval(*ends))
         for ends in ((1.0, 1.2), (0.8, 0.99), (0.9, 1.1))
@@ -284,7 +284,7 @@ def test_what_is_not_told_apart_from_its_limit_is_neither_reached_nor_missed() -
     )
 
 
-def test_a_peer_without_a_version_is_refused(tmp_path: Path) -> None:
+def test_a_peer_without_a_version_is_refused(tmp_path: Path):
     library = tmp_path / "libpeer.so"
     library.write_bytes(b"")
 
@@ -293,7 +293,7 @@ def test_a_peer_without_a_version_is_refused(tmp_path: Path) -> None:
         peer_subject(f"peer={library}")
 
 
-def test_columns_of_a_table_are_even() -> None:
+def test_columns_of_a_table_are_even():
     assert list(table(["", "b"], [["long", "1"], ["x", "22"]])) == [
         "|      |   b |",
         "| ---- | --: |",
@@ -302,7 +302,7 @@ def test_columns_of_a_table_are_even() -> None:
     ]
 
 
-def test_a_run_that_failed_is_no_measurement() -> None:
+def test_a_run_that_failed_is_no_measurement():
     assert checked(GOOD) is GOOD
     with pytest.raises(ProgramError, match="the program failed: killed by SIGSEGV: oh"):
         checked(CRASHED)

@@ -29,12 +29,12 @@ def rows(exgen: int = 1030) -> Any:
     ]
 
 
-def test_what_is_no_heap_is_taken_off() -> None:
+def test_what_is_no_heap_is_taken_off():
     assert real_means(rows()) == {"glibc": 1000 * KIB, "exgen": 1000 * KIB}
     assert errors(rows()) == pytest.approx({"glibc": 0.0, "exgen": 0.03})
 
 
-def test_what_failed_has_no_error() -> None:
+def test_what_failed_has_no_error():
     found = rows()
     found[3] |= {"status": "failed", "reason": "killed by SIGSEGV"}
 
@@ -42,7 +42,7 @@ def test_what_failed_has_no_error() -> None:
     assert "no result: idle, exgen: killed by SIGSEGV" in list(lines({"idle": found}))
 
 
-def test_where_everything_failed_nothing_is_shown() -> None:
+def test_where_everything_failed_nothing_is_shown():
     found = [{**row, "status": "failed", "reason": "killed by SIGSEGV"} for row in rows()]
 
     assert outcome_of(list(targets({"idle": found}))) == "not shown yet"
@@ -51,7 +51,7 @@ def test_where_everything_failed_nothing_is_shown() -> None:
     }
 
 
-def test_the_table_and_targets_are_of_all_programs() -> None:
+def test_the_table_and_targets_are_of_all_programs():
     assert next(line for line in lines({"idle": rows()}) if "idle" in line).split() == [
         *("|", "idle", "|", "1000", "KiB", "|", "+0.0", "%", "|", "+3.0", "%", "|")
     ]

@@ -44,19 +44,19 @@ def rows(kind: str, share: float, n: int, n_rounds: int = 60) -> list[dict[str, 
     ]
 
 
-def test_a_known_difference_is_called_by_its_sign() -> None:
+def test_a_known_difference_is_called_by_its_sign():
     assert verdict([0.02] * 30) == "faster"
     assert verdict([-0.02] * 30) == "slower"
     assert verdict([0.01, -0.01] * 15) is None
 
 
-def test_a_count_needs_one_round() -> None:
+def test_a_count_needs_one_round():
     assert verdict([-0.01], COUNTS) == "slower"
     assert verdict([0.01], COUNTS) == "faster"
     assert verdict([0.0005], COUNTS) is None
 
 
-def test_counted_work_is_found_under_load() -> None:
+def test_counted_work_is_found_under_load():
     counted = [
         {
             "mode": COUNTS,
@@ -77,7 +77,7 @@ def test_counted_work_is_found_under_load() -> None:
     assert "nan" not in "".join(lines({"counted": counted}))
 
 
-def test_targets_count_false_verdicts_and_what_was_found() -> None:
+def test_targets_count_false_verdicts_and_what_was_found():
     loaded = [*rows(SAME, 0.0, 40), *rows(LITTLE, 0.02, 20)]
 
     found = {one.what: one for one in targets({"quiet": loaded, "loaded": loaded})}
@@ -87,7 +87,7 @@ def test_targets_count_false_verdicts_and_what_was_found() -> None:
     assert found["verdicts under load as quiet"].is_met
 
 
-def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over() -> None:
+def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over():
     def run(step: Step[Experiment]) -> Outcome[Cost]:
         is_more = step.task.kind == LITTLE and step.subject == "second"
         return Outcome.succeeded(Cost(102 if is_more else 100, 10**8))
@@ -108,16 +108,14 @@ def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over() -> None:
     assert Experiment.parse(str(both[1])) == both[1]
 
 
-def test_a_program_that_fails_shows_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_fails_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(noise, "ProgramRunner", lambda: Namespace(run=lambda *_: CRASHED))
 
     with pytest.raises(ProgramError, match="killed by SIGSEGV"):
         noise._runner(tmp_path / "added_work.so", noise.PROGRAM)  # noqa: SLF001 - the check itself
 
 
-def test_the_interval_of_a_mode_is_shown_where_nothing_differs() -> None:
+def test_the_interval_of_a_mode_is_shown_where_nothing_differs():
     """It narrows with the rounds that the time gives, and takes some to begin with."""
     rng = np.random.default_rng(3)
     differences = [float(x) for x in rng.normal(0.0, 0.03, 80)]
@@ -129,7 +127,7 @@ def test_the_interval_of_a_mode_is_shown_where_nothing_differs() -> None:
     assert shown[-1].split("|")[-3].strip().endswith("%")
 
 
-def test_the_targets_judge_the_narrower_mode() -> None:
+def test_the_targets_judge_the_narrower_mode():
     wide = [{**row, "first_ns": 3e8 * (1.0 + 0.5 * (row["round"] % 2))} for row in rows(SAME, 0, 2)]  # type: ignore[operator]
     duets = [{**row, "mode": "duets", "load": 3.5} for row in rows(SAME, 0.0, 2)]
 

@@ -8,7 +8,7 @@ from benchmarks.accounting import Accounts
 from benchmarks.overhead import lines, share_of, targets
 
 
-def test_children_are_distinguished_by_their_options() -> None:
+def test_children_are_distinguished_by_their_options():
     accounts = Accounts()
     usage = resource.struct_rusage((1.5, 0.5, *[0] * 14))
 
@@ -21,13 +21,13 @@ def test_children_are_distinguished_by_their_options() -> None:
     assert accounts.cpu_s == expected
 
 
-def test_calibration_is_not_counted() -> None:
+def test_calibration_is_not_counted():
     cpu_s = {"malloc-tuner itself": 1.0, "calibration": 30.0, "replays": 19.0}
 
     assert share_of(cpu_s) == pytest.approx(0.05)
 
 
-def test_short_and_long_campaigns_have_a_target_each() -> None:
+def test_short_and_long_campaigns_have_a_target_each():
     def rows(own_s: float) -> list[dict[str, object]]:
         cpu_s = {"malloc-tuner itself": own_s, "replays": 9.0}
         run = {"task": "tune", "subject": "demo", "round": 0, "status": "ok", "reason": None}

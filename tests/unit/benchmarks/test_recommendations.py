@@ -19,7 +19,7 @@ N = 4
 GOOD = "10 % less memory"
 
 
-def test_what_is_true_decides_and_the_sooner_the_earlier_guards_are_looked_at() -> None:
+def test_what_is_true_decides_and_the_sooner_the_earlier_guards_are_looked_at():
     found = {(one.candidate, one.looks): one for one in simulate(N, 80)}
 
     assert found.keys() == {(name, looks) for name in CANDIDATES for looks in LOOKS}
@@ -29,7 +29,7 @@ def test_what_is_true_decides_and_the_sooner_the_earlier_guards_are_looked_at() 
     assert found[GOOD, AT_END].n_rounds == 80
 
 
-def test_a_false_recommendation_misses_its_target() -> None:
+def test_a_false_recommendation_misses_its_target():
     one = Recommendations("no change", FROM_HALF, 100, 5, 20.0)
 
     assert [target.is_met for target in targets([one])] == [True]
@@ -37,7 +37,7 @@ def test_a_false_recommendation_misses_its_target() -> None:
     assert list(targets([replace(one, looks=AT_END), replace(one, candidate=GOOD)])) == []
 
 
-def test_a_cell_has_the_share_and_the_rounds() -> None:
+def test_a_cell_has_the_share_and_the_rounds():
     table = "".join(lines([Recommendations(GOOD, looks, 8, 2, 31.5) for looks in LOOKS]))
 
     assert table.count("25 % (32 rounds)") == len(LOOKS)

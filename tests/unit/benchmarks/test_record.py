@@ -25,7 +25,7 @@ def rows(ours: float | None, heaptrack: float = 3.0, n: int = 7) -> list[dict[st
     return found
 
 
-def test_added_time_is_a_share_of_heaptracks() -> None:
+def test_added_time_is_a_share_of_heaptracks():
     parts = {"x": {"rows": rows(1.5), "lost": {"valgrind": 9, "lost": 0, "extra": 0,
                                                "other_size": 0}}}  # fmt: skip
 
@@ -37,7 +37,7 @@ def test_added_time_is_a_share_of_heaptracks() -> None:
     assert summary(parts).startswith("reached: at most 0.25 of heaptrack's time in 1 of 1 programs")
 
 
-def test_the_whole_command_is_shown_and_not_judged() -> None:
+def test_the_whole_command_is_shown_and_not_judged():
     """The program itself is what waits for its recorder; building the trace comes later."""
     whole = [
         {**row, "command_cpu_s": 2.9 + row["cpu_s"] - 1.5} if row["subject"] == "ours" else row
@@ -49,7 +49,7 @@ def test_the_whole_command_is_shown_and_not_judged() -> None:
     assert "; whole command 0.95 to 0.95; " in summary(parts)
 
 
-def test_what_could_not_be_recorded_reaches_nothing() -> None:
+def test_what_could_not_be_recorded_reaches_nothing():
     parts = {"x": {"rows": rows(None), "lost": None}}
 
     assert list(targets(parts)) == []
@@ -57,7 +57,7 @@ def test_what_could_not_be_recorded_reaches_nothing() -> None:
     assert "no result: x, ours: exit status 7" in list(lines(parts))
 
 
-def test_a_program_that_is_given_up_is_ended() -> None:
+def test_a_program_that_is_given_up_is_ended():
     server = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 
     with pytest.raises(KeyboardInterrupt), _ended(server):
@@ -77,5 +77,5 @@ def test_a_program_that_is_given_up_is_ended() -> None:
         ("==12== done", None),
     ],
 )
-def test_lines_of_valgrind_are_calls(line: str, event: tuple[str, int] | None) -> None:
+def test_lines_of_valgrind_are_calls(line: str, event: tuple[str, int] | None):
     assert valgrind_event(line) == event

@@ -53,7 +53,7 @@ def stamp(**members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.iterdir()), ids=lambda path: path.name)
-def test_every_results_file_has_stamps_of_all_its_parts_and_a_benchmark(path: Path) -> None:
+def test_every_results_file_has_stamps_of_all_its_parts_and_a_benchmark(path: Path):
     found = read_results(path)
 
     assert path == results_path(path.name.partition(".")[0])
@@ -66,13 +66,13 @@ def test_every_results_file_has_stamps_of_all_its_parts_and_a_benchmark(path: Pa
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_what_figures_depend_on_is_there(name: str) -> None:
+def test_what_figures_depend_on_is_there(name: str):
     missing = [p for p in BENCHMARKS[name].depends_on if not (results.ROOT / p).exists()]
 
     assert missing == []
 
 
-def test_a_stamp_names_commit_binaries_sources_and_machine(checkout: Path) -> None:
+def test_a_stamp_names_commit_binaries_sources_and_machine(checkout: Path):
     commit = committed(checkout)
 
     found = make_stamp(["benchmarks/one.py", "--rounds", "3"], PLACES, of=["a"])
@@ -84,12 +84,12 @@ def test_a_stamp_names_commit_binaries_sources_and_machine(checkout: Path) -> No
     assert found["command"] == "benchmarks/one.py --rounds 3"
 
 
-def test_nothing_is_kept_without_a_commit(checkout: Path) -> None:
+def test_nothing_is_kept_without_a_commit(checkout: Path):
     with pytest.raises(SpecError, match="no git checkout"):
         make_stamp(["x"], PLACES, of=["a"])
 
 
-def test_a_changed_source_is_marked_but_written_results_are_not(checkout: Path) -> None:
+def test_a_changed_source_is_marked_but_written_results_are_not(checkout: Path):
     commit = committed(checkout)
     (checkout / "benchmarks" / "results").mkdir(parents=True)
     (checkout / "benchmarks" / "results" / "one.json.zst").write_bytes(b"")
@@ -101,7 +101,7 @@ def test_a_changed_source_is_marked_but_written_results_are_not(checkout: Path) 
     assert results.commit() == f"{commit}+"
 
 
-def test_results_are_fresh_until_a_source_changes(checkout: Path) -> None:
+def test_results_are_fresh_until_a_source_changes(checkout: Path):
     measured = {"sources": source_digests(PLACES)}
 
     assert changes_since(PLACES, measured) == []
@@ -111,7 +111,7 @@ def test_results_are_fresh_until_a_source_changes(checkout: Path) -> None:
     assert changes_since(PLACES, measured) == ["source"]
 
 
-def test_a_new_file_of_a_folder_makes_results_old(checkout: Path) -> None:
+def test_a_new_file_of_a_folder_makes_results_old(checkout: Path):
     measured = {"sources": source_digests(PLACES)}
     (checkout / "source" / "b.c").write_text("")
     (checkout / "source" / "a.pyc").write_text("compiled")
@@ -119,7 +119,7 @@ def test_a_new_file_of_a_folder_makes_results_old(checkout: Path) -> None:
     assert changes_since(PLACES, measured) == ["source"]
 
 
-def test_a_stamp_without_digests_is_judged_by_its_commit(checkout: Path) -> None:
+def test_a_stamp_without_digests_is_judged_by_its_commit(checkout: Path):
     first = committed(checkout)
     (checkout / "other.py").write_text("changed\n")
     git(checkout, "commit", "-qam", "second")
@@ -128,12 +128,12 @@ def test_a_stamp_without_digests_is_judged_by_its_commit(checkout: Path) -> None
     assert changes_since(PLACES, stamp(kept_in=git(checkout, "rev-parse", "HEAD"))) == []
 
 
-def test_figures_without_provenance_are_unknown_and_not_fresh(checkout: Path) -> None:
+def test_figures_without_provenance_are_unknown_and_not_fresh(checkout: Path):
     assert changes_since(PLACES, stamp()) is None
     assert changes_since(PLACES, stamp(commit="0" * 40)) is None
 
 
-def test_a_part_measured_anew_leaves_the_stamp_it_had() -> None:
+def test_a_part_measured_anew_leaves_the_stamp_it_had():
     old = stamp(of=["a", "b"], commit="1" * 40)
     new = stamp(of=["b"], commit="2" * 40)
 
@@ -141,7 +141,7 @@ def test_a_part_measured_anew_leaves_the_stamp_it_had() -> None:
     assert merge_stamps([new], new) == [new]
 
 
-def test_parts_of_several_commits_are_listed_one_by_one() -> None:
+def test_parts_of_several_commits_are_listed_one_by_one():
     lines = list(stamp_lines([
         stamp(of=["a"], commit="1" * 40, date="2026-01-02 03:04", rounds=1),
         stamp(of=["b", "c"], commit="2" * 40 + "+", date="2026-01-03 03:04", rounds=6),
@@ -153,7 +153,7 @@ def test_parts_of_several_commits_are_listed_one_by_one() -> None:
     ]
 
 
-def test_an_unknown_commit_and_version_are_said() -> None:
+def test_an_unknown_commit_and_version_are_said():
     compared = {"mine": {"version": None, "sha256": "0123456789abcdef"}}
     (line,) = stamp_lines([stamp(kept_in="3" * 40, kept_on="2026-01-04", allocators=compared)])
 
@@ -163,13 +163,13 @@ def test_an_unknown_commit_and_version_are_said() -> None:
     )
 
 
-def test_parts_of_one_call_have_one_stamp() -> None:
+def test_parts_of_one_call_have_one_stamp():
     first, second = stamp(of=["a"], commit="1" * 40), stamp(of=["b"], commit="1" * 40)
 
     assert merge_stamps([first], second) == [stamp(of=["a", "b"], commit="1" * 40)]
 
 
-def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_path: Path) -> None:
+def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_path: Path):
     path = tmp_path / "x.json.zst"
     measured = {"s": 0.12345678, "ns": 1_234_567, "is_due": True}
     samples = [{"library": "/opt/a/lib.so", "n": n, **measured} for n in range(200)]
@@ -183,7 +183,7 @@ def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_pat
     assert path.stat().st_size < 1000
 
 
-def test_results_that_are_there_stay_whole_while_others_are_written(tmp_path: Path) -> None:
+def test_results_that_are_there_stay_whole_while_others_are_written(tmp_path: Path):
     path = tmp_path / "x.json.zst"
     write_results(path, "x", {"a": [1]}, [])
     with path.open("rb") as before:
@@ -192,5 +192,5 @@ def test_results_that_are_there_stay_whole_while_others_are_written(tmp_path: Pa
         assert zstd.decompress(before.read()).endswith(b'"parts":{"a":[1]}}')
 
 
-def test_a_benchmark_without_results_has_none(tmp_path: Path) -> None:
+def test_a_benchmark_without_results_has_none(tmp_path: Path):
     assert read_results(tmp_path / "none.json.zst") == {"provenance": [], "parts": {}}

@@ -8,13 +8,13 @@ from tuner.measure.executor import Attempts
 from tuner.records import Configuration, Measurement, Outcome, Status
 
 
-def test_workers_that_always_have_a_task_are_busy() -> None:
+def test_workers_that_always_have_a_task_are_busy():
     spans = [(float(n), n + 1.0) for n in range(10)] * 2
 
     assert busy_share(spans, 2) == pytest.approx(1.0)
 
 
-def test_gaps_between_tasks_are_idle() -> None:
+def test_gaps_between_tasks_are_idle():
     """One of two workers pauses half of the time."""
     steady = [(float(n), n + 1.0) for n in range(10)]
     pausing = [(float(n), n + 0.5) for n in range(10)]
@@ -22,17 +22,17 @@ def test_gaps_between_tasks_are_idle() -> None:
     assert busy_share(steady + pausing, 2) == pytest.approx(0.75)
 
 
-def test_a_coordinator_that_is_too_slow_leaves_workers_idle() -> None:
+def test_a_coordinator_that_is_too_slow_leaves_workers_idle():
     """100 workers with tasks of a second need 100 a second; it hands out 50."""
     assert simulate(100, 1.0, 0.02) == pytest.approx(0.5, abs=0.1)
     assert simulate(100, 1.0, 0.0001) > 0.95
 
 
-def test_batches_wait_for_the_slowest() -> None:
+def test_batches_wait_for_the_slowest():
     assert simulate(100, 1.0, 0.0001, batch=100) < 0.5
 
 
-def test_an_evaluation_that_failed_is_not_fast() -> None:
+def test_an_evaluation_that_failed_is_not_fast():
     one = Configuration("glibc")
     measured = Measurement({"mean_heap": 1.0})
 
@@ -43,7 +43,7 @@ def test_an_evaluation_that_failed_is_not_fast() -> None:
         good([Attempts(0, one, None, ("lost", "lost"))])
 
 
-def test_the_target_is_the_median_of_the_rounds() -> None:
+def test_the_target_is_the_median_of_the_rounds():
     parts = {TWO: [{"1": 2.0, "2": 1.0}, {"1": 1.8, "2": 1.0}, {"1": 1.95, "2": 1.0}]}
 
     (target,) = targets(parts)

@@ -35,7 +35,7 @@ def rows(*volumes: float, task: str = "invented-0") -> dict[str, Any]:
     return {"rows": found, "fronts": fronts, "references": references, "known": {task: 0.0}}
 
 
-def test_a_problem_of_another_file_is_searched_by_its_own_names(tmp_path: Path) -> None:
+def test_a_problem_of_another_file_is_searched_by_its_own_names(tmp_path: Path):
     file = tmp_path / "heap.py"
     file.write_text(WRITTEN_PROBLEM)
 
@@ -51,14 +51,14 @@ def test_a_problem_of_another_file_is_searched_by_its_own_names(tmp_path: Path) 
     assert other.evaluate(genome).objectives == pytest.approx((26.0, 20.0))
 
 
-def test_without_a_file_there_are_invented_and_recorded_problems() -> None:
+def test_without_a_file_there_are_invented_and_recorded_problems():
     assert task_names(WRITTEN, None, 2) == []
     assert task_names(INVENTED, None, 2) == ["invented-0", "invented-1"]
     assert GROUPS == (WRITTEN, RECORDED, INVENTED)
 
 
 @pytest.mark.parametrize("rival", [StockPymoo, OptunaNsga2])
-def test_rivals_never_pay_twice_for_one_configuration(rival: type[Any]) -> None:
+def test_rivals_never_pay_twice_for_one_configuration(rival: type[Any]):
     task = make_task("invented-0", None)
     made: Strategy = rival(task.space, 2, 20, 1, list(task.initial))
 
@@ -72,7 +72,7 @@ def test_rivals_never_pay_twice_for_one_configuration(rival: type[Any]) -> None:
     assert len(set(asked)) == len(asked)
 
 
-def test_scores_are_in_percent_of_the_best_front_of_all_searches() -> None:
+def test_scores_are_in_percent_of_the_best_front_of_all_searches():
     best = (2.0) ** 2  # of the front (1, 1): logarithms of 1 + x against the reference
     parts = {"auto@invented": rows(0.95 * best, 0.9 * best), "tpe@invented": rows(0.5 * best)}
 
@@ -83,7 +83,7 @@ def test_scores_are_in_percent_of_the_best_front_of_all_searches() -> None:
     assert any("92.5 (90)" in line for line in search.lines(parts))
 
 
-def test_targets_are_of_the_worst_problem_and_the_best_other() -> None:
+def test_targets_are_of_the_worst_problem_and_the_best_other():
     parts = {
         "auto@recorded": rows(3.8, 3.6, task="compiler"),
         "auto@invented": rows(3.8, 3.0),

@@ -32,7 +32,7 @@ def part(
     }
 
 
-def test_tau_is_of_the_settings_of_one_allocator() -> None:
+def test_tau_is_of_the_settings_of_one_allocator():
     kept = part([1.0, 2.0, 3.0, 4.0], [10.0, 11.0, 12.0, 13.0], [13.0, 12.0, 11.0, 10.0])
 
     load, idle = ranked_of({"redis": kept})
@@ -44,7 +44,7 @@ def test_tau_is_of_the_settings_of_one_allocator() -> None:
     assert [target.is_met for target in targets({"redis": kept})] == [True, False]
 
 
-def test_where_nothing_differs_there_is_nothing_to_rank() -> None:
+def test_where_nothing_differs_there_is_nothing_to_rank():
     kept = part([1.0, 2.0, 3.0], [10.0, 10.1, 10.15], [10.0, 10.0, 10.0])
 
     assert [one.tau for one in ranked_of({"redis": kept})] == [None, None]
@@ -52,7 +52,7 @@ def test_where_nothing_differs_there_is_nothing_to_rank() -> None:
     assert "\n".join(lines({"redis": kept})).count(" - ") == 2
 
 
-def test_settings_that_failed_in_emulation_are_left_out() -> None:
+def test_settings_that_failed_in_emulation_are_left_out():
     kept = part([1.0, None, 3.0, 4.0], [10.0, 1.0, 12.0, 13.0], [10.0, 1.0, 12.0, 13.0])
 
     load, _ = ranked_of({"redis": kept})

@@ -29,9 +29,7 @@ def part(ratio: float, cpu: float = 1.0) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("all_ratios", "is_met"), [((1.05, 1.08, 1.4), True), ((1.05, 1.11, 1.4), False)]
 )
-def test_the_cpu_time_of_the_median_service_counts(
-    all_ratios: tuple[float, ...], *, is_met: bool
-) -> None:
+def test_the_cpu_time_of_the_median_service_counts(all_ratios: tuple[float, ...], *, is_met: bool):
     """The rate is that of the load, whatever the recorder takes."""
     names = ("redis", "nginx", "puma")
     parts = {name: part(1.0, ratio) for name, ratio in zip(names, all_ratios, strict=True)}
@@ -43,14 +41,14 @@ def test_the_cpu_time_of_the_median_service_counts(
     assert rate.is_met
 
 
-def test_a_service_that_does_not_keep_up_is_a_miss() -> None:
+def test_a_service_that_does_not_keep_up_is_a_miss():
     _, rate = targets({"redis": part(1.0), "nginx": part(0.8), "puma": part(1.0)})
 
     assert rate.value == pytest.approx(0.8)
     assert not rate.is_met
 
 
-def test_each_service_has_a_row_and_what_is_not_known_a_dash() -> None:
+def test_each_service_has_a_row_and_what_is_not_known_a_dash():
     text = "\n".join(lines({"redis": part(0.95)}))
 
     assert "-5.0 % (-5.0 .. -5.0)" in text

@@ -43,7 +43,7 @@ def part(**changed: float) -> dict[str, Any]:
     return {**kept, "subjects": {"tcmalloc": "key", OURS: "key"}, "rows": rows}
 
 
-def test_each_service_has_its_table_with_the_answer_first() -> None:
+def test_each_service_has_its_table_with_the_answer_first():
     text = "\n".join(tables({"redis": part(floor=0.8)}))
 
     assert "**redis**: Deploy x. As it is (jemalloc): mean memory 38.2 MiB" in text
@@ -51,7 +51,7 @@ def test_each_service_has_its_table_with_the_answer_first() -> None:
     assert "-20.0 % (-20.0 .. -20.0)" in text
 
 
-def test_the_page_has_a_row_for_each_service() -> None:
+def test_the_page_has_a_row_for_each_service():
     answered, *_, row = first_of_each({"redis": part(floor=0.8)})
 
     assert answered == "- **redis**: Deploy x."
@@ -74,13 +74,13 @@ def test_the_page_has_a_row_for_each_service() -> None:
 )
 def test_answers_are_judged_in_the_terms_of_a_service(
     changed: dict[str, float], n_worse: int, n_gains: int
-) -> None:
+):
     worse, gaining = targets({"redis": part(**changed)})
 
     assert (worse.value, gaining.value) == (n_worse, n_gains)
 
 
-def test_one_round_leaves_every_doubt() -> None:
+def test_one_round_leaves_every_doubt():
     kept = part(mean=1.5)
     first = {**kept, "rows": [row for row in kept["rows"] if row["round"] == 0]}
 
@@ -90,7 +90,7 @@ def test_one_round_leaves_every_doubt() -> None:
     assert "+50.0 % (one round)" in "\n".join(tables({"redis": first}))
 
 
-def test_a_service_without_an_answer_is_neither() -> None:
+def test_a_service_without_an_answer_is_neither():
     kept = part(mean=2.0)
 
     worse, gaining = targets({"redis": {**kept, "subjects": {"tcmalloc": "key"}}})
@@ -98,7 +98,7 @@ def test_a_service_without_an_answer_is_neither() -> None:
     assert (worse.value, gaining.value) == (0, 0)
 
 
-def test_every_shipped_service_has_a_load_that_is_not_tuned_on() -> None:
+def test_every_shipped_service_has_a_load_that_is_not_tuned_on():
     shipped = {path.stem: path for path in (configs_dir() / "services").glob("*.toml")}
 
     assert set(SERVICES) == set(shipped)
@@ -108,14 +108,14 @@ def test_every_shipped_service_has_a_load_that_is_not_tuned_on() -> None:
         assert table.held_out_load not in (None, table.load)
 
 
-def test_a_load_that_says_its_length_is_made_shorter_and_a_count_stays() -> None:
+def test_a_load_that_says_its_length_is_made_shorter_and_a_count_stays():
     assert of_seconds("wrk -t1 -d15s URL", 2.5) == "wrk -t1 -d2.5s URL"
     assert of_seconds("hey -z 15s -q 20 URL", 2.5) == "hey -z 2.5s -q 20 URL"
     assert of_seconds("pgbench -T 15 -R 200", 2.5) == "pgbench -T 2 -R 200"
     assert of_seconds("pgbench -t 500", 4.0) == "pgbench -t 500"
 
 
-def test_a_quick_look_takes_a_moment() -> None:
+def test_a_quick_look_takes_a_moment():
     assert short_load("wrk -t1 -c8 -d15s URL -- 40 3000") == "wrk -t1 -c8 -d1s URL -- 40 3000"
     assert short_load("pgbench -c 8 -t 500 && redis-benchmark -n 200000 -t set") == (
         "pgbench -c 8 -t 200 && redis-benchmark -n 200 -t set"

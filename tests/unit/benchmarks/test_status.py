@@ -24,25 +24,25 @@ from tests.doubles.places import ROOT
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_page_disagrees_with_the_results(page: Path) -> None:
+def test_no_page_disagrees_with_the_results(page: Path):
     assert list(disagreements(page)) == []
 
 
-def test_a_page_has_the_table_of_all_claims() -> None:
+def test_a_page_has_the_table_of_all_claims():
     table = block_text("figures")
 
     assert without_age(table) in without_age((ROOT / "docs" / "claims.md").read_text())
     assert all(f"`benchmarks/{name}.py`" in table for name in BENCHMARKS)
 
 
-def test_every_benchmark_of_the_folder_is_listed() -> None:
+def test_every_benchmark_of_the_folder_is_listed():
     files = {path.stem for path in (ROOT / "benchmarks").glob("*.py")
              if "BENCHMARK: Final" in path.read_text()}  # fmt: skip
 
     assert files == set(BENCHMARKS)
 
 
-def test_a_page_that_was_changed_by_hand_is_found_and_written_anew(tmp_path: Path) -> None:
+def test_a_page_that_was_changed_by_hand_is_found_and_written_anew(tmp_path: Path):
     page = tmp_path / "page.md"
     block = "<!-- provenance:record: begin -->\n{}<!-- provenance:record: end -->\n"
     changed = block.format("- measured today\n")
@@ -56,7 +56,7 @@ def test_a_page_that_was_changed_by_hand_is_found_and_written_anew(tmp_path: Pat
     assert page.read_text() == f"before\n{block.format(block_text('provenance:record'))}after\n"
 
 
-def test_a_block_of_no_results_file_is_an_error(tmp_path: Path) -> None:
+def test_a_block_of_no_results_file_is_an_error(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("<!-- provenance:nothing: begin -->\n<!-- provenance:nothing: end -->\n")
 
@@ -64,7 +64,7 @@ def test_a_block_of_no_results_file_is_an_error(tmp_path: Path) -> None:
         list(disagreements(page))
 
 
-def test_what_is_newer_than_results_is_written_but_not_compared() -> None:
+def test_what_is_newer_than_results_is_written_but_not_compared():
     words = age_words(["allocator/src", "allocator/include", "tuner/measure"])
 
     assert words == "; **older than allocator, tuner of this tree**"
@@ -74,7 +74,7 @@ def test_what_is_newer_than_results_is_written_but_not_compared() -> None:
 
 def test_the_list_says_what_is_stale_and_what_has_no_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     stamp = {"of": ["a"], "commit": "1" * 40, "date": "2026-01-02", "sources": {"x.c": "old"}}
     kept = {"provenance": [stamp]}
     monkeypatch.setattr(results, "ROOT", tmp_path)
@@ -93,7 +93,7 @@ def test_the_list_says_what_is_stale_and_what_has_no_results(
     assert list(status_lines(one)) == ["one: no results yet"]
 
 
-def test_a_long_table_of_a_page_keeps_its_first_rows_and_says_where_the_others_are() -> None:
+def test_a_long_table_of_a_page_keeps_its_first_rows_and_says_where_the_others_are():
     head = ["text", "", "| a | b |", "|---|---|"]
     rows = [f"| {n} | 1 |" for n in range(13)]
 
@@ -106,5 +106,5 @@ def test_a_long_table_of_a_page_keeps_its_first_rows_and_says_where_the_others_a
     ]
 
 
-def test_a_claim_without_results_says_so() -> None:
+def test_a_claim_without_results_says_so():
     assert all(one.outcome_text({}) == "not kept yet" for one in BENCHMARKS.values())

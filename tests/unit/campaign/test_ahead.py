@@ -61,7 +61,7 @@ def asks(folder: Path) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(("strategy", "search"), IN_EITHER_SEARCH)
 def test_every_number_is_a_trial_and_no_configuration_comes_twice(
     tmp_path: Path, strategy: str, search: str
-) -> None:
+):
     trials = run(tmp_path, synthetic.record(strategy=strategy, search=search), SyntheticEvaluator())
 
     assert list(range(60)) == [trial.number for trial in trials]
@@ -69,7 +69,7 @@ def test_every_number_is_a_trial_and_no_configuration_comes_twice(
     assert asks(tmp_path)
 
 
-def test_a_slow_evaluation_holds_nobody(tmp_path: Path) -> None:
+def test_a_slow_evaluation_holds_nobody(tmp_path: Path):
     """One of the first proposals ends only when nearly all others have ended."""
     enough = threading.Event()
     first: list[Configuration] = []
@@ -101,7 +101,7 @@ def test_a_slow_evaluation_holds_nobody(tmp_path: Path) -> None:
 )
 def test_a_stopped_campaign_goes_on_with_the_same_search(
     tmp_path: Path, strategy: str, kind: type[LocalExecutor]
-) -> None:
+):
     """On many machines or on this one: what was proposed is evaluated, once."""
     record = synthetic.record(strategy=strategy)
     before: list[Trial] = []
@@ -124,7 +124,7 @@ def test_a_stopped_campaign_goes_on_with_the_same_search(
         assert store.campaign().status == FINISHED
 
 
-def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
+def test_a_larger_budget_goes_on(tmp_path: Path):
     run(tmp_path, synthetic.record(budget=40), SyntheticEvaluator())
     first = asks(tmp_path)
 
@@ -134,7 +134,7 @@ def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
     assert asks(tmp_path)[: len(first)] == first
 
 
-def test_a_campaign_that_was_begun_in_batches_goes_on_in_batches(tmp_path: Path) -> None:
+def test_a_campaign_that_was_begun_in_batches_goes_on_in_batches(tmp_path: Path):
     run(tmp_path, synthetic.record(budget=40), SyntheticEvaluator(), LocalExecutor)
 
     trials = run(tmp_path, synthetic.record(budget=80), SyntheticEvaluator())
@@ -143,7 +143,7 @@ def test_a_campaign_that_was_begun_in_batches_goes_on_in_batches(tmp_path: Path)
     assert asks(tmp_path) == []
 
 
-def test_it_learns_as_well(tmp_path: Path) -> None:
+def test_it_learns_as_well(tmp_path: Path):
     """Beyond random search by as much as in batches, or nearly.
 
     In which order trials end differs from run to run, so several seeds are put together.

@@ -37,19 +37,19 @@ from tuner.store import Store
 )
 def test_options_that_do_not_go_together_are_refused(
     name: str, workers: int | None, scheduler: str | None, expected: str
-) -> None:
+):
     with pytest.raises(SpecError, match=expected):
         check_executor(Where(name, workers, scheduler))
 
 
-def test_several_at_a_time_are_refused_where_time_is_measured() -> None:
+def test_several_at_a_time_are_refused_where_time_is_measured():
     with pytest.raises(SpecError, match="--workers 2 does not apply where time is measured"):
         check_executor(Where(workers=2), is_alone=True)
     for where in (Where(workers=1), Where(), Where("slurm", 2)):
         check_executor(where, is_alone=True)
 
 
-def test_they_are_refused_before_anything_is_begun(tmp_path: Path, cli: CommandLine) -> None:
+def test_they_are_refused_before_anything_is_begun(tmp_path: Path, cli: CommandLine):
     trace = Path(__file__).parents[3] / "configs/workloads/gem5-suite/traces/text-minor.trace"
 
     assert "needs --scheduler" in cli.fails(
@@ -69,9 +69,7 @@ def demand(store: Store, **changes: Any) -> Demand:
 @pytest.mark.parametrize(
     "changes", [{"where": Where(workers=1)}, {"is_alone": True}], ids=["asked for", "time counts"]
 )
-def test_one_evaluation_at_a_time_runs_nothing_ahead(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_one_evaluation_at_a_time_runs_nothing_ahead(tmp_path: Path, changes: dict[str, Any]):
     with (
         Store.create(tmp_path, synthetic.record()) as store,
         on_this_machine(demand(store, **changes)) as executor,
@@ -103,7 +101,7 @@ class Jobs:
 
 def test_slurm_starts_jobs_and_ends_them_whatever_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Jobs))
     monkeypatch.setattr(shutil, "which", Path)
     monkeypatch.setattr("tuner.measure.remote.EmulationKit.identity", lambda _: {})
@@ -119,9 +117,7 @@ def test_slurm_starts_jobs_and_ends_them_whatever_happens(
     assert not Jobs.made.is_open
 
 
-def test_a_machine_without_slurm_waits_for_no_jobs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_slurm_waits_for_no_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Jobs))
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -132,9 +128,7 @@ def test_a_machine_without_slurm_waits_for_no_jobs(
         pass
 
 
-def test_a_cluster_without_a_set_up_is_one_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_without_a_set_up_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def cluster() -> None:
         raise ValueError("You must specify how many cores to use per job")
 

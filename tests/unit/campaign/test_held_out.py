@@ -55,7 +55,7 @@ def measure(run: Run, *workloads: Path) -> None:
     measure_held_out(run, workloads, [object()] * len(workloads))  # type: ignore[list-item]
 
 
-def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_path: Path) -> None:
+def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_path: Path):
     measure(run, workload(tmp_path, "one"), workload(tmp_path, "other"))
     lines = list(held_out_lines(run))
 
@@ -65,7 +65,7 @@ def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_pa
     assert all("(-10.0 %)" in line or "SIGABRT" in line or "(+0.0 %)" in line for line in lines[1:])
 
 
-def test_what_was_measured_is_not_measured_again(run: Run, tmp_path: Path) -> None:
+def test_what_was_measured_is_not_measured_again(run: Run, tmp_path: Path):
     one = workload(tmp_path, "one")
     measure(run, one)
     asked = Emulated.asked
@@ -82,7 +82,7 @@ def workload(folder: Path, name: str) -> Path:
     return path
 
 
-def test_another_workload_leaves_the_rows_of_the_first(run: Run, tmp_path: Path) -> None:
+def test_another_workload_leaves_the_rows_of_the_first(run: Run, tmp_path: Path):
     measure(run, workload(tmp_path, "one"))
 
     measure(run, workload(tmp_path, "other"))
@@ -100,7 +100,7 @@ def test_what_was_measured_before_an_error_is_kept(
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
     expected: type[Exception],
-) -> None:
+):
     def written(path: Path, text: str) -> None:
         write_text(path, text)
         if isinstance(error, KeyboardInterrupt):
@@ -118,7 +118,7 @@ def test_what_was_measured_before_an_error_is_kept(
 
 def test_what_has_no_numbers_is_measured_again(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A time-out, which is tried twice, may have been the machine's."""
     one = workload(tmp_path, "one")
     monkeypatch.setattr(Emulated, "timed_out", "glibc")
@@ -132,11 +132,11 @@ def test_what_has_no_numbers_is_measured_again(
     assert "still running" not in {row["reason"] for row in read_held_out(run.folder)}
 
 
-def test_nothing_is_shown_where_nothing_was_held_out(run: Run) -> None:
+def test_nothing_is_shown_where_nothing_was_held_out(run: Run):
     assert list(held_out_lines(run)) == []
 
 
-def test_changes_are_of_the_whole_program_as_those_above(run: Run, tmp_path: Path) -> None:
+def test_changes_are_of_the_whole_program_as_those_above(run: Run, tmp_path: Path):
     known = WorkloadRecord(program=(("cost", 1e9),))
     run = replace(run, campaign=replace(run.campaign, workload=known))
     measure(run, workload(tmp_path, "one"))

@@ -18,7 +18,7 @@ RECORD = synthetic.record(budget=100)
 GENES = RECORD.space
 
 
-def test_the_same_campaign_has_no_differences() -> None:
+def test_the_same_campaign_has_no_differences():
     other = replace(
         RECORD,
         name="renamed",
@@ -77,13 +77,13 @@ def test_the_same_campaign_has_no_differences() -> None:
         ),
     ],
 )
-def test_every_difference_is_named_with_both_values(change: dict[str, object], line: str) -> None:
+def test_every_difference_is_named_with_both_values(change: dict[str, object], line: str):
     other = replace(RECORD, **change)  # type: ignore[arg-type]
 
     assert [line] == differences(RECORD, other)
 
 
-def test_another_library_is_another_campaign() -> None:
+def test_another_library_is_another_campaign():
     upgraded = dict(RECORD.allocators) | {"jemalloc": AllocatorRecord("/opt/j.so", "5.3.1")}
 
     (line,) = differences(RECORD, replace(RECORD, allocators=upgraded))
@@ -92,7 +92,7 @@ def test_another_library_is_another_campaign() -> None:
     assert line.endswith(", is 5.3.1 (/opt/j.so)")
 
 
-def test_an_allocator_less_is_one_difference_with_all_its_settings() -> None:
+def test_an_allocator_less_is_one_difference_with_all_its_settings():
     left = dict(RECORD.allocators)
     del left["jemalloc"]
     space = tuple(gene for gene in GENES if not gene.name.startswith("jemalloc."))
@@ -101,7 +101,7 @@ def test_an_allocator_less_is_one_difference_with_all_its_settings() -> None:
     assert expected == differences(RECORD, replace(RECORD, allocators=left, space=space))
 
 
-def test_one_allocator_more_is_one_difference_with_all_its_settings() -> None:
+def test_one_allocator_more_is_one_difference_with_all_its_settings():
     more = dict(RECORD.allocators) | {"exgen": AllocatorRecord("/opt/libexgen.so", "0.1.0")}
     space = (*GENES, Parameter("exgen.trays", (None, 0), ordered=True))
 
@@ -109,14 +109,14 @@ def test_one_allocator_more_is_one_difference_with_all_its_settings() -> None:
     assert expected == differences(RECORD, replace(RECORD, allocators=more, space=space))
 
 
-def test_the_order_of_allocators_matters() -> None:
+def test_the_order_of_allocators_matters():
     turned = dict(reversed(list(RECORD.allocators.items())))
 
     expected = ["order of allocators: was [glibc, jemalloc], is [jemalloc, glibc]"]
     assert expected == differences(RECORD, replace(RECORD, allocators=turned))
 
 
-def test_the_message_lists_all_and_says_what_to_do() -> None:
+def test_the_message_lists_all_and_says_what_to_do():
     other = replace(RECORD, seed=2, strategy="random")
 
     with pytest.raises(StoreError) as caught:
@@ -129,7 +129,7 @@ def test_the_message_lists_all_and_says_what_to_do() -> None:
     ]
 
 
-def test_hashes_are_shown_by_their_first_digits() -> None:
+def test_hashes_are_shown_by_their_first_digits():
     other = replace(RECORD, trace_sha256="0123456789abcdef" * 4)
 
     (line,) = differences(RECORD, other)
@@ -137,18 +137,18 @@ def test_hashes_are_shown_by_their_first_digits() -> None:
     assert line.endswith(", is 0123456789ab...")
 
 
-def test_a_budget_cannot_shrink() -> None:
+def test_a_budget_cannot_shrink():
     with pytest.raises(StoreError, match=r"evaluations: was 100, is 50 \(it can only grow\)"):
         check_same(RECORD, replace(RECORD, budget=50), "runs/a")
 
 
-def test_versions_of_libraries_may_change() -> None:
+def test_versions_of_libraries_may_change():
     other = replace(RECORD, versions={"python": "3.14", "rand_malloc": "0.1.0"})
 
     assert differences(RECORD, other) == []
 
 
-def test_setting_of_the_machine_counts_where_it_acts() -> None:
+def test_setting_of_the_machine_counts_where_it_acts():
     def on(thp: Literal["keep", "never"], mode: str) -> CampaignRecord:
         emulation = replace(RECORD.emulation, thp=thp)
         return replace(RECORD, emulation=emulation, machine=replace(MACHINE, thp=mode))

@@ -35,7 +35,7 @@ def scoreboard(clock: Clock, *trials: Trial) -> Scoreboard:
     return scores
 
 
-def test_rate_and_eta_follow_the_new_trials() -> None:
+def test_rate_and_eta_follow_the_new_trials():
     clock = Clock()
     scores = scoreboard(clock, DEFAULT, OTHER, BETTER, FAILED)
 
@@ -45,7 +45,7 @@ def test_rate_and_eta_follow_the_new_trials() -> None:
 
 
 @pytest.mark.parametrize(("pause_s", "is_slow"), [(50.0, False), (110.0, True)])
-def test_a_slow_campaign_gets_advice_once(pause_s: float, is_slow: bool) -> None:
+def test_a_slow_campaign_gets_advice_once(pause_s: float, is_slow: bool):
     """6 of 10 evaluations are to come: 5 minutes are no reason for advice, 11 are."""
     clock, out = Clock(), io.StringIO()
     progress = LineProgress(out, clock)
@@ -58,7 +58,7 @@ def test_a_slow_campaign_gets_advice_once(pause_s: float, is_slow: bool) -> None
     assert out.getvalue().count("trace thin '/my traces/app.trace' -o") == is_slow
 
 
-def test_trials_from_the_store_do_not_count_for_the_rate() -> None:
+def test_trials_from_the_store_do_not_count_for_the_rate():
     clock = Clock()
     scores = Scoreboard(clock)
     scores.start(RECORD)
@@ -72,7 +72,7 @@ def test_trials_from_the_store_do_not_count_for_the_rate() -> None:
     assert scores.eta_s == pytest.approx(28.0)
 
 
-def test_the_gain_is_the_same_whether_the_reference_comes_first_or_last() -> None:
+def test_the_gain_is_the_same_whether_the_reference_comes_first_or_last():
     assert REFERENCE is not None
     early = Scoreboard(Clock())
     early.start(RECORD)
@@ -87,7 +87,7 @@ def test_the_gain_is_the_same_whether_the_reference_comes_first_or_last() -> Non
     assert early.gain == late.gain
 
 
-def test_the_gain_of_a_growing_front_equals_that_of_all_trials() -> None:
+def test_the_gain_of_a_growing_front_equals_that_of_all_trials():
     run = runs.synthetic_run(n_trials=120, spread=0.05)
     scores = Scoreboard(Clock())
     scores.start(run.campaign)
@@ -99,13 +99,13 @@ def test_the_gain_of_a_growing_front_equals_that_of_all_trials() -> None:
     assert scores.gain == pytest.approx(summarise(run.campaign, run.trials).gain)
 
 
-def test_the_best_of_each_objective_is_shown_with_its_change() -> None:
+def test_the_best_of_each_objective_is_shown_with_its_change():
     scores = scoreboard(Clock(), DEFAULT, OTHER, BETTER)
 
     assert scores.best_texts() == ["mean_heap 50.0 MiB (-50.0 %)", "cost 90.00 M (-10.0 %)"]
 
 
-def test_changes_are_of_the_whole_program_where_it_was_recorded() -> None:
+def test_changes_are_of_the_whole_program_where_it_was_recorded():
     """The line said -70 % of a cost, of which the summary said -2 %: of all CPU time."""
     workload = WorkloadRecord(program=(("mean_heap", 1000 * MIB), ("cost", 3e8)))
     scores = Scoreboard(Clock())
@@ -121,7 +121,7 @@ def test_changes_are_of_the_whole_program_where_it_was_recorded() -> None:
 )
 def test_of_the_whole_program_is_said_where_all_figures_are(
     second: str, first: int, *, is_said: bool
-) -> None:
+):
     """Not before the baseline is known, nor beside faults, of which the recording knows nothing."""
     names = ("mean_heap", second)
     workload = WorkloadRecord(program=(("mean_heap", 1000 * MIB), ("cost", 3e8)))
@@ -133,21 +133,21 @@ def test_of_the_whole_program_is_said_where_all_figures_are(
     assert ("of the whole program" in scores.quality()) is is_said
 
 
-def test_what_needs_nothing_of_something_is_all_of_it_better() -> None:
+def test_what_needs_nothing_of_something_is_all_of_it_better():
     scores = scoreboard(Clock(), DEFAULT)
     scores.add(runs.trial(2, Configuration.of("jemalloc", {"decay": 0}), 0.0), is_new=True)
 
     assert scores.best_texts()[0] == "mean_heap 0 B (-100.0 %)"
 
 
-def test_an_infeasible_trial_is_never_the_best() -> None:
+def test_an_infeasible_trial_is_never_the_best():
     scores = scoreboard(Clock(), DEFAULT, replace(BETTER, violation=0.1))
 
     assert scores.best["mean_heap"] == DEFAULT
     assert scores.gain == pytest.approx(1.0)
 
 
-def test_one_line_says_it_all() -> None:
+def test_one_line_says_it_all():
     text = scoreboard(Clock(), DEFAULT, OTHER, BETTER, FAILED).summary()
 
     assert text.startswith("4/10 configurations, 2.0/s, 0:03 left, hypervolume ")
@@ -157,11 +157,11 @@ def test_one_line_says_it_all() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0:00"), (61.0, "1:01"), (3599.6, "1:00:00"), (7325.0, "2:02:05")]
 )
-def test_durations_are_short(seconds: float, text: str) -> None:
+def test_durations_are_short(seconds: float, text: str):
     assert text == clock_text(seconds)
 
 
-def test_lines_are_rare_and_the_last_trial_always_has_one() -> None:
+def test_lines_are_rare_and_the_last_trial_always_has_one():
     clock, out = Clock(), io.StringIO()
     progress = LineProgress(out, clock)
     progress.started(RECORD, 0, 2)
@@ -178,14 +178,14 @@ def test_lines_are_rare_and_the_last_trial_always_has_one() -> None:
     assert [line.split()[0] for line in lines[1:]] == ["4/10", "8/10", "10/10"]
 
 
-def test_how_many_run_at_a_time_is_not_said_before_workers_are_there() -> None:
+def test_how_many_run_at_a_time_is_not_said_before_workers_are_there():
     out = io.StringIO()
     LineProgress(out, Clock()).started(RECORD, 0, 0)
 
     assert out.getvalue().rstrip().endswith("minimising mean_heap and cost")
 
 
-def test_everything_else_is_printed_at_once() -> None:
+def test_everything_else_is_printed_at_once():
     out = io.StringIO()
     progress = LineProgress(out, Clock())
     progress.started(RECORD, 7, 1)
@@ -201,7 +201,7 @@ def test_everything_else_is_printed_at_once() -> None:
     ]
 
 
-def test_the_live_display_shows_bar_scores_and_messages() -> None:
+def test_the_live_display_shows_bar_scores_and_messages():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=110)
     assert REFERENCE is not None
@@ -230,7 +230,7 @@ def test_the_live_display_shows_bar_scores_and_messages() -> None:
 # The summary at the end
 
 
-def test_the_summary_names_every_pick_once() -> None:
+def test_the_summary_names_every_pick_once():
     trials = [DEFAULT, OTHER, BETTER, FAILED]
     record = replace(RECORD, reference=REFERENCE)
 
@@ -245,7 +245,7 @@ def test_the_summary_names_every_pick_once() -> None:
     assert found.gain > 1.0
 
 
-def test_the_summary_names_what_is_exported() -> None:
+def test_the_summary_names_what_is_exported():
     """No-regret is, also where it is no other pick."""
     default = runs.trial(0, Configuration("glibc"), 60.0, 1e8)
     trades = runs.trial(1, Configuration.of("glibc", {"mxfast": 0}), 30.0, 1.1e8)
@@ -257,7 +257,7 @@ def test_the_summary_names_what_is_exported() -> None:
     assert ("no-regret",) in [picked.names for picked in found.picked]
 
 
-def test_defaults_that_failed_are_no_matter_but_the_baseline() -> None:
+def test_defaults_that_failed_are_no_matter_but_the_baseline():
     dead = runs.failed_trial(1, Configuration("jemalloc"), Status.FAILED, "killed")
 
     found = summarise(RECORD, [DEFAULT, dead, BETTER])

@@ -64,7 +64,7 @@ def trials(n: int) -> list[Trial]:
     ]
 
 
-def test_gate_refuses_only_what_the_front_dominates() -> None:
+def test_gate_refuses_only_what_the_front_dominates():
     one = Configuration("glibc")
     gate = FrontGate(("mean_heap", "cost"), (), ((7, (100.0, 50.0)),), {one: 40.7})
     known = measure(one)
@@ -84,14 +84,14 @@ def test_gate_refuses_only_what_the_front_dominates() -> None:
     assert gate.refusal(Configuration("jemalloc"), at[110.0], 1e9) is None
 
 
-def test_nothing_is_refused_before_enough_is_known() -> None:
+def test_nothing_is_refused_before_enough_is_known():
     gated = replace(record(), emulation=EmulationOptions(count="needed"))
     assert gate_for(gated, space(), [Configuration("glibc")], trials(10)) is None
     assert gate_for(gated, space(), [Configuration("glibc")], trials(60)) is not None
     assert gate_for(record(), space(), [Configuration("glibc")], trials(60)) is None
 
 
-def test_expected_least_is_rarely_above_the_truth() -> None:
+def test_expected_least_is_rarely_above_the_truth():
     known = trials(150)
     gated = replace(record(), emulation=EmulationOptions(count="needed"))
     proposed = [trial.configuration for trial in known[60:]]
@@ -101,7 +101,7 @@ def test_expected_least_is_rarely_above_the_truth() -> None:
     assert above <= len(proposed) // 10
 
 
-def test_what_is_not_counted_adds_nothing_to_the_front(tmp_path: Path) -> None:
+def test_what_is_not_counted_adds_nothing_to_the_front(tmp_path: Path):
     everything = run(tmp_path / "all", "all")
     some = run(tmp_path / "needed", "needed")
     left_out = [trial for trial in some if trial.status is Status.UNCOUNTED]
@@ -116,7 +116,7 @@ def test_what_is_not_counted_adds_nothing_to_the_front(tmp_path: Path) -> None:
         )
 
 
-def test_uncounted_trials_keep_what_is_known_and_are_never_on_the_front(tmp_path: Path) -> None:
+def test_uncounted_trials_keep_what_is_known_and_are_never_on_the_front(tmp_path: Path):
     found = run(tmp_path / "run", "needed")
     with Store.open(tmp_path / "run") as store:
         kept = store.trials()
@@ -133,7 +133,7 @@ def test_uncounted_trials_keep_what_is_known_and_are_never_on_the_front(tmp_path
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_an_extended_campaign_equals_a_longer_one(tmp_path: Path, workers: int) -> None:
+def test_an_extended_campaign_equals_a_longer_one(tmp_path: Path, workers: int):
     """What was not counted is answered from the store, and the strategy learns the same."""
     run(tmp_path / "short", "needed", 45)
     extended = run(tmp_path / "short", "needed", 80, workers)
@@ -143,7 +143,7 @@ def test_an_extended_campaign_equals_a_longer_one(tmp_path: Path, workers: int) 
     ]
 
 
-def test_strategy_knows_which_objectives_are_bounds() -> None:
+def test_strategy_knows_which_objectives_are_bounds():
     genome = next(iter(space().defaults()))
     outcome = Outcome(Status.UNCOUNTED, "dominated", measure(Configuration("glibc")))
     one = Trial(9, Configuration("glibc"), Origin.SEARCH, outcome, None, 0.0, bound=(5.0, 6.0))
@@ -153,7 +153,7 @@ def test_strategy_knows_which_objectives_are_bounds() -> None:
     assert told_of(record(), genome, counted).bounded == ()
 
 
-def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path) -> None:
+def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path):
     """Counted or not, every trial is there; the front equals or beats the bound of the others.
 
     Which trials are gated together hangs on which thread ends first.

@@ -39,13 +39,13 @@ def points(folder: Path) -> Points:
     return read_points(folder)
 
 
-def test_the_space_is_that_of_the_campaign(points: Points) -> None:
+def test_the_space_is_that_of_the_campaign(points: Points):
     assert points.space == synthetic.space()
     assert len(points.genomes) == 300
     assert None in points.values
 
 
-def test_a_recorded_genome_is_answered_by_its_own_trial(points: Points) -> None:
+def test_a_recorded_genome_is_answered_by_its_own_trial(points: Points):
     nearest = Nearest(points)
 
     assert [nearest.find(genome) for genome in points.genomes[:20]] == [
@@ -53,7 +53,7 @@ def test_a_recorded_genome_is_answered_by_its_own_trial(points: Points) -> None:
     ]
 
 
-def test_another_is_answered_by_the_nearest_of_its_allocator(points: Points) -> None:
+def test_another_is_answered_by_the_nearest_of_its_allocator(points: Points):
     space = points.space
     near = Configuration.of("jemalloc", {"decay": 10, "fit": "next", "slack": 4})
     far = Configuration.of("jemalloc", {"decay": 1000, "cache": False})
@@ -68,7 +68,7 @@ def test_another_is_answered_by_the_nearest_of_its_allocator(points: Points) -> 
     assert nearest.find(space.encode(Configuration("glibc"))) == (2, False)
 
 
-def test_a_course_repeats_and_its_scores_grow(points: Points) -> None:
+def test_a_course_repeats_and_its_scores_grow(points: Points):
     course = replay(points, "nsga2", 3, 120)
 
     assert course == replay(points, "nsga2", 3, 120)
@@ -78,7 +78,7 @@ def test_a_course_repeats_and_its_scores_grow(points: Points) -> None:
     assert 0.0 < course.exact < 1.0
 
 
-def test_points_are_kept_compactly(points: Points, tmp_path: Path) -> None:
+def test_points_are_kept_compactly(points: Points, tmp_path: Path):
     file = tmp_path / "a.points.json.zst"
 
     save_points(points, file)
@@ -87,7 +87,7 @@ def test_points_are_kept_compactly(points: Points, tmp_path: Path) -> None:
     assert file.stat().st_size < 60 * len(points.genomes)
 
 
-def test_a_damaged_file_is_one_error(tmp_path: Path) -> None:
+def test_a_damaged_file_is_one_error(tmp_path: Path):
     file = tmp_path / "a.points.json.zst"
     file.write_bytes(b"nothing")
 
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_one_error(tmp_path: Path) -> None:
         read_points(file)
 
 
-def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path) -> None:
+def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path):
     off = Configuration.of("glibc", {"arenas": 3})
     record = synthetic.record(
         strategy="random", budget=20, space=synthetic.space().parameters, seed_configurations=(off,)
@@ -109,7 +109,7 @@ def test_a_seed_that_lies_off_the_levels_is_left_out(tmp_path: Path) -> None:
     assert (found.n_outside, found.n_uncounted) == (1, 0)
 
 
-def test_what_was_not_counted_is_said_to_be_left_out(tmp_path: Path, cli: CommandLine) -> None:
+def test_what_was_not_counted_is_said_to_be_left_out(tmp_path: Path, cli: CommandLine):
     genes = synthetic.space().parameters
     options = EmulationOptions(count="needed")
     record = synthetic.record(strategy="auto", budget=80, space=genes, emulation=options)
@@ -128,13 +128,13 @@ def test_what_was_not_counted_is_said_to_be_left_out(tmp_path: Path, cli: Comman
     assert (found["n_trials"], found["n_uncounted"]) == (80 - n_left_out, n_left_out)
 
 
-def test_nothing_is_said_to_be_left_out_of_a_whole_run(folder: Path, cli: CommandLine) -> None:
+def test_nothing_is_said_to_be_left_out_of_a_whole_run(folder: Path, cli: CommandLine):
     words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
 
     assert "left out" not in cli.prints("replay", folder, *words)
 
 
-def test_points_of_which_none_is_feasible_are_refused(points: Points) -> None:
+def test_points_of_which_none_is_feasible_are_refused(points: Points):
     broken = replace(points, violations=(1.0,) * len(points.genomes))
 
     with pytest.raises(SelectionError, match="no trial holds every constraint"):
@@ -150,7 +150,7 @@ def test_points_of_which_none_is_feasible_are_refused(points: Points) -> None:
 )  # fmt: skip
 def test_points_that_no_search_can_meet_are_one_error(
     change: dict[str, Any], points: Points, tmp_path: Path
-) -> None:
+):
     one = {"genomes": points.genomes[:1], "values": points.values[:1], "violations": (0.0,)}
     save_points(replace(points, **{**one, **change}), tmp_path / "a.zst")
 
@@ -158,7 +158,7 @@ def test_points_that_no_search_can_meet_are_one_error(
         read_points(tmp_path / "a.zst")
 
 
-def test_a_run_without_its_space_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_its_space_is_refused(tmp_path: Path):
     from tests.doubles.runs import synthetic_run, write_run
 
     run = load_run(write_run(synthetic_run(tmp_path / "run", n_trials=8)))
@@ -169,7 +169,7 @@ def test_a_run_without_its_space_is_refused(tmp_path: Path) -> None:
 
 def test_strategies_that_cannot_search_a_space_are_left_out(
     folder: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Unless they are named: then that is an error."""
     monkeypatch.setattr("tuner.search.exhaustive.MOST", 1)
     monkeypatch.setattr(
@@ -184,13 +184,13 @@ def test_strategies_that_cannot_search_a_space_are_left_out(
     assert main.run([*words, "--strategy", "exhaustive"]) == SpecError.exit_code
 
 
-def test_saving_compares_nothing(folder: Path, cli: CommandLine) -> None:
+def test_saving_compares_nothing(folder: Path, cli: CommandLine):
     assert "--seeds does not apply with --save" in cli.fails(
         2, "replay", folder, "--save", "x.zst", "--seeds", "3"
     )
 
 
-def test_the_command_compares(folder: Path, cli: CommandLine) -> None:
+def test_the_command_compares(folder: Path, cli: CommandLine):
     words = ["replay", str(folder), "--strategy", "nsga2,random", "--seeds", "2"]
 
     shown = cli.prints(*words, "--evaluations", "60")

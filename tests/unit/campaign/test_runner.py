@@ -120,7 +120,7 @@ class InterruptAfter(Listener):
 # Order and budget
 
 
-def test_defaults_come_first_the_baseline_before_all_then_seeds(tmp_path: Path) -> None:
+def test_defaults_come_first_the_baseline_before_all_then_seeds(tmp_path: Path):
     seeds = (Configuration.of("jemalloc", {"decay": 0}), Configuration.of("glibc", {"arenas": 1}))
     record = synthetic.record(seed_configurations=seeds)
     allocators = dict(reversed(list(record.allocators.items())))
@@ -133,9 +133,7 @@ def test_defaults_come_first_the_baseline_before_all_then_seeds(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("strategy", "search"), IN_EITHER_SEARCH)
-def test_the_budget_counts_distinct_configurations(
-    tmp_path: Path, strategy: str, search: str
-) -> None:
+def test_the_budget_counts_distinct_configurations(tmp_path: Path, strategy: str, search: str):
     evaluator = SyntheticEvaluator()
 
     trials = run(tmp_path, synthetic.record(strategy=strategy, search=search), evaluator)
@@ -146,7 +144,7 @@ def test_the_budget_counts_distinct_configurations(
     assert 60 + n_rechecks == len(evaluator.evaluated)
 
 
-def test_the_store_holds_what_the_run_returns(tmp_path: Path) -> None:
+def test_the_store_holds_what_the_run_returns(tmp_path: Path):
     trials = run(tmp_path)
 
     found, _, record = stored(tmp_path)
@@ -155,21 +153,21 @@ def test_the_store_holds_what_the_run_returns(tmp_path: Path) -> None:
     assert record.reference is not None
 
 
-def test_separate_studies_share_the_budget(tmp_path: Path) -> None:
+def test_separate_studies_share_the_budget(tmp_path: Path):
     trials = run(tmp_path, synthetic.record(search="separate", budget=100))
 
     n_glibc = sum(trial.configuration.allocator == "glibc" for trial in trials)
     assert 34 <= n_glibc <= 66
 
 
-def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
+def test_the_number_of_workers_changes_nothing(tmp_path: Path):
     alone = run(tmp_path / "1", cpus=[0])
     together = run(tmp_path / "4", evaluator=SyntheticEvaluator(delay_s=0.001), cpus=[0, 1, 2, 3])
 
     assert comparable(alone) == comparable(together)
 
 
-def test_an_exhausted_space_ends_the_campaign(tmp_path: Path) -> None:
+def test_an_exhausted_space_ends_the_campaign(tmp_path: Path):
     parts = {"glibc": synthetic.PARTS["glibc"][:1], "jemalloc": synthetic.PARTS["jemalloc"][:1]}
     (space,) = make_spaces(parts, "joint")
     with (
@@ -182,7 +180,7 @@ def test_an_exhausted_space_ends_the_campaign(tmp_path: Path) -> None:
         assert store.campaign().status == FINISHED
 
 
-def test_an_exhausted_study_leaves_its_turns_to_the_others(tmp_path: Path) -> None:
+def test_an_exhausted_study_leaves_its_turns_to_the_others(tmp_path: Path):
     parts = {"glibc": synthetic.PARTS["glibc"][:1], "jemalloc": synthetic.PARTS["jemalloc"]}
     with (
         Store.create(tmp_path / "run", synthetic.record(search="separate")) as store,
@@ -194,7 +192,7 @@ def test_an_exhausted_study_leaves_its_turns_to_the_others(tmp_path: Path) -> No
     assert sum(trial.configuration.allocator == "glibc" for trial in trials) == 7
 
 
-def test_a_budget_below_the_defaults_is_refused(tmp_path: Path) -> None:
+def test_a_budget_below_the_defaults_is_refused(tmp_path: Path):
     with pytest.raises(SpecError, match=r"evaluations = 1: .* alone are 2"):
         run(tmp_path, synthetic.record(budget=1))
 
@@ -202,7 +200,7 @@ def test_a_budget_below_the_defaults_is_refused(tmp_path: Path) -> None:
 # Constraints and failures
 
 
-def test_limits_relative_to_the_default_are_taken_from_the_baseline(tmp_path: Path) -> None:
+def test_limits_relative_to_the_default_are_taken_from_the_baseline(tmp_path: Path):
     trials = run(tmp_path, synthetic.record(constraints=("cost <= default * 0.9",)))
 
     limit = 0.9 * (trials[0].objectives or ())[1]
@@ -213,7 +211,7 @@ def test_limits_relative_to_the_default_are_taken_from_the_baseline(tmp_path: Pa
     assert any(trial.is_feasible for trial in trials)
 
 
-def test_limits_relative_to_the_own_default_differ_by_allocator(tmp_path: Path) -> None:
+def test_limits_relative_to_the_own_default_differ_by_allocator(tmp_path: Path):
     trials = run(tmp_path, synthetic.record(constraints=("mean_heap <= own_default * 0.9",)))
 
     defaults = {t.configuration.allocator: t for t in trials if t.configuration.is_default}
@@ -224,7 +222,7 @@ def test_limits_relative_to_the_own_default_differ_by_allocator(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.FAILED, Status.TIMED_OUT])
-def test_a_failed_configuration_is_a_trial_with_its_reason(tmp_path: Path, status: Status) -> None:
+def test_a_failed_configuration_is_a_trial_with_its_reason(tmp_path: Path, status: Status):
     def fails(configuration: Configuration) -> Status | None:
         return status if configuration.as_dict.get("decay") == -1 else None
 
@@ -239,7 +237,7 @@ def test_a_failed_configuration_is_a_trial_with_its_reason(tmp_path: Path, statu
         assert trial.violation == FAILED_VIOLATION
 
 
-def test_a_failing_baseline_stops_everything(tmp_path: Path) -> None:
+def test_a_failing_baseline_stops_everything(tmp_path: Path):
     def fails(configuration: Configuration) -> Status | None:
         return Status.FAILED if configuration == DEFAULTS[0] else None
 
@@ -248,7 +246,7 @@ def test_a_failing_baseline_stops_everything(tmp_path: Path) -> None:
     assert stored(tmp_path)[2].status == INTERRUPTED
 
 
-def test_a_baseline_that_failed_is_measured_again(tmp_path: Path) -> None:
+def test_a_baseline_that_failed_is_measured_again(tmp_path: Path):
     def late(configuration: Configuration) -> Status | None:
         return Status.TIMED_OUT if configuration == DEFAULTS[0] else None
 
@@ -262,7 +260,7 @@ def test_a_baseline_that_failed_is_measured_again(tmp_path: Path) -> None:
     assert "made to be timed_out" in [incident.reason for incident in incidents_of(tmp_path)]
 
 
-def test_another_failing_default_does_not(tmp_path: Path) -> None:
+def test_another_failing_default_does_not(tmp_path: Path):
     def fails(configuration: Configuration) -> Status | None:
         return Status.FAILED if configuration == DEFAULTS[1] else None
 
@@ -276,7 +274,7 @@ def test_another_failing_default_does_not(tmp_path: Path) -> None:
     assert len(trials) == 60
 
 
-def test_a_campaign_in_which_nearly_all_fails_stops(tmp_path: Path) -> None:
+def test_a_campaign_in_which_nearly_all_fails_stops(tmp_path: Path):
     def fails(configuration: Configuration) -> Status | None:
         return None if configuration.is_default else Status.REFUSED
 
@@ -285,7 +283,7 @@ def test_a_campaign_in_which_nearly_all_fails_stops(tmp_path: Path) -> None:
     assert len(stored(tmp_path)[0]) == 32
 
 
-def test_a_failure_of_the_machine_is_an_incident_and_not_a_trial(tmp_path: Path) -> None:
+def test_a_failure_of_the_machine_is_an_incident_and_not_a_trial(tmp_path: Path):
     evaluator = SyntheticEvaluator(breaks={DEFAULTS[1].key: 2})
 
     trials = run(tmp_path, evaluator=evaluator)
@@ -295,7 +293,7 @@ def test_a_failure_of_the_machine_is_an_incident_and_not_a_trial(tmp_path: Path)
     assert [(1, DEFAULTS[1]), (2, DEFAULTS[1])] == found
 
 
-def test_a_machine_that_keeps_failing_stops_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_machine_that_keeps_failing_stops_the_campaign_and_loses_nothing(tmp_path: Path):
     expected = run(tmp_path / "whole")
     broken = expected[40].configuration
     evaluator = SyntheticEvaluator(breaks={broken.key: 100})
@@ -309,7 +307,7 @@ def test_a_machine_that_keeps_failing_stops_the_campaign_and_loses_nothing(tmp_p
     assert comparable(expected) == comparable(run(tmp_path / "run"))
 
 
-def test_an_objective_that_cannot_be_measured_stops_at_the_first_trial(tmp_path: Path) -> None:
+def test_an_objective_that_cannot_be_measured_stops_at_the_first_trial(tmp_path: Path):
     evaluator = SyntheticEvaluator()
     with pytest.raises(MissingToolError, match=r"p99_latency: .*measured no latency"):
         run(tmp_path, synthetic.record(objectives=("mean_heap", "p99_latency")), evaluator)
@@ -326,7 +324,7 @@ def test_an_objective_that_cannot_be_measured_stops_at_the_first_trial(tmp_path:
 )
 def test_an_interrupted_campaign_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, whole: Whole, strategy: str, n_before: int
-) -> None:
+):
     record = synthetic.record(strategy=strategy)
     with pytest.raises(InterruptedCampaign, match="the same command goes on from there"):
         run(tmp_path, record, listener=InterruptAfter(n_before))
@@ -342,7 +340,7 @@ def test_an_interrupted_campaign_goes_on_as_if_nothing_had_happened(
     assert stored(tmp_path)[2].status == FINISHED
 
 
-def test_a_finished_campaign_measures_nothing_again(tmp_path: Path) -> None:
+def test_a_finished_campaign_measures_nothing_again(tmp_path: Path):
     first = run(tmp_path)
     evaluator = SyntheticEvaluator()
 
@@ -353,14 +351,14 @@ def test_a_finished_campaign_measures_nothing_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("strategy", "search"), IN_EITHER_SEARCH)
 def test_extending_equals_a_larger_budget_from_the_start(
     tmp_path: Path, whole: Whole, strategy: str, search: str
-) -> None:
+):
     large = synthetic.record(strategy=strategy, search=search)
     run(tmp_path, replace(large, budget=30))
 
     assert whole(strategy, search) == comparable(run(tmp_path, large))
 
 
-def test_a_search_that_replays_differently_is_not_mixed_with_the_old(tmp_path: Path) -> None:
+def test_a_search_that_replays_differently_is_not_mixed_with_the_old(tmp_path: Path):
     with pytest.raises(InterruptedCampaign):
         run(tmp_path, listener=InterruptAfter(30))
     with Store.open(tmp_path, writable=True) as store:
@@ -374,7 +372,7 @@ def test_a_search_that_replays_differently_is_not_mixed_with_the_old(tmp_path: P
 # Interrupts
 
 
-def test_the_first_ctrl_c_keeps_what_is_running(tmp_path: Path) -> None:
+def test_the_first_ctrl_c_keeps_what_is_running(tmp_path: Path):
     listener = InterruptAfter(20)
     evaluator = SyntheticEvaluator(delay_s=0.002)
 
@@ -385,14 +383,14 @@ def test_the_first_ctrl_c_keeps_what_is_running(tmp_path: Path) -> None:
     assert len(evaluator.evaluated) == len(stored(tmp_path)[0])
 
 
-def test_the_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+def test_the_second_ctrl_c_ends_at_once(tmp_path: Path):
     with pytest.raises(InterruptedCampaign):
         run(tmp_path, listener=InterruptAfter(20, n_presses=2))
 
     assert stored(tmp_path)[2].status == INTERRUPTED
 
 
-def test_ctrl_c_works_as_usual_afterwards(tmp_path: Path) -> None:
+def test_ctrl_c_works_as_usual_afterwards(tmp_path: Path):
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     before = [signal.getsignal(number) for number in numbers]
 
@@ -430,7 +428,7 @@ class Drifting(SyntheticEvaluator):
         return Outcome.succeeded(self._model(configuration))
 
 
-def test_baseline_and_front_are_measured_again(tmp_path: Path) -> None:
+def test_baseline_and_front_are_measured_again(tmp_path: Path):
     trials = run(tmp_path, synthetic.record(recheck_share=0.5))
 
     rechecks = stored(tmp_path)[1]
@@ -439,7 +437,7 @@ def test_baseline_and_front_are_measured_again(tmp_path: Path) -> None:
     assert all(recheck.repeat == 1 for recheck in rechecks)
 
 
-def test_the_quota_keeps_the_members_that_matter_most(tmp_path: Path) -> None:
+def test_the_quota_keeps_the_members_that_matter_most(tmp_path: Path):
     trials = run(tmp_path, synthetic.record(recheck_share=0.05))
 
     chosen = {recheck.trial for recheck in stored(tmp_path)[1]}
@@ -448,13 +446,13 @@ def test_the_quota_keeps_the_members_that_matter_most(tmp_path: Path) -> None:
     assert chosen <= {0, *(trial.number for trial in front(trials))}
 
 
-def test_one_objective_with_a_quota_for_the_baseline_alone(tmp_path: Path) -> None:
+def test_one_objective_with_a_quota_for_the_baseline_alone(tmp_path: Path):
     run(tmp_path, synthetic.record(objectives=("mean_heap",), budget=10, recheck_share=0.1))
 
     assert {0} == {recheck.trial for recheck in stored(tmp_path)[1]}
 
 
-def test_no_share_no_recheck(tmp_path: Path) -> None:
+def test_no_share_no_recheck(tmp_path: Path):
     run(tmp_path, synthetic.record(recheck_share=0.0))
 
     assert stored(tmp_path)[1] == []
@@ -473,7 +471,7 @@ def check_drifted(folder: Path) -> None:
     assert trials[0].measurement.value("faults") + 1 == rechecks[0].measurement.value("faults")
 
 
-def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path: Path) -> None:
+def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path: Path):
     with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): faults was \d+, is"):
         run(tmp_path, evaluator=Drifting())
 
@@ -482,7 +480,7 @@ def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path:
 
 def test_other_numbers_at_random_addresses_are_no_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr("tuner.campaign.runner.can_fix_addresses", lambda: False)
     run(tmp_path, evaluator=Drifting())
 
@@ -492,7 +490,7 @@ def test_other_numbers_at_random_addresses_are_no_defect(
 
 
 @pytest.mark.parametrize("odd", [1, 2], ids=["the trial", "its re-measurement"])
-def test_where_two_of_three_agree_the_third_is_an_incident(tmp_path: Path, odd: int) -> None:
+def test_where_two_of_three_agree_the_third_is_an_incident(tmp_path: Path, odd: int):
     class OddOnce(SyntheticEvaluator):
         """The default of glibc has a fault more in one of its runs."""
 
@@ -515,7 +513,7 @@ def test_where_two_of_three_agree_the_third_is_an_incident(tmp_path: Path, odd: 
     assert "faults was" in incident.reason
 
 
-def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: Path) -> None:
+def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: Path):
     class Short(Drifting):
         def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
             found = super().evaluate(configuration, cpu)
@@ -526,7 +524,7 @@ def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: P
     check_drifted(tmp_path)
 
 
-def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> None:
+def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path):
     record = synthetic.record(emulation=EmulationOptions(threads="free"), recheck_share=0.5)
 
     run(tmp_path, record, Drifting())
@@ -536,7 +534,7 @@ def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> No
     assert max(recheck.repeat for recheck in rechecks) > 1
 
 
-def test_machines_are_kept_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+def test_machines_are_kept_in_the_order_in_which_they_came(tmp_path: Path):
     """Times are relative to the first, though the second made every trial."""
 
     class OnTheSecond(LocalExecutor):
@@ -575,7 +573,7 @@ class LateAtLast(SyntheticEvaluator):
         return super().evaluate(configuration, cpu)
 
 
-def test_a_remeasurement_that_timed_out_is_repeated(tmp_path: Path) -> None:
+def test_a_remeasurement_that_timed_out_is_repeated(tmp_path: Path):
     run(tmp_path, evaluator=LateAtLast(Status.TIMED_OUT, 1), cpus=(0,))
 
     check_whole(tmp_path)
@@ -583,7 +581,7 @@ def test_a_remeasurement_that_timed_out_is_repeated(tmp_path: Path) -> None:
     assert found == [(1, "no end after 60 s")]
 
 
-def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path) -> None:
+def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path):
     run(tmp_path, evaluator=LateAtLast(Status.TIMED_OUT))
 
     trials, rechecks, record = stored(tmp_path)
@@ -599,7 +597,7 @@ def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path
     check_whole(tmp_path)
 
 
-def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path) -> None:
+def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path):
     with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): now no end after"):
         run(tmp_path, evaluator=LateAtLast(Status.FAILED))
 
@@ -608,7 +606,7 @@ def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path) -> N
     check_whole(tmp_path)
 
 
-def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None:
+def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path):
     """Earlier versions kept them as if they were results."""
     run(tmp_path, synthetic.record(recheck_share=0.0))
     run_path = tmp_path / "store.sqlite"
@@ -626,7 +624,7 @@ def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None
     assert (incident.configuration, incident.reason) == (DEFAULTS[0], "still running after 60 s")
 
 
-def test_an_interrupted_recheck_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_recheck_goes_on(tmp_path: Path):
     class Interrupt(Listener):
         def recheck_ended(self, recheck: Recheck) -> None:
             os.kill(os.getpid(), signal.SIGINT)
@@ -662,7 +660,7 @@ def run_screened(
         return Runner(store, spaces, executor, Listener(), screener).run()
 
 
-def test_only_promising_proposals_are_measured_in_full(tmp_path: Path) -> None:
+def test_only_promising_proposals_are_measured_in_full(tmp_path: Path):
     whole, low = SyntheticEvaluator(), SyntheticEvaluator()
     trials = run_screened(tmp_path, screened(), whole, low)
 
@@ -675,7 +673,7 @@ def test_only_promising_proposals_are_measured_in_full(tmp_path: Path) -> None:
     assert {m.configuration for m in front(trials)} <= {t.configuration for t in trials}
 
 
-def test_screening_finds_more_for_as_many_measurements_in_full(tmp_path: Path) -> None:
+def test_screening_finds_more_for_as_many_measurements_in_full(tmp_path: Path):
     """The shrunk workload ranks perfectly here: nothing else could make it worse."""
     plain = run(tmp_path / "plain")
     with_it = run_screened(
@@ -688,7 +686,7 @@ def test_screening_finds_more_for_as_many_measurements_in_full(tmp_path: Path) -
     assert volumes[1] > volumes[0]
 
 
-def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path):
     record = screened()
     whole = run_screened(tmp_path / "whole", record, SyntheticEvaluator(), SyntheticEvaluator())
     short = replace(record, budget=30)
@@ -701,7 +699,7 @@ def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert len(low.evaluated) < len(store.screenings())
 
 
-def test_what_fails_on_the_shrunk_workload_is_left_out_and_learnt_as_failed() -> None:
+def test_what_fails_on_the_shrunk_workload_is_left_out_and_learnt_as_failed():
     good, bad = Expected((1.0, 1.0), 0.0), Expected(None, 1.0)
     worse, broken = Expected((2.0, 2.0), 0.0), Expected((0.5, 0.5), 0.3)
 
@@ -711,7 +709,7 @@ def test_what_fails_on_the_shrunk_workload_is_left_out_and_learnt_as_failed() ->
     assert bad.told((0,)).objectives is None
 
 
-def test_estimates_are_scaled_by_what_the_default_has_on_both() -> None:
+def test_estimates_are_scaled_by_what_the_default_has_on_both():
     whole = synthetic.measure(Configuration("glibc"))
     low = whole.with_values(peak_heap=1000, faults=0, cost=10.0, syscalls=None)
     tried = low.with_values(peak_heap=1500, faults=7, cost=5.0)
@@ -723,6 +721,6 @@ def test_estimates_are_scaled_by_what_the_default_has_on_both() -> None:
     assert found["syscalls"] is None
 
 
-def test_screening_cannot_change_in_a_campaign() -> None:
+def test_screening_cannot_change_in_a_campaign():
     lines = differences(screened(), screened(fidelity=0.5))
     assert any("workload.screening" in line for line in lines)

@@ -53,7 +53,7 @@ def test_an_instrument_runs_where_instructions_are_counted_only(
     threads: str,
     asked: str,
     instrument: str,
-) -> None:
+):
     monkeypatch.setattr(setup, "best_instrument", lambda: "qemu")
 
     options = emulation_options(spec(objectives, threads=threads, instrument=asked))
@@ -71,17 +71,17 @@ def test_an_instrument_runs_where_instructions_are_counted_only(
 )
 def test_latency_takes_a_replay_of_its_own_where_threads_run_in_turn(
     objectives: list[str], threads: str, *, with_latency: bool
-) -> None:
+):
     found = emulation_options(spec(objectives, threads=threads))
 
     assert found.with_latency is with_latency
 
 
-def test_the_limit_of_a_replay_is_in_seconds() -> None:
+def test_the_limit_of_a_replay_is_in_seconds():
     assert emulation_options(spec(["mean_heap"], timeout="250 ms")).timeout_s == 0.25
 
 
-def test_versions_are_those_of_the_installed_libraries() -> None:
+def test_versions_are_those_of_the_installed_libraries():
     found = setup.versions()
 
     assert found["numpy"] == metadata.version("numpy")
@@ -90,7 +90,7 @@ def test_versions_are_those_of_the_installed_libraries() -> None:
 
 def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A second parse, or a generation before the one to be read, is a share of a campaign."""
     parsed: list[Path] = []
     streamed: list[bool] = []
@@ -148,7 +148,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Pa
 
 def test_a_campaign_that_was_extended_is_continued_by_its_folder(
     begun: Callable[[int], Path],
-) -> None:
+):
     begun(5)
     extended, folder = library.read_campaign(begun(9), None, {})
 
@@ -156,7 +156,7 @@ def test_a_campaign_that_was_extended_is_continued_by_its_folder(
         assert (extended.evaluations, store.campaign().budget) == (9, 9)
 
 
-def test_another_campaign_that_measured_nothing_makes_room(begun: Callable[[int], Path]) -> None:
+def test_another_campaign_that_measured_nothing_makes_room(begun: Callable[[int], Path]):
     """Such as one whose first trace was damaged."""
     folder = begun(9)
     (folder / SHRUNK_FILE).write_text("of the other campaign")
@@ -174,7 +174,7 @@ def test_another_campaign_that_measured_nothing_makes_room(begun: Callable[[int]
 
 def test_a_damaged_trace_is_found_before_the_machine_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Prices take ten seconds; one whose file is damaged later than its beginning opens well."""
     trace = write_mixed_trace(tmp_path / "damaged.trace", 2, 20_000)
     content = bytearray(trace.read_bytes())
@@ -190,7 +190,7 @@ def test_a_damaged_trace_is_found_before_the_machine_is_measured(
 
 def test_a_campaign_file_that_a_kill_prevented_is_there_when_it_goes_on(
     begun: Callable[[int], Path],
-) -> None:
+):
     file = begun(5) / CAMPAIGN_FILE
     file.unlink()
 

@@ -34,17 +34,17 @@ def reason(rules: StopRules, trials: list[Trial], now_s: float = 0.0) -> str | N
     return stopping.reason(trials, REFERENCE, {"glibc": trials[0].measured}, "glibc")
 
 
-def test_without_rules_nothing_stops() -> None:
+def test_without_rules_nothing_stops():
     assert reason(StopRules(), [trial(0, 50.0, 50.0)], 1e9) is None
 
 
-def test_time_is_that_of_the_call() -> None:
+def test_time_is_that_of_the_call():
     rules = StopRules(time_ns=60 * 10**9)
     assert reason(rules, [trial(0, 50.0, 50.0)], 59.9) is None
     assert reason(rules, [trial(0, 50.0, 50.0)], 60.0) == "the time is over (1 min)"
 
 
-def test_plateau_is_evaluations_without_gain() -> None:
+def test_plateau_is_evaluations_without_gain():
     found = [trial(0, 50.0, 50.0), trial(1, 40.0, 50.0)]
     found += [trial(n, 60.0, 60.0) for n in range(2, 6)]
     rules = StopRules(plateau=4)
@@ -56,7 +56,7 @@ def test_plateau_is_evaluations_without_gain() -> None:
     assert reason(StopRules(plateau=1), [trial(0, 50.0, 50.0), trial(1, 60.0, 60.0)]) is None
 
 
-def test_target_is_one_trial_with_all_limits() -> None:
+def test_target_is_one_trial_with_all_limits():
     limits = tuple(map(parse_constraint, ("mean_heap <= 40", "cost <= default - 20 %")))
     rules = StopRules(target=limits)
     found = [trial(0, 50.0, 50.0), trial(1, 39.0, 50.0), trial(2, 50.0, 30.0)]
@@ -66,7 +66,7 @@ def test_target_is_one_trial_with_all_limits() -> None:
     assert stopped.startswith("the target is reached: trial 3 has mean_heap <= 40 and cost <=")
 
 
-def test_a_target_that_hangs_on_a_failed_default_is_not_reached() -> None:
+def test_a_target_that_hangs_on_a_failed_default_is_not_reached():
     rules = StopRules(target=(parse_constraint("cost <= own_default - 20 %"),))
     other = replace(trial(1, 39.0, 50.0), configuration=Configuration.of("jemalloc", {"pad": 1}))
 
@@ -89,7 +89,7 @@ def run(
         return trials, runner.stopped_because
 
 
-def test_a_stopped_campaign_is_whole_and_goes_on_under_other_rules(tmp_path: Path) -> None:
+def test_a_stopped_campaign_is_whole_and_goes_on_under_other_rules(tmp_path: Path):
     stopped, why = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
     again, same = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
     assert why == same
@@ -104,7 +104,7 @@ def test_a_stopped_campaign_is_whole_and_goes_on_under_other_rules(tmp_path: Pat
 
 def test_a_rule_that_stops_earlier_than_before_leaves_out_nothing_that_was_measured(
     tmp_path: Path,
-) -> None:
+):
     whole, _ = run(tmp_path / "run", StopRules())
     everything, why = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
     assert why is not None
@@ -113,7 +113,7 @@ def test_a_rule_that_stops_earlier_than_before_leaves_out_nothing_that_was_measu
 
 def test_a_rule_that_stops_earlier_than_an_interrupt_has_the_whole_front_measured_again(
     tmp_path: Path,
-) -> None:
+):
     with pytest.raises(InterruptedCampaign):
         run(tmp_path / "run", StopRules(), InterruptAfter(150))
 
@@ -126,7 +126,7 @@ def test_a_rule_that_stops_earlier_than_an_interrupt_has_the_whole_front_measure
     assert n_missing(record(budget=200), trials, again) == 0
 
 
-def test_campaign_files_name_the_rules() -> None:
+def test_campaign_files_name_the_rules():
     stop = {"time": "10 min", "plateau": 60, "target": ["cost <= default * 0.8"]}
     spec = campaign_from_options(trace="a.trace", allocators=["glibc"], stop=stop)
     assert (spec.stop.time_ns, spec.stop.plateau) == (600 * 10**9, 60)

@@ -50,7 +50,7 @@ SPACES = (space(*LEVELS),)
 WANTED = ("mean_heap", "cost")
 
 
-def test_workloads_are_apart_as_their_sizes_are(tmp_path: Path) -> None:
+def test_workloads_are_apart_as_their_sizes_are(tmp_path: Path):
     small, larger, large = (shape_of(trace(tmp_path / f"{n}", n, n, n)) for n in (64, 256, 1 << 16))
 
     assert distance(small, small) == 0.0
@@ -58,7 +58,7 @@ def test_workloads_are_apart_as_their_sizes_are(tmp_path: Path) -> None:
     assert distance(small, large) == 10.0
 
 
-def test_the_front_of_the_nearest_campaign_is_taken(tmp_path: Path) -> None:
+def test_the_front_of_the_nearest_campaign_is_taken(tmp_path: Path):
     runs = tmp_path / "runs"
     earlier(runs / "far", trace(tmp_path / "a", 1 << 16, 1 << 17), seed=1)
     near = earlier(runs / "near", trace(tmp_path / "b", 100, 1000), seed=2)
@@ -73,7 +73,7 @@ def test_the_front_of_the_nearest_campaign_is_taken(tmp_path: Path) -> None:
     assert "the nearest of 2 earlier campaigns" in str(found)
 
 
-def test_what_lies_outside_the_space_is_passed_over(tmp_path: Path) -> None:
+def test_what_lies_outside_the_space_is_passed_over(tmp_path: Path):
     workload = trace(tmp_path / "a", 64)
     earlier(tmp_path / "run", workload)
 
@@ -85,7 +85,7 @@ def test_what_lies_outside_the_space_is_passed_over(tmp_path: Path) -> None:
     assert none is None
 
 
-def test_a_setting_that_the_space_lacks_is_left_out(tmp_path: Path) -> None:
+def test_a_setting_that_the_space_lacks_is_left_out(tmp_path: Path):
     workload = trace(tmp_path / "a", 64)
     earlier(tmp_path / "run", workload)
     full = space("jemalloc")
@@ -100,7 +100,7 @@ def test_a_setting_that_the_space_lacks_is_left_out(tmp_path: Path) -> None:
     assert not any("dirty_decay_ms" in seed.as_dict for seed in found.seeds)
 
 
-def test_campaigns_that_cannot_be_compared_are_passed_over(tmp_path: Path) -> None:
+def test_campaigns_that_cannot_be_compared_are_passed_over(tmp_path: Path):
     workload, gone = trace(tmp_path / "a", 64), trace(tmp_path / "b", 64)
     earlier(tmp_path / "other", workload, names=("peak_heap", "faults"))
     earlier(tmp_path / "changed", gone)
@@ -118,7 +118,7 @@ def spec(workload: Path, **options: object) -> CampaignSpec:
     )  # fmt: skip
 
 
-def test_a_campaign_keeps_the_seeds_it_was_begun_with(tmp_path: Path) -> None:
+def test_a_campaign_keeps_the_seeds_it_was_begun_with(tmp_path: Path):
     """Another campaign that comes up later, or one that goes, changes nothing."""
     workload = trace(tmp_path / "a", 64, 128)
     runs = tmp_path / "runs"
@@ -140,7 +140,7 @@ def test_a_campaign_keeps_the_seeds_it_was_begun_with(tmp_path: Path) -> None:
     assert again.warmth is None
 
 
-def test_of_a_long_front_as_many_are_taken_as_there_is_room_for(tmp_path: Path) -> None:
+def test_of_a_long_front_as_many_are_taken_as_there_is_room_for(tmp_path: Path):
     workload = trace(tmp_path / "a", 64)
     run = earlier(tmp_path / "run", workload)
     found = sorted(front(run.trials), key=lambda one: one.objectives or ())
@@ -154,7 +154,7 @@ def test_of_a_long_front_as_many_are_taken_as_there_is_room_for(tmp_path: Path) 
     assert str(start).startswith("starts from 2 settings of run")
 
 
-def test_what_is_said_of_a_warm_start_is_what_is_done(tmp_path: Path) -> None:
+def test_what_is_said_of_a_warm_start_is_what_is_done(tmp_path: Path):
     """Half of the evaluations that are left may be of earlier settings."""
     workload = trace(tmp_path / "a", 64)
     names = ("mean_heap", "faults")
@@ -176,7 +176,7 @@ def test_what_is_said_of_a_warm_start_is_what_is_done(tmp_path: Path) -> None:
     assert none == "no warm start: 2 evaluations leave no room for other settings"
 
 
-def test_it_is_said_that_there_is_nothing_to_start_from(tmp_path: Path) -> None:
+def test_it_is_said_that_there_is_nothing_to_start_from(tmp_path: Path):
     workload = trace(tmp_path / "a", 64)
     used, known = with_workload(spec(workload, warm_start=[str(tmp_path)]))
 
@@ -188,7 +188,7 @@ def test_it_is_said_that_there_is_nothing_to_start_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["runs", 3])
-def test_warm_start_is_a_list(tmp_path: Path, wrong: object) -> None:
+def test_warm_start_is_a_list(tmp_path: Path, wrong: object):
     with pytest.raises(SpecError, match="warm_start"):
         spec(tmp_path / "a", warm_start=wrong)
 
@@ -196,7 +196,7 @@ def test_warm_start_is_a_list(tmp_path: Path, wrong: object) -> None:
 @pytest.mark.parametrize("name", ["ap", "locked"])
 def test_a_folder_to_start_from_that_cannot_be_read_is_an_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """A search that starts cold after a slip of the pen is not what was asked for."""
     listed = Path.iterdir
 

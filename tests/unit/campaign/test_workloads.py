@@ -31,7 +31,7 @@ def _write(
     return path
 
 
-def test_a_profile_is_replayed_as_it_is(tmp_path: Path) -> None:
+def test_a_profile_is_replayed_as_it_is(tmp_path: Path):
     """rand_malloc keeps the events that it generates for the first replay."""
     run = tmp_path / "run"
     with replay_files(_spec(PROFILE), EmulationOptions(), run) as found:
@@ -43,14 +43,14 @@ def test_a_profile_is_replayed_as_it_is(tmp_path: Path) -> None:
         assert found.facts.n_threads == trace.totals.n_threads
 
 
-def test_each_seed_of_a_profile_is_a_file(tmp_path: Path) -> None:
+def test_each_seed_of_a_profile_is_a_file(tmp_path: Path):
     with replay_files(_spec(PROFILE), EmulationOptions(seeds=2), tmp_path) as found:
         files = found.keep(tmp_path)
 
     assert [file.name for file in files] == [PROFILE.name, "generated-0-1.trace"]
 
 
-def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path) -> None:
+def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path):
     """The recorder says of a trace that it is a forked worker's."""
     first = _write(tmp_path / "first.trace")
     worker = _write(tmp_path / "worker.trace", is_fork=True)
@@ -69,7 +69,7 @@ def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path
 )
 def test_events_are_looked_at_only_where_a_setting_depends_on_them(
     tmp_path: Path, allocators: list[str], life_ns: int, freed_bytes: int | None
-) -> None:
+):
     trace = _write(tmp_path / "a.trace", life_ns=life_ns)
     spec = campaign_from_options(trace=trace, allocators=allocators, evaluations=1)
     with replay_files(spec, EmulationOptions(), tmp_path / "run") as found:
@@ -78,7 +78,7 @@ def test_events_are_looked_at_only_where_a_setting_depends_on_them(
     assert found.facts.freed_bytes == freed_bytes
 
 
-def test_a_campaign_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+def test_a_campaign_that_cannot_begin_leaves_nothing(tmp_path: Path):
     options = EmulationOptions(seeds=2)
     with replay_files(_spec(PROFILE), options, tmp_path / "run") as found:
         assert [path.is_file() for path in found.waiting.values()] == [True, True]
@@ -86,7 +86,7 @@ def test_a_campaign_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())  # nobody kept the files
 
 
-def test_a_trace_without_events_is_refused(tmp_path: Path) -> None:
+def test_a_trace_without_events_is_refused(tmp_path: Path):
     empty = _write(tmp_path / "empty.trace", n_events=0)
 
     with (
@@ -103,7 +103,7 @@ def test_a_trace_without_events_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_run_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+def test_a_run_folder_that_cannot_be_made_is_an_error(tmp_path: Path):
     (tmp_path / "file").touch()
 
     with (

@@ -50,7 +50,7 @@ def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     return errors
 
 
-def test_every_listed_command_is_there(cli: CommandLine) -> None:
+def test_every_listed_command_is_there(cli: CommandLine):
     out, _ = cli.run("--help")
 
     listed = re.findall(
@@ -61,7 +61,7 @@ def test_every_listed_command_is_there(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_teaches(cli: CommandLine, command: str) -> None:
+def test_help_of_a_command_teaches(cli: CommandLine, command: str):
     out, _ = cli.run(*command.split(), "--help")
 
     usage, purpose = re.split(r"\n\s*\n", out.strip())[:2]
@@ -85,7 +85,7 @@ def test_help_of_a_command_teaches(cli: CommandLine, command: str) -> None:
 )
 def test_options_of_one_purpose_stand_under_their_title(
     cli: CommandLine, command: str, title: str, names: set[str]
-) -> None:
+):
     out, _ = cli.run(command, "--help")
 
     usual, others = out.split("Example")[0].split(title)
@@ -99,13 +99,13 @@ WRITING = ["optimize", "tune", "validate", "gem5", "gem5-inside", "bench"]
 
 
 @pytest.mark.parametrize("command", WRITING)
-def test_help_of_what_writes_as_it_runs_lists_a_full_disk(cli: CommandLine, command: str) -> None:
+def test_help_of_what_writes_as_it_runs_lists_a_full_disk(cli: CommandLine, command: str):
     out, _ = cli.run(command, "--help")
 
     assert re.search(rf"^\s+{OutputError.exit_code}  ", out.split("Exit codes:")[1], re.MULTILINE)
 
 
-def test_help_of_validate_has_the_limits_of_a_service(cli: CommandLine) -> None:
+def test_help_of_validate_has_the_limits_of_a_service(cli: CommandLine):
     out, _ = cli.run("validate", "--help")
 
     words = " ".join(out.split())
@@ -115,49 +115,49 @@ def test_help_of_validate_has_the_limits_of_a_service(cli: CommandLine) -> None:
     assert f"of the load ({plan.load_s / 60:.0f} min)." in words
 
 
-def test_exit_codes_are_distinct() -> None:
+def test_exit_codes_are_distinct():
     codes = [error.exit_code for error in error_classes()]
 
     assert len(codes) == len(set(codes))
     assert not {0, 1, 2} & set(codes)
 
 
-def test_every_error_says_what_it_means() -> None:
+def test_every_error_says_what_it_means():
     assert all(error.__doc__ for error in error_classes())
 
 
-def test_help_lists_every_exit_code(cli: CommandLine) -> None:
+def test_help_lists_every_exit_code(cli: CommandLine):
     out, _ = cli.run("--help")
 
     for code, text in exit_codes().items():
         assert re.search(rf"^\s+{code}  {re.escape(text)}$", out, re.MULTILINE)
 
 
-def test_epilog_keeps_its_lines() -> None:
+def test_epilog_keeps_its_lines():
     text = epilog("malloc-tuner x 1", "malloc-tuner x 2", errors=(SpecError,))
 
     assert text.splitlines()[:4] == ["\b", "Examples:", "  malloc-tuner x 1", "  malloc-tuner x 2"]
     assert text.splitlines()[-1] == f"    3  {SpecError.__doc__}"
 
 
-def test_version(cli: CommandLine) -> None:
+def test_version(cli: CommandLine):
     assert cli.prints("--version") == f"malloc-tuner {tuner.__version__}\n"
 
 
-def test_usage_error_exits_2(cli: CommandLine) -> None:
+def test_usage_error_exits_2(cli: CommandLine):
     assert "--no-such-option" in cli.fails(2, "doctor", "--no-such-option")
 
 
 @pytest.mark.parametrize("error", [SpecError("a.toml: seed: not a number"), StoreError("locked")])
 def test_an_error_is_one_message_and_its_exit_code(
     cli: CommandLine, failing_app: list[BaseException], error: TunerError
-) -> None:
+):
     failing_app.append(error)
 
     assert cli.fails(error.exit_code, "fail") == f"malloc-tuner: {error}\n"
 
 
-def test_ctrl_c_exits_130(cli: CommandLine, failing_app: list[BaseException]) -> None:
+def test_ctrl_c_exits_130(cli: CommandLine, failing_app: list[BaseException]):
     failing_app.append(KeyboardInterrupt())
 
     assert cli.fails(130, "fail") == "malloc-tuner: interrupted\n"
@@ -170,7 +170,7 @@ def test_ctrl_c_exits_130(cli: CommandLine, failing_app: list[BaseException]) ->
 )
 def test_sighup_ends_a_command_as_ctrl_c_does_unless_ignored(
     monkeypatch: pytest.MonkeyPatch, at_first: signal.Handlers, then: object
-) -> None:
+):
     before = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGHUP, at_first)
     found: list[object] = []
 
@@ -187,7 +187,7 @@ def test_sighup_ends_a_command_as_ctrl_c_does_unless_ignored(
     assert found == [then]
 
 
-def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch):
     """Otherwise the programs that it runs would go on."""
     before = signal.getsignal(signal.SIGTERM)
 
@@ -208,7 +208,7 @@ def test_a_defect_asks_for_a_report(
     failing_app: list[BaseException],
     monkeypatch: pytest.MonkeyPatch,
     debug: str,
-) -> None:
+):
     monkeypatch.setenv(main.DEBUG_VARIABLE, debug)
     failing_app.append(ZeroDivisionError("oops"))
 
@@ -223,7 +223,7 @@ def start(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], check=False, capture_output=True, text=True)
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy():
     heavy = "{'numpy', 'scipy', 'vl_convert', 'pymoo', 'deap', 'moocore', 'jinja2'}"
     code = (
         "import sys\nfrom tuner.cli import main\nmain.run(['--help'])\n"
@@ -244,7 +244,7 @@ PLAIN_CALLS = (
 )
 
 
-def test_a_command_does_not_wait_for_the_others() -> None:
+def test_a_command_does_not_wait_for_the_others():
     code = (
         "import sys\n"
         "from tuner.cli.main import run\n"
@@ -261,12 +261,12 @@ def test_a_command_does_not_wait_for_the_others() -> None:
 
 def test_a_word_that_is_no_command_is_answered_as_before(
     cli: CommandLine,
-) -> None:
+):
     assert "No such command 'tunes'" in cli.fails(2, "tunes")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_no_types_of_python(cli: CommandLine, command: str) -> None:
+def test_help_shows_no_types_of_python(cli: CommandLine, command: str):
     out, _ = cli.run(*command.split(), "--help")
 
     assert re.findall(r"<(?:path|str|int|float|list)\b.*|list\[", out) == []
@@ -275,7 +275,7 @@ def test_help_shows_no_types_of_python(cli: CommandLine, command: str) -> None:
 @pytest.mark.parametrize("words", PLAIN_CALLS)
 def test_a_plain_call_of_record_is_parsed_as_by_typer(
     monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+):
     calls: list[record_run.RecordCall] = []
     monkeypatch.setattr(record_run, "run", calls.append)
 
@@ -304,11 +304,11 @@ def test_a_plain_call_of_record_is_parsed_as_by_typer(
         ["--version", "record", "-o", "x", "true"],
     ],
 )
-def test_any_other_call_is_left_to_typer(words: list[str]) -> None:
+def test_any_other_call_is_left_to_typer(words: list[str]):
     assert record_run.parse_plain(words) is None
 
 
-def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path):
     """Typer takes longer to import than a short recording takes."""
     heavy = "{'typer', 'pydantic', 'numpy', 'rich'}"
     code = (
@@ -339,7 +339,7 @@ def _run_without_reader(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("words", [("--help",), ("trace", "info"), ("trace", "info", "--json")])
 def test_a_reader_that_goes_away_is_no_failure(
     words: tuple[str, ...], is_buffered: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """As in `malloc-tuner trace info app.trace | head -0` of a shell with pipefail."""
     monkeypatch.setenv("PYTHONUNBUFFERED", "" if is_buffered else "1")
     trace = ROOT / "configs/workloads/perl-index/perl-start.trace"
@@ -348,7 +348,7 @@ def test_a_reader_that_goes_away_is_no_failure(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_completion_completes_a_command() -> None:
+def test_completion_completes_a_command():
     """What the shell calls when the user presses tab after `malloc-tuner do`."""
     environment = os.environ | {
         "_MALLOC_TUNER_COMPLETE": "complete_bash",
@@ -368,6 +368,6 @@ def test_completion_completes_a_command() -> None:
 
 def test_a_choice_that_does_not_exist_is_named_without_a_word_of_pydantic(
     cli: CommandLine,
-) -> None:
+):
     text = " ".join(cli.fails(2, "front", "runs/app", "--format", "yaml").split())
     assert "Invalid value for '--format': 'yaml' is not one of 'table', 'json', 'csv'." in text

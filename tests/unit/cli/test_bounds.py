@@ -72,7 +72,7 @@ def given_words(params: list[Any], wanted: Any) -> Iterator[str]:
 NUMBERS = [(number, value) for number in numbers() for value in number.values]
 
 
-def test_all_numbers_are_found() -> None:
+def test_all_numbers_are_found():
     assert len({(number.command, number.name) for number, _ in NUMBERS}) > 50
 
 
@@ -86,7 +86,7 @@ def test_an_absurd_number_is_refused(
     value: str,
     working_folder: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     code = main.run(number.line(value))
     err = capsys.readouterr().err
     assert code in REFUSED, err
@@ -108,7 +108,7 @@ def test_an_absurd_number_is_refused(
 )
 def test_the_message_names_the_option_and_its_ends(
     words: tuple[str, ...], expected: str, cli: CommandLine
-) -> None:
+):
     assert expected in cli.fails(
         SpecError.exit_code, *([*words, "--", "true"] if words[0] != "bench" else words)
     )
@@ -116,7 +116,7 @@ def test_the_message_names_the_option_and_its_ends(
 
 def test_a_core_that_may_not_be_used_is_refused_with_those_that_may(
     monkeypatch: pytest.MonkeyPatch, cli: CommandLine
-) -> None:
+):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 2})
     assert "--cpu 3: give one of 2, 5\n" in cli.fails(
         SpecError.exit_code, "validate", "run", "--cpu", "3", "--", "true"
@@ -142,6 +142,6 @@ def test_the_name_of_a_folder_is_none_of_a_file(
     words: tuple[str, ...],
     working_folder: Path,
     cli: CommandLine,
-) -> None:
+):
     assert "names a folder; name the file to write" in cli.fails(OutputError.exit_code, *words)
     assert not list(working_folder.iterdir()), "nothing is left behind"

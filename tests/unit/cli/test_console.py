@@ -10,7 +10,7 @@ from tuner.cli.console import PAGE_WIDTH, print_note
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_note_is_one_line_where_it_is_searched(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
-) -> None:
+):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
 
     print_note("a price " * 20 + "of this machine")

@@ -29,14 +29,14 @@ def said(cli: CommandLine, *words: object) -> str:
 
 
 @COMMANDS
-def test_without_gem5_one_line_says_how_to_get_it(cli: CommandLine, command: str) -> None:
+def test_without_gem5_one_line_says_how_to_get_it(cli: CommandLine, command: str):
     assert ": gem5.opt: not found; " in said(cli, command, "a-run")
 
 
 @COMMANDS
 def test_a_file_that_is_no_program_is_no_missing_file(
     cli: CommandLine, tmp_path: Path, command: str
-) -> None:
+):
     path = tmp_path / "notes"
     path.touch()
 

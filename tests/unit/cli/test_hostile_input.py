@@ -17,19 +17,19 @@ TRACE = WORKLOADS / "gem5-suite" / "traces" / "text-minor.trace"
 
 
 @pytest.mark.parametrize("path", [Path("/dev/zero"), Path("/tmp")])
-def test_a_device_is_not_read_to_its_end(path: Path) -> None:
+def test_a_device_is_not_read_to_its_end(path: Path):
     with pytest.raises(TraceError, match="not a regular file"):
         read_profile(path)
     with pytest.raises(SpecError, match="not a regular file"):
         read_toml(path)
 
 
-def test_a_missing_profile_is_reported_in_words(tmp_path: Path) -> None:
+def test_a_missing_profile_is_reported_in_words(tmp_path: Path):
     with pytest.raises(TraceError, match=r"x: cannot be read: No such file or directory$"):
         read_profile(tmp_path / "x")
 
 
-def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path) -> None:
+def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path):
     """Standard output refuses them in most locales; the name of a file is what it is."""
     trace = tmp_path / os.fsdecode(b"a \xff.trace")
     trace.write_bytes(TRACE.read_bytes())
@@ -46,7 +46,7 @@ def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path) -> None:
     assert b"no \xff" in missing.stderr
 
 
-def test_a_campaign_on_a_name_that_is_no_text_is_refused(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_campaign_on_a_name_that_is_no_text_is_refused(tmp_path: Path, cli: CommandLine):
     trace = tmp_path / os.fsdecode(b"a\xff.trace")
     trace.write_bytes(TRACE.read_bytes())
     assert r"a\xff.trace: holds bytes that are not UTF-8" in cli.fails(
@@ -63,7 +63,7 @@ def test_a_campaign_on_a_name_that_is_no_text_is_refused(tmp_path: Path, cli: Co
         ("2>&-", 0, ""),
     ],
 )
-def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said: str) -> None:
+def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said: str):
     """What is lost on a full disk is reported; a stream that was closed wants nothing."""
     command = f'"$0" -m tuner.cli.main trace info "$1" {redirection}'
     done = subprocess.run(
@@ -88,7 +88,7 @@ def test_a_path_that_cannot_be_reached_is_no_defect(
     words: tuple[str, ...],
     working_folder: Path,
     cli: CommandLine,
-) -> None:
+):
     """As in the home of another user, which root may enter."""
     path = "a" * 256
     assert f"{path}: cannot be reached (File name too long)" in cli.fails(

@@ -53,13 +53,13 @@ def test_an_option_that_does_not_apply_is_refused(
     expected: str,
     cli: CommandLine,
     working_folder: Path,
-) -> None:
+):
     assert expected in " ".join(cli.fails(2, *words).split())
     assert not list(working_folder.iterdir()), "nothing is left behind"
 
 
 @pytest.mark.parametrize("command", ["tune", "emulate", "fidelity", "bench", "pick"])
-def test_allocators_have_one_spelling_and_an_old_one(command: str, cli: CommandLine) -> None:
+def test_allocators_have_one_spelling_and_an_old_one(command: str, cli: CommandLine):
     shown = cli.prints(command, "--help")
 
     assert "--allocators" in shown
@@ -84,13 +84,13 @@ def test_a_trace_has_one_spelling_and_an_old_one(
     words: tuple[str, ...],
     working_folder: Path,
     cli: CommandLine,
-) -> None:
+):
     assert "no.trace: cannot open the trace" in cli.fails(TraceError.exit_code, *words)
     command = words[: 2 if words[0] == "trace" else 1]
     assert "--trace " not in cli.prints(*command, "--help")
 
 
-def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
+def test_a_trace_is_given_by_its_name_alone(tmp_path: Path):
     campaign = tmp_path / "c.toml"
     campaign.write_text('name = "c"\n')
     profile = tmp_path / "p.toml"
@@ -106,7 +106,7 @@ def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
         campaign_or_trace(Path(TRACE), Path(TRACE))
 
 
-def test_held_out_stands_behind_the_command(cli: CommandLine) -> None:
+def test_held_out_stands_behind_the_command(cli: CommandLine):
     assert "stands behind the command: -- COMMAND --held-out" in cli.fails(
         2, "optimize", "--held-out", "--", "ls"
     )

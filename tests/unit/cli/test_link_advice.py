@@ -41,7 +41,7 @@ def test_the_verdict_is_the_exit_code(  # noqa: PLR0917 - one row of the table a
     code: int,
     library: str,
     words: str,
-) -> None:
+):
     program = str(compile_(tmp_path, source))
 
     out, err = cli.run("link-advice", program, code=code)
@@ -58,7 +58,7 @@ def test_the_verdict_is_the_exit_code(  # noqa: PLR0917 - one row of the table a
 @pytest.mark.parametrize("options", [(), ("-static",)])
 def test_text_has_one_line_per_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
-) -> None:
+):
     source = PTHREAD + "#include <threads.h>\nint more(thrd_t *t) { return thrd_create(t, 0, 0); }"
     program = compile_(tmp_path, source, *options)
     run(["link-advice", str(program)])
@@ -68,7 +68,7 @@ def test_text_has_one_line_per_file(
     )
 
 
-def test_an_error_of_the_command_has_its_own_code(tmp_path: Path, cli: CommandLine) -> None:
+def test_an_error_of_the_command_has_its_own_code(tmp_path: Path, cli: CommandLine):
     (tmp_path / "text").write_text("hello")
 
     assert (
@@ -76,7 +76,7 @@ def test_an_error_of_the_command_has_its_own_code(tmp_path: Path, cli: CommandLi
     )
 
 
-def test_every_field_of_the_json_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_field_of_the_json_is_explained(capsys: pytest.CaptureFixture[str]):
     run(["link-advice", "--json", "/bin/sh"])
     value = json.loads(capsys.readouterr().out)
     explained = set(re.findall(r"`(\w+)(?:\[\])?`", PAGE.read_text()))
@@ -114,7 +114,7 @@ def build(*command: str, cwd: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -> None:
+def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path):
     project = tmp_path / "project"
     project.mkdir()
     settings = f"CC = gcc\nEXGEN = {exgen}\nOBJECTS = main.o\nLDFLAGS = -Wl,--as-needed\n"
@@ -132,9 +132,7 @@ def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(
-    tmp_path: Path, exgen: Path
-) -> None:
+def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(tmp_path: Path, exgen: Path):
     (exgen / "malloc-tuner").write_text("#!/bin/sh\nexit 4\n")
     (tmp_path / "main.c").write_text(SINGLE)
     (tmp_path / "Makefile").write_text(f"EXGEN = {exgen}\nOBJECTS = main.o\n{snippet('make')}")
@@ -146,7 +144,7 @@ def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
 @pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
-def test_the_cmake_snippet_follows_the_sources(tmp_path: Path, exgen: Path, generator: str) -> None:
+def test_the_cmake_snippet_follows_the_sources(tmp_path: Path, exgen: Path, generator: str):
     if shutil.which({"Ninja": "ninja"}.get(generator, "make")) is None:
         pytest.skip(f"no {generator}")
     project = tmp_path / "project"

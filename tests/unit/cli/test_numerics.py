@@ -25,11 +25,11 @@ def imported(**variables: str) -> tuple[list[int], str | None]:
     return threads, seen
 
 
-def test_linear_algebra_has_one_thread_and_children_do_not_see_the_variable() -> None:
+def test_linear_algebra_has_one_thread_and_children_do_not_see_the_variable():
     threads, seen = imported()
     assert set(threads) <= {1}
     assert seen is None
 
 
-def test_what_the_user_has_set_stays() -> None:
+def test_what_the_user_has_set_stays():
     assert imported(OPENBLAS_NUM_THREADS="2")[1] == "2"

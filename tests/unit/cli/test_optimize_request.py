@@ -38,7 +38,7 @@ def asked_by(
     return read_request([str(path)], run, Options(**options))
 
 
-def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path) -> None:
+def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path):
     run, request = asked_by(tmp_path, FILE)
 
     assert run == Path("runs/app")
@@ -48,14 +48,14 @@ def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path) -> None:
     assert request.allocators == ("glibc", "exgen")
 
 
-def test_options_override_a_file(tmp_path: Path) -> None:
+def test_options_override_a_file(tmp_path: Path):
     run, request = asked_by(tmp_path, FILE, run=tmp_path, time="10s", seed=1)
 
     assert (run, request.seconds, request.seed) == (tmp_path, 10.0, 1)
     assert request.rules.least == 0.02
 
 
-def test_a_command_has_the_usual_values() -> None:
+def test_a_command_has_the_usual_values():
     run, request = read_request(["./app", "x", "--held-out", "--", "./app", "y"], None, Options())
 
     assert run == Path("runs/app")
@@ -63,7 +63,7 @@ def test_a_command_has_the_usual_values() -> None:
     assert (request.seconds, len(request.allocators), request.further) == (600.0, 5, ())
 
 
-def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path) -> None:
+def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path):
     _, request = read_request(["./app"], None, Options(seed=5))
     (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
 
@@ -74,7 +74,7 @@ def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path) -> None:
         read_request([str(tmp_path)], None, Options(allocators=("glibc",)))
 
 
-def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: CommandLine):
     (tmp_path / REQUEST_FILE).write_text("{}")
 
     assert "goes on with its own command" in cli.fails(4, "optimize", tmp_path, "--", "/bin/true")
@@ -94,7 +94,7 @@ def of_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_another_load_to_judge_on_may_come_later(of_service: Path, cli: CommandLine) -> None:
+def test_another_load_to_judge_on_may_come_later(of_service: Path, cli: CommandLine):
     """As the held-out input of a program; --ready and --load are in the folder."""
     words = ["optimize", of_service, "--held-out-load", "other {port}"]
     assert "asked for ('other {port}',)" in cli.fails(3, *words)
@@ -102,25 +102,23 @@ def test_another_load_to_judge_on_may_come_later(of_service: Path, cli: CommandL
 
 def test_picks_of_a_service_are_not_validated_on_a_program_that_never_ends(
     of_service: Path, cli: CommandLine
-) -> None:
+):
     said = cli.fails(3, "validate", of_service, "--", "true")
     assert "is of a service, which does not end by itself: give --ready and --load" in said
 
 
-def test_another_constraint_on_a_service_is_told_what_it_takes(
-    of_service: Path, cli: CommandLine
-) -> None:
+def test_another_constraint_on_a_service_is_told_what_it_takes(of_service: Path, cli: CommandLine):
     """An answer says which --constraint allows what it turned down."""
     words = ["optimize", of_service, "--constraint", "cpu <= default * 2"]
     assert "its whole command with this one and another -o" in cli.fails(3, *words)
 
 
-def test_what_is_known_of_a_service_is_not_given_again(of_service: Path, cli: CommandLine) -> None:
+def test_what_is_known_of_a_service_is_not_given_again(of_service: Path, cli: CommandLine):
     said = cli.fails(2, "optimize", of_service, "--idle", "5s")
     assert "--idle does not apply where a file or a run folder describes the service" in said
 
 
-def test_constraints_may_change_later(tmp_path: Path) -> None:
+def test_constraints_may_change_later(tmp_path: Path):
     _, request = read_request(["./app"], None, Options(least="2%"))
     (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
 
@@ -132,7 +130,7 @@ def test_constraints_may_change_later(tmp_path: Path) -> None:
     assert found.rules.least == 0.02
 
 
-def test_a_file_has_constraints(tmp_path: Path) -> None:
+def test_a_file_has_constraints(tmp_path: Path):
     _, request = asked_by(tmp_path, FILE + 'constraints = ["cpu_time <= default * 1.05"]\n')
 
     assert dict(request.rules.limits) == {"CPU time": pytest.approx(0.05)}
@@ -149,12 +147,12 @@ def test_a_file_has_constraints(tmp_path: Path) -> None:
         ("seed = 1\n", "program: this key is required"),
     ],
 )
-def test_a_wrong_file_is_one_error(tmp_path: Path, text: str, expected: str) -> None:
+def test_a_wrong_file_is_one_error(tmp_path: Path, text: str, expected: str):
     with pytest.raises(SpecError, match=expected):
         asked_by(tmp_path, text)
 
 
-def test_a_file_may_do_without_a_recording(tmp_path: Path) -> None:
+def test_a_file_may_do_without_a_recording(tmp_path: Path):
     _, request = asked_by(tmp_path, FILE + "direct = true\n")
 
     assert request.is_direct
@@ -169,13 +167,13 @@ def test_a_file_may_do_without_a_recording(tmp_path: Path) -> None:
         ("/opt/lib.so", r"a library is given as NAME:PATH, such as jemalloc:/opt/lib\.so"),
     ],
 )
-def test_a_misspelt_allocator_is_refused_before_anything_runs(name: str, expected: str) -> None:
+def test_a_misspelt_allocator_is_refused_before_anything_runs(name: str, expected: str):
     with pytest.raises(SpecError, match=expected):
         read_request(["./app"], None, Options(allocators=("glibc", name)))
 
 
 @pytest.mark.parametrize("names", ["", " ,"])
-def test_no_allocators_are_not_all_of_them(cli: CommandLine, names: str) -> None:
+def test_no_allocators_are_not_all_of_them(cli: CommandLine, names: str):
     """As a variable of a script gives that was never set."""
     assert "--allocators: name one, such as glibc" in cli.fails(
         3, "optimize", "--allocators", names, "--", "/bin/true"
@@ -184,7 +182,7 @@ def test_no_allocators_are_not_all_of_them(cli: CommandLine, names: str) -> None
 
 def test_a_script_that_cannot_be_executed_is_told_to_name_its_interpreter(
     tmp_path: Path, cli: CommandLine
-) -> None:
+):
     script = tmp_path / "words.py"
     script.write_text("print(1)\n")
 
@@ -193,9 +191,7 @@ def test_a_script_that_cannot_be_executed_is_told_to_name_its_interpreter(
     )
 
 
-def test_a_program_of_the_current_folder_is_told_its_path(
-    working_folder: Path, cli: CommandLine
-) -> None:
+def test_a_program_of_the_current_folder_is_told_its_path(working_folder: Path, cli: CommandLine):
     program = working_folder / "app-of-this-folder"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -203,7 +199,7 @@ def test_a_program_of_the_current_folder_is_told_its_path(
     assert "not in PATH; give ./app-of-this-folder" in cli.fails(4, "optimize", "--", program.name)
 
 
-def test_a_command_in_quotes_is_told_to_leave_them_out(cli: CommandLine) -> None:
+def test_a_command_in_quotes_is_told_to_leave_them_out(cli: CommandLine):
     assert "'sort some.txt': is one word; give the command without quotes: -- sort some.txt" in (
         cli.fails(4, "optimize", "--", "sort some.txt")
     )
@@ -225,7 +221,7 @@ def test_a_run_is_not_put_among_the_files_of_the_user(
     *,
     words: tuple[str, ...],
     is_here: bool,
-) -> None:
+):
     """Fifteen files were, and would have replaced those of the same name."""
     write_mixed_trace(tmp_path / "app.trace", 1, 300)
     folder = tmp_path / "mine"
@@ -246,7 +242,7 @@ def test_a_run_is_not_put_among_the_files_of_the_user(
 )
 def test_runs_of_a_program_are_not_put_into_the_folder_of_a_campaign(
     tmp_path: Path, cli: CommandLine, words: tuple[str, ...]
-) -> None:
+):
     """They were, and the campaign was refused only after the first runs."""
     (tmp_path / STORE_NAME).touch()
 
@@ -264,11 +260,11 @@ def test_runs_of_a_program_are_not_put_into_the_folder_of_a_campaign(
 )
 def test_nothing_or_two_things_at_once_are_no_request(
     cli: CommandLine, words: list[str], expected: str
-) -> None:
+):
     assert re.search(expected, cli.fails(2, "optimize", *words))
 
 
-def test_evaluations_without_emulation_are_refused() -> None:
+def test_evaluations_without_emulation_are_refused():
     with pytest.raises(SpecError, match="--evaluations: there are none with --direct"):
         read_request(["./app"], None, Options(direct=True, evaluations=50))
 
@@ -282,7 +278,7 @@ def test_evaluations_without_emulation_are_refused() -> None:
 )
 def test_what_shows_at_once_is_not_found_after_the_time_is_spent(
     tmp_path: Path, cli: CommandLine, words: list[str], code: int, said: str
-) -> None:
+):
     folder = tmp_path / "run"
 
     assert said in cli.run("optimize", "-o", folder, *words, code=code)[1]

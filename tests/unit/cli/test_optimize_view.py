@@ -22,7 +22,7 @@ def view(clock: Clock, out: io.StringIO) -> ProgressView:
     return ProgressView("runs/app", 300.0, Console(file=out, width=100), clock)
 
 
-def test_emulation_shows_how_far_how_long_and_how_good() -> None:
+def test_emulation_shows_how_far_how_long_and_how_good():
     clock, out = Clock(), io.StringIO()
     shown = view(clock, out)
     shown.begin("emulation", 40)
@@ -36,7 +36,7 @@ def test_emulation_shows_how_far_how_long_and_how_good() -> None:
     assert lines[1].endswith("best expected: mean memory -9 %")
 
 
-def test_a_line_shows_the_candidate_that_promises_most() -> None:
+def test_a_line_shows_the_candidate_that_promises_most():
     """Of exgen, which gained five times as much, nothing was to be seen."""
     shown = view(Clock(), io.StringIO())
     standings = {
@@ -49,7 +49,7 @@ def test_a_line_shows_the_candidate_that_promises_most() -> None:
     assert "; exgen mean memory" in shown.line()
 
 
-def test_no_estimate_is_shown_that_the_time_has_no_room_for() -> None:
+def test_no_estimate_is_shown_that_the_time_has_no_room_for():
     """As of the first evaluations, which are slow to begin."""
     clock = Clock()
     shown = view(clock, io.StringIO())
@@ -61,7 +61,7 @@ def test_no_estimate_is_shown_that_the_time_has_no_room_for() -> None:
     assert "left" not in shown.line()
 
 
-def test_emulation_promises_nothing_of_what_it_does_not_know() -> None:
+def test_emulation_promises_nothing_of_what_it_does_not_know():
     shown = view(Clock(), io.StringIO())
     shown.begin("emulation", 40)
     shown.emulated(
@@ -73,7 +73,7 @@ def test_emulation_promises_nothing_of_what_it_does_not_know() -> None:
     assert line.endswith("best expected: mean memory -9 %")
 
 
-def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
+def test_a_confirmation_shows_what_is_proven_and_what_failed():
     shown = view(Clock(), io.StringIO())
     shown.begin("confirmation", None)
     shown.ran("exgen", "killed by SIGSEGV", None)
@@ -90,7 +90,7 @@ def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
     assert "mean memory" not in "\n".join(shown.lines())  # those were of the tuned one
 
 
-def test_a_log_gets_a_line_every_ten_seconds() -> None:
+def test_a_log_gets_a_line_every_ten_seconds():
     clock, out = Clock(), io.StringIO()
     shown = view(clock, out)
     with shown:
@@ -108,7 +108,7 @@ def test_a_log_gets_a_line_every_ten_seconds() -> None:
     assert lines[-1] == "searched   40 settings"
 
 
-def test_a_log_hears_that_one_long_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_hears_that_one_long_run_goes_on(monkeypatch: pytest.MonkeyPatch):
     """Nothing ends while it waits, so that no event brings a line."""
     monkeypatch.setattr(optimize_view, "_HEARTBEAT_S", 0.001)
     heard = threading.Event()
@@ -128,7 +128,7 @@ def test_a_log_hears_that_one_long_run_goes_on(monkeypatch: pytest.MonkeyPatch) 
         assert heard.wait(60.0)
 
 
-def test_a_stage_is_named_by_what_it_does() -> None:
+def test_a_stage_is_named_by_what_it_does():
     shown = view(Clock(), io.StringIO())
     shown.begin("others", None)
     shown.ran("exgen", None, None)
@@ -136,7 +136,7 @@ def test_a_stage_is_named_by_what_it_does() -> None:
     assert shown.line() == "0:00 of 5:00: last proposals 1 run"
 
 
-def test_more_steps_than_were_expected_are_no_more_than_all() -> None:
+def test_more_steps_than_were_expected_are_no_more_than_all():
     """The number is an estimate of what the time allows; it said 4 of 3."""
     shown = view(Clock(), io.StringIO())
     shown.begin("search", 3)
@@ -146,7 +146,7 @@ def test_more_steps_than_were_expected_are_no_more_than_all() -> None:
     assert shown.line().endswith("4 of 4")
 
 
-def test_a_long_line_of_the_picture_does_not_wrap() -> None:
+def test_a_long_line_of_the_picture_does_not_wrap():
     """What is below it would jump at each refresh."""
     out = io.StringIO()
     shown = ProgressView("x" * 90, 300.0, Console(file=out, width=60, force_terminal=True), Clock())
@@ -157,7 +157,7 @@ def test_a_long_line_of_the_picture_does_not_wrap() -> None:
     assert "x…" in out.getvalue()
 
 
-def test_taking_settings_back_shows_its_own_steps_and_no_candidates() -> None:
+def test_taking_settings_back_shows_its_own_steps_and_no_candidates():
     clock = Clock()
     shown = view(clock, io.StringIO())
     shown.begin("confirmation", None)
@@ -171,7 +171,7 @@ def test_taking_settings_back_shows_its_own_steps_and_no_candidates() -> None:
     assert "1 of 6  about 0:20 left" in shown.line()
 
 
-def test_without_a_limit_of_time_only_the_time_used_is_shown() -> None:
+def test_without_a_limit_of_time_only_the_time_used_is_shown():
     clock = Clock()
     shown = ProgressView("runs/server-service", 0.0, Console(file=io.StringIO()), clock)
     shown.begin("comparison", None)

@@ -18,12 +18,12 @@ def refused(cli: CommandLine, *arguments: str) -> str:
     return " ".join(cli.fails(WRONG_COMMAND_LINE, "validate", "no-such-run", *arguments).split())
 
 
-def test_without_a_command_nothing_is_run(cli: CommandLine) -> None:
+def test_without_a_command_nothing_is_run(cli: CommandLine):
     message = refused(cli, "--rounds", "3", "--seed", "2", "--details")
     assert "--rounds, --seed do not apply without a COMMAND to measure" in message
 
 
-def test_a_new_validation_has_no_number_yet(cli: CommandLine) -> None:
+def test_a_new_validation_has_no_number_yet(cli: CommandLine):
     message = refused(cli, "--validation", "3", "--", "true")
     assert "--validation does not apply to a COMMAND" in message
 
@@ -41,13 +41,11 @@ def test_a_new_validation_has_no_number_yet(cli: CommandLine) -> None:
         ("gem5-inside", "--thp"),
     ],
 )
-def test_a_form_of_validation_has_its_own_options(
-    cli: CommandLine, command: str, option: str
-) -> None:
+def test_a_form_of_validation_has_its_own_options(cli: CommandLine, command: str, option: str):
     assert option in cli.fails(WRONG_COMMAND_LINE, command, "no-such-run", option, "x")
 
 
-def test_what_is_no_number_is_refused_in_plain_words(cli: CommandLine) -> None:
+def test_what_is_no_number_is_refused_in_plain_words(cli: CommandLine):
     message = refused(cli, "--rounds", "many", "--", "true")
     assert message.endswith("Error: Invalid value for '--rounds': must be a whole number")
 
@@ -64,20 +62,20 @@ def test_what_is_no_number_is_refused_in_plain_words(cli: CommandLine) -> None:
 )
 def test_where_an_option_of_the_program_stands_is_said(
     cli: CommandLine, words: list[str], *, is_hinted_at: bool
-) -> None:
+):
     message = " ".join(cli.fails(WRONG_COMMAND_LINE, *words).split())
     assert ("; if it is the program's: malloc-tuner " in message) is is_hinted_at
 
 
 @pytest.mark.parametrize("pid", ["malloc.json", "0", "-3", "1.5"])
-def test_the_process_comes_before_its_export(cli: CommandLine, pid: str) -> None:
+def test_the_process_comes_before_its_export(cli: CommandLine, pid: str):
     assert "it comes first, the export second: check PID EXPORT" in cli.fails(
         WRONG_COMMAND_LINE, "check", "--", pid, "12"
     )
 
 
 @pytest.mark.parametrize("command", ["validate", "gem5"])
-def test_rounds_beyond_any_patience_are_refused(cli: CommandLine, command: str) -> None:
+def test_rounds_beyond_any_patience_are_refused(cli: CommandLine, command: str):
     words = [command, "no-such-run", "--rounds", "99999999999999999999"]
     assert "must be at most 10000" in " ".join(
         cli.fails(
@@ -87,31 +85,29 @@ def test_rounds_beyond_any_patience_are_refused(cli: CommandLine, command: str) 
 
 
 @pytest.mark.parametrize("option", ["--allocators", "--output"])
-def test_options_of_services_are_of_no_campaign(cli: CommandLine, option: str) -> None:
+def test_options_of_services_are_of_no_campaign(cli: CommandLine, option: str):
     assert f"{option} does not apply without --ready" in refused(cli, option, "x", "--", "true")
 
 
-def test_a_number_of_front_points_needs_the_word(cli: CommandLine) -> None:
+def test_a_number_of_front_points_needs_the_word(cli: CommandLine):
     message = refused(cli, "--front", "2", "--points", "knee", "--", "true")
     assert "--front does not apply without the word front in --points" in message
 
 
-def test_a_file_to_compare_excludes_ignoring(cli: CommandLine) -> None:
+def test_a_file_to_compare_excludes_ignoring(cli: CommandLine):
     message = refused(cli, "--ignore-output", "--output-file", "x", "--", "true")
     assert "--ignore-output does not apply with --output-file" in message
 
 
 def test_what_the_environment_gives_is_not_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("GEM5", "no-such-gem5")
     assert run(["validate", "no-such-run", "--", "true"]) != WRONG_COMMAND_LINE
     assert "does not apply" not in capsys.readouterr().err
 
 
-def test_what_waits_on_standard_input_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_on_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A program that runs many times cannot read it in every run, and no message would say so."""
     (tmp_path / "input").write_bytes(b"words")
     read, write = os.pipe()
@@ -125,7 +121,7 @@ def test_what_waits_on_standard_input_is_refused(
 
 
 @pytest.mark.parametrize("is_pipe", [False, True])
-def test_an_empty_standard_input_is_none(monkeypatch: pytest.MonkeyPatch, is_pipe: bool) -> None:
+def test_an_empty_standard_input_is_none(monkeypatch: pytest.MonkeyPatch, is_pipe: bool):
     read, write = os.pipe()
     os.close(write)
     piped = os.fdopen(read)
@@ -134,7 +130,7 @@ def test_an_empty_standard_input_is_none(monkeypatch: pytest.MonkeyPatch, is_pip
         refuse_input()
 
 
-def test_a_trace_is_no_program_to_optimize(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_trace_is_no_program_to_optimize(tmp_path: Path, cli: CommandLine):
     trace = tmp_path / "my app.trace"
     trace.write_bytes(b"")
     assert f"`malloc-tuner tune '{trace}'`" in cli.fails(

@@ -21,7 +21,7 @@ from tuner.errors import SpecError
 @pytest.mark.parametrize("is_link", [False, True])
 def test_what_is_read_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], is_link: bool
-) -> None:
+):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 300)
     profile = fitted(trace)
     command = [word.format(trace=trace, profile=profile) for word in words]

@@ -22,15 +22,15 @@ def told(*, is_terminal: bool) -> str:
     return out.getvalue()
 
 
-def test_a_log_gets_a_line_an_interval() -> None:
+def test_a_log_gets_a_line_an_interval():
     assert told(is_terminal=False) == "2 of 3: round 2 knee; about 0:05 left\n"
 
 
-def test_a_terminal_has_the_bar_and_gets_no_lines() -> None:
+def test_a_terminal_has_the_bar_and_gets_no_lines():
     assert "2 of 3:" not in told(is_terminal=True)
 
 
-def test_no_more_time_is_left_than_a_budget_allows() -> None:
+def test_no_more_time_is_left_than_a_budget_allows():
     out, moments = io.StringIO(), [0.0]
     progress = ProgressBar(Console(file=out, width=80), lambda: moments[0])
     bar = progress.add_task("round 1", total=1000)

@@ -28,7 +28,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_text_names_the_program_and_its_figures(trace: Path, cli: CommandLine) -> None:
+def test_text_names_the_program_and_its_figures(trace: Path, cli: CommandLine):
     lines = [" ".join(line.split()) for line in cli.prints("trace", "info", trace).splitlines()]
     for expected in (
         "program /usr/bin/app -x",
@@ -44,7 +44,7 @@ def test_text_names_the_program_and_its_figures(trace: Path, cli: CommandLine) -
         assert expected in lines
 
 
-def test_json_has_a_schema_and_everything(trace: Path, cli: CommandLine) -> None:
+def test_json_has_a_schema_and_everything(trace: Path, cli: CommandLine):
     value = json.loads(cli.prints("trace", "info", "--json", trace))
     assert (value["schema"], value["version"]) == ("malloc-tuner.trace-info", 1)
     assert value["totals"]["n_events"] == 4
@@ -57,27 +57,27 @@ def test_json_has_a_schema_and_everything(trace: Path, cli: CommandLine) -> None
 @pytest.mark.parametrize(
     ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")]
 )
-def test_the_suffix_chooses_the_kind_of_picture(trace: Path, suffix: str, start: bytes) -> None:
+def test_the_suffix_chooses_the_kind_of_picture(trace: Path, suffix: str, start: bytes):
     picture = trace.with_suffix(f".{suffix}")
     assert run(["trace", "info", str(trace), "--plot", str(picture)]) == 0
     assert picture.read_bytes().startswith(start)
 
 
 @pytest.mark.slow
-def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path) -> None:
+def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path):
     write_trace(tmp_path / "empty.trace", np.zeros(0, EVENT), {})
     picture = tmp_path / "empty.png"
     assert run(["trace", "info", str(tmp_path / "empty.trace"), "--plot", str(picture)]) == 0
     assert picture.exists()
 
 
-def test_an_unknown_kind_of_picture_is_an_output_error(trace: Path, cli: CommandLine) -> None:
+def test_an_unknown_kind_of_picture_is_an_output_error(trace: Path, cli: CommandLine):
     words = ("trace", "info", trace, "--plot", "a.jpeg")
     _, err = cli.run(*words, code=OutputError.exit_code)
     assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in err
 
 
-def test_a_damaged_trace_is_a_trace_error(trace: Path, cli: CommandLine) -> None:
+def test_a_damaged_trace_is_a_trace_error(trace: Path, cli: CommandLine):
     content = bytearray(trace.read_bytes())
     content[-1] ^= 1
     trace.write_bytes(content)
@@ -86,7 +86,7 @@ def test_a_damaged_trace_is_a_trace_error(trace: Path, cli: CommandLine) -> None
     )
 
 
-def test_a_trace_without_a_readable_event_is_an_error(trace: Path, cli: CommandLine) -> None:
+def test_a_trace_without_a_readable_event_is_an_error(trace: Path, cli: CommandLine):
     trace.write_bytes(trace.read_bytes()[:-60])
 
     out, err = cli.run("trace", "info", trace, code=TraceError.exit_code)
@@ -97,7 +97,7 @@ def test_a_trace_without_a_readable_event_is_an_error(trace: Path, cli: CommandL
 
 def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     tmp_path: Path, cli: CommandLine
-) -> None:
+):
     path = tmp_path / "long.trace"
     n_blocks = 1 << 17
     events = np.zeros(n_blocks, EVENT)
@@ -121,7 +121,7 @@ def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     assert f"{n_blocks:,} events" not in first
 
 
-def test_the_life_of_the_process_is_shown(tmp_path: Path, cli: CommandLine) -> None:
+def test_the_life_of_the_process_is_shown(tmp_path: Path, cli: CommandLine):
     path = tmp_path / "a.trace"
     write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
     text = " ".join(cli.prints("trace", "info", path).split())
@@ -137,7 +137,7 @@ def test_the_life_of_the_process_is_shown(tmp_path: Path, cli: CommandLine) -> N
 
 def test_metadata_that_were_taken_out_or_are_of_another_kind_are_borne(
     tmp_path: Path, cli: CommandLine
-) -> None:
+):
     path = tmp_path / "a.trace"
     for metadata, expected in (
         ({"argv": None, "imported": {"from": "log", "lost": 5}}, "program unknown"),
@@ -147,9 +147,7 @@ def test_metadata_that_were_taken_out_or_are_of_another_kind_are_borne(
         assert expected in " ".join(cli.prints("trace", "info", path).split())
 
 
-def test_a_profile_of_a_trace_without_a_readable_event_is_not_made(
-    trace: Path, cli: CommandLine
-) -> None:
+def test_a_profile_of_a_trace_without_a_readable_event_is_not_made(trace: Path, cli: CommandLine):
     trace.write_bytes(trace.read_bytes()[:-60])
 
     output = trace.with_suffix(".json")
@@ -159,6 +157,6 @@ def test_a_profile_of_a_trace_without_a_readable_event_is_not_made(
     assert not output.exists()
 
 
-def test_a_trace_in_place_of_a_command_is_told_the_command(trace: Path, cli: CommandLine) -> None:
+def test_a_trace_in_place_of_a_command_is_told_the_command(trace: Path, cli: CommandLine):
     said = " ".join(cli.fails(2, "trace", trace).split())
     assert f"give a command too, such as: malloc-tuner trace info {trace}" in said

@@ -13,7 +13,7 @@ from tuner.cli.outcome import outcome_lines
 from tuner.errors import SpecError
 
 
-def test_a_campaign_ends_with_a_line_for_each_pick() -> None:
+def test_a_campaign_ends_with_a_line_for_each_pick():
     run = synthetic_run(n_trials=60)
 
     found = summarise(run.campaign, run.trials, run.rechecks)
@@ -28,7 +28,7 @@ def test_a_campaign_ends_with_a_line_for_each_pick() -> None:
     assert not re.search(r"\d%", "\n".join(lines)), "changes look as those of `front` do"
 
 
-def test_what_comes_next_can_be_pasted_whatever_the_folder_is_called() -> None:
+def test_what_comes_next_can_be_pasted_whatever_the_folder_is_called():
     run = synthetic_run(n_trials=20)
 
     *_, last = outcome_lines(run.campaign, summarise(run.campaign, run.trials), Path("my runs/a"))
@@ -38,7 +38,7 @@ def test_what_comes_next_can_be_pasted_whatever_the_folder_is_called() -> None:
     assert commands[1].startswith("malloc-tuner validate 'my runs/a' -- ")
 
 
-def test_a_campaign_without_a_feasible_trial_ends_with_its_counts() -> None:
+def test_a_campaign_without_a_feasible_trial_ends_with_its_counts():
     run = synthetic_run(n_trials=20)
     broken = [replace(trial, violation=1.0) for trial in run.trials]
 
@@ -63,7 +63,7 @@ def test_a_wrong_option_is_named(
     cli: CommandLine,
     words: list[str],
     complaint: str,
-) -> None:
+):
     said = cli.fails(SpecError.exit_code, "tune", campaign, "-o", tmp_path / "run", *words)
 
     assert complaint in said
@@ -73,7 +73,7 @@ def test_a_wrong_option_is_named(
 @pytest.mark.parametrize("option", ["--constraint", "--target"])
 def test_a_wrong_constraint_is_shown_as_it_was_typed(
     campaign: Path, tmp_path: Path, cli: CommandLine, option: str
-) -> None:
+):
     words = ("-o", tmp_path / "run", option, "heap < 3")
 
     err = cli.fails(SpecError.exit_code, "tune", campaign, *words)
@@ -83,9 +83,7 @@ def test_a_wrong_constraint_is_shown_as_it_was_typed(
 
 
 @pytest.mark.parametrize("table", ["program", "service"])
-def test_a_file_of_a_program_is_sent_to_optimize(
-    tmp_path: Path, cli: CommandLine, table: str
-) -> None:
+def test_a_file_of_a_program_is_sent_to_optimize(tmp_path: Path, cli: CommandLine, table: str):
     path = tmp_path / "app.toml"
     path.write_text(f'[{table}]\ncommand = ["./app"]\n')
 
@@ -97,7 +95,7 @@ def test_a_file_of_a_program_is_sent_to_optimize(
 
 def test_a_run_folder_that_is_not_there_is_no_file_of_another_kind(
     working_folder: Path, cli: CommandLine
-) -> None:
+):
     said = cli.fails(5, "tune", "runs/ap")
 
     assert "runs/ap: cannot open the trace: no such file, nor a run folder" in said

@@ -68,26 +68,26 @@ def outcome(*subjects: SubjectSummary) -> ValidationSummary:
         [subject("knee", Verdict.UNDECIDED)],
     ],
 )
-def test_comparison_that_was_made_ends_with_0(subjects: Sequence[SubjectSummary]) -> None:
+def test_comparison_that_was_made_ends_with_0(subjects: Sequence[SubjectSummary]):
     check_outcome(outcome(*subjects), worse=False, unconfirmed=False)
 
 
 @pytest.mark.parametrize(
     "subjects", [[], [subject("knee", Verdict.REJECTED), subject("lean", Verdict.REJECTED)]]
 )
-def test_nothing_to_compare_is_an_error_of_its_own(subjects: Sequence[SubjectSummary]) -> None:
+def test_nothing_to_compare_is_an_error_of_its_own(subjects: Sequence[SubjectSummary]):
     with pytest.raises(ComparisonError, match="every subject but the baseline is out"):
         check_outcome(outcome(*subjects), worse=False, unconfirmed=False)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.WORSE, Verdict.REJECTED])
-def test_worse_picks_fail_when_asked(verdict: Verdict) -> None:
+def test_worse_picks_fail_when_asked(verdict: Verdict):
     found = outcome(subject("lean", Verdict.CONFIRMED), subject("knee", verdict))
     with pytest.raises(WorseVerdict, match=rf"real program: knee \({verdict}\)$"):
         check_outcome(found, worse=True, unconfirmed=True)
 
 
-def test_other_verdicts_are_not_worse() -> None:
+def test_other_verdicts_are_not_worse():
     found = outcome(
         subject("a", Verdict.COSTS),
         subject("b", Verdict.NOT_CONFIRMED),
@@ -96,12 +96,12 @@ def test_other_verdicts_are_not_worse() -> None:
     check_outcome(found, worse=True, unconfirmed=False)
 
 
-def test_one_confirmed_pick_is_enough_when_asked() -> None:
+def test_one_confirmed_pick_is_enough_when_asked():
     found = outcome(subject("a", Verdict.NOT_CONFIRMED), subject("b", Verdict.CONFIRMED))
     check_outcome(found, worse=False, unconfirmed=True)
 
 
-def test_a_default_that_gains_is_no_pick_and_the_message_says_so() -> None:
+def test_a_default_that_gains_is_no_pick_and_the_message_says_so():
     found = outcome(
         subject("knee", Verdict.NOT_CONFIRMED),
         subject("jemalloc-default", Verdict.CONFIRMED, "default"),
@@ -110,7 +110,7 @@ def test_a_default_that_gains_is_no_pick_and_the_message_says_so() -> None:
         check_outcome(found, worse=False, unconfirmed=True)
 
 
-def test_one_of_two_gains_confirmed_is_enough_and_named() -> None:
+def test_one_of_two_gains_confirmed_is_enough_and_named():
     """The sentence says to deploy what gains one thing and loses nothing."""
     half = subject("knee", Verdict.NOT_CONFIRMED)
     half = replace(half, claims=(claim(Verdict.CONFIRMED), claim(Verdict.NOT_CONFIRMED, "cpu")))
@@ -126,7 +126,7 @@ def test_one_of_two_gains_confirmed_is_enough_and_named() -> None:
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.COSTS, Verdict.BETTER])
-def test_unconfirmed_picks_fail_when_asked(verdict: Verdict) -> None:
+def test_unconfirmed_picks_fail_when_asked(verdict: Verdict):
     found = outcome(
         subject("knee", verdict), subject("jemalloc-default", Verdict.CONFIRMED, "default")
     )
@@ -134,7 +134,7 @@ def test_unconfirmed_picks_fail_when_asked(verdict: Verdict) -> None:
         check_outcome(found, worse=False, unconfirmed=True)
 
 
-def test_a_program_in_place_of_the_run_folder_is_named(cli: CommandLine) -> None:
+def test_a_program_in_place_of_the_run_folder_is_named(cli: CommandLine):
     assert "true is a program: give a run folder before it" in cli.fails(
         2, "validate", "--", "true"
     )
@@ -160,7 +160,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_a_service_without_anything_to_compare_it_with_is_a_wrong_call(
     tmp_path: Path, cli: CommandLine
-) -> None:
+):
     options = (*_SERVICE, "--allocators", "", "-o", str(tmp_path / "x"))
 
     assert "nothing to compare with sleep" in cli.fails(
@@ -173,7 +173,7 @@ def test_a_service_without_anything_to_compare_it_with_is_a_wrong_call(
 )
 def test_without_a_word_it_says_which_is_missing(
     options: Sequence[str], said: str, cli: CommandLine
-) -> None:
+):
     assert said in " ".join(cli.fails(2, "validate", *options).split())
 
 
@@ -196,7 +196,7 @@ def full_file(tmp_path: Path) -> str:
     return service_file(tmp_path, top=top, program=f'least = "3%"\ncpu = {cpu}')
 
 
-def test_what_a_file_says_of_its_service_counts(compared: dict[str, Any], full_file: str) -> None:
+def test_what_a_file_says_of_its_service_counts(compared: dict[str, Any], full_file: str):
     assert main.run(["validate", full_file]) == 0
 
     assert compared["plan"] == ServicePlan(("server", "{port}"), "tcp:{port}", "load {port}")
@@ -209,7 +209,7 @@ def test_what_a_file_says_of_its_service_counts(compared: dict[str, Any], full_f
     assert compared["limits"] == {"p99": pytest.approx(0.1)}
 
 
-def test_what_is_typed_counts_before_the_file(compared: dict[str, Any], full_file: str) -> None:
+def test_what_is_typed_counts_before_the_file(compared: dict[str, Any], full_file: str):
     """Also where it is what the option is by default."""
     typed = ["--allocators", "mimalloc", "--seed", "1", "--rounds", "5", "-o", "here"]
     typed += ["--timeout", "7s"]
@@ -221,9 +221,7 @@ def test_what_is_typed_counts_before_the_file(compared: dict[str, Any], full_fil
     assert (compared["plan"].ready_s, compared["plan"].load_s) == (7.0, 7.0)
 
 
-def test_a_file_that_says_little_has_the_usual_values(
-    compared: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_that_says_little_has_the_usual_values(compared: dict[str, Any], tmp_path: Path):
     assert main.run(["validate", service_file(tmp_path)]) == 0
 
     assert compared["folder"] == Path("runs/app-service")
@@ -231,16 +229,14 @@ def test_a_file_that_says_little_has_the_usual_values(
     assert (compared["seed"], compared["least"], compared["cpu"]) == (1, LEAST_EFFECT, None)
 
 
-def test_a_folder_alone_shows_what_was_measured_of_its_service(
-    tmp_path: Path, cli: CommandLine
-) -> None:
+def test_a_folder_alone_shows_what_was_measured_of_its_service(tmp_path: Path, cli: CommandLine):
     write_answer(tmp_path, DEPLOY)
 
     assert cli.prints("validate", tmp_path).splitlines() == list(DEPLOY.lines())
     assert "--details" in cli.fails(2, "validate", tmp_path, "--details")
 
 
-def test_options_describe_a_service_too(compared: dict[str, Any]) -> None:
+def test_options_describe_a_service_too(compared: dict[str, Any]):
     options = ["--seed", "3", "--constraint", "p99 <= default * 1.1", "--setting", "glibc x=1"]
 
     assert main.run(["validate", *_SERVICE, *options, "--", "bin/server", "word"]) == 0
@@ -252,9 +248,7 @@ def test_options_describe_a_service_too(compared: dict[str, Any]) -> None:
     assert (compared["seed"], compared["settings"]) == (3, ["glibc x=1"])
 
 
-def test_points_of_a_campaign_take_part_in_a_service(
-    compared: dict[str, Any], tmp_path: Path
-) -> None:
+def test_points_of_a_campaign_take_part_in_a_service(compared: dict[str, Any], tmp_path: Path):
     (tmp_path / STORE_NAME).touch()
     words = ["validate", str(tmp_path), "--points", "best", *_SERVICE, "--", "server", "word"]
 
@@ -306,7 +300,7 @@ def campaign(tmp_path: Path) -> Path:
 
 def test_a_point_of_an_allocator_that_takes_no_part_is_named(
     cli: CommandLine, campaign: Path, server: Server
-) -> None:
+):
     words = ["validate", str(campaign), "--points", "best-cost", "--allocators", "glibc"]
 
     out, _ = cli.run(*words, *_SERVICE, "--", "server")
@@ -315,7 +309,7 @@ def test_a_point_of_an_allocator_that_takes_no_part_is_named(
 
 def test_points_run_with_the_library_that_their_campaign_measured(
     cli: CommandLine, campaign: Path, server: Server
-) -> None:
+):
     with closing(sqlite3.connect(campaign / STORE_NAME)) as store, store:
         store.execute("UPDATE campaign SET allocators = replace(allocators, '5.', '4.')")
     words = ["validate", str(campaign), "--allocators", "glibc,jemalloc"]
@@ -328,7 +322,7 @@ def test_points_run_with_the_library_that_their_campaign_measured(
 
 def test_a_comparison_does_not_go_on_with_another_version(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
-) -> None:
+):
     """One that went on after an upgrade mixed both."""
     answer(capsys, tmp_path)
     n_runs, path = server.n_runs, tmp_path / REFERENCE_FILE
@@ -351,7 +345,7 @@ def test_a_comparison_does_not_go_on_with_another_version(
 )
 def test_gains_that_the_rounds_cannot_show_are_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server, rounds: str, said: str
-) -> None:
+):
     """There is no --time that could be raised."""
     shown = answer(capsys, tmp_path / "v", "--rounds", rounds)
 
@@ -362,7 +356,7 @@ def test_gains_that_the_rounds_cannot_show_are_named(
 
 def test_an_answer_names_the_time_of_earlier_calls_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
-) -> None:
+):
     answer(capsys, tmp_path / "v")
     n_runs = server.n_runs
 
@@ -374,7 +368,7 @@ def test_an_answer_names_the_time_of_earlier_calls_too(
 
 def test_the_least_effect_of_a_file_is_what_counts(
     cli: CommandLine, tmp_path: Path, server: Server
-) -> None:
+):
     file = service_file(tmp_path, program='least = "30%"', constraint="rate >= default - 5 %")
     words = ["validate", file, "-o", str(tmp_path / "v"), "--allocators", "glibc"]
 

@@ -34,9 +34,7 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return of
 
 
-def test_one_screen_says_what_was_decided_first(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_screen_says_what_was_decided_first(run: Run, capsys: pytest.CaptureFixture[str]):
     summary = summarize(run, run.validations[-1])
     print_summary(summary, Path("runs/x"))
     lines = capsys.readouterr().out.splitlines()
@@ -47,21 +45,21 @@ def test_one_screen_says_what_was_decided_first(
     assert sum("note:" in line for line in lines) == len(summary.notices)
 
 
-def test_details_do_not_name_themselves_as_the_next_command(run: Run, printed: Printed) -> None:
+def test_details_do_not_name_themselves_as_the_next_command(run: Run, printed: Printed):
     said = printed(run)
 
     assert "malloc-tuner report runs/x" in said
     assert "--details" not in said
 
 
-def test_details_are_as_wide_as_a_page(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_details_are_as_wide_as_a_page(run: Run, capsys: pytest.CaptureFixture[str]):
     print_details(summarize(run, run.validations[-1]))
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
 
 def test_other_names_of_a_subject_stand_below_it_as_equal(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     summary = summarize(run, run.validations[-1])
     first = next(one for one in summary.subjects if one.subject.is_pick and one.metrics)
     named = replace(first, subject=replace(first.subject, roles=("balanced", "knee")))
@@ -73,7 +71,7 @@ def test_other_names_of_a_subject_stand_below_it_as_equal(
     assert "= knee" in capsys.readouterr().out
 
 
-def test_every_subject_metric_and_claim_is_shown(run: Run, printed: Printed) -> None:
+def test_every_subject_metric_and_claim_is_shown(run: Run, printed: Printed):
     text = printed(run)
     summary = summarize(run, run.validations[-1])
     for found in summary.subjects:
@@ -83,7 +81,7 @@ def test_every_subject_metric_and_claim_is_shown(run: Run, printed: Printed) -> 
     assert "note:" in text or not summary.notices
 
 
-def test_rejected_subject_is_named_with_its_reason(run: Run, printed: Printed) -> None:
+def test_rejected_subject_is_named_with_its_reason(run: Run, printed: Printed):
     record = run.validations[-1]
     label = record.samples[-1].label
     samples = (
@@ -94,6 +92,6 @@ def test_rejected_subject_is_named_with_its_reason(run: Run, printed: Printed) -
     assert f"{label} is out: killed by SIGSEGV [x]" in printed(changed)
 
 
-def test_validation_without_a_sample_is_no_crash(run: Run, printed: Printed) -> None:
+def test_validation_without_a_sample_is_no_crash(run: Run, printed: Printed):
     empty = replace(run, validations=(replace(run.validations[-1], samples=()),))
     assert "0 of" in printed(empty)

@@ -32,7 +32,7 @@ def handout(plan: Plan, course: Course[None, int], home: str | None = None) -> H
     return Handout(plan, course, lambda _: home, lambda _, sample: sample)
 
 
-def test_the_plan_sees_whole_rounds_in_order() -> None:
+def test_the_plan_sees_whole_rounds_in_order():
     course: Course[None, int] = Course()
     out = handout(Plan(), course)
     first, second = out.next(9), out.next(9)
@@ -48,7 +48,7 @@ def test_the_plan_sees_whole_rounds_in_order() -> None:
     assert [number for number, _, _ in course.samples] == [0, 0, 1, 1]
 
 
-def test_an_empty_block_waits_for_all_before_it() -> None:
+def test_an_empty_block_waits_for_all_before_it():
     plan = Plan()
     course: Course[None, int] = Course()
     out = handout(plan, course)
@@ -67,13 +67,13 @@ def test_an_empty_block_waits_for_all_before_it() -> None:
     assert plan.seen == [0, 0, 0, 6]
 
 
-def test_no_more_rounds_are_on_their_way_than_allowed() -> None:
+def test_no_more_rounds_are_on_their_way_than_allowed():
     out = handout(Plan(), Course())
 
     assert [out.next(2) is None for _ in range(3)] == [False, False, True]
 
 
-def test_a_round_that_was_begun_stays_at_home_or_is_made_anew() -> None:
+def test_a_round_that_was_begun_stays_at_home_or_is_made_anew():
     course: Course[None, int] = Course()
     course.add((0, None, "a"), GOOD)
     out = handout(Plan(), course, "north")

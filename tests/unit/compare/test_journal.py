@@ -33,7 +33,7 @@ def records(path: Path) -> list[Mapping[str, Any]]:
     return [] if found is None else list(found.records)
 
 
-def test_what_was_appended_is_read(path: Path) -> None:
+def test_what_was_appended_is_read(path: Path):
     found = read_journal(path)
 
     assert found is not None
@@ -42,7 +42,7 @@ def test_what_was_appended_is_read(path: Path) -> None:
     assert found.note is None
 
 
-def test_a_kill_at_any_byte_loses_the_line_it_hit_alone(path: Path) -> None:
+def test_a_kill_at_any_byte_loses_the_line_it_hit_alone(path: Path):
     whole = path.read_bytes()
     for n_bytes in range(len(whole)):
         path.write_bytes(whole[:n_bytes])
@@ -58,7 +58,7 @@ def test_a_kill_at_any_byte_loses_the_line_it_hit_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["not JSON", "[1]", ""])
-def test_damage_elsewhere_names_the_line(path: Path, damage: str) -> None:
+def test_damage_elsewhere_names_the_line(path: Path, damage: str):
     lines = path.read_text().splitlines()
     lines[2] = damage
     path.write_text("\n".join(lines) + "\n")
@@ -67,14 +67,14 @@ def test_damage_elsewhere_names_the_line(path: Path, damage: str) -> None:
         read_journal(path)
 
 
-def test_a_whole_last_line_that_is_damaged_is_no_kill(path: Path) -> None:
+def test_a_whole_last_line_that_is_damaged_is_no_kill(path: Path):
     path.write_text(path.read_text() + "{\n")
 
     with pytest.raises(StoreError, match=r"line 6 is damaged"):
         read_journal(path)
 
 
-def test_a_record_that_is_not_understood_names_the_line(path: Path) -> None:
+def test_a_record_that_is_not_understood_names_the_line(path: Path):
     found = read_journal(path)
 
     assert found is not None
@@ -82,7 +82,7 @@ def test_a_record_that_is_not_understood_names_the_line(path: Path) -> None:
         found.decode(lambda record: {0: 0, 1: 1}[record["n"]])
 
 
-def test_another_comparison_is_refused(path: Path) -> None:
+def test_another_comparison_is_refused(path: Path):
     before = path.read_bytes()
     with pytest.raises(StoreError, match="other seed"):
         Journal(path, {**HEADER, "seed": 4}, same=("seed",))
@@ -93,14 +93,14 @@ def test_another_comparison_is_refused(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_second_writer_is_refused(path: Path) -> None:
+def test_a_second_writer_is_refused(path: Path):
     with Journal(path, HEADER), pytest.raises(StoreError, match="another process"):
         Journal(path, HEADER)
 
     Journal(path, HEADER).close()
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch):
     before = path.read_bytes()
     real = os.pwrite
     with Journal(path, HEADER) as journal:
@@ -114,14 +114,14 @@ def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.M
     assert records(path) == [*RECORDS, {"n": 5}]
 
 
-def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(OutputError, match="cannot be written"):
         Journal(tmp_path / "file" / "samples.jsonl", HEADER)
 
 
-def test_nothing_is_no_journal(tmp_path: Path) -> None:
+def test_nothing_is_no_journal(tmp_path: Path):
     assert read_journal(tmp_path / "none") is None
 
 
@@ -134,7 +134,7 @@ def decode(record: Mapping[str, Any]) -> tuple[tuple[int, str, str], Outcome[int
     return (number, task, subject), Outcome(Status(record["status"]), None, record["value"])
 
 
-def test_a_comparison_goes_on_from_its_journal(tmp_path: Path) -> None:
+def test_a_comparison_goes_on_from_its_journal(tmp_path: Path):
     path = tmp_path / "samples.jsonl"
     plan = Rounds(("a", "b"), ("x",), 2)
     calls: list[tuple[int, str, str]] = []

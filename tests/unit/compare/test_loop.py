@@ -47,7 +47,7 @@ def failing(*where: tuple[str, str]) -> Callable[[Step[str]], Sample]:
     return run
 
 
-def test_everything_is_run_once_and_kept() -> None:
+def test_everything_is_run_once_and_kept():
     memory = Memory()
 
     course = compare(PLAN, good, memory)
@@ -55,7 +55,7 @@ def test_everything_is_run_once_and_kept() -> None:
     assert set(memory.samples) == set(course.samples) == KEYS
 
 
-def test_a_comparison_goes_on_after_every_possible_end() -> None:
+def test_a_comparison_goes_on_after_every_possible_end():
     for n_before in range(len(KEYS)):
         memory = Memory()
         calls: list[Any] = []
@@ -74,7 +74,7 @@ def test_a_comparison_goes_on_after_every_possible_end() -> None:
         assert set(memory.samples) == KEYS
 
 
-def test_a_failed_subject_leaves_its_task_and_the_rest_goes_on() -> None:
+def test_a_failed_subject_leaves_its_task_and_the_rest_goes_on():
     memory = Memory()
 
     course = compare(PLAN, failing(("x", "good")), memory)
@@ -84,7 +84,7 @@ def test_a_failed_subject_leaves_its_task_and_the_rest_goes_on() -> None:
     assert course.out == {("x", "good"): "fell over"}
 
 
-def test_without_the_baseline_the_block_ends_at_once() -> None:
+def test_without_the_baseline_the_block_ends_at_once():
     memory = Memory()
 
     course = compare(PLAN, failing(("x", "base")), memory, baseline="base")
@@ -96,7 +96,7 @@ def test_without_the_baseline_the_block_ends_at_once() -> None:
     assert sum(key[1] == "y" for key in memory.samples) == 9
 
 
-def test_an_observer_sees_samples_and_what_is_left() -> None:
+def test_an_observer_sees_samples_and_what_is_left():
     seen: list[Any] = []
     observer: Observer[str, str] = Observer(
         on_sample=lambda step, sample: seen.append(step.subject), on_left=seen.append
@@ -111,7 +111,7 @@ def test_an_observer_sees_samples_and_what_is_left() -> None:
     assert seen.count("a") == 2
 
 
-def test_a_budget_leaves_out_blocks_as_a_whole() -> None:
+def test_a_budget_leaves_out_blocks_as_a_whole():
     clock = Clock()
     memory = Memory()
     left_out: list[int] = []
@@ -128,7 +128,7 @@ def test_a_budget_leaves_out_blocks_as_a_whole() -> None:
     assert left_out == [3] * 5
 
 
-def test_a_budget_knows_the_kinds_of_tasks_apart() -> None:
+def test_a_budget_knows_the_kinds_of_tasks_apart():
     clock = Clock()
     budget = TimeBudget(10.0, clock, kind=str)
 
@@ -148,7 +148,7 @@ def test_a_budget_knows_the_kinds_of_tasks_apart() -> None:
     assert not budget.allows("unknown", 3)
 
 
-def test_a_sample_that_cannot_be_kept_ends_the_comparison() -> None:
+def test_a_sample_that_cannot_be_kept_ends_the_comparison():
     class Full(Memory):
         def keep(self, step: Step[str], sample: Sample) -> None:
             raise OutputError
@@ -161,7 +161,7 @@ def test_a_sample_that_cannot_be_kept_ends_the_comparison() -> None:
     assert len(stopped) == 2
 
 
-def test_workers_run_a_block_at_once() -> None:
+def test_workers_run_a_block_at_once():
     barrier = threading.Barrier(2)
 
     def run(step: Step[str]) -> Sample:
@@ -175,7 +175,7 @@ def test_workers_run_a_block_at_once() -> None:
     assert len(memory.samples) == 2
 
 
-def test_an_error_beside_other_runs_stops_them() -> None:
+def test_an_error_beside_other_runs_stops_them():
     barrier = threading.Barrier(2)
     stopped: list[None] = []
 
@@ -193,7 +193,7 @@ def test_an_error_beside_other_runs_stops_them() -> None:
     assert len(stopped) == 1
 
 
-def test_a_race_is_a_plan_that_looks_at_the_course() -> None:
+def test_a_race_is_a_plan_that_looks_at_the_course():
     class Race:
         """The slower of two leaves after two rounds; the other is run no more then."""
 

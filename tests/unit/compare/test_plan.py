@@ -11,13 +11,13 @@ def steps(plan: Rounds[str], course: Course[str, str] | None = None) -> list[Ste
     return [step for block in plan.blocks(course or Course()) for step in block]
 
 
-def test_every_subject_runs_once_in_every_round_on_every_task() -> None:
+def test_every_subject_runs_once_in_every_round_on_every_task():
     found = steps(Rounds(("a", "b", "c"), ("x", "y"), 4))
 
     assert len(found) == len({step.key for step in found}) == 3 * 2 * 4
 
 
-def test_a_block_is_one_task_in_one_round() -> None:
+def test_a_block_is_one_task_in_one_round():
     blocks = list(Rounds(("a", "b"), ("x", "y"), 2).blocks(Course()))
 
     assert [{(s.round, s.task) for s in block} for block in blocks] == [
@@ -28,7 +28,7 @@ def test_a_block_is_one_task_in_one_round() -> None:
     ]
 
 
-def test_rounds_are_shuffled_each_anew_and_the_first_one_too() -> None:
+def test_rounds_are_shuffled_each_anew_and_the_first_one_too():
     found = {tuple(order(4, number, seed)) for number in range(30) for seed in (1, 2)}
     firsts = {order(4, 0, seed)[0] for seed in range(20)}
 
@@ -36,12 +36,12 @@ def test_rounds_are_shuffled_each_anew_and_the_first_one_too() -> None:
     assert firsts == {0, 1, 2, 3}
 
 
-def test_the_order_depends_on_seed_round_and_task_alone() -> None:
+def test_the_order_depends_on_seed_round_and_task_alone():
     assert order(5, 3, 7, "x") == order(5, 3, 7, "x")
     assert [order(8, 3, 7, where) for where in "xyz"] != [order(8, 3, 7, "x")] * 3
 
 
-def test_a_validation_that_was_begun_before_goes_on_in_its_order() -> None:
+def test_a_validation_that_was_begun_before_goes_on_in_its_order():
     """The order of versions before 0.2 for a program, which has no tasks."""
     assert [order(4, number, 1) for number in range(3)] == [
         [2, 0, 1, 3],
@@ -50,7 +50,7 @@ def test_a_validation_that_was_begun_before_goes_on_in_its_order() -> None:
     ]
 
 
-def test_a_leader_comes_first_in_the_first_round_alone() -> None:
+def test_a_leader_comes_first_in_the_first_round_alone():
     firsts = [
         [
             b[0].subject
@@ -63,13 +63,13 @@ def test_a_leader_comes_first_in_the_first_round_alone() -> None:
     assert {name for row in firsts for name in row[1:]} == {"a", "b", "c"}
 
 
-def test_a_task_that_repeats_itself_is_in_the_first_rounds_only() -> None:
+def test_a_task_that_repeats_itself_is_in_the_first_rounds_only():
     plan = Rounds(("a",), ("x", "once"), 3, repeats=lambda task: 1 if task == "once" else 3)
 
     assert [(s.round, s.task) for s in steps(plan)] == [(0, "x"), (0, "once"), (1, "x"), (2, "x")]
 
 
-def test_a_subject_that_failed_is_out_of_its_task_alone() -> None:
+def test_a_subject_that_failed_is_out_of_its_task_alone():
     plan = Rounds(("a", "b"), ("x", "y"), 3)
     course: Course[str, str] = Course()
     course.add((0, "x", "b"), FAILED)
@@ -78,7 +78,7 @@ def test_a_subject_that_failed_is_out_of_its_task_alone() -> None:
     assert plan.n_left(course) == 3 * 2 * 2 - 3
 
 
-def test_without_its_baseline_a_task_is_over() -> None:
+def test_without_its_baseline_a_task_is_over():
     plan = Rounds(("a", "b"), ("x", "y"), 3)
     course: Course[str, str] = Course("a")
     course.add((0, "x", "a"), FAILED)
@@ -88,7 +88,7 @@ def test_without_its_baseline_a_task_is_over() -> None:
     assert plan.n_left(course) == 3 * 2
 
 
-def test_the_first_reason_to_leave_is_kept() -> None:
+def test_the_first_reason_to_leave_is_kept():
     course: Course[str, str] = Course()
     course.leave("x", "a", "lost")
     course.add((4, "x", "a"), FAILED)
@@ -96,7 +96,7 @@ def test_the_first_reason_to_leave_is_kept() -> None:
     assert course.out["x", "a"] == "lost"
 
 
-def test_once_wants_what_is_missing() -> None:
+def test_once_wants_what_is_missing():
     plan = Once(tuple(Step(0, n, task, "a") for n, task in enumerate("xyz")))
     course: Course[str, str] = Course()
     course.add((0, "y", "a"), GOOD)

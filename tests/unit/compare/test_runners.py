@@ -80,7 +80,7 @@ CHECKS = (check_subjects, check_failures, check_resume)
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", list(RUNNERS))
-def test_a_runner_keeps_the_contract(name: str, check: Any, tmp_path: Path) -> None:
+def test_a_runner_keeps_the_contract(name: str, check: Any, tmp_path: Path):
     assert callable(RUNNERS[name].load())
     assert name in CASES, "give it a case in tests/doubles/runners.py"
     check(CASES[name], tmp_path / "run")

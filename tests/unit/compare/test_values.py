@@ -17,7 +17,7 @@ def values(rows: dict[tuple[str, str], list[float | None]]) -> Values[str]:
     )
 
 
-def test_a_failed_run_has_no_value() -> None:
+def test_a_failed_run_has_no_value():
     found = Values.collect(
         [
             ((0, "x", "a"), Outcome.succeeded((1.0,))),
@@ -29,7 +29,7 @@ def test_a_failed_run_has_no_value() -> None:
     assert found.by_round("x", "a") == {0: 1.0}
 
 
-def test_the_ratio_is_the_median_of_pairs_and_not_the_ratio_of_medians() -> None:
+def test_the_ratio_is_the_median_of_pairs_and_not_the_ratio_of_medians():
     found = values({("x", "base"): [1.0, 2.0, 4.0], ("x", "a"): [3.0, 2.0, 2.0]})
 
     ratio = found.ratio("x", "a", "base")
@@ -40,7 +40,7 @@ def test_the_ratio_is_the_median_of_pairs_and_not_the_ratio_of_medians() -> None
     assert median.median == 2.0
 
 
-def test_rounds_without_a_pair_are_left_out() -> None:
+def test_rounds_without_a_pair_are_left_out():
     found = values({("x", "base"): [1.0, None, 4.0], ("x", "a"): [3.0, 2.0, None]})
 
     assert found.pairs("x", "a", "base") == ([3.0], [1.0])
@@ -48,7 +48,7 @@ def test_rounds_without_a_pair_are_left_out() -> None:
     assert found.ratio("y", "a", "base") is None
 
 
-def test_a_change_over_tasks_is_a_geometric_mean_in_each_round() -> None:
+def test_a_change_over_tasks_is_a_geometric_mean_in_each_round():
     found = values(
         {
             ("x", "base"): [1.0, 1.0, 1.0],
@@ -64,7 +64,7 @@ def test_a_change_over_tasks_is_a_geometric_mean_in_each_round() -> None:
     assert change.n == 3
 
 
-def test_a_change_needs_every_task() -> None:
+def test_a_change_needs_every_task():
     found = values({("x", "base"): [1.0], ("x", "a"): [2.0], ("y", "base"): [0.0], ("y", "a"): [1]})
 
     assert found.change(("x", "y"), "a", "base") is None

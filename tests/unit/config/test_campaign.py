@@ -79,7 +79,7 @@ def message_of(folder: Path, text: str) -> str:
 # Campaigns that are right
 
 
-def test_a_short_campaign_gets_the_documented_defaults(tmp_path: Path) -> None:
+def test_a_short_campaign_gets_the_documented_defaults(tmp_path: Path):
     spec = load_campaign(campaign_file(tmp_path, MINIMAL))
     assert spec.trace == tmp_path / "app.trace"
     assert spec.objectives == ("mean_heap", "cost")
@@ -88,7 +88,7 @@ def test_a_short_campaign_gets_the_documented_defaults(tmp_path: Path) -> None:
     assert spec.recheck.share == 0.15
 
 
-def test_a_full_campaign_is_read_as_written(tmp_path: Path) -> None:
+def test_a_full_campaign_is_read_as_written(tmp_path: Path):
     spec = load_campaign(campaign_file(tmp_path, FULL))
     assert spec.choices[1] == AllocatorChoice("jemalloc", Path("/opt/lib/libjemalloc.so"))
     assert spec.emulation.timeout_ns == 90 * 10**9
@@ -96,33 +96,33 @@ def test_a_full_campaign_is_read_as_written(tmp_path: Path) -> None:
     assert spec.seeds == (expected,)
 
 
-def test_a_written_campaign_is_the_same_campaign(tmp_path: Path) -> None:
+def test_a_written_campaign_is_the_same_campaign(tmp_path: Path):
     spec = load_campaign(campaign_file(tmp_path, FULL))
     again = tmp_path / "again.toml"
     again.write_text(dump_campaign(spec))
     assert spec == load_campaign(again)
 
 
-def test_options_build_the_same_campaign_as_a_file(tmp_path: Path) -> None:
+def test_options_build_the_same_campaign_as_a_file(tmp_path: Path):
     trace = tmp_path / "app.trace"
     from_file = load_campaign(campaign_file(tmp_path, MINIMAL.replace("demo", "app")))
     built = campaign_from_options(trace=trace, allocators=["glibc", "jemalloc"], seed=None)
     assert from_file == built
 
 
-def test_overrides_replace_what_the_file_says(tmp_path: Path) -> None:
+def test_overrides_replace_what_the_file_says(tmp_path: Path):
     path = campaign_file(tmp_path, FULL)
     assert load_campaign(path, {"evaluations": 500}).evaluations == 500
 
 
-def test_a_wrong_override_is_none_of_the_file(tmp_path: Path) -> None:
+def test_a_wrong_override_is_none_of_the_file(tmp_path: Path):
     path = campaign_file(tmp_path, FULL)
 
     with pytest.raises(SpecError, match=r"^options: evaluations = 0"):
         load_campaign(path, {"evaluations": 0})
 
 
-def test_a_wrong_file_is_named_whatever_is_overridden(tmp_path: Path) -> None:
+def test_a_wrong_file_is_named_whatever_is_overridden(tmp_path: Path):
     path = campaign_file(tmp_path, FULL.replace("seed = 7", "seed = -7"))
 
     with pytest.raises(SpecError, match=rf"^{path}: seed = -7"):
@@ -131,14 +131,14 @@ def test_a_wrong_file_is_named_whatever_is_overridden(tmp_path: Path) -> None:
 
 def test_paths_in_overrides_are_relative_to_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     path = campaign_file(tmp_path, FULL)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert load_campaign(path, {"trace": "x.trace"}).trace == tmp_path / "here" / "x.trace"
 
 
-def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
+def test_a_space_file_replaces_the_shipped_one(tmp_path: Path):
     own = PARAMETER + 'scale = "ordinal"\nvalues = [3, 5]\n'
     (tmp_path / "own.toml").write_text(own)
     text = MINIMAL + 'space_files = ["own.toml"]\n[space.glibc]\ntcache_count = [3]\n'
@@ -202,9 +202,7 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
         ("[stop]\ntarget = ['p99_latency <= 5 us']\n", "stop.target: p99_latency is not measured"),
     ],
 )
-def test_a_mistake_is_named_with_what_is_allowed(
-    tmp_path: Path, change: str, expected: str
-) -> None:
+def test_a_mistake_is_named_with_what_is_allowed(tmp_path: Path, change: str, expected: str):
     message = message_of(tmp_path, MINIMAL + change)
     assert message.startswith(f"{tmp_path / 'demo.toml'}: ")
     assert expected in message
@@ -218,11 +216,11 @@ def test_a_mistake_is_named_with_what_is_allowed(
         ("jemalloc:/opt/libjemalloc.so", "jemalloc given twice"),
     ],
 )
-def test_a_wrong_allocator_is_named(tmp_path: Path, allocator: str, expected: str) -> None:
+def test_a_wrong_allocator_is_named(tmp_path: Path, allocator: str, expected: str):
     assert expected in message_of(tmp_path, MINIMAL.replace("glibc", allocator))
 
 
-def test_latency_may_be_an_objective_beside_cost(tmp_path: Path) -> None:
+def test_latency_may_be_an_objective_beside_cost(tmp_path: Path):
     spec = load_campaign(
         campaign_file(tmp_path, MINIMAL + 'objectives = ["cost", "p99_latency"]\n')
     )
@@ -230,7 +228,7 @@ def test_latency_may_be_an_objective_beside_cost(tmp_path: Path) -> None:
     assert {"cost", "p99_latency"} == spec.metrics
 
 
-def test_a_target_may_bound_what_is_measured_besides(tmp_path: Path) -> None:
+def test_a_target_may_bound_what_is_measured_besides(tmp_path: Path):
     limits = ["faults <= default", "syscalls <= default", "instructions <= default - 1 %"]
 
     spec = load_campaign(campaign_file(tmp_path, f"{MINIMAL}[stop]\ntarget = {limits}\n"))
@@ -238,23 +236,23 @@ def test_a_target_may_bound_what_is_measured_besides(tmp_path: Path) -> None:
     assert spec.stop.target == tuple(limits)
 
 
-def test_all_mistakes_are_in_one_message(tmp_path: Path) -> None:
+def test_all_mistakes_are_in_one_message(tmp_path: Path):
     message = message_of(tmp_path, MINIMAL + 'sed = 1\nevaluations = 0\nsearch = "x"\n')
     assert "3 problems" in message
     assert message.count("\n") == 3
 
 
-def test_an_array_of_wrong_words_is_not_called_empty_too(tmp_path: Path) -> None:
+def test_an_array_of_wrong_words_is_not_called_empty_too(tmp_path: Path):
     assert "problems" not in message_of(tmp_path, MINIMAL + 'objectives = ["peak"]\n')
 
 
-def test_a_missing_key_is_named(tmp_path: Path) -> None:
+def test_a_missing_key_is_named(tmp_path: Path):
     assert "trace: this key is required" in message_of(tmp_path, 'name = "x"\nallocators=["glibc"]')
 
 
 def test_a_library_is_relative_to_the_campaign_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     text = MINIMAL.replace("jemalloc", "jemalloc:lib/x.so")
@@ -266,25 +264,25 @@ def test_a_library_is_relative_to_the_campaign_file(
     assert options.choices[1].library == tmp_path / "here/lib/x.so"
 
 
-def test_broken_toml_names_the_line(tmp_path: Path) -> None:
+def test_broken_toml_names_the_line(tmp_path: Path):
     message = message_of(tmp_path, MINIMAL + "evaluations == 3\n")
     assert "not valid TOML" in message
     assert "line 5" in message
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(SpecError, match=r"nowhere.toml: cannot be read: No such file"):
         load_campaign(tmp_path / "nowhere.toml")
 
 
-def test_wrong_options_are_blamed_on_the_options() -> None:
+def test_wrong_options_are_blamed_on_the_options():
     with pytest.raises(SpecError, match=r"options: evaluations = 0: must be at least 1"):
         campaign_from_options(trace="app.trace", allocators=["glibc"], evaluations=0)
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=200))
-def test_any_text_is_a_campaign_or_refused_with_one_message(text: str) -> None:
+def test_any_text_is_a_campaign_or_refused_with_one_message(text: str):
     folder = Path("/nonexistent")
     with pytest.raises(SpecError):
         campaign_from_options(trace=folder / "t", allocators=[text + "?"])
@@ -294,7 +292,7 @@ def test_any_text_is_a_campaign_or_refused_with_one_message(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", tuple(ALLOCATORS))
-def test_every_shipped_file_is_right_and_in_place(name: str) -> None:
+def test_every_shipped_file_is_right_and_in_place(name: str):
     file = shipped_allocator_file(name)
     assert file.name == name
     assert set(file.keys).isdisjoint(file.never)
@@ -312,7 +310,7 @@ def test_every_shipped_file_is_right_and_in_place(name: str) -> None:
         ('scale = "boolean"', (None, False, True)),
     ],
 )
-def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[object]) -> None:
+def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[object]):
     path = campaign_file(tmp_path, PARAMETER + scale + "\n")
     (parameter,) = load_allocator_file(path).parameters
     assert levels == parameter.levels
@@ -342,15 +340,13 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
         ('scale = "boolean"\n[never]\nx = ""\n', "never.x"),
     ],
 )
-def test_a_wrong_search_space_is_refused_with_its_place(
-    tmp_path: Path, rest: str, expected: str
-) -> None:
+def test_a_wrong_search_space_is_refused_with_its_place(tmp_path: Path, rest: str, expected: str):
     with pytest.raises(SpecError) as caught:
         load_allocator_file(campaign_file(tmp_path, PARAMETER + rest))
     assert expected in str(caught.value)
 
 
-def test_a_parent_value_that_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_a_parent_value_that_does_not_exist_is_named(tmp_path: Path):
     child = (
         'scale = "boolean"\n[[parameters]]\nname = "child"\nscale = "boolean"\neffect = "e"\n'
         'source = "s"\nwhen = { parameter = "tcache_count", unless = ["of"] }\n'
@@ -359,7 +355,7 @@ def test_a_parent_value_that_does_not_exist_is_named(tmp_path: Path) -> None:
         load_allocator_file(campaign_file(tmp_path, PARAMETER + child))
 
 
-def test_unset_and_the_specials_survive_a_narrower_scale(tmp_path: Path) -> None:
+def test_unset_and_the_specials_survive_a_narrower_scale(tmp_path: Path):
     text = MINIMAL + "[space.glibc]\ntcache_count = { low = 8, high = 32 }\n"
     spec = load_campaign(campaign_file(tmp_path, text))
     parameter = shipped_allocator_file("glibc").find("tcache_count")
@@ -382,17 +378,17 @@ def test_unset_and_the_specials_survive_a_narrower_scale(tmp_path: Path) -> None
         ("", "1", True),
     ],
 )
-def test_a_version_lies_in_a_range(text: str, version: str, expected: bool) -> None:
+def test_a_version_lies_in_a_range(text: str, version: str, expected: bool):
     assert expected == is_version_in(version, text)
 
 
 @pytest.mark.parametrize("text", [">=", "2.4", ">=2.x", "~=2", "newer"])
-def test_a_wrong_range_is_refused(text: str) -> None:
+def test_a_wrong_range_is_refused(text: str):
     with pytest.raises(ValueError, match="is not a range of versions"):
         version_range(text)
 
 
-def test_a_text_without_a_number_is_no_version() -> None:
+def test_a_text_without_a_number_is_no_version():
     with pytest.raises(ValueError, match="not a version"):
         parse_version("unknown")
 
@@ -407,5 +403,5 @@ def test_a_text_without_a_number_is_no_version() -> None:
         ("a.b.trace", "a"),
     ],
 )
-def test_a_campaign_takes_its_name_from_whatever_name_the_trace_has(trace: str, name: str) -> None:
+def test_a_campaign_takes_its_name_from_whatever_name_the_trace_has(trace: str, name: str):
     assert campaign_from_options(trace=trace, allocators=["glibc"]).name == name

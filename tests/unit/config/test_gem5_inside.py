@@ -41,7 +41,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_shipped_file_has_two_machines_and_an_allocation_heavy_guest() -> None:
+def test_shipped_file_has_two_machines_and_an_allocation_heavy_guest():
     inside = load_inside(gem5_dir() / "inside.toml")
     assert [path.stem for path in inside.machines] == ["desktop", "server"]
     assert "lists" in [program.name for program in inside.programs]
@@ -61,17 +61,17 @@ def test_shipped_file_has_two_machines_and_an_allocation_heavy_guest() -> None:
 )
 def test_programs_and_machines_are_chosen_by_name(
     folder: Path, words: list[str], expected: list[str]
-) -> None:
+):
     chosen = load_inside(write(folder, GOOD)).choose(words)
     assert expected == [f"{program.name} {machine.stem}" for program, machine in chosen]
 
 
-def test_unknown_word_is_an_error(folder: Path) -> None:
+def test_unknown_word_is_an_error(folder: Path):
     with pytest.raises(SpecError, match="no program or machine 'tre'; did you mean 'tree'"):
         load_inside(write(folder, GOOD)).choose(["tre"])
 
 
-def test_shipped_crews_grow_to_sixteen_threads() -> None:
+def test_shipped_crews_grow_to_sixteen_threads():
     programs = load_inside(gem5_dir() / "scaling.toml").programs
 
     assert {program.cores for program in programs} == {1, 2, 4, 8, 16}
@@ -98,12 +98,12 @@ def test_shipped_crews_grow_to_sixteen_threads() -> None:
         ('arguments = ["10"]', 'trace = "x.trace"', "exactly one of guest, trace and command"),
     ],
 )
-def test_mistake_is_an_error(folder: Path, wrong: str, right: str, message: str) -> None:
+def test_mistake_is_an_error(folder: Path, wrong: str, right: str, message: str):
     with pytest.raises(SpecError, match=message):
         load_inside(write(folder, GOOD.replace(wrong, right)))
 
 
-def test_missing_trace_is_an_error(folder: Path) -> None:
+def test_missing_trace_is_an_error(folder: Path):
     text = GOOD.replace('guest = "tree"\narguments = ["10"]', 'trace = "x.trace"')
     with pytest.raises(SpecError, match=r"there is no .*x\.trace"):
         load_inside(write(folder, text))

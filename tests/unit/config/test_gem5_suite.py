@@ -42,14 +42,14 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_shipped_suite_tunes_on_some_simulations_and_holds_more_out() -> None:
+def test_shipped_suite_tunes_on_some_simulations_and_holds_more_out():
     suite = load_suite(gem5_dir() / "suite.toml")
     held_out = [s for s in suite.simulations if s.is_held_out]
     assert len(suite.simulations) >= 8
     assert 3 <= len(suite.simulations) - len(held_out) < len(held_out)
 
 
-def test_shipped_suite_has_every_kind_of_core_and_traffic() -> None:
+def test_shipped_suite_has_every_kind_of_core_and_traffic():
     suite = load_suite(gem5_dir() / "suite.toml")
     machines = [json.loads(suite.machine_file(s).read_text()) for s in suite.simulations]
     models = {machine["cpu"]["model"] for machine in machines if "cpu" in machine}
@@ -58,7 +58,7 @@ def test_shipped_suite_has_every_kind_of_core_and_traffic() -> None:
     assert len({m["memory"]["model"] for m in machines}) >= 5
 
 
-def test_every_shipped_machine_and_guest_is_used_or_explained() -> None:
+def test_every_shipped_machine_and_guest_is_used_or_explained():
     suite = load_suite(gem5_dir() / "suite.toml")
     machines = {path.name for path in (gem5_dir() / "machines").glob("*.json")}
     guests = {path.stem for path in (gem5_dir() / "guests").glob("*.c")}
@@ -70,13 +70,13 @@ def test_every_shipped_machine_and_guest_is_used_or_explained() -> None:
     assert guests == run | preloaded | {"empty"}
 
 
-def test_machines_after_a_model_name_their_source() -> None:
+def test_machines_after_a_model_name_their_source():
     for name in ("desktop", "server"):
         machine = json.loads((gem5_dir() / "machines" / f"{name}.json").read_text())
         assert len(machine["source"]) > 40
 
 
-def test_simulations_are_chosen_by_name_and_role(folder: Path) -> None:
+def test_simulations_are_chosen_by_name_and_role(folder: Path):
     suite = load_suite(write(folder, GOOD))
     assert [s.name for s in suite.choose(["held-out"])] == ["two"]
     assert [s.name for s in suite.choose(["two", "one"])] == ["one", "two"]
@@ -85,7 +85,7 @@ def test_simulations_are_chosen_by_name_and_role(folder: Path) -> None:
     assert suite.machine_file(suite.simulations[0]) == folder / "core.json"
 
 
-def test_unknown_simulation_is_an_error_with_a_hint(folder: Path) -> None:
+def test_unknown_simulation_is_an_error_with_a_hint(folder: Path):
     suite = load_suite(write(folder, GOOD))
     with pytest.raises(SpecError, match=r"has no simulation 'tow'; did you mean 'two'\?"):
         suite.choose(["tow"])
@@ -110,9 +110,7 @@ def test_unknown_simulation_is_an_error_with_a_hint(folder: Path) -> None:
         ('arguments = ["10"]', "max_instructions = 0", r"max_instructions = 0: must be at least 1"),
     ],
 )
-def test_wrong_suite_is_an_error_that_names_the_key(
-    folder: Path, old: str, new: str, message: str
-) -> None:
+def test_wrong_suite_is_an_error_that_names_the_key(folder: Path, old: str, new: str, message: str):
     assert old in GOOD
     with pytest.raises(SpecError, match=message):
         load_suite(write(folder, GOOD.replace(old, new)))

@@ -72,7 +72,7 @@ def _file(options: list[Option], *entries: dict[str, Any], **never: str) -> Allo
         (choice(kind="flag", choices=[], default=True), (None, False)),
     ],
 )
-def test_levels_follow_from_kind_scale_and_range(one: Option, expected: tuple[Any, ...]) -> None:
+def test_levels_follow_from_kind_scale_and_range(one: Option, expected: tuple[Any, ...]):
     assert expected == levels(one)
 
 
@@ -85,33 +85,31 @@ def test_levels_follow_from_kind_scale_and_range(one: Option, expected: tuple[An
         ({"scale": "linear", "low": 0, "high": 10000, "step": 5000}, (0, 5000, None, 10000)),
     ],
 )
-def test_a_file_may_narrow_or_replace_the_levels(
-    said: dict[str, Any], expected: tuple[Any, ...]
-) -> None:
+def test_a_file_may_narrow_or_replace_the_levels(said: dict[str, Any], expected: tuple[Any, ...]):
     assert expected == levels(option(), **said)
 
 
-def test_a_setting_of_a_new_kind_is_searched_only_with_levels_of_the_file() -> None:
+def test_a_setting_of_a_new_kind_is_searched_only_with_levels_of_the_file():
     sizes = option(kind="list", scale="none", low=None, high=None, default="")
     assert "no scale to search through" in _file([sizes]).never["delay"]
     assert levels(sizes, values=["16|32"]) == (None, "16|32")
 
 
-def test_what_is_not_to_be_tuned_is_never_set_for_the_reason_in_the_list() -> None:
+def test_what_is_not_to_be_tuned_is_never_set_for_the_reason_in_the_list():
     file = _file([option(scale="never", effect="debugging")])
     assert (file.keys, file.never) == ((), {"delay": "debugging"})
 
 
-def test_a_file_of_ones_own_may_tune_with_levels_what_the_list_leaves_alone() -> None:
+def test_a_file_of_ones_own_may_tune_with_levels_what_the_list_leaves_alone():
     classes = option(kind="list", scale="never", default="")
     assert levels(classes, values=["16+32", "16+48"]) == (None, "16+32", "16+48")
 
 
-def test_a_file_may_give_a_reason_not_to_tune() -> None:
+def test_a_file_may_give_a_reason_not_to_tune():
     assert _file([option()], delay="inert here").never == {"delay": "inert here"}
 
 
-def test_parents_stand_before_their_children_whatever_the_list_says() -> None:
+def test_parents_stand_before_their_children_whatever_the_list_says():
     child, parent, other = option(name="child"), choice(name="parent"), option(name="other")
     file = _file([child, other, parent], {"name": "child", "when": _when("parent")})
     assert file.keys == ("parent", "child", "other")
@@ -121,7 +119,7 @@ def _when(parent: str) -> dict[str, Any]:
     return {"parameter": parent, "unless": ["b"]}
 
 
-def test_a_circle_of_parents_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_circle_of_parents_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     circle = '[[parameters]]\nname = "a"\nwhen = { parameter = "b", values = [0] }\n'
     circle += '[[parameters]]\nname = "b"\nwhen = { parameter = "a", values = [0] }\n'
     message = _message(tmp_path, monkeypatch, circle, [option(name="a"), option(name="b")])
@@ -142,7 +140,7 @@ def test_a_circle_of_parents_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_a_file_that_has_drifted_from_the_list_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: str
-) -> None:
+):
     assert expected in _message(tmp_path, monkeypatch, text, [option()])
 
 
@@ -162,7 +160,7 @@ def _message(
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 2, "options": []}'])
 def test_a_list_that_cannot_be_used_says_to_reinstall(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+):
     (tmp_path / "list.json").write_text(text)
     monkeypatch.setattr(option_list, "native_file", tmp_path.joinpath)
     with pytest.raises(MissingToolError, match="reinstall malloc-tuner"):
@@ -170,7 +168,7 @@ def test_a_list_that_cannot_be_used_says_to_reinstall(
 
 
 @pytest.mark.parametrize("name", ["exgen", "exgen-st"])
-def test_every_setting_that_ships_is_searched_or_has_a_reason_not_to_be(name: str) -> None:
+def test_every_setting_that_ships_is_searched_or_has_a_reason_not_to_be(name: str):
     file = shipped_allocator_file(name)
     listed = {option.name: option for option in read_option_list(file.option_list)}
     assert {*file.keys, *file.never} == listed.keys()
@@ -179,7 +177,7 @@ def test_every_setting_that_ships_is_searched_or_has_a_reason_not_to_be(name: st
         assert parameter.effect == listed[parameter.name].effect
 
 
-def test_the_shipped_file_repeats_no_range_of_the_list() -> None:
+def test_the_shipped_file_repeats_no_range_of_the_list():
     """A bound that the list has already would only be a copy that can drift."""
     listed = {option.name: option for option in read_option_list("exgen-options.json")}
     said = tomllib.loads((configs_dir() / "allocators" / "exgen.toml").read_text())

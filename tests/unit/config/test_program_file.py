@@ -27,7 +27,7 @@ constraints = ["p99 <= default * 1.2"]
 """
 
 
-def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
+def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path):
     path = tmp_path / "server.toml"
     path.write_text(TEXT)
 
@@ -41,7 +41,7 @@ def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
     assert SERVICE_NAMES["floor"] in request.rules.goals
 
 
-def test_goals_and_the_exit_status_are_those_of_the_file(tmp_path: Path) -> None:
+def test_goals_and_the_exit_status_are_those_of_the_file(tmp_path: Path):
     path = tmp_path / "app.toml"
     path.write_text('[program]\ncommand = ["a"]\ngoals = ["peak_memory"]\nexpect_status = 1\n')
 
@@ -50,7 +50,7 @@ def test_goals_and_the_exit_status_are_those_of_the_file(tmp_path: Path) -> None
     assert (request.rules.goals, request.expect_status) == ((PEAK,), 1)
 
 
-def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path) -> None:
+def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path):
     path = tmp_path / "server.toml"
     path.write_text(TEXT)
 
@@ -60,7 +60,7 @@ def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path) ->
     assert (request.service.ready_s, request.service.load_s) == (3.0, 3.0)
 
 
-def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
+def test_allocators_are_those_of_the_file(tmp_path: Path):
     path = tmp_path / "app.toml"
     path.write_text(f'allocators = ["glibc", "jemallok"]\n{TEXT}')
 
@@ -90,7 +90,7 @@ def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
         ('timeout = "30s"', 'least = "0%"', "least.*'0%' is not from 0.01 %"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, said: str):
     path = tmp_path / "server.toml"
     path.write_text(TEXT.replace(old, new))
 
@@ -98,7 +98,7 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, sa
         read_request([str(path)], None, Options())
 
 
-def test_a_file_without_a_service_is_no_service(tmp_path: Path) -> None:
+def test_a_file_without_a_service_is_no_service(tmp_path: Path):
     path = tmp_path / "app.toml"
     path.write_text('[program]\ncommand = ["app"]\n')
 
@@ -108,12 +108,12 @@ def test_a_file_without_a_service_is_no_service(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
-def test_what_ships_can_be_read(path: Path) -> None:
+def test_what_ships_can_be_read(path: Path):
     assert service_of_file(load_program_file(path)).checked().load
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "programs").glob("*.toml")), ids=str)
-def test_every_shipped_file_names_programs_that_are_there(path: Path) -> None:
+def test_every_shipped_file_names_programs_that_are_there(path: Path):
     table = load_program_file(path).program
 
     for command in filter(None, (*table.all_commands, table.held_out)):

@@ -24,14 +24,14 @@ def figure() -> Figure:
     return Figure("rss", "Peak RSS", {"width": 200, "height": 100, **spec})
 
 
-def test_files_are_what_their_suffix_says(tmp_path: Path) -> None:
+def test_files_are_what_their_suffix_says(tmp_path: Path):
     paths = save_figure(figure(), tmp_path / "new")
 
     assert [path.name for path in paths] == ["rss.png", "rss.svg", "rss.pdf"]
     assert {path.read_bytes()[:4] for path in paths} == {b"\x89PNG", b"<svg", b"%PDF"}
 
 
-def test_the_same_description_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_description_gives_the_same_bytes(tmp_path: Path):
     kinds = ("png", "svg")
     first = [path.read_bytes() for path in save_figure(figure(), tmp_path / "a", kinds)]
     second = [path.read_bytes() for path in save_figure(figure(), tmp_path / "b", kinds)]
@@ -39,7 +39,7 @@ def test_the_same_description_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_text_stays_text_and_colours_are_those_of_all_names(tmp_path: Path) -> None:
+def test_text_stays_text_and_colours_are_those_of_all_names(tmp_path: Path):
     (path,) = save_figure(figure(), tmp_path, ("svg",))
     svg = path.read_text()
 
@@ -48,7 +48,7 @@ def test_text_stays_text_and_colours_are_those_of_all_names(tmp_path: Path) -> N
     assert "#7a5c00" not in svg
 
 
-def test_level_and_upright_lines_are_short_paths_and_others_stay_lines(tmp_path: Path) -> None:
+def test_level_and_upright_lines_are_short_paths_and_others_stay_lines(tmp_path: Path):
     """Neighbours that look alike are one path, so the groups of the drawing are as before."""
     ends = {"x": quantity("x", "x"), "y": quantity("y", "y"), "x2": {"field": "to"}}
     rows = [{"x": 1.0, "to": 3.0, "y": up, "up": 2.0} for up in (2.0, 2.0, 4.0)]
@@ -62,7 +62,7 @@ def test_level_and_upright_lines_are_short_paths_and_others_stay_lines(tmp_path:
     assert not re.search(r"<path[^>]* y2=", svg)
 
 
-def test_numbers_in_text_are_not_cut(tmp_path: Path) -> None:
+def test_numbers_in_text_are_not_cut(tmp_path: Path):
     encoding = {"x": quantity("x", "share of 5.688"), "y": quantity("y", "RSS")}
     mark = {"type": "line", "opacity": 0.35}
     spec = layer(ROWS, mark, **encoding, color=colours("who", ["bob"], ["al", "bob"]))
@@ -80,15 +80,13 @@ def test_numbers_in_text_are_not_cut(tmp_path: Path) -> None:
         (1.0, 1e5, [1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0]),
     ],
 )
-def test_logarithmic_axis_names_few_round_numbers(
-    low: float, high: float, expected: list[float]
-) -> None:
+def test_logarithmic_axis_names_few_round_numbers(low: float, high: float, expected: list[float]):
     assert log_axis(low, high)["axis"]["values"] == pytest.approx(expected)
 
 
 def test_the_script_is_kept_and_a_damaged_one_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     scripts = iter(f"script {n} " * 1000 for n in range(3))
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda _snippet: next(scripts))
@@ -107,7 +105,7 @@ def test_the_script_is_kept_and_a_damaged_one_is_made_again(
     embedding_script.cache_clear()
 
 
-def test_a_script_that_cannot_be_kept_is_made_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_that_cannot_be_kept_is_made_all_the_same(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     embedding_script.cache_clear()
 

@@ -10,7 +10,7 @@ from tuner.drawing.labels import Box, place_labels, spread
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.floats(0.0, 800.0), st.floats(0.0, 400.0)), max_size=8))
-def test_labels_stay_inside_the_plot(anchors: list[tuple[float, float]]) -> None:
+def test_labels_stay_inside_the_plot(anchors: list[tuple[float, float]]):
     sizes = [(90.0, 16.0)] * len(anchors)
 
     places = place_labels(anchors, sizes, [], (800.0, 400.0))
@@ -20,7 +20,7 @@ def test_labels_stay_inside_the_plot(anchors: list[tuple[float, float]]) -> None
         assert Box(left, bottom, left + 90.0, bottom + 16.0).is_inside(800.0, 400.0)
 
 
-def test_labels_of_neighbours_do_not_overlap() -> None:
+def test_labels_of_neighbours_do_not_overlap():
     anchors = [(400.0, 200.0), (405.0, 200.0), (400.0, 205.0), (395.0, 195.0)]
 
     places = place_labels(anchors, [(90.0, 16.0)] * 4, [], (800.0, 400.0))
@@ -33,7 +33,7 @@ def test_labels_of_neighbours_do_not_overlap() -> None:
     assert overlaps == [0.0] * 6
 
 
-def test_labels_in_a_crowd_hide_points_rather_than_each_other() -> None:
+def test_labels_in_a_crowd_hide_points_rather_than_each_other():
     """There is room for one of them beside their point."""
     crowd = [
         (float(x), float(y))
@@ -50,7 +50,7 @@ def test_labels_in_a_crowd_hide_points_rather_than_each_other() -> None:
 
 
 @given(st.lists(st.floats(0.0, 100.0), max_size=9))
-def test_names_in_a_column_keep_their_distance_and_order(places: list[float]) -> None:
+def test_names_in_a_column_keep_their_distance_and_order(places: list[float]):
     found = spread(places, 10.0, 100.0)
 
     ordered = sorted(found)
@@ -60,5 +60,5 @@ def test_names_in_a_column_keep_their_distance_and_order(places: list[float]) ->
         assert a == b or (a < b) == (place_a < place_b)
 
 
-def test_names_that_have_room_stay_where_they_are() -> None:
+def test_names_that_have_room_stay_where_they_are():
     assert spread([70.0, 10.0, 40.0], 10.0, 100.0) == [70.0, 10.0, 40.0]

@@ -5,13 +5,13 @@ from tuner.drawing.style import look, looks
 KNOWN = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 
 
-def test_known_allocators_differ_in_colour_and_marker() -> None:
+def test_known_allocators_differ_in_colour_and_marker():
     found = looks(KNOWN).values()
 
     assert len({one.colour for one in found}) == len({one.shape for one in found}) == 5
 
 
-def test_further_names_get_looks_in_turn_and_leave_the_known_theirs() -> None:
+def test_further_names_get_looks_in_turn_and_leave_the_known_theirs():
     found = looks(["bob", "glibc", "alice"])
 
     assert len({one.colour for one in found.values()}) == 3

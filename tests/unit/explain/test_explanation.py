@@ -54,7 +54,7 @@ def explanation(run: Run) -> Explanation:
         return library.explain(run, POINT)
 
 
-def test_what_does_nothing_is_found_and_what_acts_is_not_among_it(explanation: Explanation) -> None:
+def test_what_does_nothing_is_found_and_what_acts_is_not_among_it(explanation: Explanation):
     """arena_max and lg_extent_max_active_fit have no effect in the model."""
     idle = {
         one.name for allocator in explanation.allocators for one in allocator.of_role(Role.NOTHING)
@@ -64,7 +64,7 @@ def test_what_does_nothing_is_found_and_what_acts_is_not_among_it(explanation: E
     assert not {"trim_threshold", "dirty_decay_ms", "tcache_count"} & idle
 
 
-def test_what_is_rare_and_strong_does_not_do_nothing() -> None:
+def test_what_is_rare_and_strong_does_not_do_nothing():
     """Its share of the variance is next to nothing, since few trials have it."""
     setting = Setting("hugetlb", (None, 1), is_scale=False)
     strong = Level(1, 2, 0, {"mean_heap": 1.0654, "cost": 0.9093})
@@ -87,7 +87,7 @@ def test_what_is_rare_and_strong_does_not_do_nothing() -> None:
         (0.993, 1.004, Role.CARRIES),
     ],
 )
-def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, role: Role) -> None:
+def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, role: Role):
     """A setting was said to carry the gain that gave 0.7 % of heap for 49 % of cost."""
     setting = Setting("tcache", (None, 0), is_scale=False)
     level = Level(0, 9, 0, {"mean_heap": heap, "cost": cost})
@@ -97,7 +97,7 @@ def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, r
 
 
 @pytest.mark.parametrize("share", [Share(0.35, 0.01), Share(0.02, 0.03)], ids=["much", "little"])
-def test_what_gains_one_thing_for_another_is_a_trade(share: Share) -> None:
+def test_what_gains_one_thing_for_another_is_a_trade(share: Share):
     """A value with cost -64.8 %, memory +12 % was "small or unsure"."""
     setting = Setting("tcache", (None, 0), is_scale=False)
     level = Level(0, 9, 0, {"mean_heap": 1.12, "cost": 0.352})
@@ -110,14 +110,14 @@ def test_what_gains_one_thing_for_another_is_a_trade(share: Share) -> None:
     assert explained(setting, [replace(level, n_trials=2)], shares).role is not Role.TRADES
 
 
-def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation) -> None:
+def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation):
     for allocator in explanation.allocators:
         first = allocator.settings[0]
         assert first.role in {Role.CARRIES, Role.TRADES, Role.COSTS}
         assert max(s.value for s in allocator.importance.shares[first.name].values()) > 0.1
 
 
-def test_the_allocator_of_the_point_stands_first(explanation: Explanation) -> None:
+def test_the_allocator_of_the_point_stands_first(explanation: Explanation):
     assert [found.allocator for found in explanation.allocators] == ["jemalloc", "glibc"]
 
 
@@ -128,7 +128,7 @@ def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_a_run_is_explained_alike_every_time(run: Run) -> None:
+def test_a_run_is_explained_alike_every_time(run: Run):
     first, second = (explanation_json(library.explain(run, POINT)) for _ in range(2))
 
     assert first == second
@@ -136,7 +136,7 @@ def test_a_run_is_explained_alike_every_time(run: Run) -> None:
 
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("point", [None, "recommended"])
-def test_what_optimize_recommends_is_explained(run: Run, tmp_path: Path, point: str | None) -> None:
+def test_what_optimize_recommends_is_explained(run: Run, tmp_path: Path, point: str | None):
     write_answer(tmp_path, replace(DEPLOY, trial=POINT))
 
     found = library.explain(replace(run, folder=tmp_path), point)
@@ -147,9 +147,7 @@ def test_what_optimize_recommends_is_explained(run: Run, tmp_path: Path, point: 
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_where_optimize_recommends_nothing_the_first_pick_is_explained(
-    run: Run, tmp_path: Path
-) -> None:
+def test_where_optimize_recommends_nothing_the_first_pick_is_explained(run: Run, tmp_path: Path):
     write_answer(tmp_path, replace(KEEP, trial=POINT))
 
     found = library.explain(replace(run, folder=tmp_path))
@@ -158,7 +156,7 @@ def test_where_optimize_recommends_nothing_the_first_pick_is_explained(
     assert found.ablation.pick.name != "recommended"
 
 
-def test_the_words_name_what_matters(explanation: Explanation) -> None:
+def test_the_words_name_what_matters(explanation: Explanation):
     text = "\n".join(sentences(explanation))
 
     assert "these gain one thing and cost another:" in text
@@ -166,7 +164,7 @@ def test_the_words_name_what_matters(explanation: Explanation) -> None:
     assert "with one setting left alone, all others as they are:" in text
 
 
-def test_a_sentence_is_a_line(explanation: Explanation) -> None:
+def test_a_sentence_is_a_line(explanation: Explanation):
     left_out = replace(explanation, left_out={"tcmalloc": 3})
 
     lines = list(sentences(left_out))
@@ -177,7 +175,7 @@ def test_a_sentence_is_a_line(explanation: Explanation) -> None:
 
 def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(
     explanation: Explanation,
-) -> None:
+):
     left_out = replace(explanation, left_out={"jemalloc": 3})
 
     text = "\n".join(sentences(left_out))
@@ -186,7 +184,7 @@ def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(
     assert "Too few trials" not in text
 
 
-def test_the_json_has_every_setting(explanation: Explanation) -> None:
+def test_the_json_has_every_setting(explanation: Explanation):
     found = json.loads(explanation_json(explanation))
 
     assert (found["schema"], found["version"]) == ("malloc-tuner.explanation", 1)
@@ -197,7 +195,7 @@ def test_the_json_has_every_setting(explanation: Explanation) -> None:
     assert set(glibc["fit"]) == {FRONT, "mean_heap", "cost"}
 
 
-def test_the_picture_has_a_panel_for_the_front_and_each_objective(explanation: Explanation) -> None:
+def test_the_picture_has_a_panel_for_the_front_and_each_objective(explanation: Explanation):
     panels = described(importance_figure(explanation))["hconcat"]
 
     assert [panel["layer"][0]["encoding"]["x"]["title"] for panel in panels] == [
@@ -205,13 +203,13 @@ def test_the_picture_has_a_panel_for_the_front_and_each_objective(explanation: E
     ]  # fmt: skip
 
 
-def test_too_few_trials_are_an_error() -> None:
+def test_too_few_trials_are_an_error():
     with pytest.raises(SelectionError, match=r"too few trials .*25 of an allocator"):
         explain_run(material_of(run_of(*synthetic_run(n_trials=6).trials[:1])), None)
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> None:
+def test_where_few_trials_were_counted_the_others_explain_memory(run: Run):
     good = [one for one in run.trials if one.measurement is not None]
     trials = (*good[:30], *map(without_counts, good[30:]))
     found = explain_run(material_of(replace(run, trials=trials)), None)
@@ -224,7 +222,7 @@ def test_where_few_trials_were_counted_the_others_explain_memory(run: Run) -> No
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_the_allocator_of_the_pick_is_explained_or_it_says_why_not(run: Run) -> None:
+def test_the_allocator_of_the_pick_is_explained_or_it_says_why_not(run: Run):
     """Another one had enough trials that were counted, so it alone was explained."""
     good = [one for one in run.trials if one.measurement is not None]
     own = [one for one in good if one.configuration.allocator == "jemalloc"]
@@ -241,7 +239,7 @@ def test_the_allocator_of_the_pick_is_explained_or_it_says_why_not(run: Run) -> 
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run) -> None:
+def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run):
     good = [one for one in run.trials if one.measurement is not None]
     trials = (*good[:200], *map(without_counts, good[200:]))
     n = len(good) - 200
@@ -257,7 +255,7 @@ def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run) -> None:
 
 def test_nothing_is_measured_for_a_run_with_too_few_trials(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     folder = write_run(synthetic_run(tmp_path / "run", n_trials=12))
     monkeypatch.setattr(library, "_measure", lambda *_: pytest.fail("measured in vain"))
 
@@ -266,7 +264,7 @@ def test_nothing_is_measured_for_a_run_with_too_few_trials(
     assert f"`malloc-tuner tune {folder} --evaluations 80` goes on with more" in said
 
 
-def test_trials_that_lack_every_objective_explain_nothing() -> None:
+def test_trials_that_lack_every_objective_explain_nothing():
     trials = synthetic_run(n_trials=60).trials
     dominated = Outcome.did_not_succeed(Status.UNCOUNTED, "dominated")
     uncounted = [replace(one, outcome=dominated, objectives=None) for one in trials]
@@ -275,7 +273,7 @@ def test_trials_that_lack_every_objective_explain_nothing() -> None:
         explain_run(material_of(run_of(*uncounted)), None)
 
 
-def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
+def test_values_stand_in_the_order_of_the_space(run: Run):
     space = (Parameter("glibc.mxfast", (None, 160, 64, 32, 0, 8), ordered=True),)
     other = replace(run, campaign=replace(run.campaign, space=space))
 
@@ -286,7 +284,7 @@ def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_the_command_explains_and_draws(run: Run, cli: CommandLine) -> None:
+def test_the_command_explains_and_draws(run: Run, cli: CommandLine):
     write_run(run)
     write_answer(run.folder, KEEP)
 

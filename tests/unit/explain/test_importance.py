@@ -13,7 +13,7 @@ def places(n: int = 400) -> Floats:
     return np.random.default_rng(3).integers(0, 6, size=(n, len(NAMES))).astype(np.float64)
 
 
-def test_shares_of_a_sum_are_those_of_its_terms() -> None:
+def test_shares_of_a_sum_are_those_of_its_terms():
     x = places()
     found = importance_of(NAMES, x, {"cost": 3.0 * x[:, 0] + 1.0 * x[:, 1]}, seed=1)
 
@@ -26,7 +26,7 @@ def test_shares_of_a_sum_are_those_of_its_terms() -> None:
     assert found.pairs == ()
 
 
-def test_settings_that_only_act_together_are_a_pair() -> None:
+def test_settings_that_only_act_together_are_a_pair():
     x = places()
     found = importance_of(NAMES, x, {"cost": (x[:, 0] - 2.5) * (x[:, 1] - 2.5)}, seed=1)
 
@@ -34,7 +34,7 @@ def test_settings_that_only_act_together_are_a_pair() -> None:
     assert found.pairs[0].share.value > 0.4
 
 
-def test_a_target_that_is_chance_has_no_shares() -> None:
+def test_a_target_that_is_chance_has_no_shares():
     x = places()
     chance = np.random.default_rng(4).normal(size=len(x))
 
@@ -44,7 +44,7 @@ def test_a_target_that_is_chance_has_no_shares() -> None:
     assert [*found.shares["one"]] == ["cost"]
 
 
-def test_a_target_that_never_changes_is_not_explained() -> None:
+def test_a_target_that_never_changes_is_not_explained():
     x = places(60)
 
     found = importance_of(NAMES, x, {"cost": x[:, 0], "peak": np.full(60, 0.1)}, seed=1)
@@ -53,7 +53,7 @@ def test_a_target_that_never_changes_is_not_explained() -> None:
     assert [*found.shares["one"]] == ["cost"]
 
 
-def test_the_same_seed_gives_the_same_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_gives_the_same_shares(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importance, "_TREES", 20)
     x = places(60)
 

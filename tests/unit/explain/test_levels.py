@@ -16,7 +16,7 @@ def harmful(*bad: Value, loss: float = 1.2) -> list[Level]:
     return [level(value, loss if value in bad else 1.0) for value in SCALE.values]
 
 
-def test_a_tail_of_the_scale_is_told_by_its_end() -> None:
+def test_a_tail_of_the_scale_is_told_by_its_end():
     upper, lower = danger_of(SCALE, harmful(4, 8)), danger_of(SCALE, harmful(1, 2))
 
     assert upper is not None
@@ -25,7 +25,7 @@ def test_a_tail_of_the_scale_is_told_by_its_end() -> None:
     assert (lower.above, lower.below) == (None, 4)
 
 
-def test_other_values_are_listed() -> None:
+def test_other_values_are_listed():
     found = danger_of(SCALE, harmful(0, 4))
 
     assert found is not None
@@ -33,23 +33,23 @@ def test_other_values_are_listed() -> None:
     assert [one.value for one in found.levels] == [0, 4]
 
 
-def test_a_loss_that_buys_something_is_no_danger() -> None:
+def test_a_loss_that_buys_something_is_no_danger():
     assert danger_of(SCALE, [level(None), level(8, cost=2.0, heap=0.9)]) is None
     assert danger_of(SCALE, harmful(8, loss=1.04)) is None
 
 
-def test_values_of_which_most_fail_are_dangerous() -> None:
+def test_values_of_which_most_fail_are_dangerous():
     found = danger_of(SCALE, [level(None), level(1, failed=6), level(8, failed=5)])
 
     assert found is not None
     assert [one.value for one in found.levels] == [1]
 
 
-def test_little_tried_values_are_not_judged() -> None:
+def test_little_tried_values_are_not_judged():
     assert danger_of(SCALE, [level(None), Level(8, 2, 2, {})]) is None
 
 
-def test_the_effect_of_a_value_is_told_against_leaving_the_setting_alone() -> None:
+def test_the_effect_of_a_value_is_told_against_leaving_the_setting_alone():
     rng = np.random.default_rng(1)
     settings = [Setting("a", (None, 1, 2), is_scale=True), Setting("b", (None, "x"), False)]
     places = np.column_stack([rng.integers(0, 3, 300), rng.integers(0, 2, 300)]).astype(float)

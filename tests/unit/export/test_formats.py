@@ -58,7 +58,7 @@ def with_value(value: str) -> Deployment:
 # Reduction
 
 
-def test_setting_is_dropped_when_measured_without_effect() -> None:
+def test_setting_is_dropped_when_measured_without_effect():
     trials = [tried(0), tried(1, mxfast=0), tried(2, mxfast=0, arena_max=2)]
     trials[0] = trial(0, Configuration("glibc"), 70.0 * MIB)
 
@@ -70,7 +70,7 @@ def test_setting_is_dropped_when_measured_without_effect() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, metric in METRICS.items() if metric.is_repeatable])
-def test_setting_is_kept_when_one_number_differs_by_one(name: str) -> None:
+def test_setting_is_kept_when_one_number_differs_by_one(name: str):
     with_it, without = tried(1, mxfast=0), tried(0)
     assert without.measurement is not None
     changes = {name: without.measurement.value(name) + 1}
@@ -81,7 +81,7 @@ def test_setting_is_kept_when_one_number_differs_by_one(name: str) -> None:
     assert reduce_configuration(with_it, [without, with_it], NAMES).dropped == ()
 
 
-def test_setting_is_kept_when_its_removal_was_not_measured() -> None:
+def test_setting_is_kept_when_its_removal_was_not_measured():
     lonely = tried(1, mxfast=0, arena_max=2)
     failed = failed_trial(0, Configuration.of("glibc", {"mxfast": 0}), Status.FAILED, "crash")
 
@@ -89,20 +89,20 @@ def test_setting_is_kept_when_its_removal_was_not_measured() -> None:
     assert reduction.configuration == lonely.configuration
 
 
-def test_the_smallest_equal_configuration_wins() -> None:
+def test_the_smallest_equal_configuration_wins():
     trials = [tried(0), tried(1, mxfast=0), tried(2, mxfast=0, arena_max=2)]
 
     assert reduce_configuration(trials[2], trials, NAMES).configuration == Configuration("glibc")
 
 
-def test_other_allocators_and_other_values_are_no_evidence() -> None:
+def test_other_allocators_and_other_values_are_no_evidence():
     chosen = tried(1, "jemalloc", tcache=False)
     trials = [tried(0, "mimalloc"), tried(2, "jemalloc", tcache=True), chosen]
 
     assert reduce_configuration(chosen, trials, NAMES).dropped == ()
 
 
-def test_every_setting_is_kept_where_latency_is_minimised() -> None:
+def test_every_setting_is_kept_where_latency_is_minimised():
     """It varies by itself, so that no two trials are exactly the same in it."""
     fast, slow = tried(1, mxfast=0), tried(0)
     fast, slow = (
@@ -113,7 +113,7 @@ def test_every_setting_is_kept_where_latency_is_minimised() -> None:
     assert reduce_configuration(fast, [slow, fast], ("mean_heap", "p99_latency")).dropped == ()
 
 
-def test_what_breaks_a_limit_is_no_evidence_for_what_holds_it() -> None:
+def test_what_breaks_a_limit_is_no_evidence_for_what_holds_it():
     good, slow = tried(1, mxfast=0), replace(tried(0), violation=0.2)
 
     assert reduce_configuration(good, [slow, good], NAMES).dropped == ()
@@ -122,14 +122,14 @@ def test_what_breaks_a_limit_is_no_evidence_for_what_holds_it() -> None:
 # What is exported
 
 
-def test_preload_stands_first_and_abort_conf_is_left_to_the_search() -> None:
+def test_preload_stands_first_and_abort_conf_is_left_to_the_search():
     found = plain("jemalloc", dirty_decay_ms=0, tcache=False)
 
     assert [name for name, _ in found.variables] == ["LD_PRELOAD", "MALLOC_CONF"]
     assert "abort_conf" not in found.variables[1][1]
 
 
-def test_default_of_glibc_needs_no_variable() -> None:
+def test_default_of_glibc_needs_no_variable():
     found = plain("glibc")
 
     assert found.variables == ()
@@ -137,7 +137,7 @@ def test_default_of_glibc_needs_no_variable() -> None:
     assert yaml.safe_load(render(found, "kubernetes")) == {"env": []}
 
 
-def test_glibc_comes_before_an_allocator_that_the_program_brings() -> None:
+def test_glibc_comes_before_an_allocator_that_the_program_brings():
     run = synthetic_run(validation=True, n_trials=40)
     record = run.validations[0]
     record = replace(record, brought_allocators=("libjemalloc.so.2",))
@@ -152,13 +152,13 @@ def test_glibc_comes_before_an_allocator_that_the_program_brings() -> None:
     assert dict(mimalloc.variables)["LD_PRELOAD"].endswith("libmimalloc.so.2.0")
 
 
-def test_a_glibc_setting_says_whose_malloc_it_is_for() -> None:
+def test_a_glibc_setting_says_whose_malloc_it_is_for():
     text = render(plain("glibc", mxfast=0), "env").replace("\n#    ", "")
 
     assert "a program that is linked with another allocator keeps that one" in text
 
 
-def test_failed_trial_is_not_exported() -> None:
+def test_failed_trial_is_not_exported():
     failed = failed_trial(1, Configuration.of("glibc", {"mxfast": 0}), Status.FAILED, "crash")
 
     with pytest.raises(SelectionError, match="crash"):
@@ -166,7 +166,7 @@ def test_failed_trial_is_not_exported() -> None:
 
 
 @pytest.mark.parametrize("path", ["/opt/my libs/x.so", "/opt/a:b/x.so"])
-def test_library_that_the_loader_would_split_is_refused(path: str) -> None:
+def test_library_that_the_loader_would_split_is_refused(path: str):
     chosen = tried(1, "jemalloc", tcache=False)
     run = run_with(tried(0), chosen)
     allocators = {**run.campaign.allocators, "jemalloc": AllocatorRecord(path, "5.3.0")}
@@ -176,7 +176,7 @@ def test_library_that_the_loader_would_split_is_refused(path: str) -> None:
         deployment(run, Pick("knee", chosen, ""))
 
 
-def test_comments_name_validity_gain_and_source() -> None:
+def test_comments_name_validity_gain_and_source():
     text = render(plain("jemalloc", tcache=False), "env")
 
     for fact in (
@@ -191,7 +191,7 @@ def test_comments_name_validity_gain_and_source() -> None:
         assert fact in " ".join(text.replace("#", "").split())
 
 
-def test_comments_name_what_was_left_out() -> None:
+def test_comments_name_what_was_left_out():
     trials = [tried(0, mxfast=0), tried(1, mxfast=0, arena_max=2)]
     found = deployment(run_with(*trials), Pick("knee", trials[1], ""))
 
@@ -201,7 +201,7 @@ def test_comments_name_what_was_left_out() -> None:
     assert "GLIBC_TUNABLES=glibc.malloc.mxfast=0\n" in text
 
 
-def test_comments_give_the_figures_of_the_real_program() -> None:
+def test_comments_give_the_figures_of_the_real_program():
     run = synthetic_run(validation=True)
     (label,) = {s.label for s in run.validations[0].samples if s.label == "no-regret"}
     number = next(s.trial for s in run.validations[0].samples if s.label == label)
@@ -214,7 +214,7 @@ def test_comments_give_the_figures_of_the_real_program() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXPORTERS if name != "json"])
-def test_no_text_of_a_campaign_ends_a_comment(name: str) -> None:
+def test_no_text_of_a_campaign_ends_a_comment(name: str):
     hostile = "x\nLD_PRELOAD=/tmp/evil.so\r\v\f\x1c\x85\N{LINE SEPARATOR}touch /tmp/evil\\"
     found = replace(
         plain(),
@@ -233,7 +233,7 @@ def test_no_text_of_a_campaign_ends_a_comment(name: str) -> None:
 # The formats, each read back
 
 
-def test_env_file_is_what_a_shell_sources(tmp_path: Path) -> None:
+def test_env_file_is_what_a_shell_sources(tmp_path: Path):
     found = plain("glibc", mxfast=0, trim_threshold=65536)
     path = tmp_path / "malloc.env"
     path.write_text(render(found, "env"))
@@ -241,7 +241,7 @@ def test_env_file_is_what_a_shell_sources(tmp_path: Path) -> None:
     assert shell_environment(f"set -a; . {path}; set +a") == dict(found.variables)
 
 
-def test_env_file_is_what_docker_takes_raw() -> None:
+def test_env_file_is_what_docker_takes_raw():
     """With --env-file, comments start with #, the rest is NAME=VALUE without quoting."""
     found = plain("jemalloc", dirty_decay_ms=0, tcache=False)
 
@@ -250,12 +250,12 @@ def test_env_file_is_what_docker_takes_raw() -> None:
     assert dict(line.split("=", 1) for line in lines) == dict(found.variables)
 
 
-def test_env_file_refuses_what_it_cannot_quote() -> None:
+def test_env_file_refuses_what_it_cannot_quote():
     with pytest.raises(OutputError, match="--format sh"):
         render(with_value("a b"), "env")
 
 
-def test_shell_wrapper_gives_its_arguments_the_environment(tmp_path: Path) -> None:
+def test_shell_wrapper_gives_its_arguments_the_environment(tmp_path: Path):
     found = replace(plain(), variables=(("CONF", HOSTILE),))
     path = tmp_path / "malloc.sh"
     path.write_text(render(found, "sh"))
@@ -267,7 +267,7 @@ def test_shell_wrapper_gives_its_arguments_the_environment(tmp_path: Path) -> No
     assert done.stdout.decode() == HOSTILE + "\n"
 
 
-def test_shell_wrapper_keeps_other_preloaded_libraries(tmp_path: Path) -> None:
+def test_shell_wrapper_keeps_other_preloaded_libraries(tmp_path: Path):
     path = tmp_path / "malloc.sh"
     path.write_text(render(with_value("1"), "sh"))
 
@@ -281,13 +281,13 @@ def test_shell_wrapper_keeps_other_preloaded_libraries(tmp_path: Path) -> None:
     assert done.stdout.decode() == "/lib/x.so:/lib/other.so\n"
 
 
-def test_value_with_a_control_character_is_refused() -> None:
+def test_value_with_a_control_character_is_refused():
     for name in ("env", "sh", "systemd", "docker", "kubernetes"):
         with pytest.raises(OutputError, match="control character"):
             render(with_value("a\nb"), name)
 
 
-def test_shell_wrapper_without_a_program_prints_its_usage(tmp_path: Path) -> None:
+def test_shell_wrapper_without_a_program_prints_its_usage(tmp_path: Path):
     path = tmp_path / "malloc.sh"
     path.write_text(render(plain(), "sh"))
 
@@ -296,7 +296,7 @@ def test_shell_wrapper_without_a_program_prints_its_usage(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (2, f"usage: {path} PROGRAM [ARGUMENT...]\n")
 
 
-def test_shell_wrapper_that_is_sourced_leaves_the_shell_alive(tmp_path: Path) -> None:
+def test_shell_wrapper_that_is_sourced_leaves_the_shell_alive(tmp_path: Path):
     path = tmp_path / "malloc.sh"
     path.write_text(render(plain(), "sh"))
 
@@ -307,7 +307,7 @@ def test_shell_wrapper_that_is_sourced_leaves_the_shell_alive(tmp_path: Path) ->
         assert done.stdout == "alive\n"
 
 
-def test_systemd_drop_in_quotes_everything() -> None:
+def test_systemd_drop_in_quotes_everything():
     found = with_value(HOSTILE)
 
     text = render(found, "systemd")
@@ -317,7 +317,7 @@ def test_systemd_drop_in_quotes_everything() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
-def test_systemd_accepts_the_drop_in(tmp_path: Path) -> None:
+def test_systemd_accepts_the_drop_in(tmp_path: Path):
     (tmp_path / "app.service").write_text("[Service]\nExecStart=/bin/true\n")
     (tmp_path / "app.service.d").mkdir()
     (tmp_path / "app.service.d" / "malloc.conf").write_text(
@@ -335,30 +335,30 @@ def test_systemd_accepts_the_drop_in(tmp_path: Path) -> None:
     assert "malloc.conf" not in done.stderr
 
 
-def test_dockerfile_lines_quote_everything() -> None:
+def test_dockerfile_lines_quote_everything():
     found = with_value(HOSTILE)
 
     assert dockerfile_environment(render(found, "docker")) == dict(found.variables)
 
 
-def test_dockerfile_starts_with_no_parser_directive() -> None:
+def test_dockerfile_starts_with_no_parser_directive():
     """`# name=value` in the first lines of a Dockerfile would be an order to its parser."""
     assert not re.match(r"#\s*\w+\s*=", render(plain(), "docker"))
 
 
-def test_kubernetes_list_is_yaml_and_expands_nothing() -> None:
+def test_kubernetes_list_is_yaml_and_expands_nothing():
     found = with_value(HOSTILE)
 
     assert kubernetes_environment(render(found, "kubernetes")) == dict(found.variables)
 
 
-def test_kubernetes_values_stay_texts() -> None:
+def test_kubernetes_values_stay_texts():
     entries = yaml.safe_load(render(with_value("1"), "kubernetes"))["env"]
 
     assert entries[1] == {"name": "CONF", "value": "1"}
 
 
-def test_allocator_of_the_recording_is_brought_before_any_validation() -> None:
+def test_allocator_of_the_recording_is_brought_before_any_validation():
     run = synthetic_run(n_trials=20)
     campaign = replace(
         run.campaign, workload=WorkloadRecord(recorded_with="/opt/app/libjemalloc.so.2")
@@ -372,7 +372,7 @@ def test_allocator_of_the_recording_is_brought_before_any_validation() -> None:
     assert "the program brings libjemalloc.so.2" in render(found, "env")
 
 
-def test_reality_stands_beside_what_was_expected_of_the_program() -> None:
+def test_reality_stands_beside_what_was_expected_of_the_program():
     run = synthetic_run(validation=True, n_trials=300)
     (pick,) = (p for p in all_picks(run) if p.name == "no-regret")
 
@@ -386,12 +386,12 @@ def test_reality_stands_beside_what_was_expected_of_the_program() -> None:
     assert cost["emulated_ratio"] == pytest.approx(0.9252, abs=1e-4)
 
 
-def test_mimalloc_that_reads_few_variables_is_exported_with_the_limit() -> None:
+def test_mimalloc_that_reads_few_variables_is_exported_with_the_limit():
     assert "first 256 variables" in render(plain("mimalloc", allow_decommit=0), "sh")
     assert "first 256 variables" not in render(plain("mimalloc"), "sh")
 
 
-def test_json_carries_settings_environment_and_gain() -> None:
+def test_json_carries_settings_environment_and_gain():
     document = json.loads(render(plain("jemalloc", dirty_decay_ms=0), "json"))
 
     assert (document["schema"], document["version"]) == ("malloc-tuner.export", 1)
@@ -401,7 +401,7 @@ def test_json_carries_settings_environment_and_gain() -> None:
     assert document["validation"] is None
 
 
-def test_what_the_program_had_and_was_measured_without_is_unset() -> None:
+def test_what_the_program_had_and_was_measured_without_is_unset():
     had = replace(plain(tcache=False), unset=("GLIBC_TUNABLES", "MALLOC_ARENA_MAX"))
 
     assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexec env" in render(had, "sh")

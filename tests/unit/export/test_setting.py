@@ -25,12 +25,12 @@ def setting_of(text: str) -> Configuration:
     return settings_of([text])[0][0]
 
 
-def test_what_tables_print_is_understood() -> None:
+def test_what_tables_print_is_understood():
     assert label_of(setting_of(SETTING)) == SETTING
     assert setting_of(label_of(Configuration("exgen"))) == Configuration("exgen")
 
 
-def test_a_setting_is_of_the_library_that_the_allocators_name(tmp_path: Path) -> None:
+def test_a_setting_is_of_the_library_that_the_allocators_name(tmp_path: Path):
     library = shutil.copy(native_file("libexgen.so"), tmp_path / "libmine.so")
 
     _, files = settings_of([SETTING], ["glibc", f"exgen:{library}"])
@@ -38,14 +38,14 @@ def test_a_setting_is_of_the_library_that_the_allocators_name(tmp_path: Path) ->
     assert [here.library for _, here in files.values()] == [library, None]
 
 
-def test_a_setting_that_the_library_would_cut_back_is_refused() -> None:
+def test_a_setting_that_the_library_would_cut_back_is_refused():
     setting = setting_of("exgen small_max=8192 superblock_size=16384")
 
     with pytest.raises(SettingError, match="small_max = 8192 was not taken: 4096 is in effect"):
         setting_deployment(setting)
 
 
-def test_the_comment_says_what_it_is_and_where_the_library_comes_from() -> None:
+def test_the_comment_says_what_it_is_and_where_the_library_comes_from():
     found = setting_deployment(setting_of(SETTING))
     text = " ".join(render(found, "env").replace("#", "").split())
 
@@ -59,7 +59,7 @@ def test_the_comment_says_what_it_is_and_where_the_library_comes_from() -> None:
 
 
 @pytest.mark.parametrize("form", EXPORTERS)
-def test_the_library_of_the_other_machine_is_named(form: str) -> None:
+def test_the_library_of_the_other_machine_is_named(form: str):
     found = setting_deployment(setting_of(SETTING), Path("/usr/local/lib/libexgen.so"))
     text = render(found, form)
 
@@ -71,19 +71,19 @@ def test_the_library_of_the_other_machine_is_named(form: str) -> None:
     ("library", "expected"),
     [("lib/libexgen.so", "needs a path from the root"), ("/a b/x.so", "blanks or colons")],
 )
-def test_a_library_that_cannot_be_preloaded_is_refused(library: str, expected: str) -> None:
+def test_a_library_that_cannot_be_preloaded_is_refused(library: str, expected: str):
     with pytest.raises(OutputError, match=expected):
         setting_deployment(setting_of(SETTING), Path(library))
 
 
-def test_the_json_of_a_setting_has_neither_pick_nor_gain() -> None:
+def test_the_json_of_a_setting_has_neither_pick_nor_gain():
     document = json.loads(render(setting_deployment(setting_of(SETTING)), "json"))
 
     assert document["pick"] is document["trace"] is document["campaign"] is document["date"] is None
     assert document["gain"] == []
 
 
-def test_one_command_writes_a_setting(tmp_path: Path) -> None:
+def test_one_command_writes_a_setting(tmp_path: Path):
     path = tmp_path / "service.env"
 
     assert main.run(["export", "--setting", SETTING, "-o", str(path)]) == 0
@@ -95,7 +95,7 @@ def test_one_command_writes_a_setting(tmp_path: Path) -> None:
     assert "malloc.env" not in path.read_text()
 
 
-def test_a_setting_for_a_container(cli: CommandLine) -> None:
+def test_a_setting_for_a_container(cli: CommandLine):
     arguments = ["export", "--setting", SETTING, "--format", "kubernetes"]
 
     out = cli.prints(*arguments, "--library", "/usr/lib/libexgen.so")
@@ -118,5 +118,5 @@ def test_a_setting_for_a_container(cli: CommandLine) -> None:
 )
 def test_what_is_no_setting_is_refused(
     arguments: list[str], code: int, words: str, cli: CommandLine
-) -> None:
+):
     assert words in cli.run("export", *arguments, code=code)[1]

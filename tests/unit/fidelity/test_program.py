@@ -62,7 +62,7 @@ def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel,
     return Panel(configurations, model, {1: model}), program, runner
 
 
-def test_ranks_against_the_program_are_apart_from_those_against_the_trace() -> None:
+def test_ranks_against_the_program_are_apart_from_those_against_the_trace():
     panel, program, _ = on_program([1000, 2000, 9000, 6000])
     found = judge_program(panel, program)
     peak = found.metrics["peak_heap"]
@@ -77,7 +77,7 @@ def test_ranks_against_the_program_are_apart_from_those_against_the_trace() -> N
     assert found.trace_metrics["cost"] is None
 
 
-def test_every_configuration_runs_in_every_round_until_it_fails() -> None:
+def test_every_configuration_runs_in_every_round_until_it_fails():
     panel, program, runner = on_program([1000, 2000, 9000, 6000], failing=2)
     found = judge_program(panel, program)
     assert found.left_out == ("jemalloc a=2",)
@@ -88,7 +88,7 @@ def test_every_configuration_runs_in_every_round_until_it_fails() -> None:
 
 def test_the_command_runs_a_real_program_and_stores_what_it_found(
     tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     words = ["--trace", str(tmp_path / "mixed.trace"), "--allocators", "glibc,jemalloc"]
     words += ["--seeds", "1", "--configurations", "4", "--instrument", "none", "--rounds", "1"]
     assert run(["fidelity", str(profile), *words, "--", sys.executable, "-c", "pass"]) == 0

@@ -31,9 +31,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return workloads
 
 
-def test_a_profile_that_does_not_say_what_it_is_of_is_judged(
-    profile: Path, measured: list[Path]
-) -> None:
+def test_a_profile_that_does_not_say_what_it_is_of_is_judged(profile: Path, measured: list[Path]):
     members = read_profile(profile)
     write_profile(profile, {name: v for name, v in members.items() if name != "source"})
     verdict = judge_profile(profile, profile.parent / "mixed.trace", seeds=2)
@@ -45,7 +43,7 @@ def test_a_profile_that_does_not_say_what_it_is_of_is_judged(
 
 def test_a_profile_that_cannot_be_written_is_refused_before_anything_is_measured(
     profile: Path, measured: list[Path]
-) -> None:
+):
     with profile.open("rb") as opened:
         place = Path(f"/dev/fd/{opened.fileno()}")
         with pytest.raises(OutputError, match="the verdict goes into it"):
@@ -53,7 +51,7 @@ def test_a_profile_that_cannot_be_written_is_refused_before_anything_is_measured
     assert not measured
 
 
-def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]):
     words = ["fidelity", str(profile), "--trace", str(profile.parent / "mixed.trace")]
     assert run([*words, "--allocators", ","]) == SpecError.exit_code
     assert "--allocators ',': name one, such as glibc" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def info(tmp_path: Path) -> TraceInfo:
         return describe(trace)
 
 
-def test_errors_bias_ranks_and_regret_are_those_worked_out_by_hand(info: TraceInfo) -> None:
+def test_errors_bias_ranks_and_regret_are_those_worked_out_by_hand(info: TraceInfo):
     truth, model = with_peaks(1000, 2000, 4000, 5000), with_peaks(1100, 2000, 4000, 3500)
     found = peak_of(judge(panel(truth, model), info, info))
     assert found.median_error == pytest.approx(0.05)
@@ -64,7 +64,7 @@ def test_errors_bias_ranks_and_regret_are_those_worked_out_by_hand(info: TraceIn
     assert found.regret == 0.0
 
 
-def test_the_model_is_the_median_over_seeds_and_their_spread_its_noise(info: TraceInfo) -> None:
+def test_the_model_is_the_median_over_seeds_and_their_spread_its_noise(info: TraceInfo):
     truth = with_peaks(1000, 1000, 1000, 1000)
     seeds = [with_peaks(*[peak] * 4) for peak in (900, 1000, 1300)]
     found = peak_of(judge(panel(truth, *seeds), info, info))
@@ -73,7 +73,7 @@ def test_the_model_is_the_median_over_seeds_and_their_spread_its_noise(info: Tra
     assert found.families["glibc"].tau is None, "nothing differs"
 
 
-def test_what_failed_is_left_out_and_what_was_not_measured_is_null(info: TraceInfo) -> None:
+def test_what_failed_is_left_out_and_what_was_not_measured_is_null(info: TraceInfo):
     truth = with_peaks(1000, 2000, 4000, 5000)
     verdict = judge(panel(truth, [*truth[:3], None]), info, info)
     assert verdict.configurations == 3
@@ -82,7 +82,7 @@ def test_what_failed_is_left_out_and_what_was_not_measured_is_null(info: TraceIn
     json.dumps(verdict.as_json(), allow_nan=False)
 
 
-def test_fragmentation_is_compared_where_enough_is_alive(info: TraceInfo) -> None:
+def test_fragmentation_is_compared_where_enough_is_alive(info: TraceInfo):
     """Where the last bytes are freed, heap over live bytes is large and says nothing."""
     curve = [CurvePoint(0, 0, 1000, 500), CurvePoint(10, 9, 1000, 500), CurvePoint(20, 19, 900, 0)]
     higher = [p._replace(heap_bytes=p.heap_bytes * 5 // 4) for p in curve]
@@ -96,12 +96,12 @@ def test_fragmentation_is_compared_where_enough_is_alive(info: TraceInfo) -> Non
     assert judge(panel(rows, model), info, info).fragmentation_curve_distance is None
 
 
-def test_a_workload_is_no_distance_from_itself(info: TraceInfo) -> None:
+def test_a_workload_is_no_distance_from_itself(info: TraceInfo):
     assert curve_distance(info.curve, info.curve) == 0.0
     assert size_distance(info, info) == 0.0
 
 
-def test_noise_that_all_configurations_share_makes_no_difference(info: TraceInfo) -> None:
+def test_noise_that_all_configurations_share_makes_no_difference(info: TraceInfo):
     truth = with_peaks(1000, 2000, 4000, 5000)
     shared = [with_peaks(1000 * k, 2000 * k, 4000 * k, 5000 * k) for k in (1, 2, 3)]
     found = peak_of(judge(panel(truth, *shared), info, info))
@@ -109,15 +109,13 @@ def test_noise_that_all_configurations_share_makes_no_difference(info: TraceInfo
     assert peak_of(judge(panel(truth, truth), info, info)).resolution is None
 
 
-def test_the_resolution_is_the_least_difference_that_is_no_noise() -> None:
+def test_the_resolution_is_the_least_difference_that_is_no_noise():
     rng = np.random.default_rng(1)
     values = np.exp(rng.normal(0.0, 0.01, (5, 400)) + np.linspace(5.0, 9.0, 400))
     assert resolution(values) == pytest.approx(1.96 * 2**0.5 * 0.01, rel=0.1)
 
 
-def test_fidelity_measures_and_stores_its_verdict(
-    tmp_path: Path, profile: Path, cli: CommandLine
-) -> None:
+def test_fidelity_measures_and_stores_its_verdict(tmp_path: Path, profile: Path, cli: CommandLine):
     words = ["--trace", str(tmp_path / "mixed.trace"), "--allocators", "glibc", "--seeds", "1"]
     words += ["--configurations", "3", "--instrument", "none"]
     out, err = cli.run("fidelity", profile, *words)
@@ -131,9 +129,7 @@ def test_fidelity_measures_and_stores_its_verdict(
     assert run(["trace", "info", str(profile)]) == 0, "still readable"
 
 
-def test_a_verdict_against_another_trace_is_noted(
-    tmp_path: Path, profile: Path, cli: CommandLine
-) -> None:
+def test_a_verdict_against_another_trace_is_noted(tmp_path: Path, profile: Path, cli: CommandLine):
     other = write_mixed_trace(tmp_path / "other.trace", 1, 500, seed=9)
     words = ["--trace", str(other), "--allocators", "glibc", "--seeds", "1", "--shrunk", ""]
     words += ["--configurations", "2", "--instrument", "none"]
@@ -143,11 +139,11 @@ def test_a_verdict_against_another_trace_is_noted(
     )
 
 
-def test_fidelity_needs_the_trace_itself(profile: Path, cli: CommandLine) -> None:
+def test_fidelity_needs_the_trace_itself(profile: Path, cli: CommandLine):
     assert "a profile" in cli.fails(SpecError.exit_code, "fidelity", profile, "--trace", profile)
 
 
-def test_without_its_trace_fidelity_says_what_to_give(profile: Path, cli: CommandLine) -> None:
+def test_without_its_trace_fidelity_says_what_to_give(profile: Path, cli: CommandLine):
     for words in ([], ["--shrunk", "none"]):
         assert "give --trace FILE, the trace that the profile was fitted to" in (
             cli.fails(SpecError.exit_code, "fidelity", profile, *words)
@@ -169,7 +165,7 @@ def test_without_its_trace_fidelity_says_what_to_give(profile: Path, cli: Comman
         ({}, "nothing could be judged"),
     ],
 )
-def test_the_verdict_is_one_sentence(taus: dict[str, float], words: str) -> None:
+def test_the_verdict_is_one_sentence(taus: dict[str, float], words: str):
     metrics = {
         name: MetricFidelity(families={"glibc": FamilyFidelity(tau_differing=tau)})
         for name, tau in taus.items()
@@ -178,7 +174,7 @@ def test_the_verdict_is_one_sentence(taus: dict[str, float], words: str) -> None
     assert verdict_sentence(Fidelity(metrics={**metrics, "faults": None})) == f"verdict: {words}"
 
 
-def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one() -> None:
+def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one():
     configurations = [Configuration.of("glibc", {"a": i}) for i in range(4)]
     whole = with_peaks(1000, 2000, 3000, 4000)
     found = judge_shrunk(configurations, whole, [*with_peaks(10, 20, 40), None], 0.25)
@@ -194,14 +190,12 @@ def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one() -> None:
 @pytest.mark.parametrize("text", ["1", "0", "x", "0.5,2"])
 def test_a_share_that_shrinks_nothing_is_refused(
     tmp_path: Path, profile: Path, text: str, cli: CommandLine
-) -> None:
+):
     words = ["--trace", str(tmp_path / "mixed.trace"), "--shrunk", text]
     assert "--shrunk" in cli.fails(SpecError.exit_code, "fidelity", profile, *words)
 
 
-def test_without_the_trace_the_shrunk_profiles_are_still_measured(
-    profile: Path, cli: CommandLine
-) -> None:
+def test_without_the_trace_the_shrunk_profiles_are_still_measured(profile: Path, cli: CommandLine):
     words = ["--allocators", "glibc", "--configurations", "3", "--instrument", "none"]
     assert "shrunk to 0.5" in cli.run("fidelity", profile, *words, "--shrunk", "0.5")[0]
     verdict = read_profile(profile)["fidelity"]

@@ -43,7 +43,7 @@ class Measured:
         return Outcome.succeeded(measurement(44.0 * MIB, 1e8))
 
 
-def test_what_is_recorded_is_not_measured() -> None:
+def test_what_is_recorded_is_not_measured():
     found = ablate(run(), pick_of_trial(run(), 2))
 
     known = {name: one for name, _, one in found.settings}
@@ -54,7 +54,7 @@ def test_what_is_recorded_is_not_measured() -> None:
     assert found.n_unknown == 2
 
 
-def test_what_was_tried_and_failed_is_recorded() -> None:
+def test_what_was_tried_and_failed_is_recorded():
     tried = Configuration.of("jemalloc", {"dirty_decay_ms": 0, "tcache": False})
     failed = failed_trial(4, tried, Status.FAILED, "killed by SIGABRT")
     measure = Measured()
@@ -67,7 +67,7 @@ def test_what_was_tried_and_failed_is_recorded() -> None:
     assert tried not in measure.asked
 
 
-def test_what_is_not_recorded_is_measured_once() -> None:
+def test_what_is_not_recorded_is_measured_once():
     measure = Measured()
 
     found = ablate(run(), pick_of_trial(run(), 2), measure)
@@ -80,7 +80,7 @@ def test_what_is_not_recorded_is_measured_once() -> None:
     assert found.n_unknown == 0
 
 
-def test_needless_settings_are_left_out_together() -> None:
+def test_needless_settings_are_left_out_together():
     found = ablate(run(), pick_of_trial(run(), 2), Measured())
 
     assert found.reduced is not None
@@ -88,7 +88,7 @@ def test_needless_settings_are_left_out_together() -> None:
     assert found.reduced.trial == 3
 
 
-def test_a_setting_that_keeps_an_objective_at_0_is_not_needless() -> None:
+def test_a_setting_that_keeps_an_objective_at_0_is_not_needless():
     names = ("mean_heap", "syscalls")
     none, many = (measurement(40.0 * MIB, syscalls=n) for n in (0, 5000))
     chosen = Configuration.of("jemalloc", {"tcache": False})
@@ -106,7 +106,7 @@ def test_a_setting_that_keeps_an_objective_at_0_is_not_needless() -> None:
     assert found.reduced is None
 
 
-def test_a_point_is_a_pick_or_a_trial() -> None:
+def test_a_point_is_a_pick_or_a_trial():
     assert point_of(run(), "2").trial.number == 2
     assert point_of(run(), "best-cost").trial.number == 3
     with pytest.raises(SelectionError, match="has no pick 'fastest'"):

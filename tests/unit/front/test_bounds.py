@@ -16,14 +16,14 @@ from tuner.records import Configuration
 @pytest.mark.parametrize(
     ("text", "numbers"), [("cost=-1%", [1, 3, 4]), ("mean_heap <= 80MiB", [1, 2, 4])]
 )
-def test_a_bound_is_relative_to_the_baseline_or_has_a_unit(text: str, numbers: list[int]) -> None:
+def test_a_bound_is_relative_to_the_baseline_or_has_a_unit(text: str, numbers: list[int]):
     fitting = within(TRIALS, (parse_bound(text),), baselines(TRIALS, "glibc"))
 
     assert [one.number for one in fitting] == numbers
 
 
 @pytest.mark.parametrize("over", [1e-9, 0.005, 0.01])
-def test_a_bound_holds_at_its_limit_and_nowhere_above(over: float) -> None:
+def test_a_bound_holds_at_its_limit_and_nowhere_above(over: float):
     trials = (BASELINE, tried(1, 80.0, 1250.0), tried(2, 80.0, 1250.0 * (1.0 + over)))
     compared = baselines(trials, "glibc")
 
@@ -32,7 +32,7 @@ def test_a_bound_holds_at_its_limit_and_nowhere_above(over: float) -> None:
         assert [one.number for one in fitting] == [0, 1]
 
 
-def test_a_relative_bound_is_a_share_of_the_whole_program() -> None:
+def test_a_relative_bound_is_a_share_of_the_whole_program():
     """Of a program, a tenth of whose work is the allocator's, as `front` shows changes."""
     trials = (BASELINE, tried(1, 80.0, 1100.0), tried(2, 80.0, 1100.1))
     compared = baselines(trials, "glibc", {"glibc": {"cost": 10_000.0}})
@@ -42,7 +42,7 @@ def test_a_relative_bound_is_a_share_of_the_whole_program() -> None:
         within(trials, [parse_bound("cost=-1%")], compared)
 
 
-def test_own_baseline_compares_each_allocator_with_itself() -> None:
+def test_own_baseline_compares_each_allocator_with_itself():
     jemalloc = trial(7, Configuration("jemalloc"), 60.0 * MIB, 5000.0)
     tuned = trial(8, Configuration.of("jemalloc", {"tcache": False}), 50.0 * MIB, 5020.0)
     trials = (*TRIALS, jemalloc, tuned)
@@ -53,7 +53,7 @@ def test_own_baseline_compares_each_allocator_with_itself() -> None:
     assert [one.number for one in fitting] == [0, 1, 3, 4, 7, 8]
 
 
-def test_nothing_fits_names_the_nearest_and_the_bound_that_excludes_it() -> None:
+def test_nothing_fits_names_the_nearest_and_the_bound_that_excludes_it():
     bounds = [parse_bound(text) for text in ("cost=-31%", "mean_heap=96MiB")]
 
     with pytest.raises(SelectionError) as caught:
@@ -65,7 +65,7 @@ def test_nothing_fits_names_the_nearest_and_the_bound_that_excludes_it() -> None
     assert "mean_heap=96MiB" not in str(caught.value)
 
 
-def test_nothing_fits_compares_with_no_baseline_that_is_not_there() -> None:
+def test_nothing_fits_compares_with_no_baseline_that_is_not_there():
     tuned = trial(7, Configuration.of("jemalloc", {"tcache": False}), 60.0 * MIB, 700.0)
 
     with pytest.raises(SelectionError) as caught:
@@ -75,18 +75,18 @@ def test_nothing_fits_compares_with_no_baseline_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("text", ["cost", "=5", "cost=", "heap=+1%", "cost=cheap", "cost>=5"])
-def test_bad_bound_is_refused(text: str) -> None:
+def test_bad_bound_is_refused(text: str):
     with pytest.raises(SpecError):
         parse_bound(text)
 
 
-def test_a_share_without_a_sign_is_told_the_sign() -> None:
+def test_a_share_without_a_sign_is_told_the_sign():
     """The message spoke of the limits of campaigns, which are written otherwise."""
     with pytest.raises(SpecError, match=r"write cost=\+1% for so much above it"):
         parse_bound("cost=1%")
 
 
-def test_baseline_that_was_not_measured_is_refused() -> None:
+def test_baseline_that_was_not_measured_is_refused():
     with pytest.raises(SelectionError, match=r"default of jemalloc was not measured.*glibc"):
         baselines(TRIALS, "jemalloc")
 
@@ -121,9 +121,7 @@ def test_baseline_that_was_not_measured_is_refused() -> None:
         ),
     ],
 )
-def test_a_campaign_without_a_feasible_trial_names_the_nearest(
-    texts: tuple[str, ...], words: str
-) -> None:
+def test_a_campaign_without_a_feasible_trial_names_the_nearest(texts: tuple[str, ...], words: str):
     constraints = [parse_constraint(text) for text in texts]
     base = BASELINE.measured
     broken = [
@@ -141,7 +139,7 @@ def test_a_campaign_without_a_feasible_trial_names_the_nearest(
     check_feasible(TRIALS, constraints, Path("runs/app"))
 
 
-def test_failures_are_counted_by_kind() -> None:
+def test_failures_are_counted_by_kind():
     run = synthetic_run(n_trials=300)
     counts = count_failures(run.trials)
 
@@ -149,7 +147,7 @@ def test_failures_are_counted_by_kind() -> None:
     assert sum(counts.values()) == sum(not one.is_feasible for one in run.trials)
 
 
-def test_a_bound_relative_to_a_default_that_was_not_measured_is_not_held() -> None:
+def test_a_bound_relative_to_a_default_that_was_not_measured_is_not_held():
     tuned = trial(8, Configuration.of("jemalloc", {"tcache": False}), 50.0 * MIB, 5020.0)
     compared = baselines((*TRIALS, tuned), OWN)
 

@@ -23,7 +23,7 @@ from tuner.front.dominance import (
 )
 
 
-def test_front_is_ordered_and_names_its_equals() -> None:
+def test_front_is_ordered_and_names_its_equals():
     points = front_points(TRIALS, NAMES)
 
     assert [point.trial.number for point in points] == [2, 1, 3]
@@ -31,24 +31,24 @@ def test_front_is_ordered_and_names_its_equals() -> None:
     assert points[1].values == (80.0 * MIB, 990.0)
 
 
-def test_front_of_other_objectives_keeps_the_records_of_the_campaign() -> None:
+def test_front_of_other_objectives_keeps_the_records_of_the_campaign():
     points = front_points(TRIALS, ("cost",))
 
     assert [point.trial for point in points] == [TRIALS[3]]
 
 
-def test_front_of_a_metric_that_was_not_measured_says_why() -> None:
+def test_front_of_a_metric_that_was_not_measured_says_why():
     with pytest.raises(MissingToolError, match="p99_latency"):
         front_points(TRIALS, ("p99_latency",))
 
 
-def test_front_of_an_unknown_metric_names_the_known_ones() -> None:
+def test_front_of_an_unknown_metric_names_the_known_ones():
     with pytest.raises(SpecError, match="mean_heap"):
         front_points(TRIALS, ("heap",))
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25))
-def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[int, int]]) -> None:
+def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[int, int]]):
     trials = [tried(number, heap, cost) for number, (heap, cost) in enumerate(pairs)]
 
     points = front_points(trials, NAMES)
@@ -62,7 +62,7 @@ def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[
 # Fronts
 
 
-def test_dominated_points_are_left_out_and_of_equal_ones_the_first_stays() -> None:
+def test_dominated_points_are_left_out_and_of_equal_ones_the_first_stays():
     points = np.array([[2.0, 2.0], [1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [2.0, 3.0], [1.0, 4.0]])
 
     assert non_dominated(points) == [0, 1, 3]
@@ -70,7 +70,7 @@ def test_dominated_points_are_left_out_and_of_equal_ones_the_first_stays() -> No
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_values_that_are_not_finite_never_reach_the_library(bad: float) -> None:
+def test_values_that_are_not_finite_never_reach_the_library(bad: float):
     points = np.array([[1.0, 2.0], [bad, 1.0]])
 
     for refusing in (non_dominated, lambda p: hypervolume(p, (5.0, 5.0))):
@@ -79,7 +79,7 @@ def test_values_that_are_not_finite_never_reach_the_library(bad: float) -> None:
 
 
 @given(points=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
-def test_non_dominated_agrees_with_the_definition(points: list[tuple[int, int]]) -> None:
+def test_non_dominated_agrees_with_the_definition(points: list[tuple[int, int]]):
     array = np.array(points, dtype=np.float64)
 
     def dominates(a: tuple[int, int], b: tuple[int, int]) -> bool:
@@ -93,7 +93,7 @@ def test_non_dominated_agrees_with_the_definition(points: list[tuple[int, int]])
     assert expected == non_dominated(array)
 
 
-def test_the_front_holds_feasible_successes_only() -> None:
+def test_the_front_holds_feasible_successes_only():
     many = [
         valued(0, (5.0, 5.0)),
         valued(1, (1.0, 1.0), violated=0.1),
@@ -110,14 +110,14 @@ def test_the_front_holds_feasible_successes_only() -> None:
 # Hypervolume
 
 
-def test_one_point_dominates_its_box_in_logarithms() -> None:
+def test_one_point_dominates_its_box_in_logarithms():
     point = np.array([[9.0, 99.0]])
 
     expected = math.log(1000 / 10) * math.log(1000 / 100)
     assert hypervolume(point, (999.0, 999.0)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_two_points_share_their_overlap() -> None:
+def test_two_points_share_their_overlap():
     points = np.array([[9.0, 99.0], [99.0, 9.0]])
     ten = math.log(10)
 
@@ -130,7 +130,7 @@ def test_two_points_share_their_overlap() -> None:
 )
 def test_hypervolume_agrees_with_inclusion_and_exclusion(
     points: list[tuple[float, float, float]],
-) -> None:
+):
     reference = (1000.0, 1000.0, 1000.0)
 
     def box(corners: Sequence[tuple[float, ...]]) -> float:
@@ -146,16 +146,16 @@ def test_hypervolume_agrees_with_inclusion_and_exclusion(
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def test_points_beyond_the_reference_and_no_points_have_no_volume() -> None:
+def test_points_beyond_the_reference_and_no_points_have_no_volume():
     assert hypervolume(np.array([[10.0, 10.0]]), (5.0, 50.0)) == 0.0
     assert hypervolume(np.empty((0, 2)), (5.0, 50.0)) == 0.0
 
 
-def test_zeros_are_finite() -> None:
+def test_zeros_are_finite():
     assert hypervolume(np.array([[0.0, 0.0]]), (math.e - 1, math.e - 1)) == pytest.approx(1.0)
 
 
-def test_the_reference_is_the_nadir_of_the_defaults_and_a_tenth() -> None:
+def test_the_reference_is_the_nadir_of_the_defaults_and_a_tenth():
     defaults = [valued(0, (100.0, 20.0)), valued(1, None), valued(2, (50.0, 40.0), violated=2.0)]
 
     assert reference_point(defaults) == pytest.approx((110.0, 44.0))
@@ -163,7 +163,7 @@ def test_the_reference_is_the_nadir_of_the_defaults_and_a_tenth() -> None:
     assert reference_point([valued(0, None)]) is None
 
 
-def test_gain_compares_with_the_defaults() -> None:
+def test_gain_compares_with_the_defaults():
     default = valued(0, (100.0, 100.0), default=True)
     better = valued(1, (50.0, 100.0))
     reference = reference_point([default])
@@ -175,6 +175,6 @@ def test_gain_compares_with_the_defaults() -> None:
     assert relative_hypervolume([better], reference) is None
 
 
-def test_objectives_need_no_other_indicator_library() -> None:
+def test_objectives_need_no_other_indicator_library():
     """Moocore is imported where it is used, so that --help does not pay for it."""
     assert "moocore" not in vars(dominance)

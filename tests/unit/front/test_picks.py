@@ -71,22 +71,22 @@ CORNER = [(90.0, 1100.0), (92.0, 905.0), (95.0, 900.0), (120.0, 890.0)]
 """A front with a corner: its second point."""
 
 
-def test_balanced_is_the_least_sum_of_changes() -> None:
+def test_balanced_is_the_least_sum_of_changes():
     found = balanced_of(tried_all(DEMO))
 
     assert changes(found) == pytest.approx((-0.0993, -0.662))
 
 
-def test_a_straight_front_has_no_knee() -> None:
+def test_a_straight_front_has_no_knee():
     """An end that is balanced by a hair is no knee."""
     assert knee_of(tried_all(DEMO)) is None
 
 
-def test_a_corner_is_a_knee() -> None:
+def test_a_corner_is_a_knee():
     assert knee_of(tried_all(CORNER)) == tried_all(CORNER)[1]
 
 
-def test_a_knee_is_clearly_better_than_the_ends() -> None:
+def test_a_knee_is_clearly_better_than_the_ends():
     """The sum of a knee is below that of the ends by more than 0.5 % of the baseline."""
     ends = [(90.0, 1000.0), (100.0, 900.0)]
 
@@ -94,14 +94,14 @@ def test_a_knee_is_clearly_better_than_the_ends() -> None:
     assert knee_of(tried_all([*ends, (94.4, 950.0)])) is not None
 
 
-def test_an_end_far_away_does_not_move_the_balanced_pick() -> None:
+def test_an_end_far_away_does_not_move_the_balanced_pick():
     trials = tried_all(CORNER)
     far = tried(9, 89.9, 90_000.0)
 
     assert balanced_of([*trials, far]) == balanced_of(trials)
 
 
-def test_best_gives_up_next_to_nothing_for_much() -> None:
+def test_best_gives_up_next_to_nothing_for_much():
     trials = tried_all([(50.0, 1500.0), (50.24, 1100.0), (50.26, 900.0)])
 
     assert best_of(trials, "mean_heap") == trials[1]
@@ -114,7 +114,7 @@ def with_settings(number: int, n_settings: int, heap_mib: float, cost: float) ->
     return trial(number, Configuration.of("glibc", settings), heap_mib * MIB, cost)
 
 
-def test_within_the_tie_no_setting_displaces_the_default() -> None:
+def test_within_the_tie_no_setting_displaces_the_default():
     near = [tried(1, 99.6, 1000.0), tried(2, 100.0, 996.0)]
 
     assert balanced_of([BASELINE, *near]) == BASELINE
@@ -123,7 +123,7 @@ def test_within_the_tie_no_setting_displaces_the_default() -> None:
     assert balanced_of([BASELINE, tried(1, 99.4, 1000.0)]).number == 1
 
 
-def test_the_default_of_another_allocator_is_preferred_to_settings_only() -> None:
+def test_the_default_of_another_allocator_is_preferred_to_settings_only():
     other = trial(1, Configuration("jemalloc"), 80.2 * MIB, 800.0)
     trials = [BASELINE, other, tried(2, 80.0, 800.0)]
 
@@ -133,7 +133,7 @@ def test_the_default_of_another_allocator_is_preferred_to_settings_only() -> Non
     )
 
 
-def test_within_the_tie_fewer_settings_are_preferred() -> None:
+def test_within_the_tie_fewer_settings_are_preferred():
     many, few, far = (
         with_settings(1, 3, 50.0, 500.0),
         with_settings(2, 1, 50.2, 500.0),
@@ -145,13 +145,13 @@ def test_within_the_tie_fewer_settings_are_preferred() -> None:
     assert balanced_of([BASELINE, many, far]) == many
 
 
-def test_fewer_settings_are_not_bought_with_the_other_objective() -> None:
+def test_fewer_settings_are_not_bought_with_the_other_objective():
     many, few = with_settings(1, 3, 50.0, 500.0), with_settings(2, 1, 50.2, 900.0)
 
     assert best_of([BASELINE, many, few], "mean_heap") == many
 
 
-def test_a_best_pick_says_how_far_it_is_above_the_least() -> None:
+def test_a_best_pick_says_how_far_it_is_above_the_least():
     least, near = tried(1, 50.0, 1500.0), tried(2, 50.2, 1100.0)
     simple = with_settings(3, 0, 50.1, 1500.0)
     equal = with_settings(4, 0, 50.001, 1500.0)
@@ -165,32 +165,32 @@ def test_a_best_pick_says_how_far_it_is_above_the_least() -> None:
     assert rule(least, equal) == "least mean heap, or next to it as the simpler setting"
 
 
-def test_best_breaks_ties_by_the_others_then_by_number() -> None:
+def test_best_breaks_ties_by_the_others_then_by_number():
     trials = tried_all([(50.0, 1500.0), (50.0, 1400.0), (50.0, 1400.0)])
 
     assert best_of(trials, "mean_heap") == trials[1]
 
 
-def test_best_of_an_objective_whose_least_is_0() -> None:
+def test_best_of_an_objective_whose_least_is_0():
     some, none = map(with_faults, tried_all([(90.0, 1000.0)] * 2), (1, 0))
 
     assert best_pick([some, none], "faults", NAMES, BASELINE).trial == none
 
 
-def test_best_of_one_objective_is_its_least() -> None:
+def test_best_of_one_objective_is_its_least():
     trials = tried_all([(50.2, 900.0), (50.0, 1500.0)])
 
     assert best_pick(trials, "mean_heap", ("mean_heap",), BASELINE).trial == trials[1]
 
 
-def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> None:
+def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units():
     base = with_faults(BASELINE, 0)
     few, many = map(with_faults, tried_all([(100.0, 1000.0)] * 2), (1, 3))
 
     assert select_balanced([many, few], ("cost", "faults"), base) == few
 
 
-def test_three_objectives_have_a_knee() -> None:
+def test_three_objectives_have_a_knee():
     names = ("mean_heap", "cost", "faults")
     points = [(50, 2000, 4000), (200, 500, 4000), (200, 2000, 1000), (60, 600, 1200)]
     base = with_faults(BASELINE, 2000)
@@ -203,7 +203,7 @@ def test_three_objectives_have_a_knee() -> None:
     assert find_knee(trials[:3], names, base) is None
 
 
-def test_what_is_not_feasible_is_never_picked() -> None:
+def test_what_is_not_feasible_is_never_picked():
     broken = replace(tried(8, 1.0, 1.0), violation=0.5)
 
     assert balanced_of([*TRIALS, broken]).number != 8
@@ -212,7 +212,7 @@ def test_what_is_not_feasible_is_never_picked() -> None:
         balanced_of([broken, TRIALS[6]])
 
 
-def test_values_are_compared_at_the_resolution_of_the_campaign() -> None:
+def test_values_are_compared_at_the_resolution_of_the_campaign():
     steps = (("mean_heap", 0.05),)
     coarse = [replace(one, resolution=steps) for one in tried_all([(50, 1000.0), (49.9, 1000.0)])]
 
@@ -225,7 +225,7 @@ CLOUDS = st.lists(st.tuples(VALUES, st.integers(100, 4000).map(float)), min_size
 
 
 @given(CLOUDS)
-def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Points) -> None:
+def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Points):
     trials = tried_all(points)
     heap, cost = changes(balanced_of(trials))
 
@@ -235,7 +235,7 @@ def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Point
 
 
 @given(CLOUDS)
-def test_no_trial_near_the_least_beats_a_best_pick(points: Points) -> None:
+def test_no_trial_near_the_least_beats_a_best_pick(points: Points):
     trials = tried_all(points)
     for position, name in enumerate(NAMES):
         chosen = points[best_of(trials, name).number - 1]
@@ -249,7 +249,7 @@ def test_no_trial_near_the_least_beats_a_best_pick(points: Points) -> None:
 
 
 @given(CLOUDS, st.randoms(use_true_random=False))
-def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Random) -> None:
+def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Random):
     trials = tried_all(points)
     shuffled = random.sample(trials, len(trials))
 
@@ -257,7 +257,7 @@ def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Rand
 
 
 @given(CLOUDS, st.integers(-8, 8), st.integers(-8, 8))
-def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> None:
+def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int):
     def scaled(one: Trial) -> Trial:
         found = one.measured
         return replace(
@@ -281,7 +281,7 @@ def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> N
 
 
 @given(CLOUDS, st.data())
-def test_dominated_trials_do_not_change_the_picks(points: Points, data: st.DataObject) -> None:
+def test_dominated_trials_do_not_change_the_picks(points: Points, data: st.DataObject):
     worse = [
         (heap + data.draw(st.integers(0, 64)) / 16, cost + data.draw(st.integers(0, 500)))
         for heap, cost in data.draw(st.lists(st.sampled_from(points), max_size=10))
@@ -303,14 +303,14 @@ def bent(steps: list[tuple[int, int]], *, is_convex: bool) -> Points:
 
 
 @given(STEPS)
-def test_a_concave_front_has_no_knee(steps: list[tuple[int, int]]) -> None:
+def test_a_concave_front_has_no_knee(steps: list[tuple[int, int]]):
     assert knee_of(tried_all(bent(steps, is_convex=False))) is None
 
 
 @given(STEPS, STEPS)
 def test_a_convex_front_has_a_knee_where_its_exchange_turns_bad(
     good: list[tuple[int, int]], bad: list[tuple[int, int]]
-) -> None:
+):
     """From one end heap buys more cost than it is worth, towards the other less."""
     steep = [(heap, 10 * heap + cost) for heap, cost in good]  # 1/16 % of heap for over 1 % of cost
     flat = [(1000 * heap, min(heap, cost)) for heap, cost in bad]
@@ -319,7 +319,7 @@ def test_a_convex_front_has_a_knee_where_its_exchange_turns_bad(
     assert knee_of(trials) == trials[len(steep)]
 
 
-def test_no_regret_pick_is_worse_nowhere() -> None:
+def test_no_regret_pick_is_worse_nowhere():
     picks = {pick.name: pick for pick in standard_picks(TRIALS, NAMES, "glibc")}
 
     assert picks["no-regret"].trial.number in {1, 3}
@@ -327,7 +327,7 @@ def test_no_regret_pick_is_worse_nowhere() -> None:
     assert picks["best-cost"].trial.number == 3
 
 
-def test_what_costs_nothing_is_meant_where_no_pick_is_named() -> None:
+def test_what_costs_nothing_is_meant_where_no_pick_is_named():
     picks = standard_picks(TRIALS, NAMES, "glibc")
     without = [pick for pick in picks if pick.name != "no-regret"]
 
@@ -337,18 +337,18 @@ def test_what_costs_nothing_is_meant_where_no_pick_is_named() -> None:
 
 
 @pytest.mark.parametrize(("heap", "gains"), [(99.6, False), (99.4, True)])
-def test_no_regret_needs_a_gain_above_the_tie(heap: float, gains: bool) -> None:
+def test_no_regret_needs_a_gain_above_the_tie(heap: float, gains: bool):
     found = standard_picks((BASELINE, tried(1, heap, 1000.0)), NAMES, "glibc")
 
     assert ("no-regret" in [pick.name for pick in found]) == gains
 
 
-def test_no_regret_pick_is_absent_when_the_default_is_not_beaten() -> None:
+def test_no_regret_pick_is_absent_when_the_default_is_not_beaten():
     picks = standard_picks((BASELINE, TRIALS[2]), NAMES, "glibc")
 
     assert [pick.name for pick in picks] == ["balanced", "best-mean_heap", "best-cost"]
     assert "gains more than 0.5 % in one objective" in NO_GAIN
 
 
-def test_no_pick_without_a_feasible_trial() -> None:
+def test_no_pick_without_a_feasible_trial():
     assert standard_picks(TRIALS[6:], NAMES, "glibc") == []

@@ -56,17 +56,17 @@ def costs(trials: list[Trial]) -> list[float | None]:
     return [trial.measurement["cost"] if trial.measurement else None for trial in trials]
 
 
-def test_costs_are_what_the_other_prices_make_of_the_counts() -> None:
+def test_costs_are_what_the_other_prices_make_of_the_counts():
     assert costs(reprice(record(), FEW_FAULTS, HIGH)) == pytest.approx(
         [HIGH.cost(10**6, 300, 20, 0), HIGH.cost(10**6, 10, 5, 5110)]
     )
 
 
-def test_own_prices_change_nothing() -> None:
+def test_own_prices_change_nothing():
     assert costs(reprice(record(), FEW_FAULTS, PRICES)) == pytest.approx(costs(FEW_FAULTS))
 
 
-def test_limit_on_cost_moves_with_the_prices() -> None:
+def test_limit_on_cost_moves_with_the_prices():
     """Against the default, which has few faults, the other is dear when faults are."""
     limited = record(constraints=("cost <= default * 1.1",))
     trials = [tried(0, 1000, (2_000_000, 100, 0, 0)), tried(1, 900, (1_000_000, 700, 0, 0))]
@@ -75,7 +75,7 @@ def test_limit_on_cost_moves_with_the_prices() -> None:
     assert [t.is_feasible for t in reprice(limited, trials, HIGH)] == [True, False]
 
 
-def test_what_would_change_is_listed() -> None:
+def test_what_would_change_is_listed():
     note = price_note(record(), OPPOSED)
 
     assert note is not None
@@ -84,7 +84,7 @@ def test_what_would_change_is_listed() -> None:
     assert "picks balanced, no-regret, best-mean_heap and best-cost would be other trials" in note
 
 
-def test_points_are_counted_and_not_their_trials() -> None:
+def test_points_are_counted_and_not_their_trials():
     """Equal trials are one point of the front, as in every other count of it."""
     again = tried(3, 500, (1_000_000, 900, 0, 0))
     note = price_note(record(), [*OPPOSED, again])
@@ -93,13 +93,13 @@ def test_points_are_counted_and_not_their_trials() -> None:
     assert "1 of the front's 1 points would leave it; another point would be on it" in note
 
 
-def test_nothing_is_said_where_nothing_changes() -> None:
+def test_nothing_is_said_where_nothing_changes():
     trials = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**5, 10, 5, 0))]
 
     assert price_note(record(), trials) is None
 
 
-def test_nothing_is_said_where_nothing_is_known() -> None:
+def test_nothing_is_said_where_nothing_is_known():
     assert price_note(record(Calibration(2000.0, 1000.0)), OPPOSED) is None
     assert price_note(record(), OPPOSED, ("mean_heap", "faults")) is None
     assert price_note(record(), OPPOSED[1:]) is None

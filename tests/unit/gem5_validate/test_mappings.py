@@ -14,7 +14,7 @@ def mappings() -> ModuleType:
     return load_file(ROOT / "gem5-validate" / "mappings.py")
 
 
-def test_mapped_file_is_seen_once_it_is_mapped(mappings: ModuleType, tmp_path: Path) -> None:
+def test_mapped_file_is_seen_once_it_is_mapped(mappings: ModuleType, tmp_path: Path):
     path = tmp_path / "with a blank"
     path.write_bytes(bytes(4096))
     before = mappings.mapped_files()
@@ -23,7 +23,7 @@ def test_mapped_file_is_seen_once_it_is_mapped(mappings: ModuleType, tmp_path: P
     assert not mappings.mapped_files() - before
 
 
-def test_file_that_was_removed_is_left_out(mappings: ModuleType, tmp_path: Path) -> None:
+def test_file_that_was_removed_is_left_out(mappings: ModuleType, tmp_path: Path):
     path = tmp_path / "gone"
     path.write_bytes(bytes(4096))
     before = mappings.mapped_files()

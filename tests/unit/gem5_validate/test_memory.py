@@ -63,16 +63,16 @@ def check(found: dict[str, Any]) -> None:
     assert found["shared"] >= after["simulated"]
 
 
-def test_parts_are_separated() -> None:
+def test_parts_are_separated():
     check(kinds())
 
 
-def test_parts_are_separated_without_address_randomisation() -> None:
+def test_parts_are_separated_without_address_randomisation():
     """The heap of brk then follows the program's variables in one mapping."""
     check(kinds("setarch", "-R"))
 
 
-def test_without_arenas_of_its_own_python_is_part_of_the_heap() -> None:
+def test_without_arenas_of_its_own_python_is_part_of_the_heap():
     found = kinds("env", "PYTHONMALLOC=malloc")
     assert found["after"]["python"] == 0
     assert found["after"]["heap"] - found["before"]["heap"] >= 28 * MIB

@@ -29,13 +29,13 @@ def put(folder: Path, name: str) -> Path:
     return path
 
 
-def test_of_dead_processes_nothing_is_left(stores: ModuleType, tmp_path: Path, dead: int) -> None:
+def test_of_dead_processes_nothing_is_left(stores: ModuleType, tmp_path: Path, dead: int):
     left = put(tmp_path, f"gem5-validate-{dead}")
     stores.remove_left(tmp_path)
     assert not left.exists()
 
 
-def test_of_processes_that_run_all_stays(stores: ModuleType, tmp_path: Path) -> None:
+def test_of_processes_that_run_all_stays(stores: ModuleType, tmp_path: Path):
     own = put(tmp_path, stores.own_name(tmp_path).name)
     first = put(tmp_path, "gem5-validate-1")
     stores.remove_left(tmp_path)
@@ -43,7 +43,7 @@ def test_of_processes_that_run_all_stays(stores: ModuleType, tmp_path: Path) -> 
     assert first.exists()
 
 
-def test_other_names_stay(stores: ModuleType, tmp_path: Path, dead: int) -> None:
+def test_other_names_stay(stores: ModuleType, tmp_path: Path, dead: int):
     names = ["gem5-validate-", "gem5-validate-new", f"gem5-other-{dead}"]
     paths = [put(tmp_path, name) for name in names]
     folder = tmp_path / f"gem5-validate-{dead}"
@@ -54,7 +54,7 @@ def test_other_names_stay(stores: ModuleType, tmp_path: Path, dead: int) -> None
 
 def test_what_other_users_left_stays(
     stores: ModuleType, tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     left = put(tmp_path, f"gem5-validate-{dead}")
     monkeypatch.setattr(os, "getuid", lambda: left.stat().st_uid + 1)
     stores.remove_left(tmp_path)
@@ -63,7 +63,7 @@ def test_what_other_users_left_stays(
 
 def test_process_of_another_user_is_alive(
     stores: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def refuse(pid: int, signal: int) -> None:
         raise PermissionError(pid, signal)
 
@@ -73,5 +73,5 @@ def test_process_of_another_user_is_alive(
     assert left.exists()
 
 
-def test_place_that_does_not_exist_is_no_error(stores: ModuleType, tmp_path: Path) -> None:
+def test_place_that_does_not_exist_is_no_error(stores: ModuleType, tmp_path: Path):
     stores.remove_left(tmp_path / "none")

@@ -59,7 +59,7 @@ def figures_of(records: Path, seed: int) -> Mapping[str, int]:
 
 
 @pytest.mark.parametrize(("types", "seed"), PRINTED)
-def test_figures_are_those_of_the_original(tmp_path: Path, types: str, seed: int) -> None:
+def test_figures_are_those_of_the_original(tmp_path: Path, types: str, seed: int):
     found = figures_of(write_records(tmp_path / "order.c", types), seed)
 
     assert tuple(found[name] for name in NAMES) == PRINTED[types, seed]
@@ -71,7 +71,7 @@ def test_figures_are_those_of_the_original(tmp_path: Path, types: str, seed: int
     "MALLOC_TUNER_CLASSIC_RECORDS" not in os.environ,
     reason="MALLOC_TUNER_CLASSIC_RECORDS does not name order.c of the published run",
 )
-def test_the_published_run(tmp_path: Path) -> None:
+def test_the_published_run(tmp_path: Path):
     records = tmp_path / "order.c"
     records.symlink_to(Path(os.environ["MALLOC_TUNER_CLASSIC_RECORDS"]).resolve())
     found = figures_of(records, PUBLISHED_SEED)
@@ -83,7 +83,7 @@ def test_the_published_run(tmp_path: Path) -> None:
 
 def test_where_more_blocks_are_due_at_once_than_the_original_holds_it_says_so(
     tmp_path: Path,
-) -> None:
+):
     records = tmp_path / "order.c"
     records.write_text("//\n" + "".join(f"{{1,8,{30 - i}}},\n" for i in range(30)))
     found = figures_of(records, 1)
@@ -120,7 +120,7 @@ def read(path: Path, seed: int = 1) -> Events:
 @given(records=RECORDS, seed=st.integers(0, 2**31 - 1))
 def test_every_record_is_a_block_that_is_freed_once(
     tmp_path: Path, records: list[tuple[int, float, float]], seed: int
-) -> None:
+):
     """The writer checks that every free frees a live block."""
     path = write(tmp_path / "order.c", records)
     events = read(path, seed)
@@ -133,7 +133,7 @@ def test_every_record_is_a_block_that_is_freed_once(
     assert np.array_equal(events, read(path, seed))
 
 
-def test_lives_of_type_1_are_what_the_record_says(tmp_path: Path) -> None:
+def test_lives_of_type_1_are_what_the_record_says(tmp_path: Path):
     path = write(tmp_path / "order.c", [(1, 10, 0), (1, 20, 2), (1, 30, 1), (1, 40, 0.6)])
     events = read(path)
 
@@ -141,7 +141,7 @@ def test_lives_of_type_1_are_what_the_record_says(tmp_path: Path) -> None:
     assert find_lives(events).live_bytes.tolist() == [10, 0, 20, 50, 90, 70, 40, 0]
 
 
-def test_its_trace_is_a_model_and_says_so(tmp_path: Path, cli: CommandLine) -> None:
+def test_its_trace_is_a_model_and_says_so(tmp_path: Path, cli: CommandLine):
     path = write(tmp_path / "order.c", [(1, 8, 1)])
     made = tmp_path / "a.trace"
     told = json.loads(cli.prints("import", path, "-o", made, "--json"))
@@ -156,23 +156,21 @@ def test_its_trace_is_a_model_and_says_so(tmp_path: Path, cli: CommandLine) -> N
     assert "low fidelity (classic)" in said
 
 
-def test_a_seed_is_of_classic_records_only(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_seed_is_of_classic_records_only(tmp_path: Path, cli: CommandLine):
     path = tmp_path / "a.rep"
     path.write_text("1\n1\n1\n1\na 0 8\n")
     words = ["import", str(path), "-o", str(tmp_path / "a.trace"), "--seed", "1"]
     assert "a seed does not apply to malloc-lab" in cli.fails(SpecError.exit_code, *words)
 
 
-def test_a_profile_is_not_fitted_to_a_model(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_profile_is_not_fitted_to_a_model(tmp_path: Path, cli: CommandLine):
     """It would call itself a windowed hybrid."""
     read(write(tmp_path / "order.c", [(1, 8, 1)]))
     words = ["fit", str(tmp_path / "order.trace"), "-o", str(tmp_path / "a.json")]
     assert "classic records" in cli.fails(TraceError.exit_code, *words)
 
 
-def test_fidelity_judges_a_trace_of_records_and_says_what_it_is(
-    tmp_path: Path, cli: CommandLine
-) -> None:
+def test_fidelity_judges_a_trace_of_records_and_says_what_it_is(tmp_path: Path, cli: CommandLine):
     read(write(tmp_path / "order.c", [(1, 800, 20)] * 3000))
     model = tmp_path / "order.trace"
     before = model.read_bytes()

@@ -47,7 +47,7 @@ def sizes(path: Path) -> list[int]:
     return found
 
 
-def test_siblings_take_turns_and_the_branch_of_most_blocks_comes_first(tmp_path: Path) -> None:
+def test_siblings_take_turns_and_the_branch_of_most_blocks_comes_first(tmp_path: Path):
     source = profile(
         tmp_path / "dhat.out",
         (2, 20, 0, [1, 2, 3]),
@@ -59,7 +59,7 @@ def test_siblings_take_turns_and_the_branch_of_most_blocks_comes_first(tmp_path:
     assert sizes(played(source)) == [30, 10, 2000, 1000, 30, 10, 2000, 30]
 
 
-def test_sites_further_apart_wait_until_the_others_have_run_out(tmp_path: Path) -> None:
+def test_sites_further_apart_wait_until_the_others_have_run_out(tmp_path: Path):
     source = profile(
         tmp_path / "dhat.out",
         (2, 20, 0, [1, 2, 3, 4]),
@@ -73,7 +73,7 @@ def test_sites_further_apart_wait_until_the_others_have_run_out(tmp_path: Path) 
     assert sizes(played(source)) == [20, 10, 30, 20, 10, 30, 400, 300, 1, 400, 300]
 
 
-def test_size_and_life_are_means(tmp_path: Path) -> None:
+def test_size_and_life_are_means(tmp_path: Path):
     source = profile(tmp_path / "dhat.out", (2, 25, 5000, [1]))
     assert records_of(Source(source)).tolist() == [(1, 12.5, 5)] * 2
     with Trace(played(source)) as trace:
@@ -81,7 +81,7 @@ def test_size_and_life_are_means(tmp_path: Path) -> None:
         assert trace.read_all()["size"].tolist() == [13, 13, 0, 0]
 
 
-def test_a_recorded_profile_keeps_its_blocks(tmp_path: Path, capsys: Any) -> None:
+def test_a_recorded_profile_keeps_its_blocks(tmp_path: Path, capsys: Any):
     output = tmp_path / "a.trace"
     command = ["import", "--format", "classic", str(SAMPLE), "-o", str(output), "--json"]
     assert run(command) == 0
@@ -101,7 +101,7 @@ def test_a_recorded_profile_keeps_its_blocks(tmp_path: Path, capsys: Any) -> Non
 
 
 @given(st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=5), st.integers(0, 99)), min_size=1))
-def test_each_site_has_one_place_in_the_tree(sites: list[tuple[list[int], int]]) -> None:
+def test_each_site_has_one_place_in_the_tree(sites: list[tuple[list[int], int]]):
     stacks = [stack for stack, _ in sites]
     paths = tree_paths(stacks, [(blocks, 8 * blocks) for _, blocks in sites])
     groups = list(take_turns(paths))
@@ -111,7 +111,7 @@ def test_each_site_has_one_place_in_the_tree(sites: list[tuple[list[int], int]])
     assert [site for group in groups for site in group] == [site for _, site in paths]
 
 
-def test_a_bad_profile_is_refused(tmp_path: Path) -> None:
+def test_a_bad_profile_is_refused(tmp_path: Path):
     output = tmp_path / "a.trace"
     bad = profile(tmp_path / "bad", (1, 8, 0, [1]))
     bad.write_text(bad.read_text().replace("[1]", "7"))

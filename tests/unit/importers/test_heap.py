@@ -18,7 +18,7 @@ def heap_events(act: Callable[[ImportedHeap], None]) -> tuple[ImportedHeap, list
     return heap, [Op(op) for op in np.concatenate(batches)["op"]]
 
 
-def test_a_late_free_of_another_thread_is_put_in_order() -> None:
+def test_a_late_free_of_another_thread_is_put_in_order():
     def act(heap: ImportedHeap) -> None:
         heap.call(Api.MALLOC, new="block", size=1)
         heap.call(Api.MALLOC, new="block", size=2, thread="other")
@@ -30,7 +30,7 @@ def test_a_late_free_of_another_thread_is_put_in_order() -> None:
     assert (heap.n_inverted, heap.losses()) == (1, [])
 
 
-def test_frees_that_never_come_are_counted() -> None:
+def test_frees_that_never_come_are_counted():
     def act(heap: ImportedHeap) -> None:
         for size in range(4):
             heap.call(Api.MALLOC, new="block", size=size)
@@ -57,9 +57,7 @@ def test_frees_that_never_come_are_counted() -> None:
         ({"api": Api.VALLOC, "new": "c", "size": 9}, [Op.ALIGNED], []),
     ],
 )
-def test_null_means_what_it_means_in_c(
-    call: dict[str, Any], ops: list[Op], losses: list[str]
-) -> None:
+def test_null_means_what_it_means_in_c(call: dict[str, Any], ops: list[Op], losses: list[str]):
     def act(heap: ImportedHeap) -> None:
         heap.call(Api.MALLOC, new="b", size=1)
         heap.call(**call)
@@ -71,7 +69,7 @@ def test_null_means_what_it_means_in_c(
 
 
 @pytest.mark.parametrize(("alignment", "log2"), [(0, 0), (1, 0), (24, 5), (64, 6), (1 << 40, 40)])
-def test_an_alignment_is_rounded_up_as_allocators_do(alignment: int, log2: int) -> None:
+def test_an_alignment_is_rounded_up_as_allocators_do(alignment: int, log2: int):
     batches: list[Events] = []
     heap = ImportedHeap(batches.append, 1000)
     heap.call(Api.MEMALIGN, new="b", size=1, alignment=alignment)

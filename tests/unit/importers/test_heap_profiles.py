@@ -33,7 +33,7 @@ from tuner.trace.file import Op
 )
 def test_recorded_samples(
     tmp_path: Path, sample: str, name: str, n_blocks: int | None, peak: int | None
-) -> None:
+):
     imported = import_file(SAMPLES / sample, tmp_path / "app.profile.json")
     profile = read_profile(imported.path)
     events = load(imported.path)
@@ -49,13 +49,13 @@ def test_recorded_samples(
         assert profile["source"]["peak_live_bytes"] == peak
 
 
-def test_no_code_address_is_kept(tmp_path: Path) -> None:
+def test_no_code_address_is_kept(tmp_path: Path):
     for sample in ("sample.dhat", "sample.gperftools-heap", "sample.jemalloc-heap"):
         path = import_file(SAMPLES / sample, tmp_path / "app.profile.json").path
         assert "0x" not in path.read_text()
 
 
-def test_a_sampled_profile_is_scaled_up(tmp_path: Path) -> None:
+def test_a_sampled_profile_is_scaled_up(tmp_path: Path):
     text = "heap profile: 1: 1000 [ 1: 1000] @ heap_v2/1000\n 10: 10000 [ 10: 10000] @ 0x1\n"
     (tmp_path / "app.heap").write_text(text)
     profile = read_profile(import_file(tmp_path / "app.heap", tmp_path / "app.json").path)
@@ -76,7 +76,7 @@ def test_a_sampled_profile_is_scaled_up(tmp_path: Path) -> None:
         ("heap profile: 1: 2 [3: 4] @ heapprofile\n1 2\n", ":2: a stack @ or counts"),
     ],
 )
-def test_malformed_heap_profiles_are_one_error(tmp_path: Path, text: str, message: str) -> None:
+def test_malformed_heap_profiles_are_one_error(tmp_path: Path, text: str, message: str):
     refuse_profile(tmp_path, text, message)
 
 
@@ -123,7 +123,7 @@ def dhat(**changes: Any) -> str:
         (dhat()[:-9], "not JSON"),
     ],
 )
-def test_malformed_profiles_of_dhat_are_one_error(tmp_path: Path, text: str, message: str) -> None:
+def test_malformed_profiles_of_dhat_are_one_error(tmp_path: Path, text: str, message: str):
     refuse_profile(tmp_path, text, message)
 
 
@@ -133,7 +133,7 @@ def test_malformed_profiles_of_dhat_are_one_error(tmp_path: Path, text: str, mes
     name=st.sampled_from([f.name for f in FORMATS.values() if f.read_sites]),
     seed=st.integers(0, 2**32),
 )
-def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> None:
+def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int):
     """Whatever is accepted makes a profile that can be read."""
     rng = random.Random(seed)
     content = bytearray((SAMPLES / f"sample.{name}").read_bytes())
@@ -151,7 +151,7 @@ def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> 
         assert len(load(imported.path)) > 0
 
 
-def test_the_command_says_what_was_lost_and_assumed(tmp_path: Path, cli: CommandLine) -> None:
+def test_the_command_says_what_was_lost_and_assumed(tmp_path: Path, cli: CommandLine):
     output = tmp_path / "app.profile.json"
     told = json.loads(cli.prints("import", SAMPLES / "sample.dhat", "-o", output, "--json"))
     assert told["level"] == SITES
@@ -163,7 +163,7 @@ def test_the_command_says_what_was_lost_and_assumed(tmp_path: Path, cli: Command
     assert "low fidelity (call sites)" in err
 
 
-def test_lifetimes_of_many_blocks_add_up_to_more_than_one_run(tmp_path: Path) -> None:
+def test_lifetimes_of_many_blocks_add_up_to_more_than_one_run(tmp_path: Path):
     """An hour under valgrind is 7e11 instructions: 20,000 blocks that live as long have 1.4e16."""
     n_blocks, end = 20_000, 7 * 10**11
     blocks = dict.fromkeys(("tbk", "mbk", "gbk", "ebk"), n_blocks)

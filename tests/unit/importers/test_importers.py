@@ -66,7 +66,7 @@ def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]
 @given(data=st.data())
 def test_every_call_arrives_as_far_as_the_format_holds_it(
     data: st.DataObject, name: str, tmp_path: Path
-) -> None:
+):
     made = data.draw(doubles.calls(3 if name in KNOWS_THREADS else 1))
     imported, events = import_bytes(tmp_path, WRITERS[name](made))
 
@@ -81,13 +81,13 @@ def test_every_call_arrives_as_far_as_the_format_holds_it(
 
 
 @pytest.mark.parametrize("name", KNOWS_REALLOC)
-def test_the_blocks_are_the_right_ones(tmp_path: Path, name: str) -> None:
+def test_the_blocks_are_the_right_ones(tmp_path: Path, name: str):
     _, events = import_bytes(tmp_path, WRITERS[name](A_FEW))
 
     assert events["slot"].tolist() == [0, 1, 0, 2, 1, 1, 0]
 
 
-def test_without_times_events_are_a_step_apart(tmp_path: Path) -> None:
+def test_without_times_events_are_a_step_apart(tmp_path: Path):
     (tmp_path / "file").write_bytes(doubles.as_malloc_lab(A_FEW))
     imported = import_file(tmp_path / "file", tmp_path / "app.trace", step_ns=20_000)
 
@@ -104,7 +104,7 @@ def test_without_times_events_are_a_step_apart(tmp_path: Path) -> None:
         ("sample.heaptrack.raw", "heaptrack", 16, 1_072_709),
     ],
 )
-def test_recorded_samples(tmp_path: Path, sample: str, name: str, n_events: int, peak: int) -> None:
+def test_recorded_samples(tmp_path: Path, sample: str, name: str, n_events: int, peak: int):
     """Recorded by the tools themselves, from one small program."""
     imported = import_file(SAMPLES / sample, tmp_path / "app.trace")
 
@@ -118,7 +118,7 @@ def test_recorded_samples(tmp_path: Path, sample: str, name: str, n_events: int,
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_format_says_what_is_lost(tmp_path: Path, name: str) -> None:
+def test_every_format_says_what_is_lost(tmp_path: Path, name: str):
     imported, _ = import_bytes(tmp_path, WRITERS[name](A_FEW))
 
     assert set(FORMATS[name].lost) <= set(imported.lost)
@@ -127,14 +127,14 @@ def test_every_format_says_what_is_lost(tmp_path: Path, name: str) -> None:
     assert f"`{name}`" in page
 
 
-def test_a_free_of_an_unknown_block_is_dropped_and_counted(tmp_path: Path) -> None:
+def test_a_free_of_an_unknown_block_is_dropped_and_counted(tmp_path: Path):
     imported, events = import_bytes(tmp_path, b"--7-- free(0x1)\n--7-- malloc(4) = 0x2\n")
 
     assert len(events) == 1
     assert "frees and reallocs of blocks that were allocated before the start: 1" in imported.lost
 
 
-def test_a_realloc_of_an_unknown_block_is_an_allocation(tmp_path: Path) -> None:
+def test_a_realloc_of_an_unknown_block_is_an_allocation(tmp_path: Path):
     _, events = import_bytes(tmp_path, b"--7-- realloc(0x1,9) = 0x2\n--7-- free(0x2)\n")
 
     assert events["op"].tolist() == [Op.MALLOC, Op.FREE]
@@ -145,7 +145,7 @@ def test_a_realloc_of_an_unknown_block_is_an_allocation(tmp_path: Path) -> None:
 @given(data=st.data())
 def test_a_damaged_file_ends_in_a_trace_or_one_error(
     data: st.DataObject, name: str, tmp_path: Path
-) -> None:
+):
     content = bytearray(WRITERS[name](A_FEW))
     for _ in range(data.draw(st.integers(0, 6))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -222,7 +222,7 @@ MALFORMED = {
 )
 def test_a_malformed_file_is_one_error_that_says_where(
     tmp_path: Path, name: str, content: str, message: str
-) -> None:
+):
     with pytest.raises(TraceError, match=re.escape(str(tmp_path / "file")) + message):
         import_bytes(tmp_path, content.encode(), name)
 
@@ -232,7 +232,7 @@ def test_a_malformed_file_is_one_error_that_says_where(
 @pytest.mark.parametrize("name", WRITERS)
 @fast
 @given(content=st.binary(max_size=300))
-def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_path: Path) -> None:
+def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_path: Path):
     (tmp_path / "file").write_bytes(content)
     heap = ImportedHeap(lambda _: None, 1000)
     source, read = Source(tmp_path / "file"), FORMATS[name].read_events
@@ -241,7 +241,7 @@ def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_pa
         read(source, heap)
 
 
-def test_the_command_prints_what_was_lost(tmp_path: Path, cli: CommandLine) -> None:
+def test_the_command_prints_what_was_lost(tmp_path: Path, cli: CommandLine):
     output = tmp_path / "new" / "app.trace"
     command = ["import", str(SAMPLES / "sample.mtrace"), "-o", str(output)]
 
@@ -275,7 +275,7 @@ def test_errors_of_the_command(
     arguments: list[str],
     code: int,
     message: str,
-) -> None:
+):
     (tmp_path / "text").write_text("nothing\n")
     samples = {name: SAMPLES / f"sample.{name}" for name in ("dhat", "heaptrack")}
     words = [word.format(text=tmp_path / "text", **samples) for word in arguments]
@@ -284,20 +284,20 @@ def test_errors_of_the_command(
     assert not list(tmp_path.glob("new/*"))
 
 
-def test_a_trace_is_not_imported_again(tmp_path: Path) -> None:
+def test_a_trace_is_not_imported_again(tmp_path: Path):
     imported, _ = import_bytes(tmp_path, doubles.as_mtrace(A_FEW))
     with pytest.raises(TraceError, match="is a trace already; `malloc-tuner tune "):
         import_file(imported.path, tmp_path / "again.trace")
 
 
-def test_the_file_itself_is_not_overwritten(tmp_path: Path) -> None:
+def test_the_file_itself_is_not_overwritten(tmp_path: Path):
     (tmp_path / "file").write_bytes(doubles.as_mtrace(A_FEW))
 
     with pytest.raises(SpecError, match="would overwrite what it is made of"):
         import_file(tmp_path / "file", tmp_path / "file")
 
 
-def test_an_import_that_fails_leaves_the_old_trace(tmp_path: Path) -> None:
+def test_an_import_that_fails_leaves_the_old_trace(tmp_path: Path):
     import_bytes(tmp_path, doubles.as_mtrace(A_FEW))
     old = (tmp_path / "app.trace").read_bytes()
     with pytest.raises(TraceError, match=r":2: a line of mtrace"):
@@ -306,7 +306,7 @@ def test_an_import_that_fails_leaves_the_old_trace(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"file", "app.trace"}
 
 
-def test_a_long_command_of_wide_characters_is_cut(tmp_path: Path) -> None:
+def test_a_long_command_of_wide_characters_is_cut(tmp_path: Path):
     face = "\N{GRINNING FACE}"
     log = f"==7== Command: {face * 2000}\n--7-- malloc(4) = 0x1\n"
     imported, _ = import_bytes(tmp_path, log.encode())
@@ -314,6 +314,6 @@ def test_a_long_command_of_wide_characters_is_cut(tmp_path: Path) -> None:
         assert trace.argv == [face * 500]
 
 
-def test_the_help_names_every_format(cli: CommandLine) -> None:
+def test_the_help_names_every_format(cli: CommandLine):
     shown = "".join(cli.prints("import", "--help").split())
     assert [name for name in FORMATS if name not in shown] == []

@@ -36,7 +36,7 @@ def read_text(path: Path) -> np.ndarray:
         ("#define norder x\n{1,8,3},\n", "order.c:1: a record"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, message: str):
     path = tmp_path / "order.c"
     path.write_text(text)
     with pytest.raises(TraceError, match=message):
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, mess
         )
     )
 )
-def test_no_text_crashes_the_reader(tmp_path: Path, lines: list[str]) -> None:
+def test_no_text_crashes_the_reader(tmp_path: Path, lines: list[str]):
     path = tmp_path / "order.c"
     path.write_text("//\n" + "\n".join(lines))
     with contextlib.suppress(TraceError):

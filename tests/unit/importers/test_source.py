@@ -14,7 +14,7 @@ TEXT = b"one\r\n" + b"two\n" * 1000
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
-def test_a_file_is_unpacked(tmp_path: Path, pack: object) -> None:
+def test_a_file_is_unpacked(tmp_path: Path, pack: object):
     assert callable(pack)
     (tmp_path / "file").write_bytes(pack(TEXT))
 
@@ -24,14 +24,14 @@ def test_a_file_is_unpacked(tmp_path: Path, pack: object) -> None:
 
 
 @pytest.mark.parametrize("n_lost", [5, 20])
-def test_damaged_zstd_is_refused(tmp_path: Path, n_lost: int) -> None:
+def test_damaged_zstd_is_refused(tmp_path: Path, n_lost: int):
     (tmp_path / "file").write_bytes(zstd.compress(TEXT)[:-n_lost])
 
     with pytest.raises(TraceError, match="cannot be read"):
         list(Source(tmp_path / "file").lines())
 
 
-def test_an_error_has_the_line_it_was_raised_at(tmp_path: Path) -> None:
+def test_an_error_has_the_line_it_was_raised_at(tmp_path: Path):
     (tmp_path / "file").write_bytes(TEXT)
     source = Source(tmp_path / "file")
 
@@ -44,7 +44,7 @@ def test_an_error_has_the_line_it_was_raised_at(tmp_path: Path) -> None:
         read()
 
 
-def test_a_line_without_end_is_no_text(tmp_path: Path) -> None:
+def test_a_line_without_end_is_no_text(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"x" * (2 << 20))
 
     source = Source(tmp_path / "file")
@@ -52,7 +52,7 @@ def test_a_line_without_end_is_no_text(tmp_path: Path) -> None:
         list(source.lines())
 
 
-def test_a_pipe_is_refused_since_it_can_be_read_only_once() -> None:
+def test_a_pipe_is_refused_since_it_can_be_read_only_once():
     there, here = os.pipe()
     os.write(here, TEXT)
     os.close(here)

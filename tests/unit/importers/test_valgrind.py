@@ -8,7 +8,7 @@ from tests.doubles.imported import import_bytes
 from tuner.trace.file import Api, Op
 
 
-def test_alignment_and_function_are_kept(tmp_path: Path) -> None:
+def test_alignment_and_function_are_kept(tmp_path: Path):
     log = (
         b"--7-- _Znwm(4) = 0x100\n--7-- _ZnamSt11align_val_t(size 64, al 32) = 0x200\n"
         b"--7-- _ZdlPvm(0x100)\n--7-- _ZdaPvSt11align_val_t(0x200)\n"
@@ -23,7 +23,7 @@ def test_alignment_and_function_are_kept(tmp_path: Path) -> None:
     assert events["size"].tolist() == [4, 64, 0, 0, 10, 3 * 7]
 
 
-def test_valgrinds_time_stamps_are_used(tmp_path: Path) -> None:
+def test_valgrinds_time_stamps_are_used(tmp_path: Path):
     log = b"--00:00:00:01.500 7-- malloc(4) = 0x100\n--00:00:01:00.000 7-- free(0x100)\n"
     _, events = import_bytes(tmp_path, log)
 
@@ -50,9 +50,7 @@ def test_valgrinds_time_stamps_are_used(tmp_path: Path) -> None:
         ("malloc(9) = 0x2\nprogram output: malloc(", [Op.MALLOC], None),
     ],
 )
-def test_oddities_of_valgrinds_log(
-    tmp_path: Path, lines: str, ops: list[Op], lost: str | None
-) -> None:
+def test_oddities_of_valgrinds_log(tmp_path: Path, lines: str, ops: list[Op], lost: str | None):
     imported, events = import_bytes(tmp_path, f"--7-- {lines}\n".encode(), "valgrind")
 
     assert events["op"].tolist() == ops

@@ -84,7 +84,7 @@ def words(advice: Advice) -> str:
 )
 def test_a_c_program(
     tmp_path: Path, source: str, options: tuple[str, ...], verdict: LinkVerdict, symbol: str
-) -> None:
+):
     program = compile_(tmp_path, source, *options)
 
     advice = advise(program)
@@ -105,13 +105,11 @@ def test_a_c_program(
         (STD_ASYNC, (), LinkVerdict.THREADED),
     ],
 )
-def test_a_cxx_program(
-    tmp_path: Path, source: str, verdict: LinkVerdict, options: tuple[str, ...]
-) -> None:
+def test_a_cxx_program(tmp_path: Path, source: str, verdict: LinkVerdict, options: tuple[str, ...]):
     assert advise(compile_(tmp_path, source, *options)).verdict is verdict
 
 
-def test_a_runtime_whose_threads_are_unused_does_not_count(tmp_path: Path) -> None:
+def test_a_runtime_whose_threads_are_unused_does_not_count(tmp_path: Path):
     options = ("-Wl,--no-as-needed", "-lgomp", "-lstdc++")
     advice = advise(compile_(tmp_path, SINGLE, *options))
 
@@ -132,7 +130,7 @@ int main(int n, char **v) {{ return n > 9 ? {call} : lzma_version_number() == 0;
 )
 def test_a_library_with_few_functions_that_start_threads_is_known(
     tmp_path: Path, call: str, verdict: LinkVerdict
-) -> None:
+):
     found = find_library("liblzma.so.5")
     if found is None:
         pytest.skip("no liblzma.so.5")
@@ -142,9 +140,7 @@ def test_a_library_with_few_functions_that_start_threads_is_known(
 
 
 @pytest.mark.parametrize(("source", "ends_well"), [(SINGLE, True), (PTHREAD, False), (C11, False)])
-def test_the_verdict_is_what_exgen_itself_finds_out(
-    tmp_path: Path, source: str, ends_well: bool
-) -> None:
+def test_the_verdict_is_what_exgen_itself_finds_out(tmp_path: Path, source: str, ends_well: bool):
     """The threads allocate, as libc does for each of them."""
     allocating = source.replace("{ return p", "{ free(malloc(9)); return p")
     program = compile_(tmp_path, f"#include <stdlib.h>\n{allocating}")
@@ -167,7 +163,7 @@ def threads(tmp_path: Path) -> Path:
     return library(tmp_path, THREAD.replace("NAME", "threads"), "threads")
 
 
-def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads: Path) -> None:
+def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads: Path):
     middle = library(
         tmp_path, CALL.replace("NAME", "middle"), "middle", str(threads), f"-Wl,-rpath,{tmp_path}"
     )
@@ -184,13 +180,13 @@ def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads
     assert (reason.path, reason.text) == (threads, what)
 
 
-def test_a_library_counts_called_or_not(tmp_path: Path, threads: Path) -> None:
+def test_a_library_counts_called_or_not(tmp_path: Path, threads: Path):
     options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
 
     assert advise(compile_(tmp_path, SINGLE, *options)).verdict is LinkVerdict.THREADED
 
 
-def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Path) -> None:
+def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Path):
     program = compile_(tmp_path, CALL.replace("NAME", "main"), "-L", str(tmp_path), "-lthreads")
     threads.unlink()
 
@@ -200,14 +196,14 @@ def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Pa
     assert words(advice) == "app needs libthreads.so, which was not found"
 
 
-def test_a_shared_library_can_be_asked_about(threads: Path) -> None:
+def test_a_shared_library_can_be_asked_about(threads: Path):
     advice = advise(threads)
 
     assert (advice.verdict, advice.is_program) == (LinkVerdict.THREADED, False)
 
 
 @pytest.mark.parametrize("how", ["variable", "slash"])
-def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: str) -> None:
+def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: str):
     """A path with a blank and brackets is one; LD_LIBRARY_PATH is that of the caller."""
     folder = tmp_path / "my libs (new)"
     folder.mkdir()
@@ -222,7 +218,7 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
         assert advise(program, {}).verdict is LinkVerdict.UNKNOWN
 
 
-def test_the_program_is_not_run(tmp_path: Path) -> None:
+def test_the_program_is_not_run(tmp_path: Path):
     """Not even its own loader, nor what is preloaded."""
     marker = tmp_path / "ran"
     source = f'#include <stdio.h>\nint main(void) {{ return !fopen("{marker}", "w"); }}'
@@ -236,7 +232,7 @@ def test_the_program_is_not_run(tmp_path: Path) -> None:
     ("program", "verdict"),
     [("git", LinkVerdict.THREADED), ("gs", LinkVerdict.THREADED), ("perl", LinkVerdict.UNKNOWN)],
 )
-def test_a_program_of_the_system(program: str, verdict: LinkVerdict) -> None:
+def test_a_program_of_the_system(program: str, verdict: LinkVerdict):
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"no {program}")

@@ -19,12 +19,12 @@ from tuner.link.creators import creators_among, is_runtime
         ("malloc", None, None),
     ],
 )
-def test_what_a_function_means(name: str, certain: str | None, perhaps: str | None) -> None:
+def test_what_a_function_means(name: str, certain: str | None, perhaps: str | None):
     assert creators_among([name], is_certain=True) == ([f"{name} ({certain})"] if certain else [])
     assert creators_among([name], is_certain=False) == ([f"{name} ({perhaps})"] if perhaps else [])
 
 
-def test_names_come_in_order() -> None:
+def test_names_come_in_order():
     names = {"thrd_create", "free", "pthread_create"}
 
     assert [text.split()[0] for text in creators_among(names, is_certain=True)] == [
@@ -36,5 +36,5 @@ def test_names_come_in_order() -> None:
     ("name", "expected"),
     [("libc.so.6", True), ("ld-linux-x86-64.so.2", True), ("libgit2.so.1.5", False)],
 )
-def test_runtimes_pass_creators_on(name: str, *, expected: bool) -> None:
+def test_runtimes_pass_creators_on(name: str, *, expected: bool):
     assert is_runtime(name) is expected

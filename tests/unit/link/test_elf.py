@@ -15,7 +15,7 @@ from tuner.link.elf import read_object
 pytestmark = pytest.mark.slow
 
 
-def test_a_script_is_refused_with_its_interpreter(tmp_path: Path) -> None:
+def test_a_script_is_refused_with_its_interpreter(tmp_path: Path):
     script = tmp_path / "run"
     script.write_text("#!/usr/bin/env perl\n")
 
@@ -28,7 +28,7 @@ def test_a_script_is_refused_with_its_interpreter(tmp_path: Path) -> None:
     [(b"", "not an ELF file"), (b"MZ\0\0", "not an ELF file"), (b"!<arch>\n", "an archive"),
      (b"\x7fELF", "damaged")],
 )  # fmt: skip
-def test_what_is_no_program_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
+def test_what_is_no_program_is_refused(tmp_path: Path, content: bytes, what: str):
     path = tmp_path / "file"
     path.write_bytes(content)
 
@@ -36,7 +36,7 @@ def test_what_is_no_program_is_refused(tmp_path: Path, content: bytes, what: str
         advise(path)
 
 
-def test_an_object_file_is_refused(tmp_path: Path) -> None:
+def test_an_object_file_is_refused(tmp_path: Path):
     with pytest.raises(BinaryError, match="an object file; name a program that was linked"):
         advise(compile_(tmp_path, SINGLE, "-c"))
 
@@ -44,7 +44,7 @@ def test_an_object_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("machine", "name"), [(3, "x86"), (243, "RISC-V"), (183, "aarch64")])
 def test_a_program_for_another_machine_is_refused(
     tmp_path: Path, machine: int, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """The field e_machine stands at byte 18."""
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     program = compile_(tmp_path, SINGLE)
@@ -56,7 +56,7 @@ def test_a_program_for_another_machine_is_refused(
         advise(program)
 
 
-def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_missing(tmp_path: Path):
     with pytest.raises(MissingToolError, match="no: cannot be read"):
         advise(tmp_path / "no")
     with pytest.raises(MissingToolError, match="cannot be read"):
@@ -73,7 +73,7 @@ def small_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @given(data=st.data())
 def test_a_damaged_file_ends_in_one_error(
     data: st.DataObject, small_program: bytes, tmp_path: Path
-) -> None:
+):
     content = bytearray(small_program)
     for _ in range(data.draw(st.integers(0, 8))):
         position = data.draw(st.integers(4, len(content) - 1))

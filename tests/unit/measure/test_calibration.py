@@ -53,7 +53,7 @@ def at(time_s: float) -> Callable[[], float]:
     return lambda: time_s
 
 
-def test_prices_are_measured_a_few_times_and_kept(cache: Path) -> None:
+def test_prices_are_measured_a_few_times_and_kept(cache: Path):
     assert load_calibration(_DOUBLE) == _EXPECTED
     kept = cached_file(cache)
     assert len(json.loads(kept.read_text())) == FEWEST_DRAWS
@@ -62,14 +62,14 @@ def test_prices_are_measured_a_few_times_and_kept(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_prices_of_today_are_not_measured_again(tmp_path: Path) -> None:
+def test_prices_of_today_are_not_measured_again(tmp_path: Path):
     load_calibration(_DOUBLE, at(1000.0))
     again = load_calibration(emulator_with(tmp_path, 9000.0), at(1000.0 + _DAY_S))
     assert again == _EXPECTED
 
 
 @pytest.mark.usefixtures("in_process")
-def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: Path) -> None:
+def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: Path):
     load_calibration(_DOUBLE, at(1000.0))
     again = load_calibration(emulator_with(tmp_path, 9000.0), at(1001.0 + _DAY_S))
     assert again.n_draws == FEWEST_DRAWS + 1
@@ -77,7 +77,7 @@ def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: P
 
 
 @pytest.mark.usefixtures("in_process")
-def test_old_draws_go_in_the_end(tmp_path: Path) -> None:
+def test_old_draws_go_in_the_end(tmp_path: Path):
     load_calibration(_DOUBLE, at(0.0))
     other = emulator_with(tmp_path, 9000.0)
     for day in range(1, 10):
@@ -87,7 +87,7 @@ def test_old_draws_go_in_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_median_of_the_draws_is_the_price_and_their_span_its_interval(cache: Path) -> None:
+def test_median_of_the_draws_is_the_price_and_their_span_its_interval(cache: Path):
     load_calibration(_DOUBLE)
     kept = cached_file(cache)
     draws = json.loads(kept.read_text())
@@ -99,26 +99,26 @@ def test_median_of_the_draws_is_the_price_and_their_span_its_interval(cache: Pat
     assert found.c_fault_interval == (900.0, 2550.0)
 
 
-def test_one_measurement_is_one_draw() -> None:
+def test_one_measurement_is_one_draw():
     assert calibrate(_DOUBLE) == _ONE
 
 
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("damage", ["", "{}", '{"c_fault": -1.0}', "\xff"])
-def test_damaged_cache_is_measured_again(cache: Path, damage: str) -> None:
+def test_damaged_cache_is_measured_again(cache: Path, damage: str):
     load_calibration(_DOUBLE)
     cached_file(cache).write_text(damage, encoding="latin-1")
     assert load_calibration(_DOUBLE) == _EXPECTED
 
 
 @pytest.mark.usefixtures("in_process")
-def test_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert load_calibration(_DOUBLE) == _EXPECTED
 
 
 @pytest.mark.usefixtures("in_process")
-def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Path) -> None:
+def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Path):
     load_calibration(_DOUBLE)
     newer = tmp_path / "rand_malloc"
     newer.write_text(_DOUBLE.read_text().replace("rand_malloc 0.1.0", "rand_malloc 0.2.0"))
@@ -127,7 +127,7 @@ def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Pa
     assert len(list(cache.iterdir())) == 2
 
 
-def test_answer_of_another_form_is_refused(tmp_path: Path) -> None:
+def test_answer_of_another_form_is_refused(tmp_path: Path):
     odd = tmp_path / "rand_malloc"
     odd.write_text('#!/bin/sh\necho "{}"\n')
     odd.chmod(0o755)
@@ -141,7 +141,7 @@ def test_answer_of_another_form_is_refused(tmp_path: Path) -> None:
     assert_is_one_line(str(caught.value))
 
 
-def test_emulator_that_fails_is_quoted(tmp_path: Path) -> None:
+def test_emulator_that_fails_is_quoted(tmp_path: Path):
     broken = tmp_path / "rand_malloc"
     broken.write_text("#!/bin/sh\necho 'rand_malloc: no clock' >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -149,25 +149,25 @@ def test_emulator_that_fails_is_quoted(tmp_path: Path) -> None:
         calibrate(broken)
 
 
-def test_missing_emulator_is_an_error(tmp_path: Path) -> None:
+def test_missing_emulator_is_an_error(tmp_path: Path):
     with pytest.raises(MissingToolError, match="cannot be started"):
         calibrate(tmp_path / "none")
 
 
-def test_instruments_come_with_their_verdict() -> None:
+def test_instruments_come_with_their_verdict():
     assert find_instruments(_DOUBLE) == (
         Instrument("perf", works=False, detail="no counters"),
         Instrument("qemu", works=True, detail="7.2"),
     )
 
 
-def test_the_best_instrument_is_the_first_that_works() -> None:
+def test_the_best_instrument_is_the_first_that_works():
     assert best_instrument(_DOUBLE) == "qemu"
     assert best_instrument() == next(one.name for one in find_instruments() if one.works)
 
 
 @pytest.mark.usefixtures("in_process")
-def test_prices_that_are_kept_are_shown_without_measuring(tmp_path: Path) -> None:
+def test_prices_that_are_kept_are_shown_without_measuring(tmp_path: Path):
     assert kept_calibration(_DOUBLE) is None
 
     measured = load_calibration(_DOUBLE, at(1000.0))

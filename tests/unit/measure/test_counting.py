@@ -22,14 +22,14 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Instr
     return InstructionCounter()
 
 
-def test_total_is_read_from_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_is_read_from_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     body = "printf 'events: Ir\\nfn=main\\n1 99\\nsummary: 123456\\n' > $out"
     assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 30.0) == 123456
 
 
 def test_repeated_strings_are_off_beside_the_subjects_own_tunables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     own = {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0"}
     counter(tmp_path, monkeypatch, "true").count(["true"], own, 30.0)
     tunables = (tmp_path / "tunables").read_text()
@@ -37,22 +37,20 @@ def test_repeated_strings_are_off_beside_the_subjects_own_tunables(
 
 
 @pytest.mark.parametrize("body", ["exit 1", "echo nothing > $out", "sleep 60"])
-def test_run_without_a_count_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
-) -> None:
+def test_run_without_a_count_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str):
     assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 0.2) is None
 
 
 @pytest.mark.parametrize(("exit_status", "found"), [(3, 9), (None, 9), (0, None)])
 def test_run_that_ends_otherwise_counts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exit_status: int | None, found: int | None
-) -> None:
+):
     """What ends early has less work, and cachegrind writes its count all the same."""
     made = counter(tmp_path, monkeypatch, "printf 'summary: 9\\n' > $out; exit 3")
     assert made.count(["true"], {}, 30.0, exit_status) == found
 
 
-def test_missing_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="install the package valgrind"):
         InstructionCounter()

@@ -29,7 +29,7 @@ def driver_that(tmp_path: Path, script: str) -> BenchDriver:
 )
 def test_endings_of_the_driver_are_states(
     tmp_path: Path, script: str, limit_s: float, status: Status, reason: str
-) -> None:
+):
     ended = driver_that(tmp_path, script).run(["ring"], {}, None, limit_s)
 
     assert ended.status is status
@@ -38,7 +38,7 @@ def test_endings_of_the_driver_are_states(
     assert ended.values is None
 
 
-def test_malloc_of_another_library_is_refused(tmp_path: Path) -> None:
+def test_malloc_of_another_library_is_refused(tmp_path: Path):
     text = json.dumps(result().model_dump(mode="json", by_alias=True))
     library = tmp_path / "libmine.so"
 
@@ -48,6 +48,6 @@ def test_malloc_of_another_library_is_refused(tmp_path: Path) -> None:
     assert ended.reason == f"malloc comes from /lib/libc.so.6, not {library}"
 
 
-def test_a_missing_driver_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_driver_is_an_error(tmp_path: Path):
     with pytest.raises(MissingToolError, match="cannot be started"):
         BenchDriver(tmp_path / "nothing").run(["ring"], {}, None, 1)

@@ -74,7 +74,7 @@ def of_glibc(trace: Trace, **how: Any) -> Evaluation:
     return evaluator(trace, **how).evaluate(Configuration("glibc"))
 
 
-def test_numbers_become_a_measurement(trace: Trace) -> None:
+def test_numbers_become_a_measurement(trace: Trace):
     found = of_glibc(trace)
     assert found.status is Status.OK
     measurement = found.values
@@ -88,7 +88,7 @@ def test_numbers_become_a_measurement(trace: Trace) -> None:
     assert measurement.curve == (CurvePoint(0, 0, 10, 0), CurvePoint(4, 900, 1000, 500))
 
 
-def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace) -> None:
+def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace):
     trace.orders(result={"trace": {"events": 0}, "fragmentation_at_peak": None})
     with pytest.raises(TraceError, match=r"app\.trace: holds no events"):
         of_glibc(trace)
@@ -97,14 +97,14 @@ def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace) -> None:
         of_glibc(trace)
 
 
-def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace) -> None:
+def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace):
     trace.orders(result={"fragmentation_at_peak": None})
     measurement = of_glibc(trace).values
     assert measurement is not None
     assert measurement["fragmentation"] is None
 
 
-def test_without_a_counter_there_is_no_cost(trace: Trace) -> None:
+def test_without_a_counter_there_is_no_cost(trace: Trace):
     trace.orders(result={"instructions": None})
     measurement = of_glibc(trace).values
     assert measurement is not None
@@ -112,7 +112,7 @@ def test_without_a_counter_there_is_no_cost(trace: Trace) -> None:
     assert measurement["cost"] is None
 
 
-def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
+def test_library_settings_and_core_reach_the_emulator(trace: Trace):
     configuration = Configuration.of("jemalloc", {"dirty_decay_ms": 0})
     evaluator(trace).evaluate(configuration, cpu=1)
     assert trace.option("--preload") == str(_LIBRARY)
@@ -125,18 +125,18 @@ def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
     assert trace.arguments()[-1] == str(trace.path)
 
 
-def test_default_of_libc_has_neither_library_nor_settings(trace: Trace) -> None:
+def test_default_of_libc_has_neither_library_nor_settings(trace: Trace):
     of_glibc(trace)
     assert not {"--preload", "--env", "--cpu"} & set(trace.arguments())
 
 
-def test_huge_pages_are_off_where_the_campaign_wants_none(trace: Trace) -> None:
+def test_huge_pages_are_off_where_the_campaign_wants_none(trace: Trace):
     never = EmulationOptions(thp="never")
     evaluator(trace, options=never).evaluate(Configuration.of("jemalloc", {"thp": "always"}))
     assert trace.option("--thp") == "never"
 
 
-def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace) -> None:
+def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace):
     without = of_glibc(trace).values
     trace.orders(result={"huge_pages": {"pages": 511, "fallbacks": 0, "collapses": 0}})
     prices = Calibration(c_fault=100.0, c_syscall=10.0, c_page=2.0)
@@ -148,7 +148,7 @@ def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace) -> None:
     assert found.incidents == ()
 
 
-def test_kernel_that_was_short_of_huge_pages_is_an_incident(trace: Trace) -> None:
+def test_kernel_that_was_short_of_huge_pages_is_an_incident(trace: Trace):
     trace.orders(result={"huge_pages": {"pages": 0, "fallbacks": 3, "collapses": 1}})
     (incident,) = of_glibc(trace).incidents
     assert "gave small ones (3 times)" in incident
@@ -157,7 +157,7 @@ def test_kernel_that_was_short_of_huge_pages_is_an_incident(trace: Trace) -> Non
 
 def test_allocator_variables_of_the_user_stay_outside(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
     monkeypatch.setenv("MALLOC_CONF", "narenas:1")
     of_glibc(trace)
@@ -165,7 +165,7 @@ def test_allocator_variables_of_the_user_stay_outside(
     assert not {"GLIBC_TUNABLES", "MALLOC_CONF"} & set(call["environment"])
 
 
-def test_latency_takes_a_second_free_running_replay(trace: Trace) -> None:
+def test_latency_takes_a_second_free_running_replay(trace: Trace):
     options = EmulationOptions(with_latency=True)
     measurement = of_glibc(trace, options=options).values
     assert measurement is not None
@@ -175,7 +175,7 @@ def test_latency_takes_a_second_free_running_replay(trace: Trace) -> None:
     assert modes == ["baton", "free"]
 
 
-def test_free_running_threads_are_not_counted(trace: Trace) -> None:
+def test_free_running_threads_are_not_counted(trace: Trace):
     options = EmulationOptions(threads="free")
     measurement = of_glibc(trace, options=options).values
     assert measurement is not None
@@ -184,13 +184,13 @@ def test_free_running_threads_are_not_counted(trace: Trace) -> None:
     assert trace.option("--runs") == "memory"
 
 
-def test_replay_that_fails_is_a_failed_trial(trace: Trace) -> None:
+def test_replay_that_fails_is_a_failed_trial(trace: Trace):
     trace.orders(exit=1, stderr="<jemalloc>: oops\nrand_malloc: replay: killed by SIGABRT\nbye")
     found = of_glibc(trace)
     assert (found.status, found.reason) == (Status.FAILED, "replay: killed by SIGABRT")
 
 
-def test_replay_over_its_limit_timed_out(trace: Trace) -> None:
+def test_replay_over_its_limit_timed_out(trace: Trace):
     trace.orders(late=1)
     options = EmulationOptions(timeout_s=2.5)
     found = of_glibc(trace, options=options)
@@ -200,7 +200,7 @@ def test_replay_over_its_limit_timed_out(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize(("n_late", "status"), [(1, Status.OK), (2, Status.TIMED_OUT)])
-def test_a_time_out_is_tried_once_more(trace: Trace, n_late: int, status: Status) -> None:
+def test_a_time_out_is_tried_once_more(trace: Trace, n_late: int, status: Status):
     """What happened before is reported; a second time-out is the configuration's."""
     trace.orders(late=n_late)
     with LocalExecutor(evaluator(trace), [0]) as executor:
@@ -211,7 +211,7 @@ def test_a_time_out_is_tried_once_more(trace: Trace, n_late: int, status: Status
     assert len(trace.calls()) == 2
 
 
-def test_an_emulator_that_hangs_is_no_result(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulator_that_hangs_is_no_result(trace: Trace, monkeypatch: pytest.MonkeyPatch):
     """The emulator limits its children itself; if it does not end, the machine failed."""
     monkeypatch.setattr("tuner.measure.emulator._GRACE_S", 0.2)
     trace.orders(hangs=True)
@@ -230,7 +230,7 @@ def test_an_emulator_that_hangs_is_no_result(trace: Trace, monkeypatch: pytest.M
         (9, ProgramError),
     ],
 )
-def test_broken_set_up_is_an_error(trace: Trace, code: int, error: type[Exception]) -> None:
+def test_broken_set_up_is_an_error(trace: Trace, code: int, error: type[Exception]):
     trace.orders(exit=code, stderr="rand_malloc: x.trace: bad things")
     with pytest.raises(error, match=r"x\.trace: bad things"):
         of_glibc(trace)
@@ -248,14 +248,14 @@ def test_broken_set_up_is_an_error(trace: Trace, code: int, error: type[Exceptio
         {"result": {"curve": {"event": [1], "time_ns": [], "heap_bytes": [], "live_bytes": []}}},
     ],
 )
-def test_result_of_another_form_is_refused(trace: Trace, orders: dict[str, Any]) -> None:
+def test_result_of_another_form_is_refused(trace: Trace, orders: dict[str, Any]):
     trace.orders(**orders)
     with pytest.raises(ProgramError, match="not understood") as caught:
         of_glibc(trace)
     assert_is_one_line(str(caught.value))
 
 
-def test_refused_setting_is_not_replayed(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_setting_is_not_replayed(trace: Trace, monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: object) -> None:
         raise SettingError("narenas = 7 was not taken")
 
@@ -265,17 +265,17 @@ def test_refused_setting_is_not_replayed(trace: Trace, monkeypatch: pytest.Monke
     assert not trace.path.with_name("app.trace.calls").exists()
 
 
-def test_allocator_that_is_not_set_up_is_named(trace: Trace) -> None:
+def test_allocator_that_is_not_set_up_is_named(trace: Trace):
     with pytest.raises(MissingToolError, match="mimalloc: not set up"):
         evaluator(trace).evaluate(Configuration("mimalloc"))
 
 
-def test_missing_emulator_is_an_error(trace: Trace, tmp_path: Path) -> None:
+def test_missing_emulator_is_an_error(trace: Trace, tmp_path: Path):
     with pytest.raises(MissingToolError, match="cannot be started"):
         of_glibc(trace, emulator=tmp_path / "none")
 
 
-def test_stop_ends_a_running_replay(trace: Trace) -> None:
+def test_stop_ends_a_running_replay(trace: Trace):
     trace.orders(hangs=True)
     tested = evaluator(trace)
     errors: list[BaseException] = []
@@ -294,7 +294,7 @@ def test_stop_ends_a_running_replay(trace: Trace) -> None:
     assert len(errors) == 1
 
 
-def test_replays_share_one_decoded_workload(trace: Trace) -> None:
+def test_replays_share_one_decoded_workload(trace: Trace):
     measuring = evaluator(trace, counts_process=True)
     measuring.evaluate(Configuration("glibc"))
     measuring.evaluate(Configuration("glibc", ()))
@@ -320,7 +320,7 @@ class _Always:
         return Refusal("dominated", {"cost": 9.0}) if self.refuses else None
 
 
-def test_two_purchases_measure_what_one_evaluation_does(trace: Trace) -> None:
+def test_two_purchases_measure_what_one_evaluation_does(trace: Trace):
     gate = _Always(refuses=False)
     found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, gate)
     whole = evaluator(trace).evaluate(Configuration("glibc"), 1)
@@ -330,7 +330,7 @@ def test_two_purchases_measure_what_one_evaluation_does(trace: Trace) -> None:
     assert runs == ["memory", "count", "both"]
 
 
-def test_refused_evaluation_keeps_what_is_known(trace: Trace) -> None:
+def test_refused_evaluation_keeps_what_is_known(trace: Trace):
     found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, _Always(refuses=True))
     assert (found.status, found.reason, found.good) == (Status.UNCOUNTED, "dominated", None)
     assert found.values is not None
@@ -339,7 +339,7 @@ def test_refused_evaluation_keeps_what_is_known(trace: Trace) -> None:
     assert trace.option("--runs") == "memory"
 
 
-def test_two_purchases_of_several_workloads_are_means(trace: Trace) -> None:
+def test_two_purchases_of_several_workloads_are_means(trace: Trace):
     both = SeveralWorkloads([evaluator(trace), evaluator(trace)])
     found = both.evaluate_gated(Configuration("glibc"), 1, _Always(refuses=False))
     assert found.good is not None
@@ -351,7 +351,7 @@ def test_two_purchases_of_several_workloads_are_means(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("orders", [{"exit": 4, "stderr": "too long"}])
-def test_memory_run_that_fails_is_the_outcome(trace: Trace, orders: dict[str, Any]) -> None:
+def test_memory_run_that_fails_is_the_outcome(trace: Trace, orders: dict[str, Any]):
     trace.orders(**orders)
     found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, _Always(refuses=False))
     assert found.status is Status.TIMED_OUT

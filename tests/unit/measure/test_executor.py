@@ -61,7 +61,7 @@ class Failing:
         return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
 
 
-def test_every_configuration_has_one_outcome_with_its_index() -> None:
+def test_every_configuration_has_one_outcome_with_its_index():
     wanted = configurations(9)
     with LocalExecutor(Recorder(), [0, 1]) as executor:
         outcomes = sorted(executor.run(wanted), key=lambda ended: ended.index)
@@ -71,7 +71,7 @@ def test_every_configuration_has_one_outcome_with_its_index() -> None:
     assert all(ended.outcome for ended in outcomes)
 
 
-def test_workers_run_at_the_same_time_on_cores_of_their_own() -> None:
+def test_workers_run_at_the_same_time_on_cores_of_their_own():
     recorder = Recorder(threading.Barrier(3))
 
     with LocalExecutor(recorder, [4, 5, 7]) as executor:
@@ -81,12 +81,12 @@ def test_workers_run_at_the_same_time_on_cores_of_their_own() -> None:
     assert recorder.most == 1
 
 
-def test_an_executor_runs_batch_after_batch() -> None:
+def test_an_executor_runs_batch_after_batch():
     with LocalExecutor(Recorder(), [0]) as executor:
         assert [len(list(executor.run(configurations(n)))) for n in (1, 2, 0)] == [1, 2, 0]
 
 
-def test_outcomes_come_as_they_end() -> None:
+def test_outcomes_come_as_they_end():
     go = threading.Event()
 
     class SlowFirst:
@@ -110,7 +110,7 @@ def one(evaluator: Failing) -> Attempts:
     return ended
 
 
-def test_a_failure_of_the_machine_is_retried_and_reported() -> None:
+def test_a_failure_of_the_machine_is_retried_and_reported():
     ended = one(Failing(ProgramError("out of processes"), until=3))
 
     assert ended.outcome is not None
@@ -118,7 +118,7 @@ def test_a_failure_of_the_machine_is_retried_and_reported() -> None:
     assert ended.failures == ("out of processes",) * 2
 
 
-def test_an_incident_of_a_success_is_reported_and_not_retried() -> None:
+def test_an_incident_of_a_success_is_reported_and_not_retried():
     class Short:
         n_calls = 0
 
@@ -136,7 +136,7 @@ def test_an_incident_of_a_success_is_reported_and_not_retried() -> None:
     assert ended.outcome is not None
 
 
-def test_retries_end() -> None:
+def test_retries_end():
     evaluator = Failing(ProgramError("out of processes"))
     ended = one(evaluator)
 
@@ -145,7 +145,7 @@ def test_retries_end() -> None:
     assert MAX_ATTEMPTS == evaluator.n_calls == len(ended.failures)
 
 
-def test_a_time_out_is_tried_once_more_whatever_failed_before() -> None:
+def test_a_time_out_is_tried_once_more_whatever_failed_before():
     """A failure of the machine, time-out, success: what counts is the success."""
     timed_out = Outcome.did_not_succeed(Status.TIMED_OUT, "no end")
     good = Outcome.succeeded(synthetic.measure(Configuration("glibc")))
@@ -166,7 +166,7 @@ def test_a_time_out_is_tried_once_more_whatever_failed_before() -> None:
     assert ended.failures == ("out of processes", "no end")
 
 
-def test_time_outs_use_up_no_attempt_at_failures_of_the_machine() -> None:
+def test_time_outs_use_up_no_attempt_at_failures_of_the_machine():
     tries = Tries()
 
     assert tries.goes_on_after_time_out("no end")
@@ -175,7 +175,7 @@ def test_time_outs_use_up_no_attempt_at_failures_of_the_machine() -> None:
     assert not tries.goes_on_after("out of processes")
 
 
-def test_what_no_retry_can_mend_is_not_retried() -> None:
+def test_what_no_retry_can_mend_is_not_retried():
     evaluator = Failing(MissingToolError("no instrument"))
     ended = one(evaluator)
 
@@ -183,14 +183,14 @@ def test_what_no_retry_can_mend_is_not_retried() -> None:
     assert evaluator.n_calls == 1
 
 
-def test_a_failure_of_the_configuration_is_not_retried() -> None:
+def test_a_failure_of_the_configuration_is_not_retried():
     evaluator = Failing(ProgramError("never raised"), until=0)
 
     assert one(evaluator).failures == ()
     assert evaluator.n_calls == 1
 
 
-def test_a_defect_in_an_evaluator_is_not_swallowed() -> None:
+def test_a_defect_in_an_evaluator_is_not_swallowed():
     class Defect:
         def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
             raise ZeroDivisionError
@@ -203,7 +203,7 @@ def test_a_defect_in_an_evaluator_is_not_swallowed() -> None:
         run()
 
 
-def test_after_stop_the_running_end_and_the_waiting_do_not_begin() -> None:
+def test_after_stop_the_running_end_and_the_waiting_do_not_begin():
     holder: list[LocalExecutor] = []
     evaluator = synthetic.SyntheticEvaluator(before=lambda _: holder[0].stop())
     with LocalExecutor(evaluator, [0]) as executor:
@@ -256,7 +256,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
+def test_an_exception_kills_what_runs_with_its_whole_group():
     sleeper = Sleeper()
 
     def run() -> None:
@@ -277,7 +277,7 @@ def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
     wait_until(lambda: not any(members(group) for group in sleeper.pids))
 
 
-def test_an_interrupt_while_work_is_handed_out_kills_what_is_about_to_start() -> None:
+def test_an_interrupt_while_work_is_handed_out_kills_what_is_about_to_start():
     sleeper = Sleeper(delay_s=0.3)
 
     def handed_out() -> Iterator[Configuration]:
@@ -291,7 +291,7 @@ def test_an_interrupt_while_work_is_handed_out_kills_what_is_about_to_start() ->
     assert sleeper.exit_statuses == [-signal.SIGKILL]
 
 
-def test_an_exception_leaves_other_children_alone() -> None:
+def test_an_exception_leaves_other_children_alone():
     """They are the caller's, whose program calls the library."""
     sleeper = Sleeper()
 
@@ -314,12 +314,12 @@ def test_an_exception_leaves_other_children_alone() -> None:
 
 
 @pytest.mark.parametrize("cpus", [[], [0, 0]])
-def test_cores_are_given_and_distinct(cpus: list[int]) -> None:
+def test_cores_are_given_and_distinct(cpus: list[int]):
     with pytest.raises(ValueError, match="each once"):
         LocalExecutor(Recorder(), cpus)
 
 
-def test_measuring_cpus_are_allowed_and_distinct() -> None:
+def test_measuring_cpus_are_allowed_and_distinct():
     allowed = os.sched_getaffinity(0)
 
     assert set(measuring_cpus()) <= allowed
@@ -328,6 +328,6 @@ def test_measuring_cpus_are_allowed_and_distinct() -> None:
 
 
 @pytest.mark.parametrize("n_workers", [0, -1, 100_000])
-def test_more_workers_than_cores_are_refused(n_workers: int) -> None:
+def test_more_workers_than_cores_are_refused(n_workers: int):
     with pytest.raises(SpecError, match=f"{n_workers} workers: .* give 1 to"):
         measuring_cpus(n_workers)

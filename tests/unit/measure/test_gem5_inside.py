@@ -19,7 +19,7 @@ def recorded() -> Statistics:
     return parse_statistics(STATISTICS_OF_TWO_CORES, "stats.txt")
 
 
-def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics) -> None:
+def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics):
     counts = counts_of(recorded)
     assert counts["instructions"] == 765881
     assert counts["cycles"] == 401775200 // 400
@@ -33,32 +33,32 @@ def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics) -> No
 
 def test_lines_that_went_from_core_to_core_are_counted_on_the_shared_bus(
     recorded: Statistics,
-) -> None:
+):
     assert counts_of(Statistics({**recorded.values, **TRAFFIC}))["lines_moved"] == 10
 
 
-def test_one_core_moves_no_lines(recorded: Statistics) -> None:
+def test_one_core_moves_no_lines(recorded: Statistics):
     alone = {n: v for n, v in recorded.values.items() if "cores1" not in n}
     assert counts_of(Statistics({**alone, **TRAFFIC}))["lines_moved"] is None
 
 
-def test_prefetches_are_no_misses(recorded: Statistics) -> None:
+def test_prefetches_are_no_misses(recorded: Statistics):
     name = "board.cache_hierarchy.l2caches0.demandMshrMisses::cache_hierarchy.l1dcaches0.prefetcher"
     without = Statistics({n: v for n, v in recorded.values.items() if n != name})
     assert len(without.values) < len(recorded.values)
     assert counts_of(without) == counts_of(recorded)
 
 
-def test_level_that_is_not_there_has_no_misses(recorded: Statistics) -> None:
+def test_level_that_is_not_there_has_no_misses(recorded: Statistics):
     without = Statistics({n: v for n, v in recorded.values.items() if "l3cache" not in n})
     assert counts_of(without)["l3_misses"] is None
 
 
-def test_level_that_misses_nothing_has_zero(recorded: Statistics) -> None:
+def test_level_that_misses_nothing_has_zero(recorded: Statistics):
     kept = {n: v for n, v in recorded.values.items() if "l3cache.demandMshr" not in n}
     assert counts_of(Statistics(kept))["l3_misses"] == 0
 
 
-def test_statistics_without_instructions_are_an_error() -> None:
+def test_statistics_without_instructions_are_an_error():
     with pytest.raises(ProgramError, match="no instructions or no time"):
         counts_of(Statistics({"simTicks": "100", "board.clk_domain.clock": "10"}))

@@ -11,7 +11,7 @@ from tuner.measure.gem5_stats import differences, parse_statistics
 TICKS = "103166000"
 
 
-def test_values_are_kept_as_they_are_written() -> None:
+def test_values_are_kept_as_they_are_written():
     found = parse_statistics(STATISTICS, "stats.txt")
     assert found.values["simTicks"] == TICKS
     assert found.values["board.cache_hierarchy.membus.snoopFanout::0"] == "154479 100.00% 100.00%"
@@ -20,7 +20,7 @@ def test_values_are_kept_as_they_are_written() -> None:
     assert found.number("no.such") is None
 
 
-def test_statistics_of_the_host_do_not_count() -> None:
+def test_statistics_of_the_host_do_not_count():
     one, other = parse_statistics(STATISTICS, "a"), parse_statistics(elsewhere(STATISTICS), "b")
     assert one.values != other.values
     assert one.digest == other.digest
@@ -40,7 +40,7 @@ def elsewhere(text: str) -> str:
         ("154479 100.00%", "nan 100.00%"),
     ],
 )
-def test_every_simulated_statistic_counts(change: tuple[str, str]) -> None:
+def test_every_simulated_statistic_counts(change: tuple[str, str]):
     one, other = (
         parse_statistics(STATISTICS, "a"),
         parse_statistics(STATISTICS.replace(*change), "b"),
@@ -49,7 +49,7 @@ def test_every_simulated_statistic_counts(change: tuple[str, str]) -> None:
     assert len(differences(one, other)) == 1
 
 
-def test_a_missing_statistic_is_a_difference_in_words() -> None:
+def test_a_missing_statistic_is_a_difference_in_words():
     lines = [line for line in STATISTICS.splitlines() if not line.startswith("simTicks")]
     (found,) = differences(
         parse_statistics(STATISTICS, "a"), parse_statistics("\n".join(lines), "b")
@@ -57,13 +57,13 @@ def test_a_missing_statistic_is_a_difference_in_words() -> None:
     assert str(found) == f"simTicks is absent, not {TICKS}"
 
 
-def test_several_dumps_are_kept_apart() -> None:
+def test_several_dumps_are_kept_apart():
     found = parse_statistics(STATISTICS + STATISTICS.replace(TICKS, "2000"), "a")
     assert (found.values["simTicks"], found.values["2:simTicks"]) == (TICKS, "2000")
     assert "2:hostSeconds" not in dict(found.simulated())
 
 
-def test_what_is_kept_reads_back_as_the_same() -> None:
+def test_what_is_kept_reads_back_as_the_same():
     found = parse_statistics(STATISTICS + STATISTICS, "a")
     again = parse_statistics(parse_statistics(STATISTICS, "a").to_text(), "b")
     assert again.digest == parse_statistics(STATISTICS, "a").digest
@@ -73,6 +73,6 @@ def test_what_is_kept_reads_back_as_the_same() -> None:
 @pytest.mark.parametrize(
     "text", ["", "nothing\n", STATISTICS[: STATISTICS.index("---------- End")]]
 )
-def test_cut_off_statistics_are_an_error(text: str) -> None:
+def test_cut_off_statistics_are_an_error(text: str):
     with pytest.raises(ProgramError, match=r"^out/stats.txt: holds no complete statistics"):
         parse_statistics(text, "out/stats.txt")

@@ -31,7 +31,7 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-S", "-c", code]
 
 
-def test_memory_and_output_are_measured(runner: ProgramRunner) -> None:
+def test_memory_and_output_are_measured(runner: ProgramRunner):
     # It ends without tidying up, so the last sample, at its exit, is sure to see the memory.
     code = "import os; x = bytearray(b'1') * (32 << 20); os.write(1, b'done'); os._exit(0)"
     run = runner.run(python(code), _PATH, Surroundings())
@@ -45,13 +45,13 @@ def test_memory_and_output_are_measured(runner: ProgramRunner) -> None:
     assert run.preload_mapped is None
 
 
-def test_ending_by_signal_is_named(runner: ProgramRunner) -> None:
+def test_ending_by_signal_is_named(runner: ProgramRunner):
     run = runner.run(["sh", "-c", "echo sorry >&2; kill -SEGV $$"], _PATH, Surroundings())
     assert (run.exit_status, run.signal, run.ending) == (None, 11, "killed by SIGSEGV")
     assert run.stderr_tail == "sorry\n"
 
 
-def test_program_that_hangs_is_stopped(runner: ProgramRunner) -> None:
+def test_program_that_hangs_is_stopped(runner: ProgramRunner):
     run = runner.run(["sleep", "100"], _PATH, Surroundings(timeout_s=0.1))
     assert run.timed_out
     assert run.ending == "stopped at the time limit"
@@ -59,7 +59,7 @@ def test_program_that_hangs_is_stopped(runner: ProgramRunner) -> None:
 
 def test_environment_is_exactly_the_one_given(
     runner: ProgramRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     monkeypatch.setenv("TMPDIR", "/tmp")
     environment = {"A": "b=c", "E": "", "MALLOC_CONF": "narenas:1"}
@@ -70,7 +70,7 @@ def test_environment_is_exactly_the_one_given(
 
 def test_environment_is_not_on_a_command_line_that_others_can_read(
     runner: ProgramRunner, tmp_path: Path
-) -> None:
+):
     environment = {**_PATH, "TOKEN": "secret", "MALLOC_CONF": "narenas:1"}
     command = ["sh", "-c", f"cat /proc/$PPID/cmdline > {tmp_path}/words"]
     runner.run(command, environment, Surroundings())
@@ -79,25 +79,25 @@ def test_environment_is_not_on_a_command_line_that_others_can_read(
     assert "secret" not in words
 
 
-def test_preload_is_checked(runner: ProgramRunner) -> None:
+def test_preload_is_checked(runner: ProgramRunner):
     (library,) = sorted(Path("/lib").glob("*/libutil.so.1"))[:1]
     run = runner.run(["true"], {**_PATH, "LD_PRELOAD": str(library)}, Surroundings())
     assert run.preload_mapped is True
 
 
-def test_missing_program_is_named(runner: ProgramRunner) -> None:
+def test_missing_program_is_named(runner: ProgramRunner):
     with pytest.raises(MissingToolError, match="/no/such/program: cannot execute"):
         runner.run(["/no/such/program"], _PATH, Surroundings())
 
 
-def test_failure_of_the_launcher_is_an_error(runner: ProgramRunner) -> None:
+def test_failure_of_the_launcher_is_an_error(runner: ProgramRunner):
     with pytest.raises(ProgramError, match="cannot pin to the core"):
         runner.run(["true"], _PATH, Surroundings(cpu=1000))
 
 
 def test_a_full_disk_is_named(
     runner: ProgramRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """What supervise says of it goes to the same disk."""
     usage = shutil.disk_usage(tmp_path)._replace(free=4096)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
@@ -116,9 +116,7 @@ def test_a_full_disk_is_named(
     ],
     ids=["another version", "no report"],
 )
-def test_a_launcher_that_is_not_understood_is_named(
-    tmp_path: Path, script: str, expected: str
-) -> None:
+def test_a_launcher_that_is_not_understood_is_named(tmp_path: Path, script: str, expected: str):
     fake = tmp_path / "supervise"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
@@ -127,7 +125,7 @@ def test_a_launcher_that_is_not_understood_is_named(
     assert_is_one_line(str(caught.value))
 
 
-def test_missing_launcher_is_an_error(tmp_path: Path) -> None:
+def test_missing_launcher_is_an_error(tmp_path: Path):
     with pytest.raises(MissingToolError, match="cannot be started"):
         ProgramRunner(tmp_path / "nothing").run(["true"], _PATH, Surroundings())
 
@@ -147,12 +145,12 @@ def test_missing_launcher_is_an_error(tmp_path: Path) -> None:
         "EXGEN_CONF",
     ],
 )
-def test_allocator_variables_are_cleaned_away(name: str) -> None:
+def test_allocator_variables_are_cleaned_away(name: str):
     assert clean_environment({name: "1", "LANG": "C"}) == {"LANG": "C"}
 
 
 @given(_ENVIRONMENTS)
-def test_padded_environments_take_the_same_room(environments: list[dict[str, str]]) -> None:
+def test_padded_environments_take_the_same_room(environments: list[dict[str, str]]):
     found = padded(environments)
     sizes = {sum(len(f"{k}={v}".encode()) + 1 for k, v in e.items()) for e in found}
     assert len(sizes) == 1
@@ -161,5 +159,5 @@ def test_padded_environments_take_the_same_room(environments: list[dict[str, str
         assert {name: after[name] for name in before} == before
 
 
-def test_supervise_is_installed() -> None:
+def test_supervise_is_installed():
     assert native_file("supervise").is_file()

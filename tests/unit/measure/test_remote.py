@@ -33,7 +33,7 @@ def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulationKit:
     return found
 
 
-def test_equal_machines_prove_to_be_alike(kit: EmulationKit) -> None:
+def test_equal_machines_prove_to_be_alike(kit: EmulationKit):
     proof = prove(kit)
 
     assert proof.identity == kit.identity()
@@ -42,7 +42,7 @@ def test_equal_machines_prove_to_be_alike(kit: EmulationKit) -> None:
     assert proof.n_cores >= 1
 
 
-def test_a_workload_that_is_missing_or_another_is_sent(kit: EmulationKit) -> None:
+def test_a_workload_that_is_missing_or_another_is_sent(kit: EmulationKit):
     trace = kit.emulations[0].trace
     content = kit.content(kit.digests[0])
     trace.write_bytes(b"something else")
@@ -59,7 +59,7 @@ def test_a_workload_that_is_missing_or_another_is_sent(kit: EmulationKit) -> Non
 
 def test_a_workload_in_a_folder_that_may_not_be_entered_is_sent(
     kit: EmulationKit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """The worker is another user's, as root is none in tests."""
     found = Path.stat
 
@@ -73,7 +73,7 @@ def test_a_workload_in_a_folder_that_may_not_be_entered_is_sent(
     assert kit.missing() == list(kit.digests)
 
 
-def test_an_error_of_the_machine_travels(kit: EmulationKit) -> None:
+def test_an_error_of_the_machine_travels(kit: EmulationKit):
     kit.emulations[0].trace.unlink()
 
     measured = measure(replace(kit, name="other"), Configuration("glibc"))
@@ -82,9 +82,7 @@ def test_an_error_of_the_machine_travels(kit: EmulationKit) -> None:
     assert "has not arrived" in str(measured.error)
 
 
-def test_an_allocator_that_is_missing_is_named(
-    kit: EmulationKit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_allocator_that_is_missing_is_named(kit: EmulationKit, monkeypatch: pytest.MonkeyPatch):
     from tuner.errors import MissingToolError
 
     def missing(*_: object) -> None:
@@ -95,7 +93,7 @@ def test_an_allocator_that_is_missing_is_named(
     assert kit.identity()["glibc"] == "missing: glibc: no such file"
 
 
-def test_a_core_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+def test_a_core_is_held_by_one_at_a_time(tmp_path: Path):
     held: list[int] = []
     is_free = threading.Event()
 

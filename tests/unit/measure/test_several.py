@@ -31,7 +31,7 @@ def workload(folder: Path, name: str, **orders: Any) -> EmulatorEvaluator:
     return EmulatorEvaluator(emulation)
 
 
-def test_figures_are_geometric_means_over_the_workloads(tmp_path: Path) -> None:
+def test_figures_are_geometric_means_over_the_workloads(tmp_path: Path):
     small = {"mean_heap_bytes": 1e6, "faults": 9, "peak_heap_bytes": 1_000_000}
     large = {"mean_heap_bytes": 4e6, "faults": 0, "peak_heap_bytes": 9_000_000}
     several = SeveralWorkloads(
@@ -45,7 +45,7 @@ def test_figures_are_geometric_means_over_the_workloads(tmp_path: Path) -> None:
     assert found["wall"] == 2 * 12345
 
 
-def test_what_fails_on_one_workload_is_not_measured_on_the_rest(tmp_path: Path) -> None:
+def test_what_fails_on_one_workload_is_not_measured_on_the_rest(tmp_path: Path):
     broken = workload(tmp_path, "b", exit=1, stderr="rand_malloc: replay: killed by SIGABRT")
     several = SeveralWorkloads([workload(tmp_path, "a"), broken, workload(tmp_path, "c")])
     found = several.evaluate(GLIBC)
@@ -53,14 +53,14 @@ def test_what_fails_on_one_workload_is_not_measured_on_the_rest(tmp_path: Path) 
     assert not (tmp_path / "c.calls").exists()
 
 
-def test_what_one_workload_lacks_the_mean_lacks() -> None:
+def test_what_one_workload_lacks_the_mean_lacks():
     mean = mean_measurement([measurement(cost=1e8), measurement(cost=None)])
     assert mean["cost"] is None
     assert mean["instructions"] is None
     assert mean["syscalls"] == 365
 
 
-def test_traces_of_a_campaign_file_are_relative_to_it(tmp_path: Path) -> None:
+def test_traces_of_a_campaign_file_are_relative_to_it(tmp_path: Path):
     file = tmp_path / "c.toml"
     file.write_text(
         'name = "c"\ntrace = "a.trace"\nfurther_traces = ["b.trace"]\nallocators = ["glibc"]\n'
@@ -71,13 +71,13 @@ def test_traces_of_a_campaign_file_are_relative_to_it(tmp_path: Path) -> None:
     assert load_campaign(tmp_path / "d.toml") == spec
 
 
-def test_screening_takes_one_trace() -> None:
+def test_screening_takes_one_trace():
     options: dict[str, Any] = {"trace": "a.trace", "allocators": ["glibc"]}
     with pytest.raises(SpecError, match="screening shrinks one workload"):
         campaign_from_options(**options, further_traces=["b.trace"], screening={"fidelity": 0.25})
 
 
-def test_notes_of_all_workloads_are_kept_and_the_coarsest_resolution_counts() -> None:
+def test_notes_of_all_workloads_are_kept_and_the_coarsest_resolution_counts():
     first = Workload(Path("a"), ("one",), {"cost": 0.01})
     other = Workload(Path("b"), ("two", "one"), {"cost": 0.03, "faults": 0.1}, "careful")
     joined = join_workloads(first, [other, Workload(Path("c"))])
@@ -87,7 +87,7 @@ def test_notes_of_all_workloads_are_kept_and_the_coarsest_resolution_counts() ->
     assert joined.caveat == "careful"
 
 
-def test_the_worst_figure_is_that_of_the_greatest_ratio_to_the_default(tmp_path: Path) -> None:
+def test_the_worst_figure_is_that_of_the_greatest_ratio_to_the_default(tmp_path: Path):
     bases = [measurement(mean_heap=1e6, cost=1e8), measurement(mean_heap=4e6, cost=1e8)]
     found = [measurement(mean_heap=5e5, cost=1e8), measurement(mean_heap=6e6, cost=9e7)]
 
@@ -99,7 +99,7 @@ def test_the_worst_figure_is_that_of_the_greatest_ratio_to_the_default(tmp_path:
     assert math.isclose(same.value("mean_heap"), 2e6, rel_tol=1e-6)
 
 
-def test_a_worst_case_measures_the_default_once_for_all(tmp_path: Path) -> None:
+def test_a_worst_case_measures_the_default_once_for_all(tmp_path: Path):
     small, large = {"mean_heap_bytes": 1e6}, {"mean_heap_bytes": 4e6}
     evaluators = [workload(tmp_path, "a", result=small), workload(tmp_path, "b", result=large)]
     several = SeveralWorkloads(evaluators, GLIBC)
@@ -111,7 +111,7 @@ def test_a_worst_case_measures_the_default_once_for_all(tmp_path: Path) -> None:
     assert len((tmp_path / "a.calls").read_text().splitlines()) == 4
 
 
-def test_seeds_make_further_workloads_of_a_profile(tmp_path: Path) -> None:
+def test_seeds_make_further_workloads_of_a_profile(tmp_path: Path):
     profile = Path(__file__).parents[3] / "configs/workloads/pigz-threads"
     spec = campaign_from_options(
         trace=profile / "pigz-threads.profile.json.zst", allocators=["glibc"],

@@ -8,7 +8,7 @@ from tuner.measure import warm
 from tuner.measure.warm import warm_memory
 
 
-def test_rand_malloc_gets_the_amount(tmp_path: Path) -> None:
+def test_rand_malloc_gets_the_amount(tmp_path: Path):
     asked = tmp_path / "asked"
     emulator = tmp_path / "rand_malloc"
     emulator.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')
@@ -19,7 +19,7 @@ def test_rand_malloc_gets_the_amount(tmp_path: Path) -> None:
 
 def test_a_gigabyte_is_touched_unless_another_amount_is_named(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     asked: list[str] = []
     monkeypatch.setattr(warm, "ask_emulator", lambda word, _: asked.append(word))
     monkeypatch.setattr(warm, "WARM_MIB", 1024)  # of tests it is 0
@@ -28,7 +28,7 @@ def test_a_gigabyte_is_touched_unless_another_amount_is_named(
     assert asked == ["--warm=1024"]
 
 
-def test_failure_is_no_reason_to_stop(tmp_path: Path) -> None:
+def test_failure_is_no_reason_to_stop(tmp_path: Path):
     broken = tmp_path / "rand_malloc"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)

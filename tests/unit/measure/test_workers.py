@@ -41,7 +41,7 @@ class Silent:
 
 def test_a_result_that_never_comes_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr(workers, "_ANSWER_S", 0.01)
     call: Call[str] = Call(SimpleNamespace(status="finished"), Worker("tcp://there:1", 1), "task")
     known = cast("Workers[str]", SimpleNamespace(_calls={"key": call}, _client=Silent()))
@@ -143,7 +143,7 @@ TWO = (frozenset({0, 1}), frozenset({2, 3}))
 
 def test_what_a_worker_cannot_read_is_said_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """An error of the function that it ran is no loss of the connection."""
     dask = Dask(("a", TWO[0]))
     dask.instead["tcp://0"] = [PermissionError(13, "Permission denied", "/home/ann/app.trace")]
@@ -153,7 +153,7 @@ def test_what_a_worker_cannot_read_is_said_and_not_waited_for(
         list(executor.run([DEFAULT]))
 
 
-def test_a_worker_whose_answer_was_lost_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_answer_was_lost_is_asked_again(monkeypatch: pytest.MonkeyPatch):
     dask = Dask(("a", TWO[0]))
     dask.instead["tcp://0"] = [LostError(), LostError()]
     executor, notes = executor_on(dask, monkeypatch)
@@ -164,7 +164,7 @@ def test_a_worker_whose_answer_was_lost_is_asked_again(monkeypatch: pytest.Monke
     assert notes.count("worker tcp://0 did not answer; it is asked again") == 2
 
 
-def test_a_first_evaluation_that_is_lost_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_evaluation_that_is_lost_is_made_again(monkeypatch: pytest.MonkeyPatch):
     class Forgetful(Dask):
         is_lost = False
 
@@ -193,7 +193,7 @@ def test_a_first_evaluation_that_is_lost_is_made_again(monkeypatch: pytest.Monke
 )
 def test_jobs_of_one_machine_use_the_cores_that_each_was_given(
     cpus: Sequence[frozenset[int]], most: int | None, n_places: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Where time is measured, one evaluation runs on the machine all the same."""
     executor, notes = executor_on(Dask(*(("a", one) for one in cpus)), monkeypatch, most)
 
@@ -202,7 +202,7 @@ def test_jobs_of_one_machine_use_the_cores_that_each_was_given(
     assert executor.n_workers == n_places
 
 
-def test_workers_that_are_gone_are_no_reason_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_are_gone_are_no_reason_to_end(monkeypatch: pytest.MonkeyPatch):
     """One could not be used and left; when the others leave too, more may come."""
     dask = Dask(("a", TWO[0]), ("b", TWO[0]))
     dask.instead["tcp://1"] = [ValueError("another version")]
@@ -218,7 +218,7 @@ def test_workers_that_are_gone_are_no_reason_to_end(monkeypatch: pytest.MonkeyPa
     assert any("waiting for workers" in note for note in notes)
 
 
-def test_a_machine_with_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_with_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch):
     """Times may differ; what must repeat, by half a percent at most."""
     executor, _ = executor_on(Dask(), monkeypatch)
     known = synthetic.measure(DEFAULT)
@@ -233,7 +233,7 @@ def test_a_machine_with_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatc
     assert list(executor.machines) == ["a", "bb", "ccc"]
 
 
-def test_times_of_what_was_not_counted_are_relative_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_of_what_was_not_counted_are_relative_too(monkeypatch: pytest.MonkeyPatch):
     executor, _ = executor_on(Dask(), monkeypatch)
     known = synthetic.measure(DEFAULT).with_values(wall=1000)
     for name, wall in (("first", 1000), ("slow", 4000)):

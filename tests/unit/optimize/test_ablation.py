@@ -53,7 +53,7 @@ def work(folder: Path, seconds: float, tuned: Tunable) -> Work:
 REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)
 
 
-def test_each_setting_is_shown_with_what_it_does(tmp_path: Path) -> None:
+def test_each_setting_is_shown_with_what_it_does(tmp_path: Path):
     narenas, tcache = effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, WINNER)
 
     assert (narenas.setting, tcache.setting) == ("narenas=2", "tcache=false")
@@ -63,14 +63,14 @@ def test_each_setting_is_shown_with_what_it_does(tmp_path: Path) -> None:
     assert tcache.is_needless
 
 
-def test_a_setting_that_later_rounds_need_may_not_be_left_out(tmp_path: Path) -> None:
+def test_a_setting_that_later_rounds_need_may_not_be_left_out(tmp_path: Path):
     _, tcache = effects_of(work(tmp_path, 100.0, Tunable(n_equal=8)), REFERENCE, WINNER)
 
     assert tcache.gains[CPU].change < -0.05
     assert not tcache.is_needless
 
 
-def test_what_noise_makes_of_a_setting_keeps_it_not(tmp_path: Path) -> None:
+def test_what_noise_makes_of_a_setting_keeps_it_not(tmp_path: Path):
     """Of a program whose CPU time varied by a fifth, settings that do nothing were deployed."""
 
     class Noisy(Tunable):
@@ -91,7 +91,7 @@ def test_what_noise_makes_of_a_setting_keeps_it_not(tmp_path: Path) -> None:
     assert (narenas.seems_needless, tcache.seems_needless) == (False, True)
 
 
-def test_a_round_runs_at_once_where_it_may(tmp_path: Path) -> None:
+def test_a_round_runs_at_once_where_it_may(tmp_path: Path):
     """Noise that all share hid what settings do not do."""
 
     class OnCores(Tunable):
@@ -111,7 +111,7 @@ def test_a_round_runs_at_once_where_it_may(tmp_path: Path) -> None:
     assert {one["values"][AT_ONCE] for one in records} == {3.0}
 
 
-def test_it_keeps_to_the_time_that_is_left(tmp_path: Path) -> None:
+def test_it_keeps_to_the_time_that_is_left(tmp_path: Path):
     tuned = Tunable()
 
     assert effects_of(work(tmp_path, 0.5, tuned), REFERENCE, WINNER) == ()
@@ -119,7 +119,7 @@ def test_it_keeps_to_the_time_that_is_left(tmp_path: Path) -> None:
     assert effects_of(work(tmp_path, 100.0, tuned), REFERENCE, Configuration("jemalloc")) == ()
 
 
-def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path) -> None:
+def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path):
     """Without its one setting a winner of glibc is the program as it is."""
     tuned, winner = Tunable(), Configuration.of("glibc", {"arena_max": 2})
 
@@ -129,7 +129,7 @@ def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path) -> None:
     assert len(effects_of(work(tmp_path, 100.0, tuned), steered, winner)) == 1
 
 
-def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+def test_what_was_run_is_not_run_again(tmp_path: Path):
     first, second = Tunable(), Tunable()
 
     before = effects_of(work(tmp_path, 100.0, first), REFERENCE, WINNER)
@@ -139,7 +139,7 @@ def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
     assert (first.n_runs > 0, second.n_runs) == (True, 0)
 
 
-def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path) -> None:
+def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path):
     """Without time for runs of its own it stays as it is."""
     effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, WINNER)
     before = (tmp_path / ABLATION_FILE).read_bytes()
@@ -151,7 +151,7 @@ def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path)
     assert (tmp_path / "ablation-1.jsonl").read_bytes() == before
 
 
-def test_what_is_said_of_a_setting_has_the_error_of_the_answer(tmp_path: Path) -> None:
+def test_what_is_said_of_a_setting_has_the_error_of_the_answer(tmp_path: Path):
     """Bounds that were right four times in five stood beside those of the answer."""
     narenas, _ = effects_of(work(tmp_path, 5.0, Tunable()), REFERENCE, WINNER)
 

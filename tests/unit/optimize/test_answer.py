@@ -46,7 +46,7 @@ OPEN = replace(
 )
 
 
-def test_the_sentence_comes_first_then_what_it_gains() -> None:
+def test_the_sentence_comes_first_then_what_it_gains():
     lines = list(DEPLOY.lines())
 
     assert lines[0] == "Deploy jemalloc with narenas=2."
@@ -54,7 +54,7 @@ def test_the_sentence_comes_first_then_what_it_gains() -> None:
     assert lines[3].split() == ["CPU", "time", "-4.0", "%", "at", "least", "-1.0", "%"]
 
 
-def test_keeping_says_what_came_nearest() -> None:
+def test_keeping_says_what_came_nearest():
     lines = list(KEEP.lines())
 
     assert lines[0] == "Keep glibc as it is."
@@ -67,7 +67,7 @@ def test_keeping_says_what_came_nearest() -> None:
     "state",
     [{"state": State.WORSE, "worse": (PEAK,)}, {"state": State.HOPELESS, "likely_worse": (PEAK,)}],
 )
-def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]) -> None:
+def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]):
     worse = replace(STANDING, better=(), **state)
     (row,) = rows_of("", [worse], {}, {})
     assert row.note in {"worse: peak memory", "likely worse: peak memory"}
@@ -87,13 +87,13 @@ def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]) -> 
         (State.OPEN, ""),
     ],
 )
-def test_what_was_given_up_has_a_reason(state: State, note: str) -> None:
+def test_what_was_given_up_has_a_reason(state: State, note: str):
     (row,) = rows_of("", [replace(STANDING, state=state)], {}, {})
 
     assert row.note == note
 
 
-def test_a_single_setting_is_not_explained_apart_from_the_answer() -> None:
+def test_a_single_setting_is_not_explained_apart_from_the_answer():
     """Else the answer gains what its only setting does not seem to."""
     nothing = {name: Gain(0.0, -0.1, 0.1) for name in GAINS}
     one = replace(DEPLOY, effects=(("narenas=2", nothing, False),))
@@ -101,7 +101,7 @@ def test_a_single_setting_is_not_explained_apart_from_the_answer() -> None:
     assert list(one.lines()) == list(DEPLOY.lines())
 
 
-def test_a_long_question_is_wrapped() -> None:
+def test_a_long_question_is_wrapped():
     missing = f"whether {', '.join(['p99 latency'] * 9)} are no worse"
 
     lines = list(replace(OPEN, missing=missing).lines())
@@ -113,7 +113,7 @@ def test_a_long_question_is_wrapped() -> None:
     assert record["text"][1] == "  Nearest: jemalloc narenas=2:"
 
 
-def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full() -> None:
+def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full():
     wide = dict.fromkeys(GAINS, Gain(-0.08, -0.123, -0.051))
     row = AnswerRow("exgen", wide, is_candidate=True, note="worse: mean memory, peak memory")
 
@@ -124,7 +124,7 @@ def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full() -> None:
     assert lines[-2].split()[:3] == ["exgen", "+8.3", "%"]
 
 
-def test_what_never_ran_has_no_figures() -> None:
+def test_what_never_ran_has_no_figures():
     """Not +0.0 % of everything."""
     unknown = Gain(0.0, -math.inf, math.inf)
     never = replace(
@@ -139,7 +139,7 @@ def test_what_never_ran_has_no_figures() -> None:
 
 
 @pytest.mark.parametrize("gain", [Gain(-0.01, -0.02, 0.0), Gain(0.0003, -0.02, 0.02)])
-def test_what_gains_nothing_is_not_near_and_time_left_is_said(gain: Gain) -> None:
+def test_what_gains_nothing_is_not_near_and_time_left_is_said(gain: Gain):
     worse = replace(STANDING, gains=dict.fromkeys(GAINS, gain))
 
     lines = list(replace(KEEP, standing=worse, given_s=600.0).lines())
@@ -148,7 +148,7 @@ def test_what_gains_nothing_is_not_near_and_time_left_is_said(gain: Gain) -> Non
     assert "  43 runs in 1 min 40 s; no candidate was left to run." in lines
 
 
-def test_no_line_breaks_between_a_quantity_and_its_change() -> None:
+def test_no_line_breaks_between_a_quantity_and_its_change():
     """Wherever the line ends."""
     change = "memory -1.0 % (-2.0 .. +3.0)"
     for n_letters in range(40, 96):
@@ -157,7 +157,7 @@ def test_no_line_breaks_between_a_quantity_and_its_change() -> None:
         assert change in "\n".join(found.lines())
 
 
-def test_an_open_question_says_what_would_settle_it() -> None:
+def test_an_open_question_says_what_would_settle_it():
     lines = list(OPEN.lines())
 
     assert lines[0] == "Not decided in 1 min 40 s: CPU time is open."
@@ -175,7 +175,7 @@ def test_an_open_question_says_what_would_settle_it() -> None:
     )
 
 
-def test_the_table_fits_a_page_and_says_why_one_left() -> None:
+def test_the_table_fits_a_page_and_says_why_one_left():
     lines = list(DEPLOY.lines())
 
     assert max(map(len, lines)) <= 100
@@ -190,7 +190,7 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     assert any(line.startswith("exgen ") for line in last.lines()), "every default is shown"
 
 
-def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> None:
+def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation():
     failed = replace(STANDING, label="exgen", state=State.FAILED, reason="killed by SIGSEGV")
     worse = replace(STANDING, label="mimalloc", state=State.WORSE, worse=(PEAK,))
 
@@ -210,7 +210,7 @@ def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> No
     ]
 
 
-def test_settings_that_look_alike_are_shown_whole() -> None:
+def test_settings_that_look_alike_are_shown_whole():
     """Cut to the width of a column, two long settings could be the same."""
     alike = [f"exgen class_steps=1 coarse_steps=1 commit_step={n} slab_blocks=5" for n in (4, 8)]
     rows = tuple(AnswerRow(label, GAINS, is_candidate=True) for label in alike)
@@ -221,14 +221,14 @@ def test_settings_that_look_alike_are_shown_whole() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_settings_that_ran_once_are_shown_only_where_nothing_came_nearer() -> None:
+def test_settings_that_ran_once_are_shown_only_where_nothing_came_nearer():
     once = AnswerRow("exgen merge_percent=6", GAINS)
 
     assert "merge_percent" not in "\n".join(replace(DEPLOY, rows=(*DEPLOY.rows, once)).lines())
     assert "merge_percent" in "\n".join(replace(KEEP, standing=None, rows=(once,)).lines())
 
 
-def test_a_change_of_few_runs_is_a_hint() -> None:
+def test_a_change_of_few_runs_is_a_hint():
     hint = "without a range: one run or few, a hint and no proof"
     few = {name: replace(gain, low=-math.inf, high=math.inf) for name, gain in GAINS.items()}
     rows = (*DEPLOY.rows, AnswerRow("exgen", few))
@@ -239,7 +239,7 @@ def test_a_change_of_few_runs_is_a_hint() -> None:
     assert hint.replace("without a range", "CPU time") in "\n".join(single.lines())
 
 
-def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
+def test_what_is_recommended_is_read_back(tmp_path: Path):
     assert recommended(tmp_path) is None
     write_answer(tmp_path, DEPLOY)
     found = recommended(tmp_path)
@@ -253,7 +253,7 @@ def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
     assert found.decision is Decision.KEEP
 
 
-def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path):
     folder = tmp_path / "my run"
     folder.mkdir()
     (folder / ANSWER_FILE).write_text('{"decision": "deploy"}')
@@ -262,7 +262,7 @@ def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
         recommended(folder)
 
 
-def test_what_was_left_out_is_said() -> None:
+def test_what_was_left_out_is_said():
     answer = replace(DEPLOY, left_out=("tcache=false", "dirty_decay_ms=0"))
 
     text = "\n".join(answer.lines())
@@ -275,7 +275,7 @@ def test_what_was_left_out_is_said() -> None:
     assert answer.as_record()["traded"] is None
 
 
-def test_what_was_left_out_although_it_gained_something_is_called_a_trade() -> None:
+def test_what_was_left_out_although_it_gained_something_is_called_a_trade():
     """It was said to do nothing, and saved an eighth of the memory."""
     traded = {MEAN: Gain(0.5, 0.5, 0.5), CPU: Gain(-0.1, -0.2, 0.0)}
     answer = replace(DEPLOY, left_out=("tcache=false",), traded=traded)
@@ -287,20 +287,20 @@ def test_what_was_left_out_although_it_gained_something_is_called_a_trade() -> N
     assert answer.as_record()["traded"]["cpu_time"]["change"] == pytest.approx(0.105, abs=1e-3)
 
 
-def test_what_is_open_on_another_input_is_not_laid_to_the_noise_of_the_tuned_one() -> None:
+def test_what_is_open_on_another_input_is_not_laid_to_the_noise_of_the_tuned_one():
     lines = list(replace(OPEN, held_out=GAINS).lines())
 
     assert "  About 5 min more may settle it." in lines
 
 
-def test_noise_that_is_not_known_is_not_said() -> None:
+def test_noise_that_is_not_known_is_not_said():
     lines = list(replace(OPEN, noise={MEAN: 0.0, CPU: 0.0}).lines())
 
     assert not any("varies" in line for line in lines)
     assert any(line.startswith("  About 5 min more may settle it") for line in lines)
 
 
-def test_of_a_setting_only_what_its_runs_show_is_said() -> None:
+def test_of_a_setting_only_what_its_runs_show_is_said():
     gains = {
         MEAN: Gain(0.02, 0.015, 0.03),
         PEAK: Gain(0.0004, 0.0004, 0.0004, is_exact=True),
@@ -319,7 +319,7 @@ def test_of_a_setting_only_what_its_runs_show_is_said() -> None:
     assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines
 
 
-def test_where_more_is_better_the_worse_end_is_the_lower_one() -> None:
+def test_where_more_is_better_the_worse_end_is_the_lower_one():
     rate = SERVICE_NAMES["rate"]
     gains = {rate: Gain(0.003, -0.013, 0.019, is_more_better=True)}
     answer = replace(
@@ -329,7 +329,7 @@ def test_where_more_is_better_the_worse_end_is_the_lower_one() -> None:
     assert " ".join(list(answer.lines())[1].split()) == "requests/s +0.3 % at least -1.3 %"
 
 
-def test_of_another_input_only_what_it_shows_is_printed() -> None:
+def test_of_another_input_only_what_it_shows_is_printed():
     """Another load may print no latency: nothing measured is not +0.0 %."""
     lines = list(replace(DEPLOY, held_out={MEAN: GAINS[MEAN]}, given="load").lines())
 
@@ -346,12 +346,12 @@ def test_of_another_input_only_what_it_shows_is_printed() -> None:
         (SERVICE_NAMES["p99"], 7.894e3, "7.894 us"),
     ],
 )
-def test_times_are_written_without_powers_of_ten(name: str, value: float, words: str) -> None:
+def test_times_are_written_without_powers_of_ten(name: str, value: float, words: str):
     assert value_words(name, value) == words
 
 
 @pytest.mark.parametrize("answer", [KEEP, OPEN], ids=["keep", "open"])
-def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer) -> None:
+def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer):
     less = {**GAINS, PEAK: Gain(0.12, 0.1, 0.14)}
     standing = replace(answer.standing or STANDING, gains=less, better=())
     found = replace(answer, standing=standing)
@@ -373,13 +373,13 @@ def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer) -> None:
         ((MEAN, PEAK), "0.5 % of memory without a loss elsewhere."),
     ],
 )
-def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: str) -> None:
+def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: str):
     text = " ".join(" ".join(replace(KEEP, rules=Rules(goals=goals)).lines()).split())
 
     assert f"proven to save {words}" in text
 
 
-def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit() -> None:
+def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit():
     lines = list(replace(OPEN, more_seconds=0.0, noise={}).lines())
 
     assert "  It is at its limit, so more time may not settle it." in lines

@@ -5,7 +5,7 @@ from pathlib import Path
 from tuner.optimize.aside import move_aside, move_to_before
 
 
-def test_a_file_gets_the_next_number_that_is_free(tmp_path: Path) -> None:
+def test_a_file_gets_the_next_number_that_is_free(tmp_path: Path):
     path = tmp_path / "held-out.jsonl"
     for content in ("first", "second"):
         path.write_text(content)
@@ -16,7 +16,7 @@ def test_a_file_gets_the_next_number_that_is_free(tmp_path: Path) -> None:
     assert (tmp_path / "held-out-2.jsonl").read_text() == "second"
 
 
-def test_files_of_other_constraints_have_a_folder_each_time(tmp_path: Path) -> None:
+def test_files_of_other_constraints_have_a_folder_each_time(tmp_path: Path):
     for content in ("first", "second"):
         (tmp_path / "a").write_text(content)
         move_to_before(tmp_path, ("a", "b"))
@@ -25,7 +25,7 @@ def test_files_of_other_constraints_have_a_folder_each_time(tmp_path: Path) -> N
     assert (tmp_path / "before-2" / "a").read_text() == "second"
 
 
-def test_where_there_is_nothing_to_move_no_folder_is_made(tmp_path: Path) -> None:
+def test_where_there_is_nothing_to_move_no_folder_is_made(tmp_path: Path):
     move_to_before(tmp_path, ("a", "b"))
 
     assert not list(tmp_path.iterdir())

@@ -72,7 +72,7 @@ def confirmed(state: State, cpu_gain: float) -> Confirmed:
     return Confirmed(CHOSEN, {"mimalloc": standing}, noisy, None, None)
 
 
-def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Conclusion) -> None:
+def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Conclusion):
     answer = conclusion.conclude(None, confirmed(State.OUT_OF_REACH, 0.03))
 
     assert answer.decision is Decision.UNDECIDED
@@ -85,7 +85,7 @@ def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Concl
 )
 def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
     conclusion: Conclusion, state: State, gain: float
-) -> None:
+):
     """And says how small a gain the time could not have shown."""
     answer = conclusion.conclude(None, confirmed(state, gain))
 
@@ -107,7 +107,7 @@ LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
 )
 def test_more_time_is_only_advised_where_something_would_run_in_it(
     tmp_path: Path, shares: tuple[float, ...], step_s: float, before_s: float, advice: str
-) -> None:
+):
     """A call that ran nothing advised more of it, or took back what an earlier one advised."""
     request = Request(("app",), 100.0, ("glibc", "mimalloc"))
     work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, Clock(step_s=step_s)))
@@ -119,7 +119,7 @@ def test_more_time_is_only_advised_where_something_would_run_in_it(
     assert said.partition(" does not show in the time given")[2] == advice
 
 
-def test_a_quiet_program_hides_no_gain(conclusion: Conclusion) -> None:
+def test_a_quiet_program_hides_no_gain(conclusion: Conclusion):
     quiet = confirmed(State.HOPELESS, 0.0)
     quiet = Confirmed(CHOSEN, quiet.standings, course(*[1.0] * 6), None, None)
 
@@ -129,7 +129,7 @@ def test_a_quiet_program_hides_no_gain(conclusion: Conclusion) -> None:
 @pytest.mark.parametrize(("width", "is_said"), [(0.03, True), (0.2, False)])
 def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     conclusion: Conclusion, *, width: float, is_said: bool
-) -> None:
+):
     """Not one that would allow anything."""
     cpu = Gain(0.0, -width, width)
     found = confirmed(State.OPEN, 0.0)
@@ -148,7 +148,7 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
 @pytest.mark.parametrize(("n_rounds", "said"), [(1, "1 round proves"), (3, "3 rounds prove")])
 def test_rounds_that_prove_nothing_are_said_as_they_are(
     conclusion: Conclusion, n_rounds: int, said: str
-) -> None:
+):
     """All that is open was a list of every quantity."""
     found = confirmed(State.OPEN, 0.03)
     standing = found.standings["mimalloc"]
@@ -161,7 +161,7 @@ def test_rounds_that_prove_nothing_are_said_as_they_are(
 @pytest.mark.parametrize(("cpu", "is_said"), [(-0.19, True), (-0.001, False)])
 def test_what_the_rounds_so_far_speak_against_is_said(
     conclusion: Conclusion, cpu: float, is_said: bool
-) -> None:
+):
     """The best candidate took 19 % more CPU time, and more time was said to settle it."""
     found = confirmed(State.OPEN, cpu)
     standing = replace(found.standings["mimalloc"], n_rounds=2)
@@ -172,7 +172,7 @@ def test_what_the_rounds_so_far_speak_against_is_said(
     assert (said in answer.reasons) is is_said
 
 
-def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: Conclusion) -> None:
+def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: Conclusion):
     """A guard that is nearly settled does not make a gain that is not."""
     found = confirmed(State.OPEN, 0.03)
     standing = replace(found.standings["mimalloc"], n_rounds=40, unsure=(MEAN,))
@@ -189,7 +189,7 @@ def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: C
 
 def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(
     conclusion: Conclusion,
-) -> None:
+):
     found = confirmed(State.OPEN, 0.1)
     lucky = replace(found.standings["mimalloc"], n_rounds=4)
     nothing_sure = {name: Gain(0.1, -math.inf, math.inf) for name in USES}
@@ -206,7 +206,7 @@ def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(
 
 def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(
     conclusion: Conclusion,
-) -> None:
+):
     """Whatever the noise of the program as it is would make of it."""
     found = replace(confirmed(State.OPEN, 0.03), course=course(*[1.0, 1.001] * 10))
     wide = replace(found.standings["mimalloc"], n_rounds=40, better=(MEAN,))
@@ -220,7 +220,7 @@ def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(
 
 def test_of_a_noise_that_is_not_known_an_interval_says_how_many_rounds_are_missing(
     conclusion: Conclusion,
-) -> None:
+):
     found = replace(confirmed(State.OPEN, 0.03), course=course(1.0, 1.2, 0.9))
     wide = replace(found.standings["mimalloc"], n_rounds=10)
     gains = {**wide.gains, CPU: Gain(0.2, -0.17, 0.6)}
@@ -231,7 +231,7 @@ def test_of_a_noise_that_is_not_known_an_interval_says_how_many_rounds_are_missi
     assert answer.more_seconds > 10 * run_seconds(REFERENCE)
 
 
-def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusion) -> None:
+def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusion):
     found = confirmed(State.OPEN, 0.03)
     few = replace(found, course=course(1.0, 3.0))
 
@@ -248,7 +248,7 @@ def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusi
 )
 def test_a_guard_that_holds_only_within_its_variation_is_said(
     conclusion: Conclusion, low: float, words: str
-) -> None:
+):
     """Not one that its bounds show to hold: "at most -19.4 % worse"."""
     gains = {name: Gain(0.1, 0.1, 0.1, is_exact=True) for name in USES} | {CPU: Gain(0.1, low, 0.2)}
     best = Standing("mimalloc", 20, State.CONFIRMED, gains, (MEAN,), (), (), scaled={CPU: 0.04})
@@ -262,7 +262,7 @@ def test_a_guard_that_holds_only_within_its_variation_is_said(
     assert [words in one for one in said] == [True] * bool(words)
 
 
-def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion) -> None:
+def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion):
     runs = course(1.0)
     runs.add((0, None, "mimalloc"), Outcome.succeeded(USES))
     label = {"mimalloc": Proposal(CHOSEN["mimalloc"], 1, dict.fromkeys(USES, 0.0))}
@@ -275,7 +275,7 @@ def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion) -> No
     assert not any("was not needed" in line for line in answer.lines())
 
 
-def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion) -> None:
+def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion):
     selected = replace(selected_of(course(1.0), {}), n_untried=8)
 
     answer = conclusion.conclude(selected, confirmed(State.HOPELESS, 0.0))
@@ -286,7 +286,7 @@ def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion)
     assert "was not needed" not in text
 
 
-def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion) -> None:
+def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion):
     runs = course(1.0, 1.01)
     del runs.samples[1, None, "mimalloc"]
     fast = {MEAN: 1e6, PEAK: 2.16e6, CPU: 0.57e9}
@@ -304,7 +304,7 @@ def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion) -> No
     assert math.isclose(found.gains[PEAK].change, 0.08)
 
 
-def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion) -> None:
+def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
     """Its rounds ended with the first that was proven worse."""
     gains = {
         MEAN: Gain(math.log(1 / 1.058), -math.inf, math.inf),
@@ -322,7 +322,7 @@ def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion) 
 
 def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(
     conclusion: Conclusion,
-) -> None:
+):
     found = confirmed(State.HOPELESS, 0.0)
     few = replace(found, course=course(1.0, 1.3))
     selected = replace(selected_of(course(1.0), {}), beyond={CPU: 0.02})
@@ -335,7 +335,7 @@ def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(
 
 def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
     conclusion: Conclusion,
-) -> None:
+):
     found = confirmed(State.HOPELESS, 0.001)
     rounds = int(100.0 / run_seconds(REFERENCE) / 2)  # of one candidate and the program as it is
     noise = noise_of_one(found)
@@ -349,7 +349,7 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
 
 def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(
     conclusion: Conclusion,
-) -> None:
+):
     found = confirmed(State.HOPELESS, 0.001)
     one = found.standings["mimalloc"]
     reserve = replace(one, label="exgen", n_rounds=0)
@@ -365,13 +365,13 @@ def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(
     assert reason.startswith(f"A gain of CPU time below {100.0 * gain:.1f} % does not show")
 
 
-def test_a_load_that_slows_whole_rounds_hides_no_gain(conclusion: Conclusion) -> None:
+def test_a_load_that_slows_whole_rounds_hides_no_gain(conclusion: Conclusion):
     found = replace(confirmed(State.HOPELESS, 0.001), course=course(*[1.0] * 20, load=1.1))
 
     assert conclusion.conclude(None, found).reasons == ()
 
 
-def test_no_gain_is_said_to_be_hidden_that_an_interval_excludes(conclusion: Conclusion) -> None:
+def test_no_gain_is_said_to_be_hidden_that_an_interval_excludes(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.001)
     gains = {**found.standings["mimalloc"].gains, CPU: Gain(0.001, -0.009, 0.011)}
     known = replace(found.standings["mimalloc"], n_rounds=90, gains=gains)
@@ -391,7 +391,7 @@ def test_no_gain_is_said_to_be_hidden_that_an_interval_excludes(conclusion: Conc
 )
 def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
     conclusion: Conclusion, spread: float, hidden: tuple[str, ...], words: tuple[str, ...]
-) -> None:
+):
     """No candidate is left, so the same run does nothing more.
 
     What the time left after the selection shows differs from call to call, and is not said.
@@ -410,7 +410,7 @@ def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
     assert not any("more --time" in one for one in done), "no time would find one"
 
 
-def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path) -> None:
+def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path):
     """Of 72 KiB, no time shows less than the 64 KiB that count."""
     rules = Rules(floors=((MEAN, 0.9),))
     request = Request(("app",), 100.0, ("glibc", "mimalloc"), rules)
@@ -423,14 +423,14 @@ def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path) -
     assert said.startswith("A gain of CPU time below 8.4 % does not show")
 
 
-def test_nothing_is_said_of_small_gains_where_work_was_counted(conclusion: Conclusion) -> None:
+def test_nothing_is_said_of_small_gains_where_work_was_counted(conclusion: Conclusion):
     """A count shows gains that the noise of CPU time hides."""
     found = replace(confirmed(State.HOPELESS, 0.001), counted={"mimalloc": 0.001})
 
     assert not any("does not show" in one for one in conclusion.conclude(None, found).reasons)
 
 
-def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion) -> None:
+def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion):
     answer = conclusion.proposal_only([], 5)
 
     assert answer.decision is Decision.UNDECIDED
@@ -438,7 +438,7 @@ def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion)
     assert answer.more_seconds == pytest.approx(4.0 * 5 * run_seconds(REFERENCE))
 
 
-def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: Conclusion) -> None:
+def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: Conclusion):
     tried = Proposal(Configuration.of("mimalloc", {"arena": 4}), 1, {})
     selected = replace(selected_of(course(1.0), {}), labels={"mimalloc arena=4": tried})
     found = confirmed(State.CONFIRMED, 0.5)

@@ -77,7 +77,7 @@ def work(folder: Path, tuned: Counting, seconds: float = 600.0, used_s: float = 
     return Work(folder, request, cast("Tuned", tuned), Watch(seconds, lambda: next(times)))
 
 
-def test_a_change_is_counted_once_and_kept(tmp_path: Path) -> None:
+def test_a_change_is_counted_once_and_kept(tmp_path: Path):
     tuned = Counting({AS_IS: 1000, "mimalloc": 960})
 
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_a_change_is_counted_once_and_kept(tmp_path: Path) -> None:
     assert (tuned.n_counts, tuned.n_kernel) == (2, 2)
 
 
-def test_counts_of_an_earlier_version_are_instructions(tmp_path: Path) -> None:
+def test_counts_of_an_earlier_version_are_instructions(tmp_path: Path):
     (tmp_path / COUNTED_FILE).write_text('{"as it is": 1000, "mimalloc": 900}')
     tuned = Counting({})
 
@@ -99,15 +99,13 @@ def test_counts_of_an_earlier_version_are_instructions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("counts", [{}, {AS_IS: 1000, "mimalloc": None}])
-def test_what_cannot_be_counted_is_not_known(
-    tmp_path: Path, counts: Mapping[str, int | None]
-) -> None:
+def test_what_cannot_be_counted_is_not_known(tmp_path: Path, counts: Mapping[str, int | None]):
     changes = changes_of_work(work(tmp_path, Counting(counts)), REFERENCE, "mimalloc", SETTING)
 
     assert changes.keys() == {"page faults", "system calls"}
 
 
-def test_counting_keeps_to_its_share_of_the_time(tmp_path: Path) -> None:
+def test_counting_keeps_to_its_share_of_the_time(tmp_path: Path):
     tuned = Counting({AS_IS: 1000, "mimalloc": 960})
 
     some = changes_of_work(work(tmp_path, tuned, 20.0), REFERENCE, "mimalloc", SETTING)
@@ -117,7 +115,7 @@ def test_counting_keeps_to_its_share_of_the_time(tmp_path: Path) -> None:
     assert (none, tuned.n_counts) == ({}, 0)
 
 
-def test_what_candidates_save_is_proven_where_the_count_repeats_itself(tmp_path: Path) -> None:
+def test_what_candidates_save_is_proven_where_the_count_repeats_itself(tmp_path: Path):
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
 
     for _ in range(2):
@@ -126,7 +124,7 @@ def test_what_candidates_save_is_proven_where_the_count_repeats_itself(tmp_path:
     assert (tuned.n_counts, tuned.n_kernel) == (3, 2)
 
 
-def test_the_work_of_threads_proves_nothing(tmp_path: Path) -> None:
+def test_the_work_of_threads_proves_nothing(tmp_path: Path):
     """One at a time, as the instrument runs them, they never wait for a lock."""
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
 
@@ -134,7 +132,7 @@ def test_the_work_of_threads_proves_nothing(tmp_path: Path) -> None:
     assert tuned.n_counts == 0
 
 
-def test_work_that_differs_from_run_to_run_proves_nothing(tmp_path: Path) -> None:
+def test_work_that_differs_from_run_to_run_proves_nothing(tmp_path: Path):
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000}, more_each_time=10_000)
 
     assert gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING) == {}
@@ -143,7 +141,7 @@ def test_work_that_differs_from_run_to_run_proves_nothing(tmp_path: Path) -> Non
 
 def test_page_faults_take_back_what_instructions_gain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     prices = Calibration(c_fault=10_000.0, c_syscall=0.0)
     monkeypatch.setattr(counted, "load_calibration", lambda: prices)
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000}, faults=110)
@@ -153,14 +151,14 @@ def test_page_faults_take_back_what_instructions_gain(
     assert gains == {"mimalloc": pytest.approx(-math.log(2_060_000 / 2_000_000))}
 
 
-def test_nothing_is_counted_without_time_for_three(tmp_path: Path) -> None:
+def test_nothing_is_counted_without_time_for_three(tmp_path: Path):
     tuned = Counting({AS_IS: 1000, "mimalloc": 960})
 
     assert gains_of_work(work(tmp_path, tuned, 60.0), REFERENCE, SETTING) == {}
     assert tuned.n_counts == 0
 
 
-def test_nothing_more_is_counted_when_the_time_is_up(tmp_path: Path) -> None:
+def test_nothing_more_is_counted_when_the_time_is_up(tmp_path: Path):
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
 
     assert gains_of_work(work(tmp_path, tuned, used_s=590.0), REFERENCE, SETTING) == {}
@@ -175,7 +173,7 @@ BOTH = {"mimalloc": Configuration("mimalloc"), "exgen": Configuration("exgen")}
 COUNTS = {AS_IS: 1_000_000, "mimalloc": 960_000, "exgen": 950_000}
 
 
-def test_what_was_counted_still_proves_it_in_a_call_with_less_time(tmp_path: Path) -> None:
+def test_what_was_counted_still_proves_it_in_a_call_with_less_time(tmp_path: Path):
     """An answer that rested on counted work was "not decided" when it was asked for again."""
     tuned = Counting(COUNTS)
     before = gains_of_work(work(tmp_path, tuned), REFERENCE, BOTH)
@@ -187,7 +185,7 @@ def test_what_was_counted_still_proves_it_in_a_call_with_less_time(tmp_path: Pat
     assert tuned.n_counts == n_counts
 
 
-def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(tmp_path: Path) -> None:
+def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(tmp_path: Path):
     tuned = Counting(COUNTS)
     before = gains_of_work(work(tmp_path, tuned, 100.0), REFERENCE, BOTH)
 
@@ -197,14 +195,14 @@ def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(tmp_
     assert after == before
 
 
-def test_a_program_that_cannot_be_counted_is_counted_no_second_time(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_counted_is_counted_no_second_time(tmp_path: Path):
     tuned = Counting({AS_IS: None, "mimalloc": 960})
 
     assert gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING) == {}
     assert tuned.n_counts == 1
 
 
-def test_it_is_said_where_work_and_time_disagree() -> None:
+def test_it_is_said_where_work_and_time_disagree():
     faster = {CPU: Gain(0.04, 0.02, 0.06)}
 
     more = {"instructions": 0.03}
@@ -215,7 +213,7 @@ def test_it_is_said_where_work_and_time_disagree() -> None:
     assert disagreement(faster, {}, Rules()) is None
 
 
-def test_it_is_said_what_rests_on_counted_work() -> None:
+def test_it_is_said_what_rests_on_counted_work():
     gains = {CPU: Gain(0.04, -0.05, 0.12)}
     gain = Standing("x", 9, State.CONFIRMED, gains, (CPU,), (), (), by_count={CPU: 0.04})
     guard = replace(gain, better=(), by_count={CPU: -0.002})
@@ -228,7 +226,7 @@ def test_it_is_said_what_rests_on_counted_work() -> None:
     assert counted_words(replace(gain, by_count={})) == ()
 
 
-def test_cpu_time_whose_whole_range_is_a_gain_is_not_said_to_disagree() -> None:
+def test_cpu_time_whose_whole_range_is_a_gain_is_not_said_to_disagree():
     """Beside "at least -2.9 %" stood that CPU time does not prove it."""
     gains = {CPU: Gain(0.11, 0.03, 0.18)}
     gain = Standing("x", 9, State.CONFIRMED, gains, (CPU,), (), (), by_count={CPU: 0.12})
@@ -238,7 +236,7 @@ def test_cpu_time_whose_whole_range_is_a_gain_is_not_said_to_disagree() -> None:
     assert "CPU time agrees, in too few rounds to prove it alone: -10.4 % (-16.5 .. -3.0)." in said
 
 
-def test_the_reason_is_looked_for_in_the_kernel() -> None:
+def test_the_reason_is_looked_for_in_the_kernel():
     faster = {CPU: Gain(0.04, 0.02, 0.06)}
     more = {"instructions": 0.03, "page faults": -0.6, "system calls": 0.1}
 
@@ -252,7 +250,7 @@ def test_the_reason_is_looked_for_in_the_kernel() -> None:
     )
 
 
-def test_an_answer_shows_what_was_counted() -> None:
+def test_an_answer_shows_what_was_counted():
     deploy = "\n".join(replace(DEPLOY, counted=COUNTED).lines())
     still_open = "\n".join(replace(OPEN, counted=COUNTED).lines())
 
@@ -264,7 +262,7 @@ def test_an_answer_shows_what_was_counted() -> None:
     assert replace(DEPLOY, counted=COUNTED).as_record()["counted"]["page_faults"] == 0.09
 
 
-def test_a_count_that_failed_is_not_made_again_in_the_same_call(tmp_path: Path) -> None:
+def test_a_count_that_failed_is_not_made_again_in_the_same_call(tmp_path: Path):
     """Each took as long as its limit, four times."""
     tuned = Counting({AS_IS: None, "mimalloc": 960})
     counting = work(tmp_path, tuned)

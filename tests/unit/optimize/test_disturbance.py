@@ -13,7 +13,7 @@ START = Snapshot(elapsed_s=10.0, busy_s=5.0, stolen_s=1.0, own_s=2.0)
 QUIET = Snapshot(elapsed_s=110.0, busy_s=100.0, stolen_s=1.0, own_s=95.0)
 
 
-def test_nothing_is_said_of_a_quiet_machine() -> None:
+def test_nothing_is_said_of_a_quiet_machine():
     assert disturbance_words(START, QUIET, 2) is None
 
 
@@ -28,14 +28,14 @@ def test_nothing_is_said_of_a_quiet_machine() -> None:
         ),
     ],
 )
-def test_what_disturbs_is_said(changes: dict[str, float], expected: str) -> None:
+def test_what_disturbs_is_said(changes: dict[str, float], expected: str):
     said = disturbance_words(START, replace(QUIET, **changes), 2)
 
     assert said is not None
     assert said.startswith(expected)
 
 
-def test_too_short_or_unknown_says_nothing() -> None:
+def test_too_short_or_unknown_says_nothing():
     busy = replace(START, elapsed_s=10.5, busy_s=9.0)
 
     assert disturbance_words(START, busy, 2) is None
@@ -43,7 +43,7 @@ def test_too_short_or_unknown_says_nothing() -> None:
     assert disturbance_words(START, None, 2) is None
 
 
-def test_this_machine_has_clocks() -> None:
+def test_this_machine_has_clocks():
     now = snapshot()
 
     assert now is not None
@@ -54,7 +54,7 @@ def test_this_machine_has_clocks() -> None:
 @pytest.mark.parametrize("n_kinds", [8, 10])
 def test_time_that_is_neither_idle_nor_stolen_is_busy(
     n_kinds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Of older kernels, which report no guests, as well."""
     ticks = [100, 20, 30, 9000, 400, 5, 6, 70, 1, 1][:n_kinds]
     monkeypatch.setattr(disturbance, "_STAT", tmp_path / "stat")
@@ -70,7 +70,7 @@ def test_time_that_is_neither_idle_nor_stolen_is_busy(
 @pytest.mark.parametrize("text", ["cpu  1 2 3 4\n", None])
 def test_a_system_that_tells_less_has_no_clocks(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(disturbance, "_STAT", tmp_path / "stat")
     if text is not None:
         (tmp_path / "stat").write_text(text)

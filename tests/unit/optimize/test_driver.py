@@ -9,7 +9,7 @@ COMMAND = ("./nightly",)
 OWN = ChildWork(COMMAND, 0.01, is_own=True)
 
 
-def test_the_child_with_most_events_stands_for_the_command() -> None:
+def test_the_child_with_most_events_stands_for_the_command():
     most = ChildWork(("cc1", "a.c"), 0.6)
 
     assert heaviest_child([most, OWN]) == most.argv
@@ -18,7 +18,7 @@ def test_the_child_with_most_events_stands_for_the_command() -> None:
     assert heaviest_child([]) is None
 
 
-def test_where_none_does_the_heaviest_are_named_and_the_command_is_not() -> None:
+def test_where_none_does_the_heaviest_are_named_and_the_command_is_not():
     """It said to give the command of the child, and not which."""
     workers = [ChildWork((f"/bin/app-{n}", "x" * 60), 0.3 - 0.1 * n) for n in range(4)]
 
@@ -30,7 +30,7 @@ def test_where_none_does_the_heaviest_are_named_and_the_command_is_not() -> None
     assert f"`malloc-tuner optimize -- /bin/app-0 {'x' * 60}`" in advice
 
 
-def test_where_there_are_only_forks_their_traces_are_named() -> None:
+def test_where_there_are_only_forks_their_traces_are_named():
     _, advice = unfollowed_words(COMMAND, 0.97, [OWN, OWN])
 
     assert advice.endswith("`malloc-tuner record --follow -o children.trace -- ./nightly`")
@@ -38,7 +38,7 @@ def test_where_there_are_only_forks_their_traces_are_named() -> None:
 
 def test_forks_of_a_script_are_not_children_under_the_name_of_its_interpreter(
     tmp_path: Path,
-) -> None:
+):
     script = tmp_path / "nightly.py"
     script.write_text(f"#!{sys.executable} -S\nimport os\nif os.fork():\n  os.wait()\n")
     script.chmod(0o755)
@@ -50,7 +50,7 @@ def test_forks_of_a_script_are_not_children_under_the_name_of_its_interpreter(
     assert "record --follow" in unfollowed_words([str(script)], 0.97, workers)[1]
 
 
-def test_a_child_that_was_tried_is_named_and_not_advised() -> None:
+def test_a_child_that_was_tried_is_named_and_not_advised():
     tried, long = ChildWork(("cc1", "a.c"), 0.6), ChildWork(("as", "x" * 999), 0.3)
 
     assert "record --follow" in unfollowed_words(COMMAND, 0.97, [tried], tried.argv)[-1]

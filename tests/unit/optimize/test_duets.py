@@ -65,7 +65,7 @@ def race(duets: Duets, labels: tuple[str, ...] = ("a",), rounds: int = 60) -> Co
 
 
 @pytest.mark.parametrize(("beside", "is_mostly"), [(0.003, True), (0.03, False)])
-def test_the_narrower_mode_goes_on(*, beside: float, is_mostly: bool) -> None:
+def test_the_narrower_mode_goes_on(*, beside: float, is_mostly: bool):
     least = {"gain": 0.01}  # is hard to see, so the race is long
     on_cores = [runs(beside, core, **least) for core in "xy"]
     duets = Duets(runs(0.01, "alone", **least), on_cores, clock=Seconds())
@@ -77,7 +77,7 @@ def test_the_narrower_mode_goes_on(*, beside: float, is_mostly: bool) -> None:
     assert 0 < n_duets(course) < n_rounds, "both were tried"
 
 
-def test_two_run_at_the_same_time_on_one_core_and_a_coin_says_which_starts() -> None:
+def test_two_run_at_the_same_time_on_one_core_and_a_coin_says_which_starts():
     meet = threading.Barrier(2, timeout=20.0)
     where: list[tuple[int, str, str]] = []
 
@@ -103,7 +103,7 @@ def test_two_run_at_the_same_time_on_one_core_and_a_coin_says_which_starts() -> 
     assert len(where) == 24
 
 
-def test_a_program_that_fails_beside_itself_runs_alone_from_then_on() -> None:
+def test_a_program_that_fails_beside_itself_runs_alone_from_then_on():
     def fails(step: Step[None]) -> Outcome[Sample]:
         return Outcome.did_not_succeed(Status.FAILED, "the file is locked")
 
@@ -116,7 +116,7 @@ def test_a_program_that_fails_beside_itself_runs_alone_from_then_on() -> None:
     assert n_duets(course) == 0
 
 
-def test_a_candidate_that_hangs_has_its_limit_once() -> None:
+def test_a_candidate_that_hangs_has_its_limit_once():
     """It had five times the limit beside the others, and then the limit again, each round."""
     alone: list[str] = []
 
@@ -137,7 +137,7 @@ def test_a_candidate_that_hangs_has_its_limit_once() -> None:
     assert (alone, duets.is_usable) == ([], True)
 
 
-def test_ctrl_c_ends_the_runs_that_are_under_way() -> None:
+def test_ctrl_c_ends_the_runs_that_are_under_way():
     """They lead sessions of their own, and the terminal does not reach them."""
     ended = threading.Event()
     main = threading.get_ident()
@@ -161,7 +161,7 @@ def test_ctrl_c_ends_the_runs_that_are_under_way() -> None:
     assert ended.is_set()
 
 
-def test_what_ends_a_duet_is_what_runs_in_it() -> None:
+def test_what_ends_a_duet_is_what_runs_in_it():
     program = Bound()
     found = duets_of(cast("Tuned", program), {"a": Configuration("glibc")}, REFERENCE, 0, 1)
     steps = [Step(0, 0, None, AS_IS)]
@@ -174,7 +174,7 @@ def test_what_ends_a_duet_is_what_runs_in_it() -> None:
     assert program.is_stopped
 
 
-def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once() -> None:
+def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once():
     def crashing(other: Runs) -> Runs:
         def run(step: Step[None]) -> Outcome[Sample]:
             if step.subject == "bad":
@@ -193,7 +193,7 @@ def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once() -> None:
     assert n_duets(course) > 1
 
 
-def test_half_a_duet_that_was_kept_is_no_round() -> None:
+def test_half_a_duet_that_was_kept_is_no_round():
     """Killed between the two: its partner would run alone."""
     duets = Duets(runs(0.01, "alone"), [runs(0.003, "x"), runs(0.003, "y")], clock=Seconds())
     first = race(duets, rounds=30)
@@ -212,7 +212,7 @@ def test_half_a_duet_that_was_kept_is_no_round() -> None:
     assert max(n for n, _, _ in again.samples) > number
 
 
-def test_noise_is_that_of_one_mode() -> None:
+def test_noise_is_that_of_one_mode():
     course: Course[None, Sample] = Course()
     for number in range(5):
         at_once = 2.0 if number < 3 else 1.0
@@ -262,7 +262,7 @@ REFERENCE = Reference(
 )
 def test_only_a_small_program_that_keeps_one_core_busy_has_duets(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], cpu: int | None, *, is_made: bool
-) -> None:
+):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     reference = Reference(**{**REFERENCE.__dict__, **fields})
     chosen = {"a": Configuration("glibc")}
@@ -273,7 +273,7 @@ def test_only_a_small_program_that_keeps_one_core_busy_has_duets(
     assert duets_of(cast("Tuned", object()), chosen, reference, cpu, 1) is None
 
 
-def test_a_run_beside_others_has_the_time_that_all_of_them_take() -> None:
+def test_a_run_beside_others_has_the_time_that_all_of_them_take():
     """A tight `--timeout` ended every run of the first duet, and there were none from then on."""
     limits: list[float] = []
 
@@ -292,7 +292,7 @@ def test_a_run_beside_others_has_the_time_that_all_of_them_take() -> None:
     assert [part.timeout_s for part in suite.patient(2).parts] == [60.0, 60.0]
 
 
-def test_half_a_round_at_once_is_made_anew() -> None:
+def test_half_a_round_at_once_is_made_anew():
     """Killed between two samples, the rest of it ran alone, and was compared with what did not."""
 
     def compared(keeper: Nowhere) -> Course[None, Sample]:

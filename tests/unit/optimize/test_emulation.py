@@ -12,7 +12,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 @pytest.mark.parametrize(
     ("program", "name"), [("/usr/bin/sort", "sort"), ("./my app.py", "my-app"), (None, "program")]
 )
-def test_it_is_named_after_the_program(tmp_path: Path, program: str | None, name: str) -> None:
+def test_it_is_named_after_the_program(tmp_path: Path, program: str | None, name: str):
     assert campaign_spec(tmp_path / "program.trace", ["glibc"], 1, 9, program).name == name
 
 
@@ -25,9 +25,7 @@ def test_it_is_named_after_the_program(tmp_path: Path, program: str | None, name
         ((CPU,), ["mean_heap", "cost"]),
     ],
 )
-def test_it_searches_for_the_goals(
-    tmp_path: Path, goals: tuple[str, ...], objectives: list[str]
-) -> None:
+def test_it_searches_for_the_goals(tmp_path: Path, goals: tuple[str, ...], objectives: list[str]):
     spec = campaign_spec(tmp_path / "program.trace", ["glibc"], 1, 9, goals=goals)
 
     assert list(spec.objectives) == objectives
@@ -35,7 +33,7 @@ def test_it_searches_for_the_goals(
 
 def test_it_begins_with_known_settings_and_leaves_half_of_the_evaluations_for_others(
     tmp_path: Path,
-) -> None:
+):
     trace = tmp_path / "program.trace"
 
     assert campaign_spec(trace, ["exgen"], 1, 9, seeds=LEAN).seeds == LEAN

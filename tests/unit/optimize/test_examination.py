@@ -44,7 +44,7 @@ Examines = Callable[..., Reference]
 @pytest.mark.parametrize("first_runs", [examine, examine_held_out])
 def test_what_is_known_is_not_run_again_unless_it_is_of_another(
     tmp_path: Path, first_runs: Examines
-) -> None:
+):
     app = App()
     for is_begun, n_examined in ((False, 1), (True, 1), (False, 2)):
         found = first_runs(tmp_path, cast("Tuned", app), app, is_begun=is_begun)
@@ -53,7 +53,7 @@ def test_what_is_known_is_not_run_again_unless_it_is_of_another(
         assert app.n_examined == n_examined
 
 
-def test_the_two_are_kept_apart(tmp_path: Path) -> None:
+def test_the_two_are_kept_apart(tmp_path: Path):
     app = App()
     examine(tmp_path, cast("Tuned", app), app, is_begun=False)
     other = replace(FAILING, exit_status=0, notes=())
@@ -65,7 +65,7 @@ def test_the_two_are_kept_apart(tmp_path: Path) -> None:
 
 def test_a_held_out_input_on_which_the_program_fails_is_said_to_do_so_in_every_call(
     tmp_path: Path,
-) -> None:
+):
     """What holds there says little of what does not fail."""
     for is_begun in (False, True):
         app = App()
@@ -75,14 +75,14 @@ def test_a_held_out_input_on_which_the_program_fails_is_said_to_do_so_in_every_c
 
 
 @pytest.mark.parametrize("error", [ProgramError("killed"), ProgramTimeoutError("still running")])
-def test_an_error_says_that_it_is_of_the_held_out_input(tmp_path: Path, error: TunerError) -> None:
+def test_an_error_says_that_it_is_of_the_held_out_input(tmp_path: Path, error: TunerError):
     app = App(error)
 
     with pytest.raises(type(error), match=f"the held-out input: {error}"):
         examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=False)
 
 
-def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Path):
     program, app = tmp_path / "program", App()
     app.examine = lambda: replace(FAILING, command=(str(program),))  # type: ignore[method-assign]
     for text in ("one", "other"):
@@ -98,7 +98,7 @@ def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Pa
 
 def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """As python3 is where a virtual environment was active before, and is not now."""
     app = App()
     app.examine = lambda: replace(FAILING, command=("app",))  # type: ignore[method-assign]
@@ -115,7 +115,7 @@ def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
         examine(tmp_path, cast("Tuned", app), app, is_begun=True)
 
 
-def test_a_static_program_without_glibc_has_nothing_to_tune(tmp_path: Path) -> None:
+def test_a_static_program_without_glibc_has_nothing_to_tune(tmp_path: Path):
     """One in Go ran for all of the time, and was to keep glibc."""
     bare = compile_(tmp_path, "void _start(void) { for (;;) { } }", "-static", "-nostdlib")
     static = compile_(tmp_path, SINGLE, "-static", name="static")

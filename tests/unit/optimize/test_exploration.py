@@ -68,7 +68,7 @@ def exploring(
     return Exploring(work, REFERENCE, chose, parameters)
 
 
-def test_what_emulation_did_not_propose_is_found_by_runs(tmp_path: Path) -> None:
+def test_what_emulation_did_not_propose_is_found_by_runs(tmp_path: Path):
     clock = Clock()
     app = App(clock)
     search = exploring(tmp_path, app, clock, 300.0)
@@ -82,7 +82,7 @@ def test_what_emulation_did_not_propose_is_found_by_runs(tmp_path: Path) -> None
     assert label_of(WORSE) in selected.changes, "what ran before is shown as well"
 
 
-def test_of_hundreds_of_settings_noise_makes_no_candidate(tmp_path: Path) -> None:
+def test_of_hundreds_of_settings_noise_makes_no_candidate(tmp_path: Path):
     """Three more with a setting that does nothing were to be confirmed."""
     clock = Clock()
     search = exploring(tmp_path, App(clock), clock, 600.0)
@@ -93,7 +93,7 @@ def test_of_hundreds_of_settings_noise_makes_no_candidate(tmp_path: Path) -> Non
     assert search.finalists(selected).keys() == {BETTER}
 
 
-def test_what_ran_before_does_not_run_again(tmp_path: Path) -> None:
+def test_what_ran_before_does_not_run_again(tmp_path: Path):
     clock = Clock()
     app = App(clock)
 
@@ -105,7 +105,7 @@ def test_what_ran_before_does_not_run_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("is_near", "until_s"), [(True, 150.0), (False, 105.0)])
 def test_it_leaves_time_to_confirm_and_more_where_nothing_is_near(
     tmp_path: Path, is_near: bool, until_s: float
-) -> None:
+):
     clock = Clock()
 
     exploring(tmp_path, App(clock), clock, 300.0, is_near=is_near).select(200)
@@ -113,7 +113,7 @@ def test_it_leaves_time_to_confirm_and_more_where_nothing_is_near(
     assert until_s - 9.0 <= clock.now_s <= until_s
 
 
-def test_where_there_is_time_for_few_runs_emulation_chooses(tmp_path: Path) -> None:
+def test_where_there_is_time_for_few_runs_emulation_chooses(tmp_path: Path):
     clock = Clock()
     search = exploring(tmp_path, App(clock), clock, 120.0)
 
@@ -123,7 +123,7 @@ def test_where_there_is_time_for_few_runs_emulation_chooses(tmp_path: Path) -> N
     assert not (tmp_path / EXPLORATION_FILE).exists()
 
 
-def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Path) -> None:
+def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Path):
     clock = Clock()
     before = exploring(tmp_path, App(clock), clock, 300.0).select(200)
     (tmp_path / CONFIRMATION_FILE).write_text("")
@@ -136,7 +136,7 @@ def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Pa
     assert again.noise.keys() >= {CPU}
 
 
-def test_a_setting_that_failed_before_is_not_proposed(tmp_path: Path) -> None:
+def test_a_setting_that_failed_before_is_not_proposed(tmp_path: Path):
     """Jemalloc cannot be loaded: nothing of it runs but what emulation proposed."""
     clock = Clock()
     app = App(clock, missing="jemalloc")

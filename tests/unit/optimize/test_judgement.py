@@ -26,16 +26,16 @@ def state(**gains: float) -> State:
     return judge("x", found, EXACT, RULES, 2).state
 
 
-def test_less_memory_at_no_loss_is_confirmed() -> None:
+def test_less_memory_at_no_loss_is_confirmed():
     assert state(mean=0.10, peak=0.02, cpu=0.0) is State.CONFIRMED
 
 
-def test_less_time_at_no_loss_is_confirmed() -> None:
+def test_less_time_at_no_loss_is_confirmed():
     assert state(mean=0.0, peak=0.0, cpu=0.05) is State.CONFIRMED
 
 
 @pytest.mark.parametrize("guard", ["mean", "peak", "cpu"])
-def test_a_loss_in_any_guard_outweighs_every_gain(guard: str) -> None:
+def test_a_loss_in_any_guard_outweighs_every_gain(guard: str):
     gains = {"mean": 0.10, "peak": 0.10, "cpu": 0.10, guard: -0.05}
 
     assert state(**gains) is State.WORSE
@@ -52,23 +52,23 @@ def test_a_loss_in_any_guard_outweighs_every_gain(guard: str) -> None:
 )
 def test_what_repeats_itself_on_one_input_holds_half_of_a_limit_that_no_user_set(
     loss: float, rules: Rules, wanted: State
-) -> None:
+):
     """On another input it is another: of a compiler's peak 0.9 % were 1.5 % there."""
     found = judge("x", logs(0.10, -loss, 0.0, 30), EXACT, rules, 2)
 
     assert found.state is wanted
 
 
-def test_no_gain_is_given_up() -> None:
+def test_no_gain_is_given_up():
     assert state(mean=0.0, peak=0.0, cpu=0.0) is State.HOPELESS
 
 
-def test_a_gain_below_the_least_effect_does_not_count() -> None:
+def test_a_gain_below_the_least_effect_does_not_count():
     assert state(mean=0.004, peak=0.0, cpu=0.0) is State.HOPELESS
     assert state(mean=0.006, peak=0.0, cpu=0.0) is State.CONFIRMED
 
 
-def test_few_rounds_leave_it_open() -> None:
+def test_few_rounds_leave_it_open():
     found = judge("x", logs(0.10, 0.10, 0.0, 3), EXACT, RULES, 2)
 
     assert found.state is State.OPEN
@@ -76,27 +76,27 @@ def test_few_rounds_leave_it_open() -> None:
     assert found.unsure == (CPU,)
 
 
-def test_more_candidates_need_more_evidence() -> None:
+def test_more_candidates_need_more_evidence():
     rounds = {n: judge("x", logs(0.0, 0.0, 0.05, 9), EXACT, RULES, n).state for n in (1, 100)}
 
     assert rounds == {1: State.CONFIRMED, 100: State.OPEN}
 
 
-def test_memory_that_repeats_itself_is_exact_and_time_is_not() -> None:
+def test_memory_that_repeats_itself_is_exact_and_time_is_not():
     runs = {MEAN: [100.0, 100.1, 100.0], PEAK: [100.0, 101.0, 100.0], CPU: [100.0, 105.0, 99.0]}
 
     assert exact_quantities(runs, RULES) == {MEAN}
     assert exact_quantities({MEAN: [100.0, 100.0]}, RULES) == frozenset()
 
 
-def test_a_candidate_whose_memory_varies_is_judged_by_rounds() -> None:
+def test_a_candidate_whose_memory_varies_is_judged_by_rounds():
     """The baseline repeats itself, this candidate does not: two runs prove nothing."""
     varied = {**logs(0.0, 0.0, 0.0, 2), MEAN: [0.10, -0.05]}
 
     assert judge("x", varied, EXACT, RULES, 1).better == ()
 
 
-def test_false_confirmations_are_rare() -> None:
+def test_false_confirmations_are_rare():
     """Nothing is gained and nothing lost, looked at after every round; 5 % are allowed."""
     rng = np.random.default_rng(11)
     wrong = 0
@@ -117,7 +117,7 @@ def noisy(cpu: float, n: int, noise: float, seed: int = 5) -> dict[str, list[flo
     return {MEAN: [0.2] * n, PEAK: [0.2] * n, CPU: times.tolist()}
 
 
-def test_a_guard_holds_within_what_the_program_varies_by() -> None:
+def test_a_guard_holds_within_what_the_program_varies_by():
     found = noisy(0.01, 30, 0.03)
 
     plain = judge("x", found, EXACT, RULES, 1)
@@ -128,13 +128,13 @@ def test_a_guard_holds_within_what_the_program_varies_by() -> None:
     assert scaled.scaled == {CPU: pytest.approx(math.expm1(math.sqrt(2.0) * 0.03))}
 
 
-def test_a_limit_that_the_user_names_does_not_stretch() -> None:
+def test_a_limit_that_the_user_names_does_not_stretch():
     rules = Rules(limits=((CPU, 0.01),), strict=(CPU,))
 
     assert judge("x", noisy(0.01, 30, 0.03), EXACT, rules, 1, noise={CPU: 0.03}).unsure == (CPU,)
 
 
-def test_a_guard_whose_middle_is_beyond_the_limit_does_not_hold() -> None:
+def test_a_guard_whose_middle_is_beyond_the_limit_does_not_hold():
     found = judge("x", noisy(-0.02, 60, 0.02, seed=6), EXACT, RULES, 1, noise={CPU: 0.05})
 
     assert found.unsure == (CPU,)
@@ -147,7 +147,7 @@ def test_a_guard_whose_middle_is_beyond_the_limit_does_not_hold() -> None:
 )
 def test_what_is_most_likely_worse_in_a_guard_is_given_up(
     cpu: float, n_rounds: int, expected: State
-) -> None:
+):
     """However much memory it saves: to prove a loss of 2 % takes three times as many rounds."""
     found = judge("x", loaded(cpu, n_rounds, 0.03) | {MEAN: [0.1] * n_rounds}, EXACT, RULES, 9999)
 
@@ -156,17 +156,17 @@ def test_what_is_most_likely_worse_in_a_guard_is_given_up(
     assert found.likely_worse == ((CPU,) if expected is State.HOPELESS else ())
 
 
-def test_no_gain_is_given_up_after_four_rounds_that_agree() -> None:
+def test_no_gain_is_given_up_after_four_rounds_that_agree():
     assert judge("x", loaded(0.0, 4, 0.002), EXACT, RULES, 1).state is State.HOPELESS
     assert judge("x", loaded(0.0, 4, 0.02), EXACT, RULES, 1).state is State.OPEN
 
 
-def test_no_variation_stretches_a_limit_beyond_five_times() -> None:
+def test_no_variation_stretches_a_limit_beyond_five_times():
     assert RULES.scaled_margin(CPU, 1.0) == pytest.approx(5.0 * math.log1p(0.01))
     assert RULES.scaled_margin(CPU, 0.001) == math.log1p(0.01)
 
 
-def test_a_loss_of_as_much_as_the_program_varies_is_rarely_confirmed() -> None:
+def test_a_loss_of_as_much_as_the_program_varies_is_rarely_confirmed():
     """Looked at after every third round; 5 % are allowed."""
     wrong = 0
     for seed in range(60):
@@ -178,7 +178,7 @@ def test_a_loss_of_as_much_as_the_program_varies_is_rarely_confirmed() -> None:
     assert wrong <= 3
 
 
-def test_a_change_is_shown_in_the_programs_terms() -> None:
+def test_a_change_is_shown_in_the_programs_terms():
     gain = Gain(-math.log(0.9), -math.log(0.95), -math.log(0.85))
 
     assert gain.change == pytest.approx(-0.10)
@@ -186,7 +186,7 @@ def test_a_change_is_shown_in_the_programs_terms() -> None:
     assert Gain(0.0, -math.inf, math.inf).bounds is None
 
 
-def test_an_interval_holds_its_middle_where_later_rounds_belie_the_first() -> None:
+def test_an_interval_holds_its_middle_where_later_rounds_belie_the_first():
     falling = [0.2] * 12 + [-0.2] * 13
     rules = Rules(error=0.2)
 
@@ -196,7 +196,7 @@ def test_an_interval_holds_its_middle_where_later_rounds_belie_the_first() -> No
     assert gain.low <= gain.middle <= gain.high
 
 
-def test_what_is_not_sure_scores_as_a_loss() -> None:
+def test_what_is_not_sure_scores_as_a_loss():
     unknown = Gain(0.05, -math.inf, math.inf)
     standing = Standing("x", 3, State.OPEN, {MEAN: Gain(0.1, 0.08, 0.1), CPU: unknown}, (), (), ())
 
@@ -204,7 +204,7 @@ def test_what_is_not_sure_scores_as_a_loss() -> None:
     assert standing.sure_score(RULES) == pytest.approx(0.08 - math.log(1.01))
 
 
-def test_what_the_time_cannot_show_is_out_of_reach_and_not_hopeless() -> None:
+def test_what_the_time_cannot_show_is_out_of_reach_and_not_hopeless():
     """A gain of about 2 % at a noise of 6 %: forty rounds do not show it, a thousand do."""
     rng = np.random.default_rng(5)
     noisy = [float(x) for x in 0.02 + rng.normal(0.0, 0.06, 30)]
@@ -217,7 +217,7 @@ def test_what_the_time_cannot_show_is_out_of_reach_and_not_hopeless() -> None:
     assert (short.state, long.state) == (State.OUT_OF_REACH, State.OPEN)
 
 
-def test_a_few_pages_are_no_gain_whatever_their_share() -> None:
+def test_a_few_pages_are_no_gain_whatever_their_share():
     rules = Rules().of({MEAN: 1 << 20, PEAK: 1 << 20, CPU: 1e8})
     large = Rules().of({MEAN: 1 << 30, PEAK: 1 << 30, CPU: 1e8})
     logs = {MEAN: [0.05] * 12, PEAK: [0.0] * 12, CPU: [0.0] * 12}
@@ -230,13 +230,13 @@ def test_a_few_pages_are_no_gain_whatever_their_share() -> None:
     assert Rules().of({MEAN: 8 << 20}).threshold(MEAN) == math.log1p(1 / 128)  # more than 0.5 %
 
 
-def test_what_is_not_measured_is_neither_goal_nor_guard() -> None:
+def test_what_is_not_measured_is_neither_goal_nor_guard():
     rules = Rules().of({MEAN: 1e9})
 
     assert (rules.goals, rules.guards) == ((MEAN,), (MEAN,))
 
 
-def test_the_gain_of_what_repeats_itself_is_exact_and_that_of_time_has_an_interval() -> None:
+def test_the_gain_of_what_repeats_itself_is_exact_and_that_of_time_has_an_interval():
     found = logs(0.10, 0.02, 0.05, 30)
     found[MEAN][:2] = [0.099999, 0.100001]
 
@@ -267,7 +267,7 @@ def loaded(cpu: float, n: int, noise: float = 0.06) -> dict[str, list[float]]:
 )
 def test_counted_work_decides_where_the_rounds_do_not_speak_against_it(
     cpu: float, counted: float | None, expected: State
-) -> None:
+):
     found = judge("x", loaded(cpu, 48), EXACT, RULES, 1, counted=counted)
 
     assert found.state is expected
@@ -276,16 +276,14 @@ def test_counted_work_decides_where_the_rounds_do_not_speak_against_it(
 
 
 @pytest.mark.parametrize(("noise", "n_rounds"), [(0.06, 3), (0.06, 12), (0.001, 3)])
-def test_counted_work_needs_rounds_that_prove_that_little_is_lost(
-    noise: float, n_rounds: int
-) -> None:
+def test_counted_work_needs_rounds_that_prove_that_little_is_lost(noise: float, n_rounds: int):
     """Four rounds within the limit by luck confirmed what took 5 % more CPU time."""
     found = loaded(0.03, n_rounds, noise)
 
     assert judge("x", found, EXACT, RULES, 1, counted=0.04).state is State.OPEN
 
 
-def test_counted_work_proves_that_a_gain_of_memory_costs_no_time() -> None:
+def test_counted_work_proves_that_a_gain_of_memory_costs_no_time():
     found = loaded(0.0, 12, noise=0.02) | {MEAN: [0.1] * 12}
 
     assert judge("x", found, EXACT, RULES, 1).state is State.OPEN
@@ -293,14 +291,14 @@ def test_counted_work_proves_that_a_gain_of_memory_costs_no_time() -> None:
     assert judge("x", found, EXACT, RULES, 1, counted=-0.02).state is State.OPEN
 
 
-def test_a_limit_of_the_users_is_proven_by_time_alone() -> None:
+def test_a_limit_of_the_users_is_proven_by_time_alone():
     strict = Rules(strict=(CPU,))
     found = loaded(0.0, 12, noise=0.02) | {MEAN: [0.1] * 12}
 
     assert judge("x", found, EXACT, strict, 1, counted=-0.002).state is State.OPEN
 
 
-def test_a_gain_that_neither_time_nor_counted_work_shows_is_given_up_early() -> None:
+def test_a_gain_that_neither_time_nor_counted_work_shows_is_given_up_early():
     found = loaded(0.0, 4)
 
     assert judge("x", found, EXACT, RULES, 1).state is State.OPEN
@@ -308,7 +306,7 @@ def test_a_gain_that_neither_time_nor_counted_work_shows_is_given_up_early() -> 
     assert judge("x", loaded(0.03, 4), EXACT, RULES, 1, counted=0.001).state is State.OPEN
 
 
-def test_what_is_shown_of_a_guard_is_no_less_than_what_was_proven_of_it() -> None:
+def test_what_is_shown_of_a_guard_is_no_less_than_what_was_proven_of_it():
     """Of a program of 4 ms, whose memory is seen once or twice in a run, +10.9 % was shown."""
     ratios = (
         -0.062, 0.069, -0.044, 0.66, -0.062, 0.779, -0.073, 0.188, -0.164, 0.106, -0.114, -0.188,

@@ -20,7 +20,7 @@ from tuner.service.plan import ServicePlan
 @pytest.mark.parametrize(("seconds", "expected_s"), [(5.0, 10.0), (20.0, 20.0), (600.0, 60.0)])
 def test_a_service_has_no_more_time_to_get_ready_than_there_is(
     monkeypatch: pytest.MonkeyPatch, seconds: float, expected_s: float
-) -> None:
+):
     waited_s = []
 
     def run(
@@ -45,7 +45,7 @@ def test_a_service_has_no_more_time_to_get_ready_than_there_is(
 
 def test_first_runs_end_with_the_time_also_those_of_the_held_out_input(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """Without a limit, one that never ends is waited for for ever."""
     limits_s = []
 

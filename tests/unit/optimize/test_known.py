@@ -13,7 +13,7 @@ from tuner.records import Configuration
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=label_of)
-def test_what_is_known_lies_in_what_is_searched(known: Configuration) -> None:
+def test_what_is_known_lies_in_what_is_searched(known: Configuration):
     """A search leaves out settings that its space does not have."""
     located = locate_all([get_allocator(known.allocator)])
     adapter, installation = located[known.allocator]
@@ -29,7 +29,7 @@ def test_what_is_known_lies_in_what_is_searched(known: Configuration) -> None:
     assert space.decode(space.encode(known)) == known
 
 
-def test_of_threads_is_what_shares_arenas_or_gives_large_blocks_back() -> None:
+def test_of_threads_is_what_shares_arenas_or_gives_large_blocks_back():
     """What waits for a while gives nothing back before a program ends."""
     assert Configuration.of("glibc", {"arena_max": 1}) in OF_THREADS
     assert Configuration.of("glibc", {"arena_max": 1, "mmap_threshold": 262144}) in OF_THREADS

@@ -21,7 +21,7 @@ REFERENCE = Reference(("app",), {MEAN: 5e6, CPU: 2e9}, 0, None, None, 2.0, 20.0)
 SLOW = ProgramMachine("slow", read_machine(), {MEAN: 6e6, CPU: 4e9})
 
 
-def test_times_are_relative_to_this_machine_and_memory_is_as_measured(tmp_path: Path) -> None:
+def test_times_are_relative_to_this_machine_and_memory_is_as_measured(tmp_path: Path):
     relative = relative_to(REFERENCE, tmp_path)
     save_machines(tmp_path, [SLOW])  # it joins later
     sample = Outcome.succeeded({MEAN: 7e6, CPU: 3e9})
@@ -31,7 +31,7 @@ def test_times_are_relative_to_this_machine_and_memory_is_as_measured(tmp_path: 
     assert relative(None, sample) == sample
 
 
-def test_machines_are_kept(tmp_path: Path) -> None:
+def test_machines_are_kept(tmp_path: Path):
     assert load_machines(tmp_path) == []
     save_machines(tmp_path, [SLOW])
 

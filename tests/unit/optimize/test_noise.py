@@ -12,7 +12,7 @@ from tuner.records import Outcome
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_noise_is_the_median_deviation_made_comparable_with_a_standard_one(sign: float) -> None:
+def test_noise_is_the_median_deviation_made_comparable_with_a_standard_one(sign: float):
     """Logs of 0, 0.1 to 0.3 either side: the median distance from the median is 0.1."""
     values = [math.exp(sign * x) for x in (-0.3, -0.1, 0.0, 0.1, 0.1, -0.1, 0.2)]
 
@@ -20,14 +20,14 @@ def test_noise_is_the_median_deviation_made_comparable_with_a_standard_one(sign:
     assert noise_of(values, has_floor=True) == pytest.approx(1.4826 * 0.1)
 
 
-def test_noise_of_few_equal_runs_is_assumed_and_of_enough_has_a_floor() -> None:
+def test_noise_of_few_equal_runs_is_assumed_and_of_enough_has_a_floor():
     assert noise_of([5.0] * 3, has_floor=True) == 0.03
     assert noise_of([5.0] * 4, has_floor=True) == 0.01
     assert noise_of([5.0] * 6, has_floor=False) == 0.0
     assert noise_of([], has_floor=False) == 0.0
 
 
-def test_what_a_program_varies_by_has_no_drift_in_it() -> None:
+def test_what_a_program_varies_by_has_no_drift_in_it():
     """A guard of CPU time had five times its limit on a machine that got slower."""
     course: Course[None, Sample] = Course(AS_IS)
     for number in range(20):

@@ -14,7 +14,7 @@ def asked(**options: object) -> Request:
     return request_of([["app"]], None, Options(**options))  # type: ignore[arg-type]
 
 
-def test_goals_are_named_as_in_conditions_and_stand_in_the_order_of_tables() -> None:
+def test_goals_are_named_as_in_conditions_and_stand_in_the_order_of_tables():
     assert asked(goals=("cpu_time", "peak_memory")).rules == Rules(goals=(PEAK, CPU))
     assert asked().rules == Rules()
 
@@ -23,13 +23,13 @@ def test_goals_are_named_as_in_conditions_and_stand_in_the_order_of_tables() -> 
     ("goals", "words"),
     [(("peak", "cpu_time"), "--goals: peak; there are"), ((), "--goals: nothing")],
 )
-def test_a_goal_that_is_not_measured_is_refused(goals: tuple[str, ...], words: str) -> None:
+def test_a_goal_that_is_not_measured_is_refused(goals: tuple[str, ...], words: str):
     with pytest.raises(SpecError, match=rf"^{words}.* mean_memory, peak_memory and cpu_time$"):
         asked(goals=goals)
 
 
 @pytest.mark.parametrize("options", [{"goals": ("peak_memory",)}, {"expect_status": 1}])
-def test_what_is_of_programs_that_end_is_refused_for_a_service(options: dict[str, object]) -> None:
+def test_what_is_of_programs_that_end_is_refused_for_a_service(options: dict[str, object]):
     plan = ServicePlan(("app",), "line:ready", "load")
 
     assert service_request(asked(), plan, None, None).service is plan
@@ -37,7 +37,7 @@ def test_what_is_of_programs_that_end_is_refused_for_a_service(options: dict[str
         service_request(asked(**options), plan, None, None)
 
 
-def test_a_name_in_braces_is_looked_at_in_the_other_load_too() -> None:
+def test_a_name_in_braces_is_looked_at_in_the_other_load_too():
     """It showed when the service had run twice."""
     plan = ServicePlan(("app",), "line:ready", "load {port}")
 

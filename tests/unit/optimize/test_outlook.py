@@ -13,7 +13,7 @@ from tuner.optimize.selection import Budget
 @pytest.mark.parametrize(("goals", "n_claims"), [((CPU,), 2), ((MEAN, CPU), 4)])
 def test_the_error_is_shared_by_two_candidates_and_their_goals(
     goals: tuple[str, ...], n_claims: int
-) -> None:
+):
     rules = Rules(goals=goals)
     n_rounds = (200 - Budget.of(200).n_runs) // 3
     gain = showable_gain(USUAL_NOISE, n_rounds, rules.error / n_claims)
@@ -25,6 +25,6 @@ def test_the_error_is_shared_by_two_candidates_and_their_goals(
     )
 
 
-def test_a_short_run_is_told_in_milliseconds() -> None:
+def test_a_short_run_is_told_in_milliseconds():
     assert outlook_words(60.0, 50.0, Rules(), 0.0).startswith("about 1 run of 50.0 s: too few")
     assert outlook_words(60.0, 0.25, Rules(), 0.0).startswith("about 240 runs of 250 ms: ")

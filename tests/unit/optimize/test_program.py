@@ -38,11 +38,11 @@ ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
 
 
 @pytest.mark.parametrize(("first_ns", "cpu_ns"), [(5_000_000, 4.5e6), (800_000_000, 4e6)])
-def test_a_first_run_that_sets_something_up_is_left_out(first_ns: int, cpu_ns: float) -> None:
+def test_a_first_run_that_sets_something_up_is_left_out(first_ns: int, cpu_ns: float):
     assert program(replace(ALONE, user_ns=first_ns), ALONE).examine().values[CPU] == cpu_ns
 
 
-def test_another_exit_status_than_the_expected_one_is_a_failure() -> None:
+def test_another_exit_status_than_the_expected_one_is_a_failure():
     failing = replace(ALONE, exit_status=2, stderr_tail="one\nFILE: not found\n")
 
     with pytest.raises(ProgramError) as error:
@@ -58,7 +58,7 @@ def test_another_exit_status_than_the_expected_one_is_a_failure() -> None:
         program(ALONE, ALONE, expect_status=2).examine()
 
 
-def test_a_program_that_finds_its_own_output_in_the_way_is_quoted() -> None:
+def test_a_program_that_finds_its_own_output_in_the_way_is_quoted():
     second = replace(ALONE, exit_status=1, stderr_tail="out.dat: File exists\n")
 
     with pytest.raises(ProgramError) as error:
@@ -71,14 +71,14 @@ def test_a_program_that_finds_its_own_output_in_the_way_is_quoted() -> None:
     )
 
 
-def test_a_program_that_a_signal_ends_is_to_be_run_by_hand() -> None:
+def test_a_program_that_a_signal_ends_is_to_be_run_by_hand():
     killed = replace(ALONE, exit_status=None, signal=11)
 
     with pytest.raises(ProgramError, match=r"(?s)SIGSEGV before .*\n  run it once by hand in this"):
         program(killed).examine()
 
 
-def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it_is() -> None:
+def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it_is():
     """What was deployed kept them, and was measured without."""
     found = program(ALONE, ALONE, HOME="/root", MALLOC_CONF="a:1", MALLOC_ARENA_MAX="1").examine()
 
@@ -87,7 +87,7 @@ def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it
     assert note.startswith("As it is, its environment has MALLOC_ARENA_MAX and MALLOC_CONF;")
 
 
-def test_a_program_that_becomes_a_daemon_is_not_what_is_measured() -> None:
+def test_a_program_that_becomes_a_daemon_is_not_what_is_measured():
     """It was kept as it is, after four hundred runs of the process that starts it."""
     left = replace(ALONE, leaves_others=True)
 
@@ -96,7 +96,7 @@ def test_a_program_that_becomes_a_daemon_is_not_what_is_measured() -> None:
     assert note.startswith("It leaves processes behind")
 
 
-def test_the_kernels_work_is_not_counted_where_children_work_too() -> None:
+def test_the_kernels_work_is_not_counted_where_children_work_too():
     counted = replace(ALONE, faults=7, syscalls=5)
     parent = replace(counted, children_cpu_ns=1_000_000)
     reference = program(ALONE, ALONE).examine()
@@ -106,9 +106,7 @@ def test_the_kernels_work_is_not_counted_where_children_work_too() -> None:
 
 
 @pytest.mark.parametrize(("live_mib", "is_little"), [(2, True), (6, False)])
-def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(
-    live_mib: int, *, is_little: bool
-) -> None:
+def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(live_mib: int, *, is_little: bool):
     """As of a shell that starts a program, or an interpreter with an allocator of its own."""
     uses = {PEAK: 40.0 * 2**20, MEAN: 20.0 * 2**20, CPU: 3e8}
 
@@ -120,9 +118,7 @@ def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(
 
 
 @pytest.mark.parametrize(("n_events", "is_said"), [(1999, True), (2000, False)])
-def test_a_program_that_did_next_to_nothing_may_have_wanted_input(
-    n_events: int, *, is_said: bool
-) -> None:
+def test_a_program_that_did_next_to_nothing_may_have_wanted_input(n_events: int, *, is_said: bool):
     uses = {PEAK: 8e6, MEAN: 6e6, CPU: 1e9}
 
     notes = recorded_of(RecordedTotals(n_events, 1, 5 << 20), uses, 0.6, "no a.txt").notes
@@ -134,7 +130,7 @@ def test_a_program_that_did_next_to_nothing_may_have_wanted_input(
 @pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])
 def test_what_suits_threads_takes_part_where_a_program_may_have_some(
     n_threads: int | None, *, has_some: bool
-) -> None:
+):
     files = locate_all([get_allocator("glibc")])
     one = Program(("app",), cast("RunsPrograms", None), {}, files)
     reference = replace(program(ALONE, ALONE).examine(), n_threads=n_threads)
@@ -145,7 +141,7 @@ def test_what_suits_threads_takes_part_where_a_program_may_have_some(
     assert found == (wanted if has_some else ())
 
 
-def test_exgen_that_gives_back_at_once_takes_part_for_every_program_that_ends() -> None:
+def test_exgen_that_gives_back_at_once_takes_part_for_every_program_that_ends():
     files = locate_all([get_allocator("exgen")])
     one = Program(("app",), cast("RunsPrograms", None), {}, files)
     reference = replace(program(ALONE, ALONE).examine(), n_threads=1)
@@ -167,7 +163,7 @@ def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
     status: int | None,
     by: str | None,
     words: str,
-) -> None:
+):
     ending = Ending(status, by, wall_s=1.0, cpu_s=1.0, end_ns=1)
     trace = tmp_path / "program.trace"
     trace.touch()
@@ -183,7 +179,7 @@ def test_a_recording_that_ends_otherwise_than_the_program_is_not_kept(
 @pytest.mark.parametrize(("children_ns", "is_refused"), [(2_800_000, False), (3_200_000, True)])
 def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
     monkeypatch: pytest.MonkeyPatch, children_ns: int, *, is_refused: bool
-) -> None:
+):
     """Of a shell script, glibc was to be kept: its own memory hardly changed.
 
     Nor does a child stand for it that leaves the work to others in turn; it is not advised.
@@ -207,7 +203,7 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
 @pytest.mark.parametrize(("cpu_ns", "command"), [(17_000_000, "app2"), (300_000_000, "app")])
 def test_the_child_of_a_short_command_is_found_by_its_calls(
     monkeypatch: pytest.MonkeyPatch, cpu_ns: int, command: str
-) -> None:
+):
     """The kernel counts what children use in ticks: of a script of 17 ms none, and sh was tuned."""
     monkeypatch.setattr(of_program, "workers_of", lambda _: [ChildWork(("app2",), 0.9)])
     run = replace(ALONE, user_ns=cpu_ns)
@@ -215,7 +211,7 @@ def test_the_child_of_a_short_command_is_found_by_its_calls(
     assert program(run, run, run, run).examine().command == (command,)
 
 
-def test_a_suite_tries_what_its_programs_do() -> None:
+def test_a_suite_tries_what_its_programs_do():
     files = locate_all([get_allocator("glibc")])
     one = Program(("app",), cast("RunsPrograms", None), {}, files)
     threaded = replace(program(ALONE, ALONE).examine(), n_threads=2)
@@ -223,7 +219,7 @@ def test_a_suite_tries_what_its_programs_do() -> None:
     assert ProgramSuite([one, one]).known(threaded) == one.known(threaded) != ()
 
 
-def test_to_stop_a_program_is_to_stop_what_runs_it_on_any_core() -> None:
+def test_to_stop_a_program_is_to_stop_what_runs_it_on_any_core():
     stopped = []
 
     class Stoppable:

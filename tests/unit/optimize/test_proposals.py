@@ -33,7 +33,7 @@ def proposal(
     return Proposal(Configuration.of(name, settings), 1, expected)
 
 
-def test_what_a_setting_changes_is_added_to_the_whole_program() -> None:
+def test_what_a_setting_changes_is_added_to_the_whole_program():
     """The heap is 10 of 40 MiB: 20 % of it is 5 % of the program."""
     base = trial(0, Configuration("glibc"), 10.0 * MIB, 100e6)
     other = trial(1, Configuration("exgen"), 8.0 * MIB, 50e6)
@@ -45,7 +45,7 @@ def test_what_a_setting_changes_is_added_to_the_whole_program() -> None:
     assert found.expected[CPU] == pytest.approx(math.log(0.975))
 
 
-def test_no_more_work_can_be_saved_than_the_allocator_does() -> None:
+def test_no_more_work_can_be_saved_than_the_allocator_does():
     """Its work, at the prices of a busy machine, may seem more than all of the program's."""
     base = trial(0, Configuration("glibc"), 10.0 * MIB, 100e6)
     other = trial(1, Configuration("exgen"), 10.0 * MIB, 80e6)
@@ -59,7 +59,7 @@ def with_end(one: Trial, heap: float | None) -> Trial:
     return replace(one, outcome=Outcome.succeeded(one.measured.with_values(final_heap=heap)))
 
 
-def test_idle_memory_follows_the_heap_at_the_end() -> None:
+def test_idle_memory_follows_the_heap_at_the_end():
     """Of a run whose trials do not have it nothing is expected of idle memory."""
     base = trial(0, Configuration("glibc"), 10.0 * MIB, 100e6)
     other = trial(1, Configuration("exgen"), 8.0 * MIB, 50e6)
@@ -74,7 +74,7 @@ def test_idle_memory_follows_the_heap_at_the_end() -> None:
     assert older.expected[FLOOR] == 0.0
 
 
-def test_defaults_come_first_and_hopeless_settings_stay_out() -> None:
+def test_defaults_come_first_and_hopeless_settings_stay_out():
     default = proposal(0.30, 0.30, "tcmalloc")
     hopeless = proposal(-0.30, 0.50, a=1)
     good = [proposal(-0.01 * i, -0.10 + 0.01 * i, a=i) for i in range(8)]
@@ -88,7 +88,7 @@ def test_defaults_come_first_and_hopeless_settings_stay_out() -> None:
     assert good[7] in found, "the other end of the front"
 
 
-def test_where_few_can_run_the_most_promising_do() -> None:
+def test_where_few_can_run_the_most_promising_do():
     """Not the defaults by their names, of which the first may be hopeless."""
     defaults = [proposal(0.1 * i, 0.05, name) for i, name in enumerate(("exgen", "tcmalloc"), 1)]
     good, better = proposal(-0.02, 0.0, a=1), proposal(-0.10, 0.0, a=2)
@@ -97,7 +97,7 @@ def test_where_few_can_run_the_most_promising_do() -> None:
     assert len(spread_of([*defaults, good, better], RULES, 4)) == 4
 
 
-def test_where_few_can_run_known_settings_come_first_but_for_one_place() -> None:
+def test_where_few_can_run_known_settings_come_first_but_for_one_place():
     """Whatever emulation expects of them; two of exgen had both places there was time for."""
     known = [replace(proposal(0.3, 0.3, "tcmalloc", a=i), is_known=True) for i in (2, 1)]
     better = proposal(-0.10, 0.0, a=3)
@@ -107,7 +107,7 @@ def test_where_few_can_run_known_settings_come_first_but_for_one_place() -> None
     assert spread_of(known, RULES, 2) == known
 
 
-def test_a_setting_may_break_a_guard_by_the_slack_of_emulation_and_no_more() -> None:
+def test_a_setting_may_break_a_guard_by_the_slack_of_emulation_and_no_more():
     limit = math.log1p(RULES.least) + math.log1p(0.05)
     at = proposal(-0.30, 0.0, peak=limit, a=1)
     beyond = proposal(-0.40, 0.0, peak=limit + 1e-9, a=2)
@@ -115,7 +115,7 @@ def test_a_setting_may_break_a_guard_by_the_slack_of_emulation_and_no_more() -> 
     assert spread_of([at, beyond], RULES, 5) == [at]
 
 
-def test_a_spread_is_a_spread() -> None:
+def test_a_spread_is_a_spread():
     """Of ten points close together and one far away, three hold the far one."""
     near = [proposal(-0.05 - i * 1e-5, i * 1e-5, a=i) for i in range(10)]
     far = proposal(0.0, -0.20, a=99)
@@ -123,7 +123,7 @@ def test_a_spread_is_a_spread() -> None:
     assert far in spread_of([*near, far], RULES, 3)
 
 
-def test_what_is_expected_to_be_as_its_default_does_not_run() -> None:
+def test_what_is_expected_to_be_as_its_default_does_not_run():
     """Of many that are alike the luckiest would be chosen."""
     default = proposal(0.02, 0.0, "tcmalloc")
     alike = [proposal(0.022, -0.002, "tcmalloc", a=i) for i in range(1, 4)]
@@ -144,7 +144,7 @@ def finals(
     return [one.proposal for one in finalists(estimates, rules, n, beyond=beyond)]
 
 
-def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
+def test_only_what_gains_and_breaks_no_guard_is_confirmed():
     gains = proposal(-0.05, 0.0, a=1)
 
     found = finals(gains, proposal(0.0, 0.0, a=2), proposal(-0.20, 0.0, peak=0.10, a=3))
@@ -152,7 +152,7 @@ def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
     assert found == [gains]
 
 
-def test_one_that_is_sure_of_its_guards_comes_first() -> None:
+def test_one_that_is_sure_of_its_guards_comes_first():
     """Four tenths of the memory at 1.2 % more CPU time, or three at 2 % less, give or take 2 %."""
     doubtful, sure = proposal(-0.40, 0.012, a=1), proposal(-0.30, -0.02, a=2)
 
@@ -160,7 +160,7 @@ def test_one_that_is_sure_of_its_guards_comes_first() -> None:
     assert finals(doubtful, sure, n=2, cpu_doubt=0.02) == [sure, doubtful]
 
 
-def test_where_none_is_sure_one_whose_guards_seem_to_hold_comes_first() -> None:
+def test_where_none_is_sure_one_whose_guards_seem_to_hold_comes_first():
     """Half of the memory for 8 % more CPU time, or a quarter for nothing."""
     costly, free = proposal(-0.40, 0.08, a=1), proposal(-0.25, 0.0, a=2)
 
@@ -168,7 +168,7 @@ def test_where_none_is_sure_one_whose_guards_seem_to_hold_comes_first() -> None:
     assert finals(costly, free, n=2, cpu_doubt=0.1) == [free, costly]
 
 
-def test_where_all_seem_to_break_a_guard_the_costliest_does_not_come_first() -> None:
+def test_where_all_seem_to_break_a_guard_the_costliest_does_not_come_first():
     """Of a service: 56 % of the idle memory at 4.8 % more CPU time, or 54 % at 2.6 %."""
     costlier, cheaper = proposal(-0.56, 0.048, a=1), proposal(-0.54, 0.026, a=2)
 
@@ -176,21 +176,21 @@ def test_where_all_seem_to_break_a_guard_the_costliest_does_not_come_first() -> 
     assert finals(costlier, cheaper, n=2, cpu_doubt=0.05) == [cheaper, costlier]
 
 
-def test_a_far_greater_gain_comes_before_one_that_is_surer_of_its_guards() -> None:
+def test_a_far_greater_gain_comes_before_one_that_is_surer_of_its_guards():
     """A seventh of the memory at 0.5 % more CPU time, or 2 % at 1 % less, give or take 3 %."""
     greater, surer = proposal(-0.14, 0.005, a=1), proposal(-0.02, -0.01, a=2)
 
     assert finals(surer, greater, n=3, cpu_doubt=0.03) == [greater, surer]
 
 
-def test_what_lies_within_its_doubt_does_not_say_which_one_is_confirmed() -> None:
+def test_what_lies_within_its_doubt_does_not_say_which_one_is_confirmed():
     """A fifth of the memory at equal CPU time, or an eighth at -9 %, give or take 10 %."""
     more, lucky = proposal(-0.20, 0.0, a=1), proposal(-0.125, -0.09, a=2)
 
     assert finals(more, lucky, n=1, cpu_doubt=0.1) == [more]
 
 
-def test_of_several_that_are_confirmed_one_gains_most_in_each_goal() -> None:
+def test_of_several_that_are_confirmed_one_gains_most_in_each_goal():
     """A sixth of the memory, or a twentieth of it and a CPU time that varies by 6 %."""
     fast = [proposal(-0.05, -0.12 - 0.001 * i, a=i) for i in range(4)]
     lean = proposal(-0.16, 0.0, "glibc", a=1)
@@ -198,7 +198,7 @@ def test_of_several_that_are_confirmed_one_gains_most_in_each_goal() -> None:
     assert finals(*fast, lean, n=3, cpu_doubt=0.06) == [fast[3], lean, fast[2]]
 
 
-def test_in_reserve_is_what_one_unlucky_run_may_have_turned_down() -> None:
+def test_in_reserve_is_what_one_unlucky_run_may_have_turned_down():
     near, unlucky = proposal(-0.20, 0.0, a=1), proposal(-0.40, 0.13, a=2)
     costly, useless = proposal(-0.60, 0.40, a=3), proposal(0.0, 0.0, a=4)
     every = [Estimated(p, p.expected, {CPU: 0.05}) for p in (near, unlucky, costly, useless)]
@@ -207,14 +207,14 @@ def test_in_reserve_is_what_one_unlucky_run_may_have_turned_down() -> None:
     assert with_reserves(every[3:], RULES, 1) == []
 
 
-def test_a_constraint_allows_what_a_guard_would_turn_down() -> None:
+def test_a_constraint_allows_what_a_guard_would_turn_down():
     allowed = Rules(limits=((PEAK, 0.12),))
     at, beyond = proposal(-0.05, 0.0, peak=0.11, a=1), proposal(-0.2, 0.0, peak=0.12, a=2)
 
     assert finals(at, beyond, rules=allowed) == [at]
 
 
-def test_settings_must_beat_their_default_to_be_worth_their_words() -> None:
+def test_settings_must_beat_their_default_to_be_worth_their_words():
     default = proposal(-0.050, 0.0)
     barely = proposal(-0.053, 0.0, a=1)
     clearly = proposal(-0.080, 0.0, a=2)
@@ -223,7 +223,7 @@ def test_settings_must_beat_their_default_to_be_worth_their_words() -> None:
     assert finals(default, barely, clearly) == [clearly, default]
 
 
-def test_no_more_than_asked_for_are_confirmed() -> None:
+def test_no_more_than_asked_for_are_confirmed():
     many = [proposal(-0.05 - 0.01 * i, 0.0, a=i) for i in range(6)]
 
     assert len(finals(*many, n=2)) == 2
@@ -232,7 +232,7 @@ def test_no_more_than_asked_for_are_confirmed() -> None:
 @pytest.mark.parametrize(("gain", "is_taken"), [(0.0301, True), (0.0299, False)])
 def test_what_even_its_doubt_leaves_below_what_there_is_time_to_show_is_not_confirmed(
     gain: float, *, is_taken: bool
-) -> None:
+):
     """It must gain the threshold and 3 % more; 1 % of that is doubt."""
     one = proposal(0.0, -gain - RULES.threshold(CPU) + 0.01)
 
@@ -241,14 +241,14 @@ def test_what_even_its_doubt_leaves_below_what_there_is_time_to_show_is_not_conf
     assert found == ([one] if is_taken else [])
 
 
-def test_one_goal_that_there_is_time_to_show_is_enough() -> None:
+def test_one_goal_that_there_is_time_to_show_is_enough():
     one = proposal(-0.02, -0.02)
 
     assert finals(one, beyond={CPU: 0.03}) == [one]
     assert finals(one, beyond={CPU: 0.03, MEAN: 0.03}) == []
 
 
-def test_a_guard_that_may_well_hold_turns_nothing_down() -> None:
+def test_a_guard_that_may_well_hold_turns_nothing_down():
     """A noisy run says +3 % of CPU time, give or take 4 %: the confirmation decides."""
     noisy = proposal(-0.10, 0.03, a=1)
 
@@ -277,7 +277,5 @@ def loss(one: Configuration) -> float:
         (0.1, 0.1, ["arena_max"]),
     ],
 )
-def test_settings_that_are_not_worth_their_words_go(
-    worth: float, most: float, left: list[str]
-) -> None:
+def test_settings_that_are_not_worth_their_words_go(worth: float, most: float, left: list[str]):
     assert sorted(worthwhile(CHOSEN, loss, worth, most).as_dict) == left

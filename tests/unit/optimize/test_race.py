@@ -81,7 +81,7 @@ def n_rounds(course: Course[None, Sample], label: str) -> int:
     return sum(name == label for _, _, name in course.samples)
 
 
-def test_one_in_reserve_comes_in_when_the_first_is_given_up() -> None:
+def test_one_in_reserve_comes_in_when_the_first_is_given_up():
     """A service was kept as it is after a sixth of its time: its one candidate was given up."""
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.9, 1.0, 1.0), "better": (0.8, 1.0, 1.0)}
     plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1)
@@ -96,7 +96,7 @@ def test_one_in_reserve_comes_in_when_the_first_is_given_up() -> None:
     assert found["better"].n_rounds == 0
 
 
-def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve() -> None:
+def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve():
     """A service: 43 % less memory at 2.7 % more CPU time had all rounds, and the next one none."""
     ratios = {"costly": (0.6, 0.6, 1.012), "good": (0.8, 0.8, 0.99)}
     plan = Race(
@@ -111,7 +111,7 @@ def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve() -> 
     assert n_rounds(course, "costly") < n_rounds(course, "good")
 
 
-def test_where_no_guard_can_be_proven_the_first_one_goes_on() -> None:
+def test_where_no_guard_can_be_proven_the_first_one_goes_on():
     ratios = {"first": (0.6, 0.6, 1.02), "second": (0.8, 0.8, 1.02)}
     plan = Race(
         tuple(ratios), RULES, lambda _: True, most_rounds=11, at_once=1, rounds_left=lambda _: 60.0
@@ -122,7 +122,7 @@ def test_where_no_guard_can_be_proven_the_first_one_goes_on() -> None:
     assert 0 < n_rounds(course, "second") < n_rounds(course, "first")
 
 
-def test_one_for_which_the_time_left_is_too_short_does_not_come_in() -> None:
+def test_one_for_which_the_time_left_is_too_short_does_not_come_in():
     """A service: two settings that do the same had half of the rounds each: nothing was proven."""
     ratios = {"first": (0.6, 0.6, 1.02), "second": (0.6, 0.6, 1.02)}
     left = iter(range(9, -1, -1))
@@ -137,7 +137,7 @@ def test_one_for_which_the_time_left_is_too_short_does_not_come_in() -> None:
     assert n_rounds(course, "second") == 0
 
 
-def test_a_race_with_a_reserve_goes_on_where_it_was() -> None:
+def test_a_race_with_a_reserve_goes_on_where_it_was():
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.99, 1.0, 1.0)}
 
     def run(most: int, kept: Nowhere) -> Course[None, Sample]:
@@ -153,21 +153,21 @@ def test_a_race_with_a_reserve_goes_on_where_it_was() -> None:
     assert n_rounds(again, "good") > n_rounds(first, "good")
 
 
-def test_a_better_one_is_confirmed_and_ends_the_race() -> None:
+def test_a_better_one_is_confirmed_and_ends_the_race():
     found, course = race({"good": (0.9, 0.9, 1.0)})
 
     assert found["good"].state is State.CONFIRMED
     assert n_rounds(course, AS_IS) < 60
 
 
-def test_a_loser_leaves_before_the_winner_is_known() -> None:
+def test_a_loser_leaves_before_the_winner_is_known():
     found, course = race({"good": (0.995, 1.0, 0.98), "bad": (1.2, 1.2, 1.0)})
 
     assert found["bad"].state is State.WORSE
     assert n_rounds(course, "bad") < n_rounds(course, "good")
 
 
-def test_one_that_crashes_is_out_and_says_why() -> None:
+def test_one_that_crashes_is_out_and_says_why():
     found, course = race({"good": (0.9, 1.0, 1.0)}, ("good", "crashing"))
 
     assert found["crashing"].state is State.FAILED
@@ -175,7 +175,7 @@ def test_one_that_crashes_is_out_and_says_why() -> None:
     assert n_rounds(course, "crashing") == 1
 
 
-def test_a_crash_of_an_earlier_call_is_told() -> None:
+def test_a_crash_of_an_earlier_call_is_told():
     label = b"crashing".decode()  # as a journal's is: equal, and another object
     crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
     kept = {(0, None, label): crash}
@@ -185,14 +185,14 @@ def test_a_crash_of_an_earlier_call_is_told() -> None:
     assert standings(course, ("crashing",), RULES)["crashing"].reason == "killed by SIGSEGV"
 
 
-def test_nothing_to_gain_ends_early() -> None:
+def test_nothing_to_gain_ends_early():
     found, course = race({"same": (1.0, 1.0, 1.0)})
 
     assert found["same"].state is State.HOPELESS
     assert n_rounds(course, AS_IS) <= 40
 
 
-def test_it_ends_when_the_time_is_up() -> None:
+def test_it_ends_when_the_time_is_up():
     plan = Race(("a",), RULES, lambda _: False)
 
     course = run_race(plan, program({"a": (0.9, 0.9, 0.9)}))
@@ -200,7 +200,7 @@ def test_it_ends_when_the_time_is_up() -> None:
     assert course.samples == {}
 
 
-def test_a_race_goes_on_where_it_was_left() -> None:
+def test_a_race_goes_on_where_it_was_left():
     _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
 
     ran: list[Step[None]] = []
@@ -216,7 +216,7 @@ def test_a_race_goes_on_where_it_was_left() -> None:
     assert min(step.round for step in ran) == 3
 
 
-def test_once_a_gain_is_likely_the_time_is_its_own() -> None:
+def test_once_a_gain_is_likely_the_time_is_its_own():
     """Its CPU time is open for long; the other one would take half of the runs."""
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
 
@@ -226,7 +226,7 @@ def test_once_a_gain_is_likely_the_time_is_its_own() -> None:
     assert n_rounds(course, "good") > 2 * n_rounds(course, "less")
 
 
-def test_where_the_first_one_breaks_a_guard_the_others_go_on() -> None:
+def test_where_the_first_one_breaks_a_guard_the_others_go_on():
     ratios = {"greedy": (0.5, 0.5, 1.1), "good": (0.9, 0.9, 1.0)}
 
     found, course = race(ratios, noise=0.02)
@@ -236,7 +236,7 @@ def test_where_the_first_one_breaks_a_guard_the_others_go_on() -> None:
     assert found["good"].state is State.CONFIRMED
 
 
-def test_a_race_of_one_leader_goes_on_with_it() -> None:
+def test_a_race_of_one_leader_goes_on_with_it():
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     _, first = race(ratios, most=8, noise=0.06)
 
@@ -272,7 +272,7 @@ def samples_of(
 @pytest.mark.parametrize("later", [(), ((AS_IS, "good"),)], ids=["the last", "an earlier one"])
 def test_a_round_that_had_another_leader_stays_as_it_was(
     later: tuple[tuple[str, ...], ...],
-) -> None:
+):
     """A run of now beside one of then would be no pair."""
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     run = program(ratios, noise=0.06)
@@ -295,7 +295,7 @@ def test_a_round_that_had_another_leader_stays_as_it_was(
 )
 def test_a_round_that_was_cut_short_is_finished(
     rounds: list[tuple[str, ...]], missing: tuple[int, None, str]
-) -> None:
+):
     """With `--rounds 1` there is no other one; a run without the baseline's is of no use."""
     run = program({"good": (0.99, 1.0, 1.0), "less": (0.99, 1.0, 1.0)})
     plan = Race(("good", "less"), RULES, lambda _: True, most_rounds=len(rounds))
@@ -305,7 +305,7 @@ def test_a_round_that_was_cut_short_is_finished(
     assert missing in course.samples
 
 
-def test_the_greatest_sure_gain_is_chosen() -> None:
+def test_the_greatest_sure_gain_is_chosen():
     found, _ = race({"some": (0.97, 1.0, 1.0), "more": (0.90, 1.0, 1.0)})
 
     best = choose(found, {"some": 0, "more": 5}, RULES)
@@ -319,12 +319,12 @@ def standing(label: str, gain: float, state: State = State.CONFIRMED) -> Standin
     return Standing(label, 10, state, gains, (MEAN,), (), ())
 
 
-def test_no_one_leads_where_no_gain_is_likely() -> None:
+def test_no_one_leads_where_no_gain_is_likely():
     """A standing promises nothing until rounds say so."""
     assert leading({"open": standing("open", 0.1, State.OPEN)}, ["open"]) == []
 
 
-def test_what_the_time_left_will_not_prove_does_not_lead() -> None:
+def test_what_the_time_left_will_not_prove_does_not_lead():
     """Of a Ruby program it had all the time, and nothing was deployed."""
     found = {
         "stuck": replace(standing("stuck", 0.3, State.OPEN), promise=0.3, stuck=(CPU,)),
@@ -346,7 +346,7 @@ def test_what_the_time_left_will_not_prove_does_not_lead() -> None:
 )
 def test_the_greater_gain_is_chosen_and_of_equal_ones_the_fewest_settings(
     gains: tuple[float, float], n_settings: tuple[int, int], chosen: int
-) -> None:
+):
     found = {name: standing(name, gain) for name, gain in zip("ab", gains, strict=True)}
 
     best = choose(found, dict(zip("ab", n_settings, strict=True)), RULES)
@@ -355,18 +355,18 @@ def test_the_greater_gain_is_chosen_and_of_equal_ones_the_fewest_settings(
     assert best.label == "ab"[chosen]
 
 
-def test_nothing_is_chosen_where_nothing_is_confirmed() -> None:
+def test_nothing_is_chosen_where_nothing_is_confirmed():
     assert choose({"x": standing("x", 0.5, State.OPEN)}, {"x": 0}, RULES) is None
 
 
 @pytest.mark.parametrize(("gain", "is_over"), [(0.08, True), (0.20, False)])
-def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over: bool) -> None:
+def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over: bool):
     found = [standing("sure", 0.1), standing("open", gain, State.OPEN)]
 
     assert is_decided(found, RULES) is is_over
 
 
-def test_what_the_time_cannot_show_is_given_up_early() -> None:
+def test_what_the_time_cannot_show_is_given_up_early():
     """At a noise of 5 % sixty rounds show 3 % or so: what seems to gain nothing will not show."""
 
     def ended(more: float) -> Course[None, Sample]:
@@ -379,7 +379,7 @@ def test_what_the_time_cannot_show_is_given_up_early() -> None:
     assert standings(short, ["same"], RULES)["same"].state is State.OUT_OF_REACH
 
 
-def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time() -> None:
+def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time():
     """2 % of CPU time for a tenth of the memory: no answer, and known long before it is proven."""
     found, course = race({"costly": (0.9, 0.9, 1.025)}, most=200, noise=0.02)
 
@@ -388,14 +388,14 @@ def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time() -> Non
     assert n_rounds(course, "costly") < 60
 
 
-def test_a_gain_that_the_time_may_show_is_not_given_up() -> None:
+def test_a_gain_that_the_time_may_show_is_not_given_up():
     plan = Race(("good",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: 50.0)
     course = run_race(plan, program({"good": (1.0, 1.0, 0.94)}, 0.03))
 
     assert standings(course, ["good"], RULES)["good"].state is State.CONFIRMED
 
 
-def test_time_is_asked_for_every_run_of_the_next_round() -> None:
+def test_time_is_asked_for_every_run_of_the_next_round():
     """Of each candidate that is left, and of the program as it is."""
     asked: list[int] = []
     rounds: list[int] = []
@@ -415,7 +415,7 @@ def test_time_is_asked_for_every_run_of_the_next_round() -> None:
     assert rounds == [4, 3, 3]
 
 
-def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPatch):
     _, course = race({"good": (0.99, 1.0, 1.0)}, most=5)
     in_all: list[float] = []
 
@@ -429,7 +429,7 @@ def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPa
     assert in_all == [12.0]
 
 
-def test_one_that_left_by_what_seemed_to_repeat_itself_comes_back() -> None:
+def test_one_that_left_by_what_seemed_to_repeat_itself_comes_back():
     """Three runs of the peak agreed by chance: 0.6 % more in it had turned the candidate down."""
     run = program({"good": (0.9, 1.006, 1.0), "other": (1.0, 1.0, 0.985)})
 
@@ -444,7 +444,7 @@ def test_one_that_left_by_what_seemed_to_repeat_itself_comes_back() -> None:
     assert plan.standings(course)["good"].state is State.CONFIRMED
 
 
-def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time() -> None:
+def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time():
     """Looked at after every round, the middle of few of them is soon within the limit by luck.
 
     Where the number of rounds is given, as `validate` of a service does, in their second half.

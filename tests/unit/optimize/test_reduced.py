@@ -105,7 +105,7 @@ def confirmed(
     return found, app
 
 
-def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path) -> None:
+def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path):
     found, _ = confirmed(tmp_path, only_narenas)
 
     assert found.best is not None
@@ -121,7 +121,7 @@ def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("spread", "keeps_all"), [(0.001, True), (0.05, False)])
 def test_what_runs_do_not_tell_apart_keeps_no_setting(
     tmp_path: Path, spread: float, *, keeps_all: bool
-) -> None:
+):
     """All settings together save 1.5 % of CPU time, which varies by 0.1 %, or by 5 %."""
     found, _ = confirmed(
         tmp_path,
@@ -139,7 +139,7 @@ def needs_all(settings: Mapping[str, Any]) -> float:
     return 0.8 if len(settings) == 3 else 1.0
 
 
-def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: Path) -> None:
+def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: Path):
     """A needless setting stayed, since the confirmation was luckier than what came later."""
     app = App(only_narenas)
     winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
@@ -157,9 +157,7 @@ def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: 
 
 
 @pytest.mark.parametrize("share", [narenas_and_another, less_alone])
-def test_what_is_needless_alone_but_not_together_is_left_out_in_part(
-    tmp_path: Path, share: Share
-) -> None:
+def test_what_is_needless_alone_but_not_together_is_left_out_in_part(tmp_path: Path, share: Share):
     found, _ = confirmed(tmp_path, share)
 
     assert found.best is not None
@@ -174,7 +172,7 @@ def test_what_is_needless_alone_but_not_together_is_left_out_in_part(
 @pytest.mark.parametrize(("saves", "is_left_out"), [(0.03, True), (0.2, False)])
 def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
     tmp_path: Path, saves: float, *, is_left_out: bool
-) -> None:
+):
     """It saves some memory, too: that is a trade, and none where all gain more with it."""
     winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 
@@ -194,7 +192,7 @@ def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
     )
 
 
-def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path) -> None:
+def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path):
     """Each of the others is missed while the third is there, and what is larger never runs."""
 
     def share(settings: Mapping[str, Any]) -> float:
@@ -209,7 +207,7 @@ def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path) -> Non
     assert {one["subject"] for one in content.records} == {AS_IS, "jemalloc narenas=2"}
 
 
-def test_a_winner_that_needs_every_setting_stays(tmp_path: Path) -> None:
+def test_a_winner_that_needs_every_setting_stays(tmp_path: Path):
     found, _ = confirmed(tmp_path, needs_all)
 
     assert found.best is not None
@@ -218,7 +216,7 @@ def test_a_winner_that_needs_every_setting_stays(tmp_path: Path) -> None:
     assert len(found.effects) == 3
 
 
-def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path) -> None:
+def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path):
     winner = Configuration.of("glibc", {"tcache_max": 888, "arena_max": 1})
 
     found, _ = confirmed(tmp_path, anything_set, winner=winner)
@@ -228,7 +226,7 @@ def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path) -> None:
     assert "glibc" not in found.standings
 
 
-def test_the_held_out_input_has_a_say(tmp_path: Path) -> None:
+def test_the_held_out_input_has_a_say(tmp_path: Path):
     def bad_without_all(settings: Mapping[str, Any]) -> float:
         return 1.5 if len(settings) < 3 else 0.8
 
@@ -250,7 +248,7 @@ def test_the_held_out_input_has_a_say(tmp_path: Path) -> None:
     assert not any(one.is_needless for one in bad.effects), "they were said to be"
 
 
-def test_without_time_the_winner_stays(tmp_path: Path) -> None:
+def test_without_time_the_winner_stays(tmp_path: Path):
     found, app = confirmed(tmp_path, only_narenas, seconds=4.0)
 
     assert found.best is not None
@@ -260,7 +258,7 @@ def test_without_time_the_winner_stays(tmp_path: Path) -> None:
     assert app.n_runs > 0
 
 
-def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+def test_what_was_run_is_not_run_again(tmp_path: Path):
     before, _ = confirmed(tmp_path, only_narenas)
 
     after, app = confirmed(tmp_path, only_narenas, seconds=0.1)
@@ -276,7 +274,7 @@ def candidates_in(path: Path) -> list[str]:
     return list(content.header["candidates"])
 
 
-def test_another_winner_is_reduced_anew(tmp_path: Path) -> None:
+def test_another_winner_is_reduced_anew(tmp_path: Path):
     """More time proved it better: what was made of the one before is kept, and in nobody's way."""
     shared = ("narenas", "tcache", "dirty_decay_ms")
     other = Configuration.of("jemalloc", {"narenas": 2, "retain": False, "abort": True})
@@ -295,7 +293,7 @@ def test_another_winner_is_reduced_anew(tmp_path: Path) -> None:
     assert not any(name in " ".join(candidates_in(tmp_path / REDUCED_FILE)) for name in shared[1:])
 
 
-def test_what_was_judged_on_the_held_out_input_stays_judged(tmp_path: Path) -> None:
+def test_what_was_judged_on_the_held_out_input_stays_judged(tmp_path: Path):
     """A smaller one that was turned down was judged anew in every later call, until it passed."""
     request = Request(("app",), 9.0, ("jemalloc",))
     work = Work(tmp_path, request, cast("Tuned", App(needs_all)), Watch(9.0, Clock(step_s=0.05)))

@@ -31,19 +31,17 @@ def goes_on(folder: Path, begun: Request, asked: Request) -> None:
 
 
 @pytest.mark.parametrize("begun", [PROGRAM, SERVICE], ids=["program", "service"])
-def test_time_may_change_and_an_input_to_judge_on_may_be_added(
-    tmp_path: Path, begun: Request
-) -> None:
+def test_time_may_change_and_an_input_to_judge_on_may_be_added(tmp_path: Path, begun: Request):
     goes_on(tmp_path, begun, begun)
     goes_on(tmp_path, begun, replace(begun, seconds=3600.0))
     goes_on(tmp_path, begun, replace(begun, held_out=("app", "other")))
 
 
-def test_a_service_is_given_a_load() -> None:
+def test_a_service_is_given_a_load():
     assert (PROGRAM.given, SERVICE.given) == ("input", "load")
 
 
-def test_constraints_on_a_program_may_change(tmp_path: Path) -> None:
+def test_constraints_on_a_program_may_change(tmp_path: Path):
     goes_on(tmp_path, PROGRAM, replace(PROGRAM, rules=LIMITED))
     goes_on(tmp_path, replace(PROGRAM, rules=LIMITED), PROGRAM)
 
@@ -64,7 +62,7 @@ def test_constraints_on_a_program_may_change(tmp_path: Path) -> None:
         ({"is_direct": True}, "--direct"),
     ],
 )
-def test_nothing_else_of_a_program_may(tmp_path: Path, changes: dict[str, Any], name: str) -> None:
+def test_nothing_else_of_a_program_may(tmp_path: Path, changes: dict[str, Any], name: str):
     """Kept candidates would name an allocator that no longer takes part, say."""
     with pytest.raises(SpecError, match=f"optimisation, different in {name}; choose another"):
         goes_on(tmp_path, PROGRAM, replace(PROGRAM, **changes))
@@ -90,13 +88,13 @@ def test_nothing_else_of_a_program_may(tmp_path: Path, changes: dict[str, Any], 
 )
 def test_of_a_service_nothing_of_a_run_may_change(
     tmp_path: Path, changes: dict[str, Any], name: str
-) -> None:
+):
     """Rounds of one load beside those of another one gave an answer that held for neither."""
     with pytest.raises(SpecError, match=f"optimisation, different in {name}; choose another"):
         goes_on(tmp_path, SERVICE, replace(SERVICE, **changes))
 
 
-def test_an_input_that_was_judged_on_stays(tmp_path: Path) -> None:
+def test_an_input_that_was_judged_on_stays(tmp_path: Path):
     begun = replace(PROGRAM, held_out=("app", "other"))
 
     for held_out in (("app", "third"), None):
@@ -104,14 +102,14 @@ def test_an_input_that_was_judged_on_stays(tmp_path: Path) -> None:
             goes_on(tmp_path, begun, replace(begun, held_out=held_out))
 
 
-def test_several_differences_are_all_named(tmp_path: Path) -> None:
+def test_several_differences_are_all_named(tmp_path: Path):
     asked = replace(PROGRAM, cpu=1, timeout_s=1.0, seed=3)
 
     with pytest.raises(SpecError, match="different in --timeout, --cpu and --seed;"):
         goes_on(tmp_path, PROGRAM, asked)
 
 
-def test_a_program_is_no_service(tmp_path: Path) -> None:
+def test_a_program_is_no_service(tmp_path: Path):
     program = replace(SERVICE, service=None, rules=Rules())
 
     for begun, asked in ((program, SERVICE), (SERVICE, program)):

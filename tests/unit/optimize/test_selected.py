@@ -12,7 +12,7 @@ from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
 
 
-def test_a_run_beside_the_program_as_it_is_is_compared_with_that_run() -> None:
+def test_a_run_beside_the_program_as_it_is_is_compared_with_that_run():
     course: Course[None, Sample] = Course(AS_IS)
     for number, (n_at_once, base, mine) in enumerate([(2.0, 3.0, 2.7), (1.0, 1.0, 0.9), (1, 1, 1)]):
         for name, value in ((AS_IS, base), ("a", mine)):
@@ -24,7 +24,7 @@ def test_a_run_beside_the_program_as_it_is_is_compared_with_that_run() -> None:
     assert gains_in(Course(AS_IS), "a", CPU) == []
 
 
-def test_runs_with_more_beside_them_are_no_noise() -> None:
+def test_runs_with_more_beside_them_are_no_noise():
     """Five at once share a core; of a quiet program the rounds of two seemed to vary by 12 %."""
     course: Course[None, Sample] = Course(AS_IS)
     for number, (n_at_once, value) in enumerate([(5.0, 1.2), (2.0, 1.0)]):

@@ -15,7 +15,7 @@ from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome, Status
 
 
-def test_each_candidate_runs_once_and_the_program_as_it_is_in_every_round() -> None:
+def test_each_candidate_runs_once_and_the_program_as_it_is_in_every_round():
     labels = [f"setting {number}" for number in range(6)]
     course: Course[None, Sample] = Course()
     plan = Selection(labels, seed=1)
@@ -28,7 +28,7 @@ def test_each_candidate_runs_once_and_the_program_as_it_is_in_every_round() -> N
     assert plan.n_left(course) == 8
 
 
-def test_a_round_that_is_not_begun_runs_at_once() -> None:
+def test_a_round_that_is_not_begun_runs_at_once():
     duets = Duets(samples({}), [samples({"a": 2.0})])
     names = ["a", "b", "c", "d", "e"]
 
@@ -54,7 +54,7 @@ def samples(names: dict[str, float]) -> Callable[[Step[None]], Outcome[Sample]]:
     return lambda step: Outcome.succeeded({CPU: names.get(step.subject, 1.0)})
 
 
-def test_nothing_begins_once_the_time_is_over_and_what_is_kept_stays() -> None:
+def test_nothing_begins_once_the_time_is_over_and_what_is_kept_stays():
     """Settings that hang took minutes each, whatever `--time` said."""
     labels = [f"setting {number}" for number in range(12)]
     course = compare(
@@ -68,7 +68,7 @@ def test_nothing_begins_once_the_time_is_over_and_what_is_kept_stays() -> None:
     assert sum(map(len, later.blocks(whole))) == 15
 
 
-def test_what_looks_best_runs_twice_more() -> None:
+def test_what_looks_best_runs_twice_more():
     labels = [f"setting {number}" for number in range(6)]
     asked: list[int] = []
 
@@ -85,7 +85,7 @@ def test_what_looks_best_runs_twice_more() -> None:
     assert asked == [8], "by the first runs alone"
 
 
-def test_what_failed_does_not_run_again() -> None:
+def test_what_failed_does_not_run_again():
     def run(step: Step[None]) -> Outcome[Sample]:
         if step.subject == "bad":
             return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
@@ -108,21 +108,21 @@ def test_what_failed_does_not_run_again() -> None:
         (150, Budget(24, 8, 2)),
     ],
 )
-def test_choosing_takes_less_than_half_of_the_runs(n_possible: int, expected: Budget) -> None:
+def test_choosing_takes_less_than_half_of_the_runs(n_possible: int, expected: Budget):
     found = Budget.of(n_possible)
 
     assert found == expected
     assert found.n_runs <= n_possible / 2
 
 
-def test_a_selection_that_goes_on_in_another_time_has_the_same_looks() -> None:
+def test_a_selection_that_goes_on_in_another_time_has_the_same_looks():
     for n_possible in range(5, 400):
         found = Budget.of(n_possible)
 
         assert Budget.begun_with(found.n_first) == found
 
 
-def test_it_ends_after_the_round_that_left_nothing_to_choose() -> None:
+def test_it_ends_after_the_round_that_left_nothing_to_choose():
     """What looks best would else run again, and others after it."""
     labels = [f"setting {number}" for number in range(12)]
     plan = Selection(
@@ -138,7 +138,7 @@ def test_it_ends_after_the_round_that_left_nothing_to_choose() -> None:
     assert {one for _, _, one in course.samples} == {AS_IS, *labels[:8]}, "the first run first"
 
 
-def test_one_that_goes_on_ends_where_it_ended() -> None:
+def test_one_that_goes_on_ends_where_it_ended():
     """Later runs say nothing of how it looked then."""
     labels = [f"setting {number}" for number in range(12)]
     seen: list[int] = []

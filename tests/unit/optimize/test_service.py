@@ -67,20 +67,20 @@ def service(run: Any, limited: tuple[str, ...] = ()) -> Service:
     return Service(PLAN, {"PATH": "/bin"}, FILES, limited=limited, run=run)
 
 
-def test_the_first_latency_that_is_printed_is_judged() -> None:
+def test_the_first_latency_that_is_printed_is_judged():
     names = list(service(Server()).examine().values)
 
     assert names == [SERVICE_NAMES[n] for n in ("mean", "peak", "floor", "cpu", "rate", "p99")]
 
 
-def test_a_latency_with_a_constraint_is_judged_in_its_place() -> None:
+def test_a_latency_with_a_constraint_is_judged_in_its_place():
     names = list(service(Server(), ("p50",)).examine().values)
 
     assert SERVICE_NAMES["p50"] in names
     assert SERVICE_NAMES["p99"] not in names
 
 
-def test_a_constraint_on_what_is_not_printed_is_an_error() -> None:
+def test_a_constraint_on_what_is_not_printed_is_an_error():
     with pytest.raises(ProgramError, match=r"p999: limited.*p99"):
         service(Server(), ("p999",)).examine()
 
@@ -88,12 +88,12 @@ def test_a_constraint_on_what_is_not_printed_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("status", "error"), [(Status.FAILED, ProgramError), (Status.TIMED_OUT, ProgramTimeoutError)]
 )
-def test_a_service_that_fails_as_it_is_is_an_error(status: Status, error: type[Exception]) -> None:
+def test_a_service_that_fails_as_it_is_is_an_error(status: Status, error: type[Exception]):
     with pytest.raises(error, match="server: before anything was changed: no reason"):
         service(lambda *_: Outcome.did_not_succeed(status, "no reason")).examine()
 
 
-def test_values_of_a_request_are_those_of_the_whole_load_for_emulation() -> None:
+def test_values_of_a_request_are_those_of_the_whole_load_for_emulation():
     reference = service(Server()).examine()
     cpu = SERVICE_NAMES["cpu"]
 
@@ -111,7 +111,7 @@ class Seen(View):
         self.expected = expected
 
 
-def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load() -> None:
+def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load():
     """Of 500 requests of 20 us the allocator's work saves 1 ms of 10."""
     seen = Seen()
     showing = Expecting(
@@ -126,7 +126,7 @@ def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load() -> None:
     assert (seen.expected or {})[SERVICE_NAMES["cpu"]] == pytest.approx(-0.105, rel=0.1)
 
 
-def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> None:
+def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number():
     server = Server()
     tuned = service(server)
     reference = tuned.examine()
@@ -141,7 +141,7 @@ def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> 
     assert (failing.status, failing.reason) == (Status.TIMED_OUT, "slow")
 
 
-def test_what_gives_memory_back_takes_part_and_what_is_not_here_does_not() -> None:
+def test_what_gives_memory_back_takes_part_and_what_is_not_here_does_not():
     one = service(Server())
     known = one.known(one.examine())
 
@@ -149,7 +149,7 @@ def test_what_gives_memory_back_takes_part_and_what_is_not_here_does_not() -> No
     assert COPIED[0] in known
 
 
-def test_what_shares_arenas_does_not_run_where_each_process_has_one_thread() -> None:
+def test_what_shares_arenas_does_not_run_where_each_process_has_one_thread():
     def run(*_: object) -> Outcome[ServiceRun]:
         return Outcome.succeeded(ServiceRun(VALUES, n_threads=1))
 
@@ -160,13 +160,13 @@ def test_what_shares_arenas_does_not_run_where_each_process_has_one_thread() -> 
     assert [str(known) for known in one.known(reference)] == ["glibc mmap_threshold=262144"]
 
 
-def test_a_comparison_has_what_people_copy_and_no_more() -> None:
+def test_a_comparison_has_what_people_copy_and_no_more():
     found = service_candidates(service(Server()), FILES, [], []).runnable
 
     assert list(found.values()) == [Configuration("glibc"), COPIED[0]]
 
 
-def test_known_settings_stand_beside_what_emulation_tried() -> None:
+def test_known_settings_stand_beside_what_emulation_tried():
     tried = [Proposal(Configuration("jemalloc"), 3, {"mean memory": -0.1}), *[]]
 
     one, other = COPIED[:2]
@@ -194,7 +194,7 @@ def compared(
     return compare_settings(folder, request, tuned, candidates, rounds=rounds, view=view)
 
 
-def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: Path) -> None:
+def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: Path):
     found = compared(tmp_path)
 
     assert found.answer.decision is Decision.DEPLOY
@@ -202,7 +202,7 @@ def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: 
     assert found.n_rounds <= 40
 
 
-def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path) -> None:
+def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path):
     found = compared(tmp_path)
 
     assert {subject for _, _, subject in found.confirmed.course.samples} == {AS_IS, str(COPIED[0])}
@@ -211,7 +211,7 @@ def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path) -> No
 
 def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(
     tmp_path: Path,
-) -> None:
+):
     """It takes hours where one run takes a minute, and nothing said so."""
     told: list[str] = []
 
@@ -229,14 +229,14 @@ def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(
     assert told[4].startswith("note       fewer than 9 --rounds prove no gain in what varies")
 
 
-def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path) -> None:
+def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path):
     steered = Service(PLAN, {"MALLOC_ARENA_MAX": "8"}, FILES, run=Server())
     found = compared(tmp_path, tuned=steered)
 
     assert "glibc" in {subject for _, _, subject in found.confirmed.course.samples}
 
 
-def test_a_comparison_with_the_service_as_it_is_alone_is_refused(tmp_path: Path) -> None:
+def test_a_comparison_with_the_service_as_it_is_alone_is_refused(tmp_path: Path):
     one = service(Server())
     request = Request(
         PLAN.command, 0.0, ("glibc",), service_rules(0.01, {}), service=PLAN, is_comparison=True
@@ -245,7 +245,7 @@ def test_a_comparison_with_the_service_as_it_is_alone_is_refused(tmp_path: Path)
         compare_settings(tmp_path, request, one, {"glibc": Configuration("glibc")})
 
 
-def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> None:
+def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path):
     found = compared(tmp_path, Server(growth=-3.0 * 2**20))
 
     runs = [json.loads(line) for line in (tmp_path / COMPARISON_FILE).read_text().splitlines()[1:]]
@@ -262,7 +262,7 @@ def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> 
     assert all("growth" not in one.gains for one in found.confirmed.standings.values())
 
 
-def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: Path) -> None:
+def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: Path):
     grown = compared(tmp_path / "grown", Server(growth=2048.0)).answer
     server = Server()
     del server.values["growth"]
@@ -273,7 +273,7 @@ def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: 
     assert not any(line.startswith("Growth") for line in unknown.lines())
 
 
-def test_what_does_not_grow_has_no_sign(tmp_path: Path) -> None:
+def test_what_does_not_grow_has_no_sign(tmp_path: Path):
     answer = compared(tmp_path, Server(growth=-4e-7)).answer
 
     assert [line.split()[:2] for line in answer.lines() if "B/min" in line] == [
@@ -281,14 +281,14 @@ def test_what_does_not_grow_has_no_sign(tmp_path: Path) -> None:
     ]
 
 
-def test_another_comparison_says_what_differs(tmp_path: Path) -> None:
+def test_another_comparison_says_what_differs(tmp_path: Path):
     compared(tmp_path)
 
     with pytest.raises(SpecError, match="another comparison, with other --constraint; choose"):
         compared(tmp_path, Server(), {"p99": 0.1})
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path: Path):
     server = Server()
     (tmp_path / "file").touch()
 
@@ -297,13 +297,13 @@ def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path:
     assert server.n_runs == 0
 
 
-def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path) -> None:
+def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path):
     found = compared(tmp_path, Server(share=1.1), {"p99": 0.05})
 
     assert found.answer.decision is Decision.KEEP
 
 
-def test_a_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_comparison_goes_on_where_it_was(tmp_path: Path):
     compared(tmp_path)
     again = Server()
 
@@ -315,7 +315,7 @@ def test_a_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
         compared(tmp_path, again, {"p99": 0.2})
 
 
-def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path) -> None:
+def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path):
     """All rounds were made anew, in another folder.
 
     Those of the others stay; more claims need a few more.
@@ -341,7 +341,7 @@ def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path) -> None:
 
 def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(
     tmp_path: Path,
-) -> None:
+):
     found = compared(tmp_path)
 
     shown = measured_front(tmp_path)
@@ -355,7 +355,7 @@ def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisati
         measured_front(tmp_path)
 
 
-def test_a_request_of_a_service_survives_its_file(tmp_path: Path) -> None:
+def test_a_request_of_a_service_survives_its_file(tmp_path: Path):
     compared(tmp_path, Server(), {"p99": 0.1})
 
     found = Request.load(tmp_path)
@@ -366,12 +366,12 @@ def test_a_request_of_a_service_survives_its_file(tmp_path: Path) -> None:
     assert dict(found.rules.limits)[SERVICE_NAMES["p99"]] == 0.1
 
 
-def test_a_setting_of_an_allocator_that_takes_no_part_says_what_to_add() -> None:
+def test_a_setting_of_an_allocator_that_takes_no_part_says_what_to_add():
     with pytest.raises(SpecError, match="jemalloc takes no part; add it to --allocators"):
         service_candidates(service(Server()), FILES, [], ["jemalloc narenas=2"])
 
 
 @pytest.mark.parametrize("text", ["glibc arena_max", "jemaloc narenas=2", ""])
-def test_a_setting_that_is_none_is_refused(text: str) -> None:
+def test_a_setting_that_is_none_is_refused(text: str):
     with pytest.raises(SpecError, match="--setting"):
         service_candidates(service(Server()), FILES, [], [text])

@@ -139,7 +139,7 @@ def answer(folder: Path, app: App, request: Request = REQUEST) -> Answer:
 
 def test_a_library_of_another_version_than_was_measured_is_not_gone_on_with(
     tmp_path: Path, app: App
-) -> None:
+):
     answer(tmp_path, app)
     n_ran = len(app.ran)
     app.versions["jemalloc"] = "2"
@@ -177,7 +177,7 @@ def _in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_in_turn")
-def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, app: App) -> None:
+def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, app: App):
     """The answer was to keep what was there, in every later call too."""
     found = answer(tmp_path, app)
     rounds = {path: path.read_bytes() for path in tmp_path.glob("confirmation*.jsonl")}
@@ -191,9 +191,7 @@ def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, ap
 
 
 @pytest.mark.usefixtures("_in_turn")
-def test_a_candidate_that_no_time_is_left_for_leaves_the_answer_open(
-    tmp_path: Path, app: App
-) -> None:
+def test_a_candidate_that_no_time_is_left_for_leaves_the_answer_open(tmp_path: Path, app: App):
     found = answer(tmp_path, app, replace(REQUEST, seconds=30.0))
     more = answer(tmp_path, app)
 
@@ -214,7 +212,7 @@ FULL = OutputError("no room"), OutputError
 @pytest.mark.parametrize(("error", "seen"), [INTERRUPT, FULL], ids=["ctrl-c", "full disk"])
 def test_the_time_of_a_call_without_an_answer_counts(
     tmp_path: Path, app: App, error: BaseException, seen: type[TunerError]
-) -> None:
+):
     """An answer said "214 runs in 12 s" where all calls but the last were stopped."""
     app.ends_after, app.error = 5, error
     with pytest.raises(seen):
@@ -229,7 +227,7 @@ def test_the_time_of_a_call_without_an_answer_counts(
     assert seconds_in(tmp_path) == app.now_s
 
 
-def test_the_time_is_kept_while_it_runs(tmp_path: Path, app: App) -> None:
+def test_the_time_is_kept_while_it_runs(tmp_path: Path, app: App):
     """A kill cannot be answered."""
     lost_s = []
 
@@ -244,7 +242,7 @@ def test_the_time_is_kept_while_it_runs(tmp_path: Path, app: App) -> None:
     assert max(lost_s) < 8.0
 
 
-def test_other_constraints_go_on_with_the_time_that_was_used(tmp_path: Path, app: App) -> None:
+def test_other_constraints_go_on_with_the_time_that_was_used(tmp_path: Path, app: App):
     """The answer before them moves aside, with the time that it says."""
     answer(tmp_path, app, replace(REQUEST, seconds=10.0))
     rules = Rules(limits=((PEAK, 0.1),), strict=(PEAK,))
@@ -257,7 +255,7 @@ def test_other_constraints_go_on_with_the_time_that_was_used(tmp_path: Path, app
 
 def test_a_folder_of_an_earlier_version_goes_on_with_the_time_of_its_answer(
     tmp_path: Path, app: App
-) -> None:
+):
     answer(tmp_path, app, replace(REQUEST, seconds=10.0))
     (tmp_path / TIME_FILE).unlink()
     before = recommended(tmp_path)
@@ -269,7 +267,7 @@ def test_a_folder_of_an_earlier_version_goes_on_with_the_time_of_its_answer(
     assert found.seconds >= before.seconds > 0.0
 
 
-def test_ctrl_c_in_the_first_runs_says_what_begins_anew(tmp_path: Path, app: App) -> None:
+def test_ctrl_c_in_the_first_runs_says_what_begins_anew(tmp_path: Path, app: App):
     """And leaves a folder that any command may take."""
     app.ends_after = 0
     with pytest.raises(InterruptedCampaign, match="not kept yet: the same command begins"):
@@ -279,7 +277,7 @@ def test_ctrl_c_in_the_first_runs_says_what_begins_anew(tmp_path: Path, app: App
     answer(tmp_path, app, replace(REQUEST, seconds=3.0, command=("another",)))
 
 
-def test_other_options_do_not_go_on_in_the_folder(tmp_path: Path, app: App) -> None:
+def test_other_options_do_not_go_on_in_the_folder(tmp_path: Path, app: App):
     answer(tmp_path, app, replace(REQUEST, seconds=3.0))
     n_runs = len(app.ran)
 
@@ -290,7 +288,7 @@ def test_other_options_do_not_go_on_in_the_folder(tmp_path: Path, app: App) -> N
 
 def test_a_held_out_input_that_cannot_be_run_shows_before_the_time_is_spent(
     tmp_path: Path, app: App, held_out: App
-) -> None:
+):
     held_out.ends_after, held_out.error = 0, ProgramError("app: killed by SIGSEGV")
 
     with pytest.raises(ProgramError, match="the held-out input: app: killed by SIGSEGV"):
@@ -300,7 +298,7 @@ def test_a_held_out_input_that_cannot_be_run_shows_before_the_time_is_spent(
     assert not (tmp_path / REQUEST_FILE).exists(), "another input may be given"
 
 
-def test_a_held_out_input_is_examined_once(tmp_path: Path, app: App, held_out: App) -> None:
+def test_a_held_out_input_is_examined_once(tmp_path: Path, app: App, held_out: App):
     """What it does is kept: a session that goes on, or has ended, runs it no more for that."""
     first = answer(tmp_path, app, WITH_HELD_OUT)
     again = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=1.0))
@@ -311,7 +309,7 @@ def test_a_held_out_input_is_examined_once(tmp_path: Path, app: App, held_out: A
     assert held_out.n_examined == 1
 
 
-def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: App) -> None:
+def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: App):
     first = answer(tmp_path, app)
     n_runs = len(app.ran)
 
@@ -325,7 +323,7 @@ def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: A
 
 def test_an_input_that_another_attempt_left_is_examined_anew(
     tmp_path: Path, app: App, held_out: App
-) -> None:
+):
     """Nothing in a folder that was not begun is of this optimisation."""
     answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=3.0))
     (tmp_path / REQUEST_FILE).unlink()
@@ -355,7 +353,7 @@ EMULATED = replace(REQUEST, is_direct=False, evaluations=5, seconds=4.0)
 
 def test_the_library_of_an_allocator_is_no_name_of_one(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """`--allocators jemalloc:PATH` without the program's own ended after the emulation."""
     emulated = Emulated()
     monkeypatch.setattr(emulation, "search", lambda *_: emulated)
@@ -368,7 +366,7 @@ def test_the_library_of_an_allocator_is_no_name_of_one(
 
 def test_the_time_is_kept_while_it_emulates(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def search(spec: object, run: object, goes_on: object, on_trial: Any, program: object) -> Any:
         app.now_s += 60.0
         on_trial(synthetic_run().campaign, trial(0, Configuration("glibc")))
@@ -382,7 +380,7 @@ def test_the_time_is_kept_while_it_emulates(
 
 def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A minute was given to a program with 180 million events; four went by without a run."""
     monkeypatch.setattr(emulation, "seconds_of_one", lambda _: 26.0)
     request = replace(REQUEST, is_direct=False)
@@ -398,7 +396,7 @@ def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
 
 def test_emulation_searches_where_there_is_time_for_the_defaults(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def search(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -412,7 +410,7 @@ def test_emulation_searches_where_there_is_time_for_the_defaults(
 @pytest.mark.parametrize("service", [None, SERVICE.service])
 def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, service: ServicePlan | None
-) -> None:
+):
     known = (Configuration.of("glibc", {"arena_max": 1}),)
     monkeypatch.setattr(app, "known", lambda _: known)
 
@@ -428,7 +426,7 @@ def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
 
 def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Of three commands the last one was recorded, and the second one could not be."""
     monkeypatch.setattr(emulation, "search", lambda *_: Emulated())
 
@@ -453,7 +451,7 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
 
 def test_a_recording_that_stopped_early_is_said_to_be_used(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     said: list[str] = []
     monkeypatch.setattr(emulation, "search", lambda *_: Emulated())
     monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
@@ -466,7 +464,7 @@ def test_a_recording_that_stopped_early_is_said_to_be_used(
 
 def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Of a static program with one thread exgen's settings alone are known."""
     known = (Configuration.of("jemalloc", {"cache": False}),)
     monkeypatch.setattr(app, "known", lambda _: known)
@@ -482,7 +480,7 @@ def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(
 
 def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """The error says to name glibc; the same folder then held "another optimisation"."""
 
     def refuses(*_: object) -> tuple[str, ...]:
@@ -496,7 +494,7 @@ def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
     assert answer(tmp_path, app).label == "jemalloc cache=false"
 
 
-def test_a_search_that_nothing_guides_needs_more_runs() -> None:
+def test_a_search_that_nothing_guides_needs_more_runs():
     assert fewest_runs(is_blind=True) > 4 * FEWEST_RUNS
     assert fewest_runs(is_blind=False) == FEWEST_RUNS
 
@@ -508,7 +506,7 @@ def test_a_search_that_nothing_guides_needs_more_runs() -> None:
 )
 def test_an_input_that_was_held_out_and_not_run_is_spoken_of(
     decision: Decision, given: str, *, is_said: bool
-) -> None:
+):
     answer = Answer(decision, None, "", "glibc", {}, Rules(), None, (), 43, 60.0, reasons=("One.",))
 
     found = not_held_out(answer, given)
@@ -517,14 +515,14 @@ def test_an_input_that_was_held_out_and_not_run_is_spoken_of(
     assert found.reasons[0] == "One."
 
 
-def test_a_service_with_time_for_few_runs_is_not_recorded(tmp_path: Path) -> None:
+def test_a_service_with_time_for_few_runs_is_not_recorded(tmp_path: Path):
     assert are_runs_all(SERVICE, tmp_path, run_s=25.0)
     assert not are_runs_all(SERVICE, tmp_path, run_s=2.0)
     assert not are_runs_all(replace(SERVICE, evaluations=50), tmp_path, run_s=25.0)
     assert not are_runs_all(replace(SERVICE, service=None), tmp_path, run_s=25.0)
 
 
-def test_more_time_goes_on_with_what_less_time_began(tmp_path: Path) -> None:
+def test_more_time_goes_on_with_what_less_time_began(tmp_path: Path):
     (tmp_path / SELECTION_FILE).touch()
     assert are_runs_all(SERVICE, tmp_path, run_s=2.0)
 

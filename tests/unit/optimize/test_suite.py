@@ -52,7 +52,7 @@ def suite(*programs: FakeProgram) -> ProgramSuite:
 BOTH = (FakeProgram("a", 1e6), FakeProgram("b", 4e6))
 
 
-def test_values_are_geometric_means_over_the_commands() -> None:
+def test_values_are_geometric_means_over_the_commands():
     reference = suite(*BOTH).examine()
 
     assert reference.command == ("a", ";", "b")
@@ -61,7 +61,7 @@ def test_values_are_geometric_means_over_the_commands() -> None:
     assert Reference.from_record(reference.as_record()) == reference
 
 
-def test_a_run_is_a_run_of_each_and_fails_with_one() -> None:
+def test_a_run_is_a_run_of_each_and_fails_with_one():
     both = suite(*BOTH)
     run = both.runner({}, both.examine())
 
@@ -73,7 +73,7 @@ def test_a_run_is_a_run_of_each_and_fails_with_one() -> None:
     assert (bad.good, bad.reason) == (None, "b: killed by SIGSEGV")
 
 
-def test_traces_stand_beside_each_other_the_first_one_written_last(tmp_path: Path) -> None:
+def test_traces_stand_beside_each_other_the_first_one_written_last(tmp_path: Path):
     programs = [FakeProgram(name, 1e6) for name in "abc"]
     trace = tmp_path / "program.trace"
     whole = suite(*programs)
@@ -86,7 +86,7 @@ def test_traces_stand_beside_each_other_the_first_one_written_last(tmp_path: Pat
     assert [path.read_text() for path in further_traces(trace)] == ["b", "c"]
 
 
-def test_what_a_killed_recording_left_does_not_refuse_the_next_one(tmp_path: Path) -> None:
+def test_what_a_killed_recording_left_does_not_refuse_the_next_one(tmp_path: Path):
     """Of any of the commands: each has a spool of its own."""
     trace = tmp_path / "program.trace"
     left = [tmp_path / f"program{number}.trace.spool" for number in ("", "-2")]
@@ -99,7 +99,7 @@ def test_what_a_killed_recording_left_does_not_refuse_the_next_one(tmp_path: Pat
     assert not any(spool.exists() for spool in left)
 
 
-def test_commands_with_allocators_of_their_own_must_agree() -> None:
+def test_commands_with_allocators_of_their_own_must_agree():
     other = FakeProgram("b", 1e6, "jemalloc")
 
     with pytest.raises(ProgramError, match=r"different allocators \(jemalloc, none\)"):

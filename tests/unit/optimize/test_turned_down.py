@@ -31,7 +31,7 @@ def found(
     return turned_down(rows, rules, deployed, NOISE)
 
 
-def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it() -> None:
+def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it():
     (one,) = found({"mimalloc": (changes(-0.02, 0.076, -0.43), None)})
 
     assert one.words == (
@@ -42,14 +42,14 @@ def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it() -> None:
     assert found({"mimalloc": (one.gains, None)}, rules=Rules(limits=((name, share),))) == ()
 
 
-def test_what_in_rounds_is_not_called_one_run() -> None:
+def test_what_in_rounds_is_not_called_one_run():
     (one,) = found({"mimalloc": (changes(0.0, 0.05, -0.2), (PEAK,))})
 
     assert one.in_rounds
     assert "few runs" not in one.words
 
 
-def test_what_new_runs_showed_goes_before_a_greater_gain_of_few_runs() -> None:
+def test_what_new_runs_showed_goes_before_a_greater_gain_of_few_runs():
     shown = found(
         {"few": (changes(-0.55, 0.0, 0.16), None), "rounds": (changes(-0.47, 0.0, 0.08), (CPU,))}
     )
@@ -66,18 +66,18 @@ def test_what_new_runs_showed_goes_before_a_greater_gain_of_few_runs() -> None:
         (changes(-0.20, 0.0, 0.06), "the loss of one run is within its noise"),
     ],
 )
-def test_what_is_no_trade_is_not_said(gains: dict[str, Gain], why: str) -> None:
+def test_what_is_no_trade_is_not_said(gains: dict[str, Gain], why: str):
     assert found({"x": (gains, None)}) == (), why
 
 
-def test_less_than_what_is_deployed_is_not_said() -> None:
+def test_less_than_what_is_deployed_is_not_said():
     deployed = changes(0.0, 0.0, -0.42)
 
     assert found({"mimalloc": (changes(0.0, 0.076, -0.43), None)}, deployed) == ()
     assert found({"mimalloc": (changes(0.0, 0.076, -0.60), None)}, deployed)
 
 
-def test_of_each_guard_the_greatest_gain_is_said() -> None:
+def test_of_each_guard_the_greatest_gain_is_said():
     shown = found(
         {
             "a": (changes(0.0, 0.05, -0.2), (PEAK,)),
@@ -99,9 +99,7 @@ def test_of_each_guard_the_greatest_gain_is_said() -> None:
         ({}, 0),
     ],
 )
-def test_few_runs_count_where_emulation_expects_the_same(
-    expected: dict[str, float], n: int
-) -> None:
+def test_few_runs_count_where_emulation_expects_the_same(expected: dict[str, float], n: int):
     rows = [("mimalloc", changes(0.0, 0.076, -0.43), None)]
 
     assert len(turned_down(rows, RULES, None, NOISE, expected={"mimalloc": expected})) == n
@@ -110,13 +108,13 @@ def test_few_runs_count_where_emulation_expects_the_same(
 
 
 @pytest.mark.parametrize(("mean", "n"), [(0.05, 1), (0.01, 0)])
-def test_of_few_runs_a_loss_on_average_is_expected_too(mean: float, n: int) -> None:
+def test_of_few_runs_a_loss_on_average_is_expected_too(mean: float, n: int):
     rows = [("x", changes(0.076, 0.0, -0.43), None)]
 
     assert len(turned_down(rows, RULES, None, NOISE, expected={"x": {MEAN: mean, CPU: -0.01}})) == n
 
 
-def test_what_gains_most_in_all_for_the_smallest_loss_is_first() -> None:
+def test_what_gains_most_in_all_for_the_smallest_loss_is_first():
     """Only what saved most CPU time was said, and it held a quarter more memory."""
     seen = {
         "tcmalloc": (changes(0.2, 0.24, -0.42), (MEAN, PEAK)),
@@ -130,7 +128,7 @@ def test_what_gains_most_in_all_for_the_smallest_loss_is_first() -> None:
     assert "saves 33.1 % of CPU time and 23.7 % of mean memory but holds 1.7 %" in first.words
 
 
-def test_what_its_own_runs_did_not_show_is_not_said_of_a_setting() -> None:
+def test_what_its_own_runs_did_not_show_is_not_said_of_a_setting():
     """It "saves 2 % of CPU time", and ran 2 % slower."""
 
     def few(gains: dict[str, Gain], name: str, change: float) -> dict[str, Gain]:
@@ -144,14 +142,14 @@ def test_what_its_own_runs_did_not_show_is_not_said_of_a_setting() -> None:
     assert found({"x": (few(changes(-0.2, -0.01, 0.0), PEAK, 0.05), None)}) == ()
 
 
-def test_three_times_the_least_effect_is_said_beside_the_greatest_gain() -> None:
+def test_three_times_the_least_effect_is_said_beside_the_greatest_gain():
     """In logarithms, as gains are: that is a saving of 2.94 %."""
     (one,) = found({"x": (changes(-0.0295, 0.05, -0.2), (PEAK,))})
 
     assert one.gained == (CPU, MEAN)
 
 
-def test_where_all_lose_in_sum_what_in_rounds_goes_first_too() -> None:
+def test_where_all_lose_in_sum_what_in_rounds_goes_first_too():
     shown = found(
         {
             "few": (changes(0.121, 0.12, -0.2), None),
@@ -162,7 +160,7 @@ def test_where_all_lose_in_sum_what_in_rounds_goes_first_too() -> None:
     assert [one.label for one in shown] == ["rounds"]
 
 
-def test_a_service_names_its_own_metrics() -> None:
+def test_a_service_names_its_own_metrics():
     quantity = SERVICE_NAMES["rate"]
     gains = {MEAN: Gain(0.5, 0.4, 0.6), quantity: Gain(-0.1, -0.1, -0.1, is_more_better=True)}
     rules = Rules(goals=(MEAN,), guards=(MEAN, quantity))
@@ -172,7 +170,7 @@ def test_a_service_names_its_own_metrics() -> None:
     assert one.constraints == ("rate >= default - 12 %",)
 
 
-def test_two_losses_of_a_kind_have_one_verb() -> None:
+def test_two_losses_of_a_kind_have_one_verb():
     (one,) = turned_down([("x", changes(0.09, 0.11, -0.21), (MEAN, PEAK))], RULES, None, NOISE)
 
     assert one.words == (
@@ -183,7 +181,7 @@ def test_two_losses_of_a_kind_have_one_verb() -> None:
 
 
 @pytest.mark.parametrize("text", ["peak <= default * 1.1", "cpu_time >= default", "nonsense"])
-def test_a_constraint_that_is_not_understood_says_what_is(text: str) -> None:
+def test_a_constraint_that_is_not_understood_says_what_is(text: str):
     with pytest.raises(SpecError, match=r"constraint .*cpu_time"):
         parse_program_constraint(text)
 
@@ -199,5 +197,5 @@ def test_a_constraint_that_is_not_understood_says_what_is(text: str) -> None:
 )
 def test_the_best_trade_gains_much_and_breaks_a_guard(
     seen: Mapping[str, Mapping[str, Gain]], best: str | None
-) -> None:
+):
     assert best_trade(seen, RULES, NOISE) == best

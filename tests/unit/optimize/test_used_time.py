@@ -27,7 +27,7 @@ def seconds_in(folder: Path) -> float:
 @pytest.mark.parametrize("ends_by", [None, ValueError])
 def test_the_time_of_a_call_is_kept_however_it_ends(
     tmp_path: Path, ends_by: type[Exception] | None
-) -> None:
+):
     for _ in range(2):
         clock = Clock()
         with contextlib.suppress(ValueError), UsedTime(begun(tmp_path), Watch(60.0, clock)):
@@ -38,7 +38,7 @@ def test_the_time_of_a_call_is_kept_however_it_ends(
     assert seconds_in(tmp_path) == 25.0
 
 
-def test_a_kill_loses_a_few_seconds(tmp_path: Path) -> None:
+def test_a_kill_loses_a_few_seconds(tmp_path: Path):
     """Nothing is said at its end; a file is not written at every run of a few milliseconds."""
     clock = Clock()
     used = UsedTime(begun(tmp_path), Watch(60.0, clock))
@@ -52,13 +52,13 @@ def test_a_kill_loses_a_few_seconds(tmp_path: Path) -> None:
     assert len(set(kept)) <= 1 + 60 / 5
 
 
-def test_in_a_folder_of_an_earlier_version_the_time_is_that_of_its_answer(tmp_path: Path) -> None:
+def test_in_a_folder_of_an_earlier_version_the_time_is_that_of_its_answer(tmp_path: Path):
     write_answer(begun(tmp_path), replace(DEPLOY, seconds=321.0))
 
     assert UsedTime(tmp_path, Watch(60.0, Clock())).before_s == 321.0
 
 
-def test_a_folder_that_was_not_begun_has_no_time(tmp_path: Path) -> None:
+def test_a_folder_that_was_not_begun_has_no_time(tmp_path: Path):
     """What a call with another command left, which failed as it is, is not of this one."""
     with UsedTime(begun(tmp_path), Watch(60.0, Clock())):
         pass
@@ -71,7 +71,7 @@ def test_a_folder_that_was_not_begun_has_no_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"seconds": "x"}', '{"seconds": NaN}'])
-def test_a_damaged_file_counts_for_nothing(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_counts_for_nothing(tmp_path: Path, content: str):
     (begun(tmp_path) / TIME_FILE).write_text(content)
 
     assert UsedTime(tmp_path, Watch(60.0, Clock())).before_s == 0.0

@@ -3,7 +3,7 @@
 from tuner.optimize.work import Watch
 
 
-def test_a_watch_counts_from_its_start() -> None:
+def test_a_watch_counts_from_its_start():
     now = [100.0]
     watch = Watch(60.0, lambda: now[0])
     now[0] = 145.0

@@ -17,7 +17,7 @@ PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 
 @pytest.mark.parametrize("name", ["app.profile.json.zst", "app.profile.toml.zst"])
-def test_a_packed_profile_is_the_same_workload(tmp_path: Path, name: str) -> None:
+def test_a_packed_profile_is_the_same_workload(tmp_path: Path, name: str):
     plain, packed = tmp_path / "app.profile.json", tmp_path / name
     write_profile(plain, read_profile(PROFILE))
     write_profile(packed, read_profile(plain))
@@ -32,7 +32,7 @@ def test_a_packed_profile_is_the_same_workload(tmp_path: Path, name: str) -> Non
 
 def test_the_digest_is_of_the_members_without_the_verdict_and_without_what_is_none(
     tmp_path: Path,
-) -> None:
+):
     """Stores keep it: it must stay what it was, whatever makes it faster."""
     path = tmp_path / "app.profile.json"
     path.write_text(
@@ -48,7 +48,7 @@ def test_the_digest_is_of_the_members_without_the_verdict_and_without_what_is_no
     assert workload_sha256(path) == hashlib.sha256(plain.encode()).hexdigest()
 
 
-def test_a_streamed_profile_has_the_same_events_and_in_the_end_the_same_totals() -> None:
+def test_a_streamed_profile_has_the_same_events_and_in_the_end_the_same_totals():
     with Trace(PROFILE, 7) as kept, Trace(PROFILE, 7, is_streamed=True) as streamed:
         assert streamed.totals.n_events == kept.totals.n_events
         assert streamed.metadata == kept.metadata
@@ -78,7 +78,7 @@ def too_large(packed: bytes) -> bytes:
 @pytest.mark.parametrize("damage", [damaged, scrambled, of_another_kind, too_large])
 def test_a_packed_file_that_holds_no_profile_is_refused(
     tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+):
     packed = tmp_path / "app.profile.json.zst"
     write_profile(packed, read_profile(PROFILE))
     packed.write_bytes(damage(packed.read_bytes()))

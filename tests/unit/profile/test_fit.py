@@ -44,7 +44,7 @@ def edges(events: Events) -> dict[tuple[int, int], int]:
 @given(n_threads=st.integers(1, 5), n_steps=st.integers(300, 3000), seed=st.integers(1, 10**6))
 def test_allocations_and_operations_are_all_kept(
     tmp_path: Path, n_threads: int, n_steps: int, seed: int
-) -> None:
+):
     """The reader checks beside it that every free frees a live block once."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, n_steps, seed)
     events, generated = load(trace), load(fitted(trace), seed)
@@ -55,7 +55,7 @@ def test_allocations_and_operations_are_all_kept(
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_live_curve_and_ownership_are_kept(tmp_path: Path, n_threads: int) -> None:
+def test_live_curve_and_ownership_are_kept(tmp_path: Path, n_threads: int):
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 20_000)
     events, generated = load(trace), load(fitted(trace))
     live, made = find_lives(events).live_bytes, find_lives(generated).live_bytes
@@ -66,7 +66,7 @@ def test_live_curve_and_ownership_are_kept(tmp_path: Path, n_threads: int) -> No
     assert moved <= 0.02 * sum(expected.values())
 
 
-def test_same_seed_same_events_and_another_seed_others(tmp_path: Path) -> None:
+def test_same_seed_same_events_and_another_seed_others(tmp_path: Path):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 3, 5000)
     profile = fitted(trace, FitOptions(most_fixed=100))
     assert np.array_equal(load(profile, 7), load(profile, 7))
@@ -83,7 +83,7 @@ def whose(events: Events) -> list[tuple[int, ...]]:
 @given(seed=st.integers(1, 10**6), most_windows=st.integers(1, 60))
 def test_a_profile_that_is_all_fixed_is_the_trace_up_to_slots(
     tmp_path: Path, seed: int, most_windows: int
-) -> None:
+):
     """Only of the frees behind the last allocation the order may differ."""
     rng = np.random.default_rng(seed)
     maker = TraceMaker(step_ns=10_000)
@@ -104,7 +104,7 @@ def test_a_profile_that_is_all_fixed_is_the_trace_up_to_slots(
 
 
 @pytest.mark.parametrize("n_threads", [2, 5])
-def test_the_order_between_threads_is_kept(tmp_path: Path, n_threads: int) -> None:
+def test_the_order_between_threads_is_kept(tmp_path: Path, n_threads: int):
     """But for what the last allocation is followed by."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 3000)
     events, generated = load(trace), load(fitted(trace))
@@ -113,7 +113,7 @@ def test_the_order_between_threads_is_kept(tmp_path: Path, n_threads: int) -> No
     assert (events["thread"] == generated["thread"])[: last + 1].all()
 
 
-def test_a_burst_of_fixed_lives_keeps_its_order(tmp_path: Path) -> None:
+def test_a_burst_of_fixed_lives_keeps_its_order(tmp_path: Path):
     """The pause in it cuts it into windows; what lies behind stays there."""
     maker = TraceMaker(step_ns=10_000)
     rng = np.random.default_rng(1)
@@ -130,7 +130,7 @@ def test_a_burst_of_fixed_lives_keeps_its_order(tmp_path: Path) -> None:
     assert generated["time_ns"][2999] < 10**9 < generated["time_ns"][3001]
 
 
-def test_a_profile_of_version_1_makes_what_it_made(tmp_path: Path) -> None:
+def test_a_profile_of_version_1_makes_what_it_made(tmp_path: Path):
     """Its fixed lives count from the begin of the window and have no ranks."""
     window = {"time_ns": 0, "events": 8, "allocations": 5, "lifo_permille": 1000, "threads": [],
               "lives": [[0, 2]], "fixed": [[0, 1, 2], [1, 1, 1], [4, 1, 0]]}  # fmt: skip
@@ -154,7 +154,7 @@ def test_a_profile_of_version_1_makes_what_it_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most_fixed", [50_000, 20])
-def test_what_is_touched_is_kept(tmp_path: Path, most_fixed: int) -> None:
+def test_what_is_touched_is_kept(tmp_path: Path, most_fixed: int):
     """With each block, whether it keeps its place or not."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 3, 2000)
     profile = fitted(trace, FitOptions(most_fixed=most_fixed))
@@ -171,7 +171,7 @@ def touches(events: Events) -> list[tuple[int, int, int]]:
     return sorted(found[["op", "size", "touch"]].tolist())
 
 
-def test_untouched_pages_fit_into_their_block(tmp_path: Path) -> None:
+def test_untouched_pages_fit_into_their_block(tmp_path: Path):
     profile = read_profile(fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 300)))
     number = next(i for i, kind in enumerate(profile["kinds"]) if len(kind) % 2)
     profile["kinds"][number][-1][0] = profile["kinds"][number][2] // 4096 + 1
@@ -180,7 +180,7 @@ def test_untouched_pages_fit_into_their_block(tmp_path: Path) -> None:
     assert "a kind is [op" in refusal(tmp_path / "bad.json", profile)
 
 
-def test_ranks_order_the_steps_of_one_moment(tmp_path: Path) -> None:
+def test_ranks_order_the_steps_of_one_moment(tmp_path: Path):
     window = {"time_ns": 0, "events": 6, "allocations": 3, "lifo_permille": 0, "threads": [],
               "lives": [], "fixed": [[0, 0, 2, 2], [0, 0, 1, 3], [0, 0, 0, 1]]}  # fmt: skip
     members = {
@@ -197,7 +197,7 @@ def test_ranks_order_the_steps_of_one_moment(tmp_path: Path) -> None:
     assert "a fixed life is" in refusal(path, members)
 
 
-def test_a_trace_of_large_lives_is_kept(tmp_path: Path) -> None:
+def test_a_trace_of_large_lives_is_kept(tmp_path: Path):
     maker = TraceMaker(step_ns=10_000)
     for number in range(200):
         slot = maker.allocate(5000 + number)
@@ -211,14 +211,14 @@ def test_a_trace_of_large_lives_is_kept(tmp_path: Path) -> None:
         assert np.array_equal(events[name], generated[name])
 
 
-def test_a_trace_written_from_a_profile_reads_back_the_same(tmp_path: Path) -> None:
+def test_a_trace_written_from_a_profile_reads_back_the_same(tmp_path: Path):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 4, 3000))
     generated = load(profile)
     write_trace(tmp_path / "copy.trace", generated, {})
     assert np.array_equal(generated, load(tmp_path / "copy.trace"))
 
 
-def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path) -> None:
+def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 3000))
     with Trace(profile) as trace:
         events, totals = trace.read_all(), trace.totals
@@ -227,7 +227,7 @@ def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path) -> None:
     assert totals.peak_live_bytes == find_lives(events).live_bytes.max()
 
 
-def test_a_burst_of_frees_stays_a_burst(tmp_path: Path) -> None:
+def test_a_burst_of_frees_stays_a_burst(tmp_path: Path):
     maker = TraceMaker()
     slots = [maker.allocate(32) for _ in range(5000)]
     for slot in slots:
@@ -238,7 +238,7 @@ def test_a_burst_of_frees_stays_a_burst(tmp_path: Path) -> None:
     assert find_lives(load(fitted(trace))).live_bytes[10_000 - 1] == 0
 
 
-def test_time_without_events_stays_where_it_was(tmp_path: Path) -> None:
+def test_time_without_events_stays_where_it_was(tmp_path: Path):
     """A program that fills its heap at once and then thinks has a full heap most of the time."""
     maker = TraceMaker()
     for _ in range(4000):
@@ -251,7 +251,7 @@ def test_time_without_events_stays_where_it_was(tmp_path: Path) -> None:
     assert load(fitted(trace, FitOptions(even_windows=2)))["time_ns"][2999] < 10**8
 
 
-def test_the_largest_lives_keep_their_places(tmp_path: Path) -> None:
+def test_the_largest_lives_keep_their_places(tmp_path: Path):
     maker = TraceMaker()
     for size in (8, 96, 8, 100, 8, 98, 100):
         maker.allocate(size)
@@ -262,7 +262,7 @@ def test_the_largest_lives_keep_their_places(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.integers(0, 5))
-def test_age_bins_ascend_and_are_as_narrow_as_promised(ages: list[int], bins_log2: int) -> None:
+def test_age_bins_ascend_and_are_as_narrow_as_promised(ages: list[int], bins_log2: int):
     ordered = np.array(sorted(ages))
     bins = age_bins(ordered, bins_log2)
     assert (np.diff(bins) >= 0).all()
@@ -270,7 +270,7 @@ def test_age_bins_ascend_and_are_as_narrow_as_promised(ages: list[int], bins_log
     assert (np.diff(ordered)[same] * 2**bins_log2 <= ordered[:-1][same]).all()
 
 
-def test_groups_are_distinct_rows_with_their_counts() -> None:
+def test_groups_are_distinct_rows_with_their_counts():
     rows = np.array([[2, 1], [0, 5], [2, 1]])
     distinct, group, numbers = group_rows(rows)
     assert distinct.tolist() == [[0, 5], [2, 1]]
@@ -278,7 +278,7 @@ def test_groups_are_distinct_rows_with_their_counts() -> None:
     assert numbers.tolist() == [1, 2]
 
 
-def test_a_trace_without_allocations_cannot_be_fitted(tmp_path: Path) -> None:
+def test_a_trace_without_allocations_cannot_be_fitted(tmp_path: Path):
     write_trace(tmp_path / "empty.trace", np.zeros(0, EVENT), {})
     with (
         Trace(tmp_path / "empty.trace") as trace,
@@ -287,7 +287,7 @@ def test_a_trace_without_allocations_cannot_be_fitted(tmp_path: Path) -> None:
         fit(trace)
 
 
-def test_fit_writes_a_profile_and_describes_it(tmp_path: Path, cli: CommandLine) -> None:
+def test_fit_writes_a_profile_and_describes_it(tmp_path: Path, cli: CommandLine):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)
     output = tmp_path / "app.profile.json"
     assert "kinds of lives" in cli.run("fit", trace, "-o", output, "--windows", "20")[1]
@@ -295,7 +295,7 @@ def test_fit_writes_a_profile_and_describes_it(tmp_path: Path, cli: CommandLine)
     assert run(["trace", "info", str(output)]) == 0
 
 
-def test_fit_refuses_a_profile(tmp_path: Path, cli: CommandLine) -> None:
+def test_fit_refuses_a_profile(tmp_path: Path, cli: CommandLine):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 100))
     assert "a profile already" in cli.fails(
         TraceError.exit_code, "fit", profile, "-o", tmp_path / "again"

@@ -15,7 +15,7 @@ PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 
 @pytest.mark.parametrize("seed", [1, 7])
-def test_a_profile_becomes_a_trace_of_the_same_events(tmp_path: Path, seed: int) -> None:
+def test_a_profile_becomes_a_trace_of_the_same_events(tmp_path: Path, seed: int):
     found = replayable(PROFILE, seed, tmp_path / "generated.trace")
 
     assert found == tmp_path / "generated.trace"
@@ -27,19 +27,19 @@ def test_a_profile_becomes_a_trace_of_the_same_events(tmp_path: Path, seed: int)
         assert np.array_equal(trace.read_all(), profile.read_all())
 
 
-def test_a_trace_stays_where_it_is(tmp_path: Path) -> None:
+def test_a_trace_stays_where_it_is(tmp_path: Path):
     trace = ROOT / "configs/workloads/perl-index/perl-start.trace"
 
     assert replayable(trace, 1, tmp_path / "generated.trace") == trace
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path):
     with pytest.raises(OutputError, match="nowhere"):
         replayable(PROFILE, 1, tmp_path / "nowhere" / "generated.trace")
 
 
-def test_start_and_end_of_the_process_are_kept(tmp_path: Path) -> None:
+def test_start_and_end_of_the_process_are_kept(tmp_path: Path):
     members = read_profile(PROFILE)
     members |= {"start_ns": 5, "end_ns": members["duration_ns"] + 5}
     write_profile(tmp_path / "life.json", members)
@@ -48,7 +48,7 @@ def test_start_and_end_of_the_process_are_kept(tmp_path: Path) -> None:
         assert (trace.totals.start_ns, trace.totals.end_ns) == (5, members["end_ns"])
 
 
-def test_a_profile_that_cannot_be_generated_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_profile_that_cannot_be_generated_leaves_the_old_one(tmp_path: Path):
     path = tmp_path / "app.profile.json"
     members = read_profile(PROFILE)
     totals = write_generated(path, members)

@@ -13,7 +13,7 @@ from tuner.profile.model import age_bin, bin_middle, take_apart
 from tuner.trace.file import Op
 
 
-def test_a_model_put_together_again_is_the_profile(server: Path) -> None:
+def test_a_model_put_together_again_is_the_profile(server: Path):
     members = read_profile(server)
     write_profile(server.with_name("again.json"), take_apart(members).members())
     events, _ = read(server)
@@ -24,7 +24,7 @@ def test_a_model_put_together_again_is_the_profile(server: Path) -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(0, 5))
-def test_bins_are_those_of_the_fit_and_their_middle_lies_in_them(age: int, bins_log2: int) -> None:
+def test_bins_are_those_of_the_fit_and_their_middle_lies_in_them(age: int, bins_log2: int):
     number = age_bin(age, bins_log2)
     assert number == age_bins(np.array([age]), bins_log2)[0]
     assert age_bin(bin_middle(number, bins_log2), bins_log2) == number

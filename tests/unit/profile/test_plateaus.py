@@ -12,7 +12,7 @@ from tuner.profile.variation import Variation, vary
 
 
 @pytest.mark.parametrize("factor", [2.0, 4.0])
-def test_length_keeps_the_level_and_stretches_it(server: Path, factor: float) -> None:
+def test_length_keeps_the_level_and_stretches_it(server: Path, factor: float):
     _, lives = read(server)
     _, new = varied(server, length=factor)
     assert len(new.births) == pytest.approx(factor * len(lives.births), rel=0.05)
@@ -23,7 +23,7 @@ def test_length_keeps_the_level_and_stretches_it(server: Path, factor: float) ->
     assert new.live_bytes[-1] == 0
 
 
-def test_a_shorter_profile_keeps_its_level_and_its_end(server: Path) -> None:
+def test_a_shorter_profile_keeps_its_level_and_its_end(server: Path):
     _, lives = read(server)
     _, new = varied(server, length=0.6)
     assert len(new.births) == pytest.approx(0.6 * len(lives.births), rel=0.08)
@@ -31,7 +31,7 @@ def test_a_shorter_profile_keeps_its_level_and_its_end(server: Path) -> None:
     assert new.live_bytes[-1] == 0
 
 
-def test_a_heap_that_is_never_level_cannot_be_longer(tmp_path: Path) -> None:
+def test_a_heap_that_is_never_level_cannot_be_longer(tmp_path: Path):
     maker = TraceMaker()
     for _ in range(2000):
         maker.allocate(100)

@@ -57,7 +57,7 @@ from tuner.trace.file import Trace
 )
 def test_a_wrong_member_is_named(
     tmp_path: Path, profile: dict[str, Any], member: str, value: object, message: str
-) -> None:
+):
     assert message in refusal(tmp_path / "bad.json", {**profile, member: value})
 
 
@@ -75,14 +75,14 @@ def test_a_wrong_member_is_named(
 )
 def test_a_wrong_window_is_named(
     tmp_path: Path, profile: dict[str, Any], key: str, value: object, message: str
-) -> None:
+):
     profile["windows"][0][key] = value
     assert message in refusal(tmp_path / "bad.json", profile)
 
 
 def test_a_profile_that_claims_too_many_events_is_refused_before_it_generates(
     tmp_path: Path, profile: dict[str, Any]
-) -> None:
+):
     window = profile["windows"][0]
     kind = next(number for number, kind in enumerate(profile["kinds"]) if len(kind) == 4)
     window["lives"].append([kind, (1 << 28) - window["allocations"]])
@@ -92,9 +92,7 @@ def test_a_profile_that_claims_too_many_events_is_refused_before_it_generates(
 
 @ON_FILES
 @given(data=st.data())
-def test_a_cut_off_profile_is_refused(
-    tmp_path: Path, profile: dict[str, Any], data: st.DataObject
-) -> None:
+def test_a_cut_off_profile_is_refused(tmp_path: Path, profile: dict[str, Any], data: st.DataObject):
     text = profile_text(profile).rstrip()
     path = tmp_path / "cut.json"
     path.write_text(text[: data.draw(st.integers(1, len(text) - 1))])
@@ -122,7 +120,7 @@ def test_a_cut_off_profile_is_refused(
 )
 def test_what_is_nearly_json_is_refused(
     tmp_path: Path, profile: dict[str, Any], good: str, bad: str
-) -> None:
+):
     text = json.dumps(profile) + "\n"
     assert text.count(good) == 1
     path = tmp_path / "nearly.json"
@@ -134,7 +132,7 @@ def test_what_is_nearly_json_is_refused(
         Trace(path)
 
 
-def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> None:
+def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 3, 3000))
     members = read_profile(profile)
     members["metadata"] |= {"wall_s": None, 'quo"te key': 'a \\ "b" \n é', "argv": ["a", "b c"]}
@@ -158,7 +156,7 @@ def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> Non
 
 def test_toml_has_a_line_for_each_kind_and_for_the_numbers_of_a_window(
     tmp_path: Path, profile: dict[str, Any]
-) -> None:
+):
     """It is there to be edited and reviewed; a line for each number was twelve times as long."""
     words = {**profile, "metadata": {"argv": ["[ a,  b, ]"]}}
     kinds = [[0, 0, 64, 0, -1, 0], [0, 0, 295000, 0, -1, 0, [71, 8]]]
@@ -168,9 +166,7 @@ def test_toml_has_a_line_for_each_kind_and_for_the_numbers_of_a_window(
     assert '"[ a,  b, ]"' in text
 
 
-def test_toml_may_begin_with_comments_and_be_in_any_order(
-    tmp_path: Path, profile: dict[str, Any]
-) -> None:
+def test_toml_may_begin_with_comments_and_be_in_any_order(tmp_path: Path, profile: dict[str, Any]):
     path = tmp_path / "app.profile.toml"
     turned = {"schema": profile["schema"], **dict(reversed(list(profile.items())))}
     path.write_text("# reviewed\n\n" + profile_toml(turned))
@@ -187,14 +183,14 @@ def test_toml_may_begin_with_comments_and_be_in_any_order(
         ("schema = " + "[" * 5000, "line 1"),
     ],
 )
-def test_wrong_toml_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_wrong_toml_is_named(tmp_path: Path, text: str, message: str):
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(TraceError, match=message):
         Trace(path)
 
 
-def test_fit_writes_toml_by_the_name(tmp_path: Path) -> None:
+def test_fit_writes_toml_by_the_name(tmp_path: Path):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)
     output = tmp_path / "app.profile.toml"
     assert run(["fit", str(trace), "-o", str(output)]) == 0
@@ -203,7 +199,7 @@ def test_fit_writes_toml_by_the_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["json", "toml"])
-def test_a_profile_keeps_start_and_end_of_the_process(tmp_path: Path, suffix: str) -> None:
+def test_a_profile_keeps_start_and_end_of_the_process(tmp_path: Path, suffix: str):
     maker = TraceMaker()
     maker.pause(50_000)
     maker.free(maker.allocate(100))
@@ -216,7 +212,7 @@ def test_a_profile_keeps_start_and_end_of_the_process(tmp_path: Path, suffix: st
             assert (generated.totals.start_ns, generated.totals.end_ns) == life
 
 
-def test_what_generates_can_be_varied_whatever_it_leaves_out(tmp_path: Path) -> None:
+def test_what_generates_can_be_varied_whatever_it_leaves_out(tmp_path: Path):
     least = {
         "schema": "malloc-tuner.profile", "version": 4, "metadata": {}, "threads": 1, "parts": 1,
         "kinds": [[0, 0, 8, 0]], "windows": [{"allocations": 1, "lives": [[0, 1]]}, {}],
@@ -242,15 +238,13 @@ def test_what_generates_can_be_varied_whatever_it_leaves_out(tmp_path: Path) -> 
         ),
     ],
 )
-def test_what_describes_is_refused_where_it_cannot_be_used(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_what_describes_is_refused_where_it_cannot_be_used(tmp_path: Path, text: str, message: str):
     (tmp_path / "a.profile").write_text(text)
     with pytest.raises(TraceError, match=rf"a\.profile: .*{message}"):
         workload_sha256(tmp_path / "a.profile")
 
 
-def test_a_date_in_toml_is_a_text(tmp_path: Path, profile: dict[str, Any]) -> None:
+def test_a_date_in_toml_is_a_text(tmp_path: Path, profile: dict[str, Any]):
     toml, again = tmp_path / "a.toml", tmp_path / "again.json"
     dated = "[metadata]\nrecorded = 2024-02-29"
     toml.write_text(profile_toml(profile).replace("[metadata]", dated, 1))
@@ -259,9 +253,7 @@ def test_a_date_in_toml_is_a_text(tmp_path: Path, profile: dict[str, Any]) -> No
     assert workload_sha256(again) == workload_sha256(toml)
 
 
-def test_bytes_that_are_no_text_are_written_out_in_toml(
-    tmp_path: Path, profile: dict[str, Any]
-) -> None:
+def test_bytes_that_are_no_text_are_written_out_in_toml(tmp_path: Path, profile: dict[str, Any]):
     """A recording keeps the arguments of its program as they were."""
     profile["metadata"]["argv"] = ["./app", "caf\udce9"]
     write_profile(tmp_path / "a.toml", profile)
@@ -269,6 +261,6 @@ def test_bytes_that_are_no_text_are_written_out_in_toml(
         assert opened.argv == ["./app", "caf\\udce9"]
 
 
-def test_a_name_that_is_too_long_is_one_error(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_one_error(tmp_path: Path):
     with pytest.raises(TraceError, match="cannot be read: File name too long"):
         read_profile(tmp_path / ("a" * 256))

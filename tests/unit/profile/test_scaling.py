@@ -17,7 +17,7 @@ def curve(lives: Lives, n_points: int = 200) -> Any:
     return lives.live_bytes[places]
 
 
-def test_size_scales_the_live_curve(server: Path) -> None:
+def test_size_scales_the_live_curve(server: Path):
     _, lives = read(server)
     _, new = varied(server, size=2.5)
     off = np.abs(curve(new) - 2.5 * curve(lives))
@@ -25,7 +25,7 @@ def test_size_scales_the_live_curve(server: Path) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.25, 0.5, 2.0, 5.5])
-def test_intensity_scales_the_live_curve_and_the_allocations(server: Path, factor: float) -> None:
+def test_intensity_scales_the_live_curve_and_the_allocations(server: Path, factor: float):
     _, lives = read(server)
     _, new = varied(server, intensity=factor)
     assert len(new.births) == pytest.approx(factor * len(lives.births), rel=0.01)
@@ -33,7 +33,7 @@ def test_intensity_scales_the_live_curve_and_the_allocations(server: Path, facto
     assert off.max() < 0.045 * factor * lives.live_bytes.max()
 
 
-def test_intensity_scales_a_few_large_blocks_in_size(tmp_path: Path) -> None:
+def test_intensity_scales_a_few_large_blocks_in_size(tmp_path: Path):
     maker = TraceMaker()
     maker.allocate(10_000_000)
     for _ in range(500):
@@ -42,7 +42,7 @@ def test_intensity_scales_a_few_large_blocks_in_size(tmp_path: Path) -> None:
     assert events["size"].max() == 5_000_000
 
 
-def test_added_threads_do_what_the_workers_do(tmp_path: Path) -> None:
+def test_added_threads_do_what_the_workers_do(tmp_path: Path):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 3, 6000))
     events, _ = read(profile)
     made, _ = varied(profile, threads=7)
@@ -52,7 +52,7 @@ def test_added_threads_do_what_the_workers_do(tmp_path: Path) -> None:
     assert sorted(found[1:].tolist()) == sorted([*births[1:].tolist()] * 3)
 
 
-def test_threads_of_a_program_without_repeat_the_first(server: Path) -> None:
+def test_threads_of_a_program_without_repeat_the_first(server: Path):
     _, lives = read(server)
     made, new = varied(server, threads=3)
     assert len(new.births) == 3 * len(lives.births)
@@ -61,7 +61,7 @@ def test_threads_of_a_program_without_repeat_the_first(server: Path) -> None:
     assert (frees["owner"] == frees["thread"]).all(), "each stays with its own"
 
 
-def test_fewer_threads_leave_out_what_they_allocated(tmp_path: Path) -> None:
+def test_fewer_threads_leave_out_what_they_allocated(tmp_path: Path):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 4, 4000))
     events, _ = read(profile)
     made, new = varied(profile, threads=2)
@@ -70,7 +70,7 @@ def test_fewer_threads_leave_out_what_they_allocated(tmp_path: Path) -> None:
     assert made["thread"].max() == 1
 
 
-def test_what_stays_untouched_grows_with_the_blocks(tmp_path: Path) -> None:
+def test_what_stays_untouched_grows_with_the_blocks(tmp_path: Path):
     maker = TraceMaker()
     grown = maker.allocate(40960, untouched=4)
     maker.reallocate(grown, 81920, untouched=0)

@@ -45,7 +45,7 @@ def moved(profile: Path) -> Path:
     return profile.rename(folder / profile.name)
 
 
-def test_peak_heap_is_refused_on_a_profile_that_does_not_rank_it(profile: Path) -> None:
+def test_peak_heap_is_refused_on_a_profile_that_does_not_rank_it(profile: Path):
     judged(profile, 0.7)
     profile = moved(profile)
     spec = campaign_from_options(**options(profile, "peak_heap", "cost"))
@@ -59,7 +59,7 @@ def test_peak_heap_is_refused_on_a_profile_that_does_not_rank_it(profile: Path) 
     assert len(workload.notes) == 1, "the verdict alone: mean heap is not judged weak"
 
 
-def test_a_bad_verdict_falls_back_to_the_trace_beside_the_profile(profile: Path) -> None:
+def test_a_bad_verdict_falls_back_to_the_trace_beside_the_profile(profile: Path):
     judged(profile, 0.7)
     spec, workload = with_workload(campaign_from_options(**options(profile, "peak_heap")))
     assert spec.trace == profile.parent / "mixed.trace"
@@ -69,7 +69,7 @@ def test_a_bad_verdict_falls_back_to_the_trace_beside_the_profile(profile: Path)
     assert workload.resolution is None, "a trace has no noise"
 
 
-def test_a_file_of_that_name_with_other_content_is_not_the_trace(profile: Path) -> None:
+def test_a_file_of_that_name_with_other_content_is_not_the_trace(profile: Path):
     judged(profile, 0.7)
     write_mixed_trace(profile.parent / "mixed.trace", 1, 600, seed=9)
     with pytest.raises(SpecError, match="exact_trace"):
@@ -78,7 +78,7 @@ def test_a_file_of_that_name_with_other_content_is_not_the_trace(profile: Path) 
 
 def test_a_varied_profile_does_not_fall_back_to_the_trace_it_no_longer_stands_for(
     profile: Path,
-) -> None:
+):
     members = judged(profile, 0.7)
     members["source"]["varied"] = [{"size": 2.0}]
     write_profile(profile, members)
@@ -86,7 +86,7 @@ def test_a_varied_profile_does_not_fall_back_to_the_trace_it_no_longer_stands_fo
         with_workload(campaign_from_options(**options(profile, "peak_heap")))
 
 
-def test_the_trace_can_be_named_and_must_be_one(profile: Path) -> None:
+def test_the_trace_can_be_named_and_must_be_one(profile: Path):
     judged(profile, 0.7)
     trace = profile.parent / "mixed.trace"
     there = moved(profile)
@@ -97,7 +97,7 @@ def test_the_trace_can_be_named_and_must_be_one(profile: Path) -> None:
         with_workload(wrong)
 
 
-def test_regret_falls_back_too_and_without_a_trace_it_is_said(profile: Path) -> None:
+def test_regret_falls_back_too_and_without_a_trace_it_is_said(profile: Path):
     members = judged(profile, 1.0)
     members["fidelity"]["metrics"]["peak_heap"]["families"]["glibc"]["regret"] = 0.021
     write_profile(profile, members)
@@ -109,7 +109,7 @@ def test_regret_falls_back_too_and_without_a_trace_it_is_said(profile: Path) -> 
     assert "regret 2.1% (2% is allowed)" in workload.notes[1]
 
 
-def test_a_verdict_does_not_change_what_the_workload_is(profile: Path) -> None:
+def test_a_verdict_does_not_change_what_the_workload_is(profile: Path):
     before = workload_sha256(profile)
     judged(profile, 0.7)
     assert workload_sha256(profile) == before
@@ -120,24 +120,22 @@ def test_a_verdict_does_not_change_what_the_workload_is(profile: Path) -> None:
 
 
 @pytest.mark.parametrize("tau", [0.8, 1.0, None])
-def test_a_profile_that_ranks_or_has_nothing_to_rank_is_allowed(
-    profile: Path, tau: float | None
-) -> None:
+def test_a_profile_that_ranks_or_has_nothing_to_rank_is_allowed(profile: Path, tau: float | None):
     assert weak_families(fidelity_of(judged(profile, tau)), ["glibc"]) == {}
     assert weak_families(fidelity_of(judged(profile, 0.1)), ["jemalloc"]) == {}, "not tuned"
 
 
-def test_the_verdict_in_one_line(profile: Path) -> None:
+def test_the_verdict_in_one_line(profile: Path):
     assert "unknown" in summary(fidelity_of(read_profile(profile)))
     assert "peak_heap off by 1.0 % (p90 5.0 %" in summary(fidelity_of(judged(profile, 1.0)))
 
 
-def test_a_trace_needs_no_trust(tmp_path: Path, profile: Path) -> None:
+def test_a_trace_needs_no_trust(tmp_path: Path, profile: Path):
     spec = campaign_from_options(trace=tmp_path / "mixed.trace", allocators=["glibc"])
     assert with_workload(spec)[1].notes == ()
 
 
-def test_screening_is_off_where_the_shrunk_profile_does_not_rank(profile: Path) -> None:
+def test_screening_is_off_where_the_shrunk_profile_does_not_rank(profile: Path):
     members = judged(profile, 1.0)
     shrunk = {"fidelity": 0.25, "metrics": {"peak_heap": {"tau": 0.4}, "faults": {"tau": 0.9}}}
     members["fidelity"]["shrunk"] = [shrunk]
@@ -152,7 +150,7 @@ def test_screening_is_off_where_the_shrunk_profile_does_not_rank(profile: Path) 
     assert with_workload(other)[0].screening.fidelity == 0.25
 
 
-def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
+def test_a_trace_and_its_profile_shrink_alike(profile: Path):
     members = shrink(profile, 0.25)
     assert shrink(profile.parent / "mixed.trace", 0.25) == members
     total = sum(window["allocations"] for window in members["windows"])
@@ -179,14 +177,14 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
 )
 def test_what_the_program_used_is_known_of_whole_recordings(
     metadata: dict[str, Any], expected: dict[str, float]
-) -> None:
+):
     totals = SimpleNamespace(n_events=1, is_complete=True)
     opened = SimpleNamespace(totals=totals, metadata=metadata)
 
     assert dict(recorded_facts(cast("Trace", opened))["program"]) == expected
 
 
-def test_a_recording_that_stopped_early_is_said_wherever_its_trace_is_used(tmp_path: Path) -> None:
+def test_a_recording_that_stopped_early_is_said_wherever_its_trace_is_used(tmp_path: Path):
     """A disk was full: `emulate` and `tune` took the first twentieth for the whole program."""
     events = np.zeros(9, EVENT)
     events["size"], events["slot"], events["owner"] = 64, np.arange(9), 0

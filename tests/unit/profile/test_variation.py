@@ -33,7 +33,7 @@ ON_FILES = settings(max_examples=30, suppress_health_check=[HealthCheck.function
 def test_every_free_frees_a_live_block_once_whatever_is_varied(  # noqa: PLR0917
     tmp_path: Path, n_threads: int, seed: int, length: float, intensity: float, size: float,
     threads: int | None, aged: int,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """The reader refuses any other: a free of a dead block, an owner that does not run."""
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", n_threads, 600, seed))
     events, lives = read(profile)
@@ -53,14 +53,14 @@ def test_every_free_frees_a_live_block_once_whatever_is_varied(  # noqa: PLR0917
         assert 0.8 * least <= n_frees / (events["op"] == Op.FREE).sum() <= 1.2 * most
 
 
-def test_the_same_variation_gives_the_same_text(tmp_path: Path) -> None:
+def test_the_same_variation_gives_the_same_text(tmp_path: Path):
     small = fitted(write_server_trace(tmp_path / "small.trace", n_requests=40))
     wanted = Variation(length=2.0, intensity=1.7, threads=3, size=1.1, aged_bytes=10_000)
     assert profile_text(vary(small, wanted)) == profile_text(vary(small, wanted))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_an_aged_heap_lies_under_the_whole_curve(server: Path, share: float) -> None:
+def test_an_aged_heap_lies_under_the_whole_curve(server: Path, share: float):
     events, lives = read(server)
     made, new = varied(server, aged_bytes=2_000_000, aged_share=share)
     n_prologue = len(made) - len(events)
@@ -74,7 +74,7 @@ def test_an_aged_heap_lies_under_the_whole_curve(server: Path, share: float) -> 
     [{"size": 0.0}, {"length": -1.0}, {"intensity": float("nan")}, {"threads": 0},
      {"threads": 10**6}, {"aged_bytes": -1}, {"aged_share": 1.5}],
 )  # fmt: skip
-def test_a_value_out_of_range_is_refused(changes: dict[str, Any]) -> None:
+def test_a_value_out_of_range_is_refused(changes: dict[str, Any]):
     with pytest.raises(SpecError):
         Variation(**changes)
 
@@ -82,12 +82,12 @@ def test_a_value_out_of_range_is_refused(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "changes", [{"intensity": 1000.0, "length": 1000.0}, {"aged_bytes": 1 << 38}]
 )
-def test_too_many_events_are_refused_at_once(server: Path, changes: dict[str, Any]) -> None:
+def test_too_many_events_are_refused_at_once(server: Path, changes: dict[str, Any]):
     with pytest.raises(SpecError, match="at most 268,435,456: vary it by less"):
         vary(server, Variation(**changes))
 
 
-def test_a_block_larger_than_any_is_refused(tmp_path: Path) -> None:
+def test_a_block_larger_than_any_is_refused(tmp_path: Path):
     maker = TraceMaker()
     maker.allocate(1 << 40)
     profile = fitted(maker.write(tmp_path / "one.trace"))
@@ -98,7 +98,7 @@ def test_a_block_larger_than_any_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
     server: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     judged, output = tmp_path / "judged.json", tmp_path / "two.json"
     write_profile(judged, {**read_profile(server), "fidelity": {"configurations": 1}})
     assert run(["vary", str(judged), "-o", str(output), "--size", "2"]) == 0
@@ -112,7 +112,7 @@ def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
 
 def test_a_trace_is_no_profile_and_fit_makes_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 100)
     words = ["-o", str(tmp_path / "two.json"), "--size", "2"]
     assert run(["vary", str(trace), *words]) == TraceError.exit_code
@@ -122,7 +122,7 @@ def test_a_trace_is_no_profile_and_fit_makes_one(
 @pytest.mark.parametrize(
     "change", [{"length": 3.0}, {"aged_bytes": 10_000}, {"intensity": 0.5}, {"size": 2.0}]
 )
-def test_a_varied_process_idles_as_long_at_its_ends(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_varied_process_idles_as_long_at_its_ends(tmp_path: Path, change: dict[str, Any]):
     profile = fitted(write_server_trace(tmp_path / "server.trace"))
     members = read_profile(profile)
     members |= {"start_ns": 0, "end_ns": members["duration_ns"] + 7_000_000}

@@ -10,7 +10,7 @@ from tuner.trace.file import Op
 from tuner.trace.lives import find_lives
 
 
-def test_windows_begin_at_thread_events_and_cover_everything(tmp_path: Path) -> None:
+def test_windows_begin_at_thread_events_and_cover_everything(tmp_path: Path):
     events = load(write_mixed_trace(tmp_path / "mixed.trace", 4, 4000))
     cuts = cut_windows(events, find_lives(events).live_bytes, 16, 64)
     assert cuts[0] == 0

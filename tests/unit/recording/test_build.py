@@ -10,12 +10,12 @@ from tuner.recording import build, record, recover
 from tuner.trace.file import Trace
 
 
-def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path) -> None:
+def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path):
     with pytest.raises(OutputError, match=r"no recording here; give the folder OUTPUT\.spool"):
         recover(tmp_path, tmp_path / "a.trace")
 
 
-def test_a_spool_that_is_none_is_an_error_and_kept(tmp_path: Path) -> None:
+def test_a_spool_that_is_none_is_an_error_and_kept(tmp_path: Path):
     spool = tmp_path / "a.trace.spool"
     spool.mkdir()
     (spool / "1.spool").write_text("garbage")
@@ -24,7 +24,7 @@ def test_a_spool_that_is_none_is_an_error_and_kept(tmp_path: Path) -> None:
     assert spool.exists()
 
 
-def test_spools_that_a_full_disk_kept_empty_are_reported_and_removed(tmp_path: Path) -> None:
+def test_spools_that_a_full_disk_kept_empty_are_reported_and_removed(tmp_path: Path):
     spool = tmp_path / "a.trace.spool"
     spool.mkdir()
     (spool / "1.spool").touch()
@@ -35,7 +35,7 @@ def test_spools_that_a_full_disk_kept_empty_are_reported_and_removed(tmp_path: P
 
 def test_a_trace_that_cannot_be_written_leaves_the_spool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     output = tmp_path / "a.trace"
     real = build.run_build_trace
 
@@ -53,7 +53,7 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(
     assert not (tmp_path / "a.trace.spool").exists()
 
 
-def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path):
     """Its spool has room for a header, and nothing in it yet."""
     spool = tmp_path / "a.trace.spool"
     begun = ("truncate", "-s", "65536", str(spool / "1.spool"))
@@ -67,7 +67,7 @@ def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path
         recover(spool, tmp_path / "b.trace")
 
 
-def test_a_command_that_is_too_long_to_keep_is_left_out(tmp_path: Path) -> None:
+def test_a_command_that_is_too_long_to_keep_is_left_out(tmp_path: Path):
     """It is handed to another program as one word, which the system limits."""
     trace = tmp_path / "a.trace"
 

@@ -15,20 +15,20 @@ ENDED = Ending(0, None, 0.1, 0.1, 1)
 NO_EVENTS = "nothing was recorded: it called no allocation function of a library"
 
 
-def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path) -> None:
+def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path):
     with pytest.raises(ProgramError, match=NO_EVENTS):
         record(["true"], tmp_path / "a.trace")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_program_that_fails_before_it_allocates_is_said_to_fail() -> None:
+def test_a_program_that_fails_before_it_allocates_is_said_to_fail():
     """One that wants a terminal brought its own malloc, it said."""
     words = why_no_events(["app"], replace(ENDED, exit_status=3))
 
     assert "nothing was recorded: it exited with status 3 and called no allocation" in words
 
 
-def test_follow_is_not_advised_where_it_was_given() -> None:
+def test_follow_is_not_advised_where_it_was_given():
     assert "record with --follow" in why_no_events(["app"], ENDED)
     assert "--follow" not in why_no_events(["app"], ENDED, background=())
     words = why_no_events(["app"], ENDED, background=(7,))
@@ -36,7 +36,7 @@ def test_follow_is_not_advised_where_it_was_given() -> None:
     assert words.endswith("; nothing was recorded")
 
 
-def test_a_static_program_cannot_be_recorded(tmp_path: Path) -> None:
+def test_a_static_program_cannot_be_recorded(tmp_path: Path):
     program = compile_(tmp_path, SINGLE, "-static")
 
     assert "it is statically linked" in why_nothing([str(program)], ENDED)
@@ -44,7 +44,7 @@ def test_a_static_program_cannot_be_recorded(tmp_path: Path) -> None:
 
 def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(
     tmp_path: Path,
-) -> None:
+):
     """`ld.so ./app` counted as a static program: the loader names no interpreter."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
     loader = next(Path(word) for word in maps if word.rpartition("/")[2].startswith("ld-"))
@@ -57,9 +57,7 @@ def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_no
     ("mode", "why"),
     [(0o4755, "it is setuid or setgid"), (0o755, "the recorder did not start in it")],
 )
-def test_a_script_that_did_not_load_the_recorder_may_be_setuid(
-    tmp_path: Path, mode: int, why: str
-) -> None:
+def test_a_script_that_did_not_load_the_recorder_may_be_setuid(tmp_path: Path, mode: int, why: str):
     program = tmp_path / "app"
     program.write_text("#!/bin/sh\n")
     program.chmod(mode)

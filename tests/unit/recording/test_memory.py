@@ -22,7 +22,7 @@ def memory() -> AnonymousMemory:
 
 def test_a_peak_between_samples_is_that_of_the_kernel_without_files(
     memory: AnonymousMemory,
-) -> None:
+):
     memory.sample(status(300, 100, 150), 10.0)
     memory.sample(status(900, 200, 150), 11.0)
 
@@ -31,7 +31,7 @@ def test_a_peak_between_samples_is_that_of_the_kernel_without_files(
 
 def test_a_high_water_mark_that_falls_a_little_is_of_the_same_program(
     memory: AnonymousMemory,
-) -> None:
+):
     """The kernel sums up what cores count only now and then."""
     memory.sample(status(900, 800, 10), 11.0)
     memory.sample(status(890, 400, 10), 12.0)
@@ -40,7 +40,7 @@ def test_a_high_water_mark_that_falls_a_little_is_of_the_same_program(
     assert memory.mean_bytes == pytest.approx(1024 * (400 + 600) / 2.0)
 
 
-def test_the_mean_is_over_time(memory: AnonymousMemory) -> None:
+def test_the_mean_is_over_time(memory: AnonymousMemory):
     """From the start on, however late the first sample is."""
     for moment, anon in ((12.0, 100), (13.0, 100), (16.0, 300)):
         memory.sample(status(500, anon, 10), moment)
@@ -48,7 +48,7 @@ def test_the_mean_is_over_time(memory: AnonymousMemory) -> None:
     assert memory.mean_bytes == pytest.approx(1024 * (50 * 2 + 100 * 1 + 200 * 3) / 6.0)
 
 
-def test_an_exec_begins_afresh_and_a_zombie_has_no_memory(memory: AnonymousMemory) -> None:
+def test_an_exec_begins_afresh_and_a_zombie_has_no_memory(memory: AnonymousMemory):
     memory.sample(status(9000, 8000, 10), 11.0)
     memory.sample(status(100, 50, 10), 12.0)
     memory.sample("Name:\tapp\nState:\tZ (zombie)\n", 13.0)
@@ -56,11 +56,11 @@ def test_an_exec_begins_afresh_and_a_zombie_has_no_memory(memory: AnonymousMemor
     assert (memory.peak_bytes, memory.mean_bytes) == (90 * 1024, 25 * 1024.0)
 
 
-def test_nothing_is_known_without_a_sample(memory: AnonymousMemory) -> None:
+def test_nothing_is_known_without_a_sample(memory: AnonymousMemory):
     assert (memory.peak_bytes, memory.mean_bytes) == (0, 0.0)
 
 
-def test_a_long_recording_is_not_kept_sample_by_sample(memory: AnonymousMemory) -> None:
+def test_a_long_recording_is_not_kept_sample_by_sample(memory: AnonymousMemory):
     """There are a hundred of them a second."""
     tracemalloc.start()
     for moment in range(2_000):

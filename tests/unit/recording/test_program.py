@@ -28,21 +28,21 @@ def ending(exit_status: int | None = None, signal_name: str | None = None) -> En
         (ending(signal_name="SIG40"), "was ended by SIG40", True),
     ],
 )
-def test_only_unwanted_signals_are_crashes(end: Ending, words: str, is_crash: bool) -> None:
+def test_only_unwanted_signals_are_crashes(end: Ending, words: str, is_crash: bool):
     assert str(end) == words
     assert end.is_crash == is_crash
 
 
 def test_a_library_path_the_loader_would_split_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(program, "native_file", lambda name: Path("/opt/my tools") / name)
     with pytest.raises(MissingToolError, match="LD_PRELOAD allows no blank or colon"):
         record(["true"], tmp_path / "a.trace")
     assert not list(tmp_path.iterdir()), "and nothing is left behind"
 
 
-def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2")
     environment = recorder_environment(tmp_path, follow=True)
     assert environment["LD_PRELOAD"].endswith("librecorder.so:libjemalloc.so.2")
@@ -51,13 +51,13 @@ def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.Monk
     assert 0 < int(exec_ns) <= time.monotonic_ns()
 
 
-def test_handlers_of_the_caller_come_back(tmp_path: Path) -> None:
+def test_handlers_of_the_caller_come_back(tmp_path: Path):
     before = signal.getsignal(signal.SIGINT)
     record(["ls", "/"], tmp_path / "a.trace")
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path) -> None:
+def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path):
     """Supervisors have a server reload by it; it ended the recording."""
     ready = tmp_path / "ready"
     waits = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"
@@ -81,7 +81,7 @@ def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path) -> 
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_an_interrupt_of_this_process_alone_ends_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
-) -> None:
+):
     """Only a terminal sends it to both; what a supervisor sent was lost."""
     wait4 = os.wait4
 
@@ -98,7 +98,7 @@ def test_an_interrupt_of_this_process_alone_ends_the_program(
         assert run_program(["sleep", "60"], tmp_path, follow=False).signal_name == "SIGINT"
 
 
-def test_a_script_without_an_interpreter_is_told_to_name_one(tmp_path: Path) -> None:
+def test_a_script_without_an_interpreter_is_told_to_name_one(tmp_path: Path):
     script = tmp_path / "app"
     script.write_text("true\n")
     script.chmod(0o700)

@@ -11,7 +11,7 @@ from tuner.errors import SpecError
 from tuner.recording import record
 
 
-def test_recording_needs_neither_numpy_nor_the_reader_of_programs() -> None:
+def test_recording_needs_neither_numpy_nor_the_reader_of_programs():
     """Their start costs more than the recording of a short program."""
     code = "import sys, tuner.recording; print({'numpy', 'elftools', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -19,13 +19,13 @@ def test_recording_needs_neither_numpy_nor_the_reader_of_programs() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_a_command_in_one_text_is_refused(tmp_path: Path) -> None:
+def test_a_command_in_one_text_is_refused(tmp_path: Path):
     """Its letters would be the words."""
     with pytest.raises(SpecError, match="give a list of words"):
         record("./app data", tmp_path / "app.trace")
 
 
-def test_the_trace_may_be_named_by_a_text(tmp_path: Path) -> None:
+def test_the_trace_may_be_named_by_a_text(tmp_path: Path):
     """As in all other functions of the package."""
     recording = record([sys.executable, "-c", ""], str(tmp_path / "app.trace"), is_silent=True)
 
@@ -34,7 +34,7 @@ def test_the_trace_may_be_named_by_a_text(tmp_path: Path) -> None:
 
 def test_what_was_recorded_stays_when_the_system_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     spool = tmp_path / "app.trace.spool" / "1.spool"
 
     def fails(*_: object, **__: object) -> None:

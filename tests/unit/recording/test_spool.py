@@ -18,12 +18,12 @@ from tuner.trace.file import Trace
 
 
 @pytest.mark.parametrize("name", [".", "", "..", "/"])
-def test_a_folder_is_no_name_of_a_trace(name: str, working_folder: Path) -> None:
+def test_a_folder_is_no_name_of_a_trace(name: str, working_folder: Path):
     with pytest.raises(OutputError, match="is a folder; name the trace to write"):
         record(["true"], Path(name))
 
 
-def test_a_device_is_no_trace_and_stays(tmp_path: Path) -> None:
+def test_a_device_is_no_trace_and_stays(tmp_path: Path):
     """A trace that cannot be written is removed again; as root that would remove the device."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -41,7 +41,7 @@ def there(tmp_path: Path) -> Path:
     return trace
 
 
-def test_a_trace_that_exists_is_kept(there: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_that_exists_is_kept(there: Path, capfd: pytest.CaptureFixture[str]):
     before = there.read_bytes()
 
     assert run(["record", "-o", str(there), "--", "ls", "/"]) == OutputError.exit_code
@@ -54,14 +54,14 @@ def test_a_trace_that_exists_is_kept(there: Path, capfd: pytest.CaptureFixture[s
     assert (out, there.read_bytes()) == ("", before), "the program did not even run"
 
 
-def test_a_trace_that_exists_is_replaced_when_asked_to(there: Path) -> None:
+def test_a_trace_that_exists_is_replaced_when_asked_to(there: Path):
     record(["ls", "--all", "/"], there, force=True)
 
     with Trace(there) as trace:
         assert trace.metadata["argv"] == ["ls", "--all", "/"]
 
 
-def test_a_file_of_another_kind_is_kept_too(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_kept_too(tmp_path: Path):
     output = tmp_path / "notes"
     output.write_text("no trace")
 
@@ -69,7 +69,7 @@ def test_a_file_of_another_kind_is_kept_too(tmp_path: Path) -> None:
         record(["ls", "/"], output)
 
 
-def test_traces_of_children_are_kept_too(tmp_path: Path) -> None:
+def test_traces_of_children_are_kept_too(tmp_path: Path):
     (tmp_path / "a.2-sh.trace").write_text("")
 
     with pytest.raises(OutputError, match=r"a\.2-sh\.trace: exists"):
@@ -96,7 +96,7 @@ def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
 
 def test_a_spool_whose_program_runs_is_not_recovered(
     running: tuple[subprocess.Popen[bytes], Path],
-) -> None:
+):
     process, spool = running
     output = spool.with_suffix("")
     for attempt in (lambda: recover(spool, output), lambda: record(["ls"], output)):
@@ -111,14 +111,14 @@ def test_a_spool_whose_program_runs_is_not_recovered(
     assert found.totals.n_events > 0
 
 
-def test_a_number_that_another_process_has_by_now_is_no_writer(tmp_path: Path) -> None:
+def test_a_number_that_another_process_has_by_now_is_no_writer(tmp_path: Path):
     (tmp_path / f"{os.getpid()}.spool").touch()
 
     with locked(tmp_path, must_be_idle=True):
         pass
 
 
-def test_a_spool_whose_command_runs_is_not_recovered(tmp_path: Path) -> None:
+def test_a_spool_whose_command_runs_is_not_recovered(tmp_path: Path):
     with (
         locked(tmp_path, must_be_idle=False),
         pytest.raises(OutputError, match="its `malloc-tuner record` is still running"),
@@ -126,7 +126,7 @@ def test_a_spool_whose_command_runs_is_not_recovered(tmp_path: Path) -> None:
         recover(tmp_path, tmp_path / "a.trace")
 
 
-def test_recover_keeps_a_trace_that_exists(there: Path) -> None:
+def test_recover_keeps_a_trace_that_exists(there: Path):
     spool = there.with_name("b.spool")
     spool.mkdir()
 
@@ -134,7 +134,7 @@ def test_recover_keeps_a_trace_that_exists(there: Path) -> None:
         recover(spool, there)
 
 
-def test_a_missing_trace_points_at_its_recording(tmp_path: Path) -> None:
+def test_a_missing_trace_points_at_its_recording(tmp_path: Path):
     (tmp_path / "a.trace.spool").mkdir()
 
     with pytest.raises(TraceError, match=r"not there yet.*trace recover .*a\.trace\.spool -o"):

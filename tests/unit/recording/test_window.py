@@ -11,7 +11,7 @@ from tuner.recording.window import SIGNAL, WindowPlan, WindowWatch
 
 def test_a_signal_counts_though_the_program_ends_before_it_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(window, "run_build_trace", lambda *_: {"is_over": False})
     monkeypatch.setattr(window, "_POLL_S", 60.0)
     watch = WindowWatch(WindowPlan(begin=SIGNAL), tmp_path)

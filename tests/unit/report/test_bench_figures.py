@@ -8,7 +8,7 @@ from tuner.drawing.style import looks
 from tuner.report.bench_figures import write_bench_figures
 
 
-def test_colours_do_not_move_up_where_the_first_subject_failed(tmp_path: Path) -> None:
+def test_colours_do_not_move_up_where_the_first_subject_failed(tmp_path: Path):
     found = comparison(sample("bob", 0), sample("bob", 1))
     colours = looks(["alice", "bob"])
     drawn = {path.stem: path.read_text() for path in write_bench_figures(found, tmp_path, ("svg",))}
@@ -19,7 +19,7 @@ def test_colours_do_not_move_up_where_the_first_subject_failed(tmp_path: Path) -
         assert colours["alice"].colour not in text
 
 
-def test_the_legend_names_every_setting(tmp_path: Path) -> None:
+def test_the_legend_names_every_setting(tmp_path: Path):
     label = "jemalloc background_thread=true dirty_decay_ms=500"
     found = Comparison((label,), dict([sample(label, 0)]), 0.1)
 

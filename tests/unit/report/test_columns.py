@@ -24,11 +24,11 @@ from tuner.report.columns import ratio, scale_for, show_change, show_expected
         (None, "\N{EN DASH}"),
     ],
 )
-def test_change_is_written_with_three_digits(found: float | None, expected: str) -> None:
+def test_change_is_written_with_three_digits(found: float | None, expected: str):
     assert expected == show_change(found)
 
 
-def test_ratio_to_nothing_is_missing_and_not_zero() -> None:
+def test_ratio_to_nothing_is_missing_and_not_zero():
     assert [ratio(1.0, 0.0), ratio(None, 1.0), ratio(1.0, None), ratio(1.0, 2.0)] == [
         None,
         None,
@@ -49,33 +49,33 @@ def test_ratio_to_nothing_is_missing_and_not_zero() -> None:
         (Kind.RATIO, 1.337, "1.34"),
     ],
 )
-def test_scale_keeps_four_digits(kind: Kind, value: float, expected: str) -> None:
+def test_scale_keeps_four_digits(kind: Kind, value: float, expected: str):
     assert expected == scale_for(kind, [value, None, 1.0]).show_with_unit(value)
 
 
-def test_missing_number_is_a_dash_and_not_zero() -> None:
+def test_missing_number_is_a_dash_and_not_zero():
     scale = scale_for(Kind.BYTES, [MIB])
 
     assert (scale.show(None), scale.show_with_unit(None)) == ("\N{EN DASH}", "\N{EN DASH}")
 
 
-def test_unknown_column_is_refused() -> None:
+def test_unknown_column_is_refused():
     with pytest.raises(SpecError, match="mean_heap"):
         find_metric("heap")
 
 
 @pytest.mark.parametrize("ratio", [-5.37, -0.01])
-def test_nothing_saves_more_than_all_there_is(ratio: float) -> None:
+def test_nothing_saves_more_than_all_there_is(ratio: float):
     """Users read "expected -637 %"."""
     assert show_expected(ratio) == "more than all of it"
 
 
 @pytest.mark.parametrize("ratio", [None, 0.0, 0.9, 1.2])
-def test_what_may_be_expected_is_a_change(ratio: float | None) -> None:
+def test_what_may_be_expected_is_a_change(ratio: float | None):
     assert show_expected(ratio) == show_change(ratio)
 
 
-def test_there_is_one_kind_of_minus_sign() -> None:
+def test_there_is_one_kind_of_minus_sign():
     """The one on the keyboard: what is printed can be searched for and copied."""
     tuner = Path(__file__).resolve().parents[3] / "tuner"
     other = [p.name for p in tuner.rglob("*.py") if re.search("\u2212|MINUS SIGN", p.read_text())]

@@ -15,7 +15,7 @@ def drawn(grid: Grid) -> list[str]:
     return [" ".join(line.split()) for line in text.getvalue().splitlines()]
 
 
-def test_changes_stand_below_the_values_and_what_is_out_has_none() -> None:
+def test_changes_stand_below_the_values_and_what_is_out_has_none():
     rows = (
         Row(("base",), ("1.0",)),
         Row(("lean",), ("0.9",), ("-10 % [-12, -8]",)),
@@ -28,7 +28,7 @@ def test_changes_stand_below_the_values_and_what_is_out_has_none() -> None:
     ]  # fmt: skip
 
 
-def test_a_ranking_says_what_was_ranked_and_how_well() -> None:
+def test_a_ranking_says_what_was_ranked_and_how_well():
     found = [
         Ranking("cost", "cpu", None, 4, 0.5, Concordance(0.75, 4)),
         Ranking("mean_heap", "mean_heap", "glibc", 3, None, None),

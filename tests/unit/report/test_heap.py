@@ -9,7 +9,7 @@ from tuner.records import CurvePoint, Outcome
 from tuner.report.heap import heap_plot
 
 
-def test_heap_shows_defaults_first_and_each_pick_once() -> None:
+def test_heap_shows_defaults_first_and_each_pick_once():
     run = synthetic_run(n_trials=60)
     picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
@@ -24,7 +24,7 @@ def test_heap_shows_defaults_first_and_each_pick_once() -> None:
     assert [curve.is_default for curve in plot.curves][:4] == [True] * 4
 
 
-def test_heap_of_a_picked_default_is_one_curve() -> None:
+def test_heap_of_a_picked_default_is_one_curve():
     run = synthetic_run(n_trials=4)
 
     plot = heap_plot(run, [Pick("knee", run.trials[0], "")])
@@ -34,7 +34,7 @@ def test_heap_of_a_picked_default_is_one_curve() -> None:
     assert len(plot.curves) == 4
 
 
-def test_heap_of_a_trace_without_time_runs_over_events() -> None:
+def test_heap_of_a_trace_without_time_runs_over_events():
     curve = tuple(CurvePoint(event, 0, 1000 * event, 900 * event) for event in range(1, 4))
     timeless = replace(BASELINE, outcome=Outcome.succeeded(replace(measurement(), curve=curve)))
 
@@ -45,5 +45,5 @@ def test_heap_of_a_trace_without_time_runs_over_events() -> None:
     assert plot.curves[0].xs == (1.0, 2.0, 3.0)
 
 
-def test_heap_without_curves_is_absent() -> None:
+def test_heap_without_curves_is_absent():
     assert heap_plot(RUN, []) is None

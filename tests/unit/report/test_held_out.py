@@ -35,7 +35,7 @@ def with_held_out(folder: Path, reason: str | None = None) -> Run:
     return run
 
 
-def test_the_default_comes_first_and_picks_are_against_it(tmp_path: Path) -> None:
+def test_the_default_comes_first_and_picks_are_against_it(tmp_path: Path):
     run = with_held_out(tmp_path / "run")
 
     grid = held_out_grid(run)
@@ -48,14 +48,14 @@ def test_the_default_comes_first_and_picks_are_against_it(tmp_path: Path) -> Non
     assert any("10.0" in change for row in rest for change in row.changes)
 
 
-def test_what_failed_says_why(tmp_path: Path) -> None:
+def test_what_failed_says_why(tmp_path: Path):
     grid = held_out_grid(with_held_out(tmp_path / "run", "killed by SIGABRT"))
 
     assert grid is not None
     assert any("killed by SIGABRT" in row.names[1] and row.is_out for row in grid.rows)
 
 
-def test_the_page_has_it_where_something_was_held_out(tmp_path: Path) -> None:
+def test_the_page_has_it_where_something_was_held_out(tmp_path: Path):
     page = render_page(compute_report(with_held_out(tmp_path / "run")))
     without = render_page(compute_report(load_run(write_run(synthetic_run(tmp_path / "plain")))))
 

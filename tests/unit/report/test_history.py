@@ -10,7 +10,7 @@ from tuner.front.dominance import relative_hypervolume
 from tuner.report.history import hypervolume_history
 
 
-def test_history_starts_with_the_defaults_and_grows() -> None:
+def test_history_starts_with_the_defaults_and_grows():
     run = synthetic_run(n_trials=120)
 
     history = hypervolume_history(run)
@@ -25,7 +25,7 @@ def test_history_starts_with_the_defaults_and_grows() -> None:
     assert history.values[-1] == pytest.approx(final)
 
 
-def test_history_without_a_reference_is_absent() -> None:
+def test_history_without_a_reference_is_absent():
     run = replace(RUN, campaign=replace(RUN.campaign, reference=None))
 
     assert hypervolume_history(run) is None

@@ -60,12 +60,12 @@ def found(folder: Path) -> MeasuredFront:
     return measured_front(folder)
 
 
-def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: MeasuredFront) -> None:
+def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: MeasuredFront):
     assert [one.label for one in found.front] == ["jemalloc narenas=2", "mimalloc"]
     assert [one.label for one in found.others] == [AS_IS, "glibc mxfast=0", "exgen"]
 
 
-def test_a_lucky_run_makes_no_front(folder: Path) -> None:
+def test_a_lucky_run_makes_no_front(folder: Path):
     """Of two settings that are alike the one that was lucky once would dominate the other."""
     lucky, other = row("exgen a=1", -0.2, -0.1), row("exgen b=1", -0.19, -0.3)
     changes = {**lucky.changes, CPU: replace(lucky.changes[CPU], smoothed=0.02)}
@@ -89,7 +89,7 @@ def test_a_lucky_run_makes_no_front(folder: Path) -> None:
     assert mine["changes"]["cpu_time"]["smoothed"] is None
 
 
-def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFront) -> None:
+def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFront):
     few = replace(found, front=tuple(one for one in found.front if not one.is_candidate))
     as_is = found.others[0]
 
@@ -97,7 +97,7 @@ def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFr
     assert not few.is_of_rounds(as_is)
 
 
-def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path) -> None:
+def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path):
     words = "beyond it had the luck of one run"
     plain = render_measured(folder, measured_front(folder))
     seen = row("exgen a=1", -0.2, -0.1)
@@ -114,11 +114,11 @@ def test_the_page_says_why_a_row_with_few_runs_is_on_the_front(folder: Path) -> 
     assert ["The dotted line" in page for page in pages] == [True, False], "one point is no line"
 
 
-def test_the_page_names_the_program_as_it_is_like_other_tables(folder: Path) -> None:
+def test_the_page_names_the_program_as_it_is_like_other_tables(folder: Path):
     assert '<th scope="row">as it is (glibc)' in render_measured(folder, measured_front(folder))
 
 
-def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront) -> None:
+def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront):
     baseline = found.answer.baseline
 
     cells = {one.label: cells_of(one, baseline) for one in found.rows}
@@ -127,7 +127,7 @@ def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront) -
     assert all(text.endswith(" %") for text in cells["mimalloc"])
 
 
-def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:
+def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront):
     text = measured_text(found)
 
     assert max(map(len, text.splitlines())) <= 100
@@ -144,7 +144,7 @@ def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:
 
 def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it(
     folder: Path,
-) -> None:
+):
     """The front of an answer was without the very setting that the last line said to deploy."""
     winner = row("jemalloc narenas=2", -0.1, 0.02, is_candidate=True)
     rows = (row("exgen", -0.11, 0.01), row("glibc mxfast=0", 0.01, 0.03), winner)
@@ -162,7 +162,7 @@ def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it
     )
 
 
-def test_json_and_csv_hold_all_rows(found: MeasuredFront) -> None:
+def test_json_and_csv_hold_all_rows(found: MeasuredFront):
     document = json.loads(measured_json(found))
     rows = list(csv.DictReader(io.StringIO(measured_csv(found))))
 
@@ -174,7 +174,7 @@ def test_json_and_csv_hold_all_rows(found: MeasuredFront) -> None:
     assert [one["state"] for one in rows][-1] == "failed"
 
 
-def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
+def test_the_figure_draws_what_ran_well(found: MeasuredFront):
     figure = measured_figure(found)
 
     assert figure is not None
@@ -185,7 +185,7 @@ def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
     assert hollow["strokeWidth"] < 1.5, "a star of thick strokes has no hole"
 
 
-def test_the_figure_marks_what_to_deploy_above_a_faint_cloud(found: MeasuredFront) -> None:
+def test_the_figure_marks_what_to_deploy_above_a_faint_cloud(found: MeasuredFront):
     looks = []
     for n in (3, 300):
         cloud = tuple(row(f"exgen a={i}", -0.1, -0.1) for i in range(n))
@@ -200,7 +200,7 @@ def test_the_figure_marks_what_to_deploy_above_a_faint_cloud(found: MeasuredFron
     assert ["strokeOpacity" in look for look in looks] == [False, True]
 
 
-def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: MeasuredFront) -> None:
+def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: MeasuredFront):
     """An allocator that took 20 % more shrank all that gained 2 % to a dot."""
     small = [row("jemalloc", -0.02, 0.0), row("exgen", 0.03, 0.0), row("mimalloc", 0.2, 0.0)]
     highs = []
@@ -213,7 +213,7 @@ def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: Measured
     assert 16.0 < highs[1] < 18.0, "what ran in rounds is in the figure"
 
 
-def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront) -> None:
+def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront):
     """A point that is on the front for a third goal alone lies behind it."""
     behind = row("glibc mxfast=0", 0.2, 0.2)
 
@@ -227,7 +227,7 @@ def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront) -> Non
 
 def test_front_and_report_work_where_nothing_was_emulated(
     folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert main.run(["front", str(folder)]) == 0
     assert "Measured on the program itself" in capsys.readouterr().out
     assert main.run(["report", str(folder), "--no-figures"]) == 0
@@ -240,13 +240,13 @@ def test_front_and_report_work_where_nothing_was_emulated(
         assert "malloc-tuner front" in capsys.readouterr().err
 
 
-def test_a_long_command_is_folded(found: MeasuredFront) -> None:
+def test_a_long_command_is_folded(found: MeasuredFront):
     long = replace(found, answer=replace(found.answer, command=("./app", *["--option"] * 20)))
 
     assert max(map(len, measured_text(long).splitlines())) <= 100
 
 
-def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path):
     folder = tmp_path / "my run"
     folder.mkdir()
     with pytest.raises(StoreError, match="holds no optimisation"):

@@ -91,18 +91,18 @@ def page(report: Report) -> Page:
     return Page(render_page(report))
 
 
-def test_page_is_well_formed_and_needs_nothing_from_outside(page: Page) -> None:
+def test_page_is_well_formed_and_needs_nothing_from_outside(page: Page):
     assert page.open == []
     assert page.links == []
     assert "@import" not in page.text.split("<script", maxsplit=1)[0]
     assert page.text.count("window.vegaEmbed=") == 1
 
 
-def test_data_cannot_end_the_element_it_stands_in(page: Page) -> None:
+def test_data_cannot_end_the_element_it_stands_in(page: Page):
     assert "<" not in page.figure_text
 
 
-def test_page_forbids_the_browser_every_connection(page: Page) -> None:
+def test_page_forbids_the_browser_every_connection(page: Page):
     head = page.text.split("<style>", maxsplit=1)[0]
 
     assert "Content-Security-Policy\" content=\"default-src 'none';" in head
@@ -122,7 +122,7 @@ def with_few_rows(spec: Any) -> Any:
     return {name: with_few_rows(part) for name, part in spec.items()}
 
 
-def test_every_figure_has_its_place_and_obeys_the_schema_of_vega_lite(page: Page) -> None:
+def test_every_figure_has_its_place_and_obeys_the_schema_of_vega_lite(page: Page):
     assert page.figures
     schema = alt.load_schema()
     checker = jsonschema.validators.validator_for(schema)(schema)
@@ -131,7 +131,7 @@ def test_every_figure_has_its_place_and_obeys_the_schema_of_vega_lite(page: Page
         checker.validate(with_few_rows(figure))
 
 
-def test_allocators_of_the_front_differ_in_colour_and_marker(report: Report, page: Page) -> None:
+def test_allocators_of_the_front_differ_in_colour_and_marker(report: Report, page: Page):
     front = next(figure for name, figure in page.figures.items() if name.startswith("front"))
     scales = [
         part["encoding"][channel]["scale"]
@@ -144,7 +144,7 @@ def test_allocators_of_the_front_differ_in_colour_and_marker(report: Report, pag
     assert all(len(set(scale["range"])) == len(scale["range"]) for scale in scales)
 
 
-def test_marks_say_which_trial_they_are(page: Page, report: Report) -> None:
+def test_marks_say_which_trial_they_are(page: Page, report: Report):
     front = next(figure for name, figure in page.figures.items() if name.startswith("front"))
     tips = {row["tip"] for part in front["layer"] for row in part["data"]["values"] if "tip" in row}
 
@@ -155,7 +155,7 @@ def test_marks_say_which_trial_they_are(page: Page, report: Report) -> None:
 # Figures
 
 
-def test_every_plot_has_a_figure() -> None:
+def test_every_plot_has_a_figure():
     run = synthetic_run(n_trials=30, allocators=("glibc", "jemalloc"), validation=True)
 
     names = [figure.name for figure in figures_of(compute_report(run))]
@@ -166,7 +166,7 @@ def test_every_plot_has_a_figure() -> None:
     ]
 
 
-def test_the_legend_of_claims_shows_the_marks_as_they_are_drawn() -> None:
+def test_the_legend_of_claims_shows_the_marks_as_they_are_drawn():
     """One layer has both series, so one legend has both shapes and both colours."""
     run = synthetic_run(n_trials=30, allocators=("glibc", "jemalloc"), validation=True)
     figure = next(f for f in figures_of(compute_report(run)) if f.name == "claims-cost")
@@ -178,7 +178,7 @@ def test_the_legend_of_claims_shows_the_marks_as_they_are_drawn() -> None:
         assert len(set(looks[channel]["scale"]["range"])) == 2
 
 
-def test_figures_of_three_objectives_are_one_per_pair() -> None:
+def test_figures_of_three_objectives_are_one_per_pair():
     run = synthetic_run(names=("mean_heap", "cost", "faults"), allocators=("glibc",), n_trials=8)
 
     names = {figure.name for figure in figures_of(compute_report(run))}
@@ -186,7 +186,7 @@ def test_figures_of_three_objectives_are_one_per_pair() -> None:
     assert {"front-mean_heap-cost", "front-mean_heap-faults", "front-cost-faults"} <= names
 
 
-def test_page_and_files_draw_the_same_descriptions() -> None:
+def test_page_and_files_draw_the_same_descriptions():
     report = compute_report(synthetic_run(n_trials=30))
 
     page = Page(render_page(report))
@@ -198,7 +198,7 @@ def test_page_and_files_draw_the_same_descriptions() -> None:
 # What the words say
 
 
-def test_page_holds_gain_protocol_and_commands() -> None:
+def test_page_holds_gain_protocol_and_commands():
     words = page_of(synthetic_run(n_trials=300)).words
 
     for expected in (
@@ -216,7 +216,7 @@ def test_page_holds_gain_protocol_and_commands() -> None:
         assert expected in words
 
 
-def test_page_sets_claims_beside_what_was_validated() -> None:
+def test_page_sets_claims_beside_what_was_validated():
     words = page_of(synthetic_run(n_trials=300, validation=True)).words
 
     assert "gs -dBATCH -dNOPAUSE -sDEVICE=nullpage report.ps" in words
@@ -228,7 +228,7 @@ def test_page_sets_claims_beside_what_was_validated() -> None:
 
 
 @pytest.mark.parametrize("n_samples", [0, 1])
-def test_page_of_a_validation_that_ranks_nothing(n_samples: int) -> None:
+def test_page_of_a_validation_that_ranks_nothing(n_samples: int):
     """It was stopped before a second subject ran."""
     run = synthetic_run(n_trials=80, validation=True)
     (record,) = run.validations
@@ -241,7 +241,7 @@ def test_page_of_a_validation_that_ranks_nothing(n_samples: int) -> None:
     assert "Kendall's tau" not in words
 
 
-def test_page_of_a_campaign_without_any_success() -> None:
+def test_page_of_a_campaign_without_any_success():
     run = synthetic_run(n_trials=4, rechecks=False)
     failed = failed_trial(0, Configuration("glibc"), Status.FAILED, "malloc returned NULL")
     run = replace(run, trials=(failed,), campaign=replace(run.campaign, reference=None))
@@ -252,7 +252,7 @@ def test_page_of_a_campaign_without_any_success() -> None:
     assert "1 failed" in words
 
 
-def test_page_of_an_interrupted_campaign_says_so() -> None:
+def test_page_of_an_interrupted_campaign_says_so():
     run = synthetic_run(n_trials=10)
 
     words = page_of(replace(run, campaign=replace(run.campaign, status="interrupted"))).words
@@ -264,7 +264,7 @@ HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_of_a_campaign_becomes_markup(text: str) -> None:
+def test_no_text_of_a_campaign_becomes_markup(text: str):
     run = synthetic_run(n_trials=30, validation=True)
     odd = replace(run.trials[5], configuration=Configuration.of("jemalloc", {"malloc_conf": text}))
     run = replace(
@@ -283,7 +283,7 @@ def test_no_text_of_a_campaign_becomes_markup(text: str) -> None:
     assert page.figure_text.count("<img") == 0
 
 
-def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path) -> None:
+def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path):
     run = synthetic_run(tmp_path / "run", n_trials=40, validation=True)
     write_run(run)
 
@@ -294,7 +294,7 @@ def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path) -> None:
     assert stored.heap == compute_report(run).heap
 
 
-def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
+def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
     """And nothing on the page says that the program did not run, or that something is missing."""
     run = synthetic_run(n_trials=20)
     campaign = replace(run.campaign, status="interrupted")
@@ -324,7 +324,7 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
     assert "before you deploy" not in text
 
 
-def test_page_shows_what_a_setting_of_a_pick_does() -> None:
+def test_page_shows_what_a_setting_of_a_pick_does():
     """The ratio to the trial that lacks the setting: 0.625 of its heap."""
     text = render_page(compute_report(SMALL_RUN))
 

@@ -6,7 +6,7 @@ from tuner.records import Configuration
 from tuner.report.parallel import parallel_plots
 
 
-def test_axes_are_the_settings_in_use_then_the_objectives() -> None:
+def test_axes_are_the_settings_in_use_then_the_objectives():
     (plot,) = parallel_plots(RUN)
 
     assert [axis.title.split(" (")[0] for axis in plot.axes] == [
@@ -20,7 +20,7 @@ def test_axes_are_the_settings_in_use_then_the_objectives() -> None:
     assert [line.rank for line in plot.lines] == [0.0, 1.0]
 
 
-def test_lines_stay_in_the_band_of_their_value() -> None:
+def test_lines_stay_in_the_band_of_their_value():
     for plot in parallel_plots(synthetic_run(n_trials=200)):
         for index, axis in enumerate(plot.axes):
             for line in plot.lines:
@@ -30,7 +30,7 @@ def test_lines_stay_in_the_band_of_their_value() -> None:
                 assert 0.0 <= place <= 1.0
 
 
-def test_values_of_an_axis_are_ordered_unset_numbers_names() -> None:
+def test_values_of_an_axis_are_ordered_unset_numbers_names():
     values = ("never", -1, None, 10, 9)
     trials = [
         trial(n, Configuration.of("glibc", {"thp": value}), (90.0 - n) * MIB, 1e8 + n)
@@ -42,7 +42,7 @@ def test_values_of_an_axis_are_ordered_unset_numbers_names() -> None:
     assert [text for _, text in plot.axes[0].ticks] == ["unset", "-1", "9", "10", "never"]
 
 
-def test_ticks_of_an_objective_differ_where_its_values_hardly_do() -> None:
+def test_ticks_of_an_objective_differ_where_its_values_hardly_do():
     """An axis had 14.47 twice."""
     heaps = (14.474, 14.466)
     trials = [

@@ -12,7 +12,7 @@ from tuner.report.pareto import PointRole, pareto_plots
 from tuner.store import Recheck
 
 
-def test_points_get_their_role() -> None:
+def test_points_get_their_role():
     (plot,) = pareto_plots(RUN, [])
 
     assert [point.role for point in plot.points] == [
@@ -26,7 +26,7 @@ def test_points_get_their_role() -> None:
     assert plot.overall == ((50.0 * MIB, 2e8), (80.0 * MIB, 0.9e8))
 
 
-def test_infeasible_points_are_drawn_as_such_and_never_on_the_front() -> None:
+def test_infeasible_points_are_drawn_as_such_and_never_on_the_front():
     run = run_of(BASELINE, replace(BETTER, violation=0.5))
 
     (plot,) = pareto_plots(run, [])
@@ -35,7 +35,7 @@ def test_infeasible_points_are_drawn_as_such_and_never_on_the_front() -> None:
     assert plot.overall == ((100.0 * MIB, 1e8),)
 
 
-def test_names_of_one_point_share_a_label() -> None:
+def test_names_of_one_point_share_a_label():
     picks = [Pick("knee", BETTER, ""), Pick("no-regret", BETTER, "")]
 
     (plot,) = pareto_plots(RUN, picks)
@@ -43,7 +43,7 @@ def test_names_of_one_point_share_a_label() -> None:
     assert [label.text for label in plot.labels] == ["glibc default", "knee, no-regret"]
 
 
-def test_far_points_do_not_squeeze_the_view() -> None:
+def test_far_points_do_not_squeeze_the_view():
     far = tried(4, 9000.0, 9e9, mxfast=64)
 
     (plot,) = pareto_plots(run_of(BASELINE, BETTER, SMALL, far), [])
@@ -53,14 +53,14 @@ def test_far_points_do_not_squeeze_the_view() -> None:
     assert not plot.x.is_log
 
 
-def test_a_front_over_decades_gets_a_logarithmic_axis() -> None:
+def test_a_front_over_decades_gets_a_logarithmic_axis():
     (plot,) = pareto_plots(run_of(BASELINE, tried(1, 90.0, 1e10, mxfast=0)), [])
 
     assert plot.y.is_log
     assert plot.y.share(1e8) == pytest.approx(1.0 - plot.y.share(1e10))
 
 
-def test_rechecks_become_spans() -> None:
+def test_rechecks_become_spans():
     again = measurement(81.0 * MIB, 0.9e8)
     run = replace(RUN, rechecks=(Recheck(1, 1, Outcome.succeeded(again)),))
 
@@ -70,7 +70,7 @@ def test_rechecks_become_spans() -> None:
     assert plot.points[0].x_span is None
 
 
-def test_three_objectives_give_three_plots_without_lines() -> None:
+def test_three_objectives_give_three_plots_without_lines():
     run = synthetic_run(names=("mean_heap", "cost", "faults"), n_trials=40)
 
     plots = pareto_plots(run, [])
@@ -83,7 +83,7 @@ def test_three_objectives_give_three_plots_without_lines() -> None:
     assert {plot.overall for plot in plots} == {()}
 
 
-def test_one_objective_is_drawn_beside_another_metric() -> None:
+def test_one_objective_is_drawn_beside_another_metric():
     run = synthetic_run(names=("cost",), n_trials=20)
 
     (plot,) = pareto_plots(run, [])
@@ -92,7 +92,7 @@ def test_one_objective_is_drawn_beside_another_metric() -> None:
     assert not plot.is_y_objective
 
 
-def test_nothing_measured_gives_no_plot() -> None:
+def test_nothing_measured_gives_no_plot():
     run = synthetic_run(n_trials=4)
     failed = replace(
         run.trials[0], outcome=Outcome.did_not_succeed(Status.FAILED, "killed"), objectives=None

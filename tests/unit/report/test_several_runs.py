@@ -27,7 +27,7 @@ FAST = run("fast", tried(1, 90.1, 0.95e8, mxfast=0), tried(2, 98.0, 0.5e8, top_p
 POOR = run("poor", tried(1, 99.0, 0.99e8, mxfast=0), tried(2, 120.0, 1.2e8, top_pad=2), seed=3)
 
 
-def test_what_others_missed_is_found_with_its_distance() -> None:
+def test_what_others_missed_is_found_with_its_distance():
     lean, fast = join_runs([LEAN, FAST]).runs
 
     assert [one.trial.number for one in lean.finds] == [1]
@@ -37,7 +37,7 @@ def test_what_others_missed_is_found_with_its_distance() -> None:
     assert [one.trial.number for one in fast.finds] == [2]
 
 
-def test_what_lies_within_half_a_percent_was_not_missed() -> None:
+def test_what_lies_within_half_a_percent_was_not_missed():
     """90 MiB against 90.1 MiB at equal cost."""
     (lean, _) = join_runs([LEAN, FAST]).runs
 
@@ -45,7 +45,7 @@ def test_what_lies_within_half_a_percent_was_not_missed() -> None:
     assert lean.n_joint == 2
 
 
-def test_gains_are_against_one_default_whatever_the_runs_compare_with() -> None:
+def test_gains_are_against_one_default_whatever_the_runs_compare_with():
     """The other run has no glibc, and its own default is half as good."""
     default = trial(0, Configuration("jemalloc"), 200.0 * MIB, 2e8)
     point = trial(1, Configuration.of("jemalloc", {"narenas": 1}), 50.0 * MIB, 1e8)
@@ -61,14 +61,14 @@ def test_gains_are_against_one_default_whatever_the_runs_compare_with() -> None:
     assert found.finds[0].ratios == pytest.approx((0.5, 1.0))
 
 
-def test_a_run_is_not_compared_with_itself() -> None:
+def test_a_run_is_not_compared_with_itself():
     same = replace(LEAN, folder=Path("runs/../runs/lean"))
 
     with pytest.raises(SelectionError, match=r"runs/lean: given 2 times"):
         join_runs([LEAN, same, FAST])
 
 
-def test_shares_are_of_all_runs_together() -> None:
+def test_shares_are_of_all_runs_together():
     alone = join_runs([LEAN, replace(LEAN, folder=Path("runs/copy"))]).runs[0]
     lean, poor = join_runs([LEAN, POOR]).runs
 
@@ -78,7 +78,7 @@ def test_shares_are_of_all_runs_together() -> None:
     assert poor.finds == ()
 
 
-def test_runs_that_differ_in_seeds_alone_are_a_group() -> None:
+def test_runs_that_differ_in_seeds_alone_are_a_group():
     found = join_runs([LEAN, FAST, POOR])
 
     (group,) = found.groups
@@ -89,7 +89,7 @@ def test_runs_that_differ_in_seeds_alone_are_a_group() -> None:
     assert (heap / 2**20, cost / 1e8) == pytest.approx((99.0, 0.99), rel=0.02)
 
 
-def test_two_runs_or_equal_seeds_are_no_group() -> None:
+def test_two_runs_or_equal_seeds_are_no_group():
     assert join_runs([LEAN, FAST]).groups == ()
     assert join_runs([LEAN, FAST, replace(POOR, campaign=LEAN.campaign)]).groups == ()
 
@@ -98,19 +98,19 @@ def test_two_runs_or_equal_seeds_are_no_group() -> None:
     ("change", "what"),
     [({"trace_sha256": "00" * 32}, "workload"), ({"objectives": ("mean_heap", "faults")}, "objec")],
 )
-def test_what_cannot_be_compared_is_refused(change: dict[str, object], what: str) -> None:
+def test_what_cannot_be_compared_is_refused(change: dict[str, object], what: str):
     other = replace(FAST, campaign=replace(FAST.campaign, **change))  # type: ignore[arg-type]
 
     with pytest.raises(SelectionError, match=f"lean and runs/fast have different {what}"):
         join_runs([LEAN, other])
 
 
-def test_one_run_is_refused() -> None:
+def test_one_run_is_refused():
     with pytest.raises(SelectionError, match="give two or more runs"):
         join_runs([LEAN])
 
 
-def test_words_json_and_picture_agree() -> None:
+def test_words_json_and_picture_agree():
     found = join_runs([LEAN, FAST, POOR])
 
     text = "\n".join(several_text(found))
@@ -125,11 +125,11 @@ def test_words_json_and_picture_agree() -> None:
     assert len(figure.spec["layer"]) == 2 + 2
 
 
-def test_one_run_is_nothing_to_compare(cli: CommandLine) -> None:
+def test_one_run_is_nothing_to_compare(cli: CommandLine):
     assert "give two run folders or more" in cli.fails(2, "compare", "runs/app")
 
 
-def test_the_command_prints_and_draws(tmp_path: Path, cli: CommandLine) -> None:
+def test_the_command_prints_and_draws(tmp_path: Path, cli: CommandLine):
     folders = [write_run(replace(one, folder=tmp_path / one.folder.name)) for one in (LEAN, FAST)]
 
     shown, _ = cli.run("compare", *folders, "-o", tmp_path / "drawn")

@@ -25,7 +25,7 @@ def run_of(points: list[tuple[float, float]]) -> Run:
     return Run(run.folder, run.campaign, tuple(made))
 
 
-def test_points_with_equal_figures_are_one_row() -> None:
+def test_points_with_equal_figures_are_one_row():
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.1, 899.0), (50.2, 898.0), (60.0, 500.0)])
 
     table, alike = condensed(front_table(run, ("mean_heap", "cost")))
@@ -34,7 +34,7 @@ def test_points_with_equal_figures_are_one_row() -> None:
     assert alike == {1: 2}
 
 
-def test_points_are_counted_as_the_campaign_counts_them() -> None:
+def test_points_are_counted_as_the_campaign_counts_them():
     """Trials with the same objectives are one point, however many of them are shown."""
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (60.0, 500.0), (50.0, 900.0)])
     picks = [pick_of_trial(run, number) for number in (1, 3)]
@@ -46,7 +46,7 @@ def test_points_are_counted_as_the_campaign_counts_them() -> None:
 
 
 @pytest.mark.parametrize(("cost", "mark"), [(901.0, "near the front"), (990.0, "dominated")])
-def test_a_pick_that_is_simpler_is_near_the_front(cost: float, mark: str) -> None:
+def test_a_pick_that_is_simpler_is_near_the_front(cost: float, mark: str):
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.1, cost)])
 
     text = table_text(front_table(run, ("mean_heap", "cost"), [pick_of_trial(run, 2)]))
@@ -55,7 +55,7 @@ def test_a_pick_that_is_simpler_is_near_the_front(cost: float, mark: str) -> Non
     assert ("and simpler" in text) is (mark == "near the front")
 
 
-def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program() -> None:
+def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program():
     """A heap of 50 MB in a program of 2 GB: half of a percent of the program is 10 MB."""
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (56.0, 890.0), (75.0, 500.0)])
     alone = front_table(run, ("mean_heap", "cost"))
@@ -65,7 +65,7 @@ def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program() ->
     assert condensed(inside)[1] == {1: 1}
 
 
-def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "100")
     run = run_of([(200.0, 9000.0), *((50.0 + i, 5000.0 - 100 * i) for i in range(40))])
     full = front_table(run, ("mean_heap", "cost"))
@@ -79,7 +79,7 @@ def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.Monk
     assert max(map(len, text.splitlines()[: len(table.rows)])) <= 100
 
 
-def test_a_front_with_picks_fits_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_front_with_picks_fits_100_columns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "100")
     run = synthetic_run(spread=0.03)
     picks = standard_picks(run.trials, ("mean_heap", "cost"), "glibc")
@@ -92,7 +92,7 @@ def test_a_front_with_picks_fits_100_columns(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("n_objectives", [2, 6])
 def test_a_front_fits_100_columns_at_any_number_of_objectives(
     monkeypatch: pytest.MonkeyPatch, n_objectives: int
-) -> None:
+):
     monkeypatch.setenv("COLUMNS", "80")
     names = [name for name in objective_names() if name != "p99_latency"][:n_objectives]
     run = synthetic_run(spread=0.03)
@@ -108,7 +108,7 @@ def test_a_front_fits_100_columns_at_any_number_of_objectives(
             assert show_change(row.ratios[metric.name]) in text
 
 
-def test_the_picks_in_the_table_are_explained_below_it() -> None:
+def test_the_picks_in_the_table_are_explained_below_it():
     run = synthetic_run(spread=0.03)
     names = ("mean_heap", "cost")
     picks = standard_picks(run.trials, names, "glibc")
@@ -120,7 +120,7 @@ def test_the_picks_in_the_table_are_explained_below_it() -> None:
     assert "no-regret:" not in table_text(front_table(run, names))
 
 
-def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place() -> None:
+def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place():
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.0, 900.0), (60.0, 500.0)])
     pick = pick_of_trial(run, 2)
 
@@ -129,7 +129,7 @@ def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place() -> None:
     assert numbers == [1, 2, 3, 0]
 
 
-def test_no_setting_is_broken_in_two() -> None:
+def test_no_setting_is_broken_in_two():
     run = synthetic_run(n_trials=4, allocators=("glibc",), rechecks=False)
     settings = {"tcache_unsorted_limit": 4, "trim_threshold": 131072, "top_pad": 0}
     made = (

@@ -68,7 +68,7 @@ def ci(checkout: Path, failing: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_runs_all_and_ends_with_the_summary_of_the_tests(checkout: Path) -> None:
+def test_it_runs_all_and_ends_with_the_summary_of_the_tests(checkout: Path):
     done = ci(checkout)
 
     assert done.returncode == 0, done.stderr
@@ -79,7 +79,7 @@ def test_it_runs_all_and_ends_with_the_summary_of_the_tests(checkout: Path) -> N
 
 
 @pytest.mark.parametrize("step", ["test", "test-sanitized", "wheel", "lint", "demo"])
-def test_a_step_that_fails_fails_it(checkout: Path, step: str) -> None:
+def test_a_step_that_fails_fails_it(checkout: Path, step: str):
     done = ci(checkout, step)
 
     assert done.returncode != 0

@@ -43,7 +43,7 @@ def make(checkout: Path, *words: str, **variables: str) -> subprocess.CompletedP
 
 
 @pytest.mark.parametrize("target", ["lint", "check"])
-def test_lint_fails_where_git_lists_no_sources(checkout: Path, target: str) -> None:
+def test_lint_fails_where_git_lists_no_sources(checkout: Path, target: str):
     """So it is in a folder of somebody else, which git does not trust."""
     done = make(checkout, "-n", target)
 
@@ -77,7 +77,7 @@ TOOLS = ("ruff", "mypy", "python", "clang-format", "cmake")
 
 
 @pytest.mark.parametrize("failing", [None, *TOOLS])
-def test_lint_runs_all_tools_and_fails_with_any(clone: Path, failing: str | None) -> None:
+def test_lint_runs_all_tools_and_fails_with_any(clone: Path, failing: str | None):
     """Two of them run at the same time."""
     scripts = {name: f'echo {name} "$@"; [ {name} != {failing} ]' for name in TOOLS}
     path = with_tools(clone, scripts, "lint", "test")
@@ -91,9 +91,7 @@ def test_lint_runs_all_tools_and_fails_with_any(clone: Path, failing: str | None
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_demo_says_how_long_and_builds_quietly_and_without_tests(
-    clone: Path, *, fails: bool
-) -> None:
+def test_the_demo_says_how_long_and_builds_quietly_and_without_tests(clone: Path, *, fails: bool):
     path = with_tools(clone, {"cmake": f'echo "$@"; [ {fails} = False ]'}, "run", "demo")
     (clone / "scripts" / "demo").symlink_to("/bin/true")
 
@@ -105,7 +103,7 @@ def test_the_demo_says_how_long_and_builds_quietly_and_without_tests(
     assert ("-DMALLOC_TUNER_TESTS=OFF" in done.stdout) == fails
 
 
-def test_an_old_python_is_refused_before_anything_is_installed(checkout: Path) -> None:
+def test_an_old_python_is_refused_before_anything_is_installed(checkout: Path):
     old = checkout / "python"
     code = "import sys; sys.version_info = (3, 10, 12); exec(sys.argv[2])"
     old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")

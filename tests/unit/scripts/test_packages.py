@@ -30,14 +30,14 @@ def tools(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("groups", [("serv",), ("build", "serv")])
-def test_a_group_that_does_not_exist_is_refused(tools: Path, groups: tuple[str, ...]) -> None:
+def test_a_group_that_does_not_exist_is_refused(tools: Path, groups: tuple[str, ...]):
     done = packages(tools, *groups)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "packages: packages.txt has no group serv\n"
 
 
-def test_without_apt_it_lists_what_is_needed_and_goes_on(tools: Path) -> None:
+def test_without_apt_it_lists_what_is_needed_and_goes_on(tools: Path):
     done = packages(tools, "build", "run")
 
     assert (done.returncode, done.stdout) == (0, "")

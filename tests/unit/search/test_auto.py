@@ -34,14 +34,14 @@ def volume(name: str, seed: int, n_batches: int) -> float:
 
 
 @pytest.mark.slow
-def test_sifted_children_are_ahead_of_those_that_are_not() -> None:
+def test_sifted_children_are_ahead_of_those_that_are_not():
     sifted = [volume("auto", seed, 5) for seed in range(5)]
     plain = [volume("nsga2", seed, 5) for seed in range(5)]
 
     assert np.median(sifted) > np.median(plain)
 
 
-def test_it_starts_around_the_initial_genomes() -> None:
+def test_it_starts_around_the_initial_genomes():
     space = synthetic.space()
     default = next(space.defaults())
     strategy = make_strategy("auto", space, 2, population=40, seed=1, initial=[default])
@@ -56,7 +56,7 @@ def test_it_starts_around_the_initial_genomes() -> None:
     ])  # fmt: skip
 
 
-def test_what_is_expected_to_break_a_constraint_is_not_chosen() -> None:
+def test_what_is_expected_to_break_a_constraint_is_not_chosen():
     space = synthetic.space()
     rng = np.random.default_rng(1)
     known = [space.random(rng) for _ in range(80)]
@@ -71,7 +71,7 @@ def test_what_is_expected_to_break_a_constraint_is_not_chosen() -> None:
     assert {asked[index][0] for index in chosen} == {1}
 
 
-def test_what_loses_more_beyond_the_limits_than_it_gains_is_not_chosen() -> None:
+def test_what_loses_more_beyond_the_limits_than_it_gains_is_not_chosen():
     space = synthetic.space()
     rng = np.random.default_rng(1)
     default = next(space.defaults())
@@ -87,7 +87,7 @@ def test_what_loses_more_beyond_the_limits_than_it_gains_is_not_chosen() -> None
     assert {genome[0] for alike in models.front() for genome in alike}.isdisjoint({1})
 
 
-def test_beyond_the_limits_all_objectives_grow() -> None:
+def test_beyond_the_limits_all_objectives_grow():
     genome = next(synthetic.space().defaults())
     models = Models(synthetic.space(), 2, [genome])
     models.learn([Told(genome, (100.0, 0.0), 0.0)])
@@ -99,7 +99,7 @@ def test_beyond_the_limits_all_objectives_grow() -> None:
     assert models.as_ranked(failed) == failed
 
 
-def test_a_point_of_the_front_counts_once_however_many_genomes_give_it() -> None:
+def test_a_point_of_the_front_counts_once_however_many_genomes_give_it():
     space = synthetic.space()
     rng = np.random.default_rng(1)
     one, two, three, worse = (space.random(rng) for _ in range(4))
@@ -112,7 +112,7 @@ def test_a_point_of_the_front_counts_once_however_many_genomes_give_it() -> None
     assert models.front() == [[one, three], [two]]
 
 
-def test_more_results_than_are_fitted_are_survived() -> None:
+def test_more_results_than_are_fitted_are_survived():
     space = synthetic.space()
     rng = np.random.default_rng(1)
     models = Models(space, 2)
@@ -121,7 +121,7 @@ def test_more_results_than_are_fitted_are_survived() -> None:
     assert len(set(models.choose([space.random(rng) for _ in range(30)], 4, rng))) == 4
 
 
-def test_an_objective_that_is_zero_is_survived() -> None:
+def test_an_objective_that_is_zero_is_survived():
     space = synthetic.space()
     rng = np.random.default_rng(1)
     models = Models(space, 1)
@@ -130,14 +130,14 @@ def test_an_objective_that_is_zero_is_survived() -> None:
     assert len(models.choose([space.random(rng) for _ in range(10)], 3, rng)) == 3
 
 
-def test_how_far_a_point_is_beyond_a_front() -> None:
+def test_how_far_a_point_is_beyond_a_front():
     front = np.array([[0.0, 2.0], [2.0, 0.0]])
     points = np.array([[0.0, 2.0], [-1.0, 2.5], [0.5, 0.5], [1.0, 3.0], [3.0, 3.0]])
 
     assert beyond(front, points).tolist() == [0.0, 1.0, 1.5, -1.0, -1.0]
 
 
-def test_the_models_use_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_models_use_one_core(monkeypatch: pytest.MonkeyPatch):
     """Sums over several threads depend on how many there are; proposals shall not."""
     space = synthetic.space()
     rng = np.random.default_rng(1)

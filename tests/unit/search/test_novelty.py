@@ -17,7 +17,7 @@ def space() -> Space:
 
 def test_what_the_walk_came_by_and_was_not_proposed_is_found_again(
     space: Space, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """`auto` draws more than it proposes; near the end of a large space chance finds nothing."""
     monkeypatch.setattr(novelty, "_MAX_DRAWS", 0)
     rng = np.random.default_rng(1)

@@ -21,7 +21,7 @@ def rng(seed: int = 1) -> np.random.Generator:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_children_and_mutants_are_canonical_genomes_of_the_space(seed: int) -> None:
+def test_children_and_mutants_are_canonical_genomes_of_the_space(seed: int):
     chance = rng(seed)
     mother, father = SPACE.random(chance), SPACE.random(chance)
 
@@ -31,7 +31,7 @@ def test_children_and_mutants_are_canonical_genomes_of_the_space(seed: int) -> N
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_every_gene_of_a_child_comes_from_a_parent_in_which_it_was_active(seed: int) -> None:
+def test_every_gene_of_a_child_comes_from_a_parent_in_which_it_was_active(seed: int):
     """But for the first level, to which the canonical form takes a mode without settings."""
     chance = rng(seed)
     parents = SPACE.random(chance), SPACE.random(chance)
@@ -44,7 +44,7 @@ def test_every_gene_of_a_child_comes_from_a_parent_in_which_it_was_active(seed: 
                 assert child[index] in sources | {0}
 
 
-def test_parents_with_different_allocators_keep_their_settings() -> None:
+def test_parents_with_different_allocators_keep_their_settings():
     chance = rng()
     mother = next(g for g in iter(lambda: SPACE.random(chance), None) if g[0] == 0)
     father = next(g for g in iter(lambda: SPACE.random(chance), None) if g[0] == 1)
@@ -53,7 +53,7 @@ def test_parents_with_different_allocators_keep_their_settings() -> None:
         assert {mother, father} >= set(crossover(SPACE, mother, father, chance))
 
 
-def test_crossover_exchanges_about_half_of_the_genes() -> None:
+def test_crossover_exchanges_about_half_of_the_genes():
     parameters = [Parameter(f"x.{index}", (0, 1), ordered=True) for index in range(400)]
     space = Space((Parameter(ALLOCATOR, ("x",), ordered=False), *parameters))
     mother: Genome = (0, *[0] * 400)
@@ -72,7 +72,7 @@ def _mutants(n_levels: int, ordered: bool, start: int, n: int = 4000) -> Counter
     return Counter(mutate(space, (0, start), chance)[1] for _ in range(n))
 
 
-def test_an_ordered_gene_mostly_moves_by_one_and_sometimes_anywhere() -> None:
+def test_an_ordered_gene_mostly_moves_by_one_and_sometimes_anywhere():
     found = _mutants(9, ordered=True, start=4)
 
     near = (found[3] + found[5]) / 4000
@@ -80,20 +80,20 @@ def test_an_ordered_gene_mostly_moves_by_one_and_sometimes_anywhere() -> None:
     assert set(found) == {0, 1, 2, 3, 5, 6, 7, 8}
 
 
-def test_a_category_goes_to_every_other_level_alike() -> None:
+def test_a_category_goes_to_every_other_level_alike():
     found = _mutants(5, ordered=False, start=2)
 
     assert set(found) == {0, 1, 3, 4}
     assert all(count == pytest.approx(1000, abs=100) for count in found.values())
 
 
-def test_the_end_of_a_scale_is_left_inwards() -> None:
+def test_the_end_of_a_scale_is_left_inwards():
     found = _mutants(9, ordered=True, start=0)
 
     assert found[1] / 4000 == pytest.approx(1 - JUMP_PROBABILITY * 7 / 8, abs=0.03)
 
 
-def test_a_mutant_always_differs() -> None:
+def test_a_mutant_always_differs():
     genes = [Parameter(f"x.{index}", (0, 1, 2), ordered=True) for index in range(5)]
     space = Space((Parameter(ALLOCATOR, ("x",), ordered=False), *genes))
     chance = rng()
@@ -101,7 +101,7 @@ def test_a_mutant_always_differs() -> None:
     assert all(mutate(space, (0,) * 6, chance) != (0,) * 6 for _ in range(500))
 
 
-def test_one_gene_changes_on_average_whatever_its_kind() -> None:
+def test_one_gene_changes_on_average_whatever_its_kind():
     chance = rng()
     start = next(SPACE.defaults())
     changes = Counter[int]()
@@ -113,7 +113,7 @@ def test_one_gene_changes_on_average_whatever_its_kind() -> None:
     assert max(own) < 1.3 * min(own)
 
 
-def test_a_switch_that_would_rest_again_takes_a_setting_along() -> None:
+def test_a_switch_that_would_rest_again_takes_a_setting_along():
     start = next(SPACE.defaults())
     chance = rng()
     for vary in (change_one, mutate):
@@ -124,7 +124,7 @@ def test_a_switch_that_would_rest_again_takes_a_setting_along() -> None:
         assert {"trim", "pad"} <= settings  # both are behind the mode
 
 
-def test_a_switch_that_wakes_a_setting_takes_no_other_along() -> None:
+def test_a_switch_that_wakes_a_setting_takes_no_other_along():
     genes = [
         Parameter("x.mode", ("off", "on"), ordered=False, is_structural=True),
         Parameter("x.a", (None, 1, 2), ordered=True, condition=WHEN_ON, resting=1),
@@ -136,13 +136,13 @@ def test_a_switch_that_wakes_a_setting_takes_no_other_along() -> None:
     assert {change_one(space, (0, 0, 1, 0), chance) for _ in range(50)} == {(0, 1, 1, 0)}
 
 
-def test_a_space_of_one_point_stays_where_it_is() -> None:
+def test_a_space_of_one_point_stays_where_it_is():
     space = Space((Parameter(ALLOCATOR, ("x",), ordered=False),))
 
     assert mutate(space, (0,), rng()) == (0,)
 
 
-def test_every_genome_reaches_every_configuration() -> None:
+def test_every_genome_reaches_every_configuration():
     space = joint_space({"jemalloc": synthetic.PARTS["jemalloc"]})
 
     configurations = {space.decode(genome) for genome in every_genome(space)}
@@ -150,7 +150,7 @@ def test_every_genome_reaches_every_configuration() -> None:
     assert {space.decode(genome) for genome in np.ndindex(*space.n_levels)} == configurations
 
 
-def test_draw_finds_the_last_new_configuration_and_then_nothing() -> None:
+def test_draw_finds_the_last_new_configuration_and_then_nothing():
     space = joint_space({"jemalloc": synthetic.PARTS["jemalloc"]})
     novelty = Novelty(space)
     everything = list(dict.fromkeys(map(space.decode, every_genome(space))))
@@ -167,7 +167,7 @@ def test_draw_finds_the_last_new_configuration_and_then_nothing() -> None:
     assert novelty.draw(rng(), 1) == []
 
 
-def test_only_new_drops_repeats_within_the_list_and_siblings() -> None:
+def test_only_new_drops_repeats_within_the_list_and_siblings():
     novelty = Novelty(SPACE)
     chance = rng()
     one, two, three = (novelty.draw(chance, 1)[0] for _ in range(3))
@@ -176,7 +176,7 @@ def test_only_new_drops_repeats_within_the_list_and_siblings() -> None:
     assert novelty.only_new([one, two, two, three], besides=[three]) == [two]
 
 
-def test_one_change_is_one_setting_and_what_hangs_on_it() -> None:
+def test_one_change_is_one_setting_and_what_hangs_on_it():
     space = synthetic.space()
     rng = np.random.default_rng(1)
     for _ in range(50):

@@ -96,7 +96,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_genomes_are_tuples_of_python_integers_within_the_levels(name: str) -> None:
+def test_genomes_are_tuples_of_python_integers_within_the_levels(name: str):
     space = synthetic.space()
 
     for genome in undisturbed(name):
@@ -104,14 +104,14 @@ def test_genomes_are_tuples_of_python_integers_within_the_levels(name: str) -> N
         assert all(0 <= level < n for level, n in zip(genome, space.n_levels, strict=True))
 
 
-def test_genomes_are_canonical(name: str) -> None:
+def test_genomes_are_canonical(name: str):
     space = synthetic.space()
 
     for genome in undisturbed(name):
         assert space.canonical(genome) == genome
 
 
-def test_no_configuration_is_asked_twice(name: str) -> None:
+def test_no_configuration_is_asked_twice(name: str):
     space = synthetic.space()
 
     configurations = [space.decode(genome) for genome in undisturbed(name)]
@@ -119,7 +119,7 @@ def test_no_configuration_is_asked_twice(name: str) -> None:
     assert len(set(configurations)) == len(configurations)
 
 
-def test_initial_genomes_come_first_and_once(name: str) -> None:
+def test_initial_genomes_come_first_and_once(name: str):
     space = synthetic.space()
     defaults = list(space.defaults())
     seed = space.random(np.random.default_rng(5))
@@ -130,7 +130,7 @@ def test_initial_genomes_come_first_and_once(name: str) -> None:
     assert len(batch) == POPULATION
 
 
-def test_more_initial_genomes_than_a_population_are_all_asked_first(name: str) -> None:
+def test_more_initial_genomes_than_a_population_are_all_asked_first(name: str):
     space = synthetic.space()
     rng = np.random.default_rng(5)
     initial = list(dict.fromkeys(space.random(rng) for _ in range(3 * POPULATION)))
@@ -143,7 +143,7 @@ def test_more_initial_genomes_than_a_population_are_all_asked_first(name: str) -
     assert len(strategy.ask()) == POPULATION
 
 
-def test_a_batch_is_one_population(name: str) -> None:
+def test_a_batch_is_one_population(name: str):
     strategy = make(name)
 
     for _ in range(4):
@@ -152,7 +152,7 @@ def test_a_batch_is_one_population(name: str) -> None:
         assert len(batch) == POPULATION
 
 
-def test_a_small_space_is_asked_to_its_last_configuration_then_nothing(name: str) -> None:
+def test_a_small_space_is_asked_to_its_last_configuration_then_nothing(name: str):
     space = tiny_space()
     strategy = make(name, space)
 
@@ -166,11 +166,11 @@ def test_a_small_space_is_asked_to_its_last_configuration_then_nothing(name: str
     assert strategy.ask() == []
 
 
-def test_the_same_seed_and_results_give_the_same_genomes(name: str) -> None:
+def test_the_same_seed_and_results_give_the_same_genomes(name: str):
     assert drive(make(name, seed=3), 4) == list(undisturbed(name)[: 4 * POPULATION])
 
 
-def test_another_seed_gives_other_genomes(name: str) -> None:
+def test_another_seed_gives_other_genomes(name: str):
     assert drive(make(name, seed=7), 2) != drive(make(name, seed=8), 2)
 
 
@@ -182,7 +182,7 @@ print(json.dumps(drive(make(sys.argv[1], seed=3), 4)))
 
 
 @pytest.mark.slow
-def test_another_process_asks_the_same(name: str) -> None:
+def test_another_process_asks_the_same(name: str):
     command = [sys.executable, "-c", _REPLAY, name]
 
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -192,7 +192,7 @@ def test_another_process_asks_the_same(name: str) -> None:
     )
 
 
-def test_other_uses_of_the_global_generators_change_nothing(name: str) -> None:
+def test_other_uses_of_the_global_generators_change_nothing(name: str):
     expected = list(undisturbed(name)[: 4 * POPULATION])
     random.seed(99)
     np.random.seed(99)  # noqa: NPY002 - the very thing that must not matter
@@ -205,7 +205,7 @@ def test_other_uses_of_the_global_generators_change_nothing(name: str) -> None:
     assert expected == drive(make(name, seed=3), 4, disturbed)
 
 
-def test_the_global_generators_are_left_alone(name: str) -> None:
+def test_the_global_generators_are_left_alone(name: str):
     random.seed(99)
     np.random.seed(99)  # noqa: NPY002 - as above
     before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
@@ -216,7 +216,7 @@ def test_the_global_generators_are_left_alone(name: str) -> None:
     assert before == after
 
 
-def test_two_strategies_of_one_kind_do_not_disturb_each_other(name: str) -> None:
+def test_two_strategies_of_one_kind_do_not_disturb_each_other(name: str):
     expected = list(undisturbed(name)[: 4 * POPULATION])
     one, other = make(name, seed=3), make(name, seed=4)
 
@@ -228,7 +228,7 @@ def test_two_strategies_of_one_kind_do_not_disturb_each_other(name: str) -> None
     assert expected == asked
 
 
-def test_a_batch_of_failures_is_survived(name: str) -> None:
+def test_a_batch_of_failures_is_survived(name: str):
     strategy = make(name)
 
     asked = drive(strategy, 3, lambda genome: Told(genome, None, 1.0))
@@ -237,7 +237,7 @@ def test_a_batch_of_failures_is_survived(name: str) -> None:
     assert len(drive(strategy, 3)) == 3 * POPULATION
 
 
-def test_one_objective_or_three_work_as_well(name: str) -> None:
+def test_one_objective_or_three_work_as_well(name: str):
     space = synthetic.space()
     for n_objectives in (1, 3):
         strategy = make_strategy(
@@ -250,7 +250,7 @@ def test_one_objective_or_three_work_as_well(name: str) -> None:
         assert len(drive(strategy, 4, scored)) == 4 * POPULATION
 
 
-def test_what_was_not_asked_or_was_told_before_is_refused(name: str) -> None:
+def test_what_was_not_asked_or_was_told_before_is_refused(name: str):
     strategy = make(name)
     first = strategy.ask()
     told = [judge(genome) for genome in first]
@@ -277,7 +277,7 @@ def overlapped(strategy: Strategy, n_batches: int) -> list[Genome]:
     return asked
 
 
-def test_the_next_batch_does_not_wait_for_the_last(name: str) -> None:
+def test_the_next_batch_does_not_wait_for_the_last(name: str):
     space = synthetic.space()
 
     asked = overlapped(make(name), 6)
@@ -288,7 +288,7 @@ def test_the_next_batch_does_not_wait_for_the_last(name: str) -> None:
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_late_results_are_learnt_from(learner: str) -> None:
+def test_late_results_are_learnt_from(learner: str):
     """Results of one generation come after the next is asked; the search finds the allocator."""
     strategy = make(learner)
 
@@ -301,7 +301,7 @@ def test_late_results_are_learnt_from(learner: str) -> None:
     assert sum(genome[0] == 1 for genome in late) > LEAST_SHARE.get(learner, 0.7) * len(late)
 
 
-def test_a_result_with_another_number_of_objectives_is_refused(name: str) -> None:
+def test_a_result_with_another_number_of_objectives_is_refused(name: str):
     strategy = make(name)
 
     results = [Told(genome, (1.0,), 0.0) for genome in strategy.ask()]
@@ -311,7 +311,7 @@ def test_a_result_with_another_number_of_objectives_is_refused(name: str) -> Non
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_learners_prefer_the_feasible(learner: str) -> None:
+def test_learners_prefer_the_feasible(learner: str):
     """Nothing but one allocator is feasible; its share of late proposals shows the learning."""
     asked = drive(make(learner), 2 * N_BATCHES, only_jemalloc)
 
@@ -321,7 +321,7 @@ def test_learners_prefer_the_feasible(learner: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_learners_beat_random_search(learner: str) -> None:
+def test_learners_beat_random_search(learner: str):
     def volume(strategy_name: str, seed: int) -> float:
         from tuner.front.dominance import hypervolume
 
@@ -345,12 +345,12 @@ def test_learners_beat_random_search(learner: str) -> None:
 )
 def test_results_that_would_mislead_a_library_are_refused(
     objectives: tuple[float, ...] | None, violation: float
-) -> None:
+):
     with pytest.raises(ValueError, match="violation"):
         Told((0,), objectives, violation)
 
 
-def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
+def test_an_unknown_strategy_is_an_error_that_lists_the_known():
     with pytest.raises(SpecError, match="'nsga4' is unknown; choose among auto, nsga2, nsga3"):
         make("nsga4")
 
@@ -359,11 +359,11 @@ def sizes(budgets: Sequence[int]) -> list[int]:
     return [population_for(budget) for budget in budgets]
 
 
-def test_the_population_is_a_twentieth_of_the_budget_within_bounds() -> None:
+def test_the_population_is_a_twentieth_of_the_budget_within_bounds():
     assert sizes([1, 320, 400, 500, 800, 10_000]) == [16, 16, 20, 24, 40, 40]
 
 
-def test_the_default_strategy_imports_neither_scipy_nor_masked_arrays() -> None:
+def test_the_default_strategy_imports_neither_scipy_nor_masked_arrays():
     """Scipy takes more time to import than pymoo and numpy together."""
     code = f"{_REPLAY}print({{'scipy', 'numpy.ma'}} & set(sys.modules), file=sys.stderr)"
     done = subprocess.run(
@@ -372,13 +372,13 @@ def test_the_default_strategy_imports_neither_scipy_nor_masked_arrays() -> None:
     assert done.stderr == "set()\n"
 
 
-def test_a_space_that_is_too_large_to_walk_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_that_is_too_large_to_walk_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tuner.search.exhaustive.MOST", 100)
     with pytest.raises(SpecError, match="more than 100 configurations; narrow it"):
         make("exhaustive")
 
 
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch):
     entry = Entry("no_such_library.at_all:Thing", distribution="optuna")
     monkeypatch.setitem(STRATEGIES, "tpe", entry)
     with pytest.raises(MissingToolError, match=r"no_such_library.*'\.\[optuna\]'"):

@@ -42,7 +42,7 @@ def fitted(n: int) -> tuple[Features, Surrogate]:
     return features, model
 
 
-def test_unseen_genomes_are_predicted() -> None:
+def test_unseen_genomes_are_predicted():
     features, model = fitted(120)
     unseen = drawn(200, 2)
     values = np.array([truth(genome) for genome in unseen])
@@ -53,7 +53,7 @@ def test_unseen_genomes_are_predicted() -> None:
     assert np.mean(np.abs(means - values) < 3.0 * deviations + 0.1) > 0.9
 
 
-def test_what_was_seen_is_surer_than_what_was_not() -> None:
+def test_what_was_seen_is_surer_than_what_was_not():
     features, model = fitted(40)
     seen = model.predict(*features.of(drawn(40, 1)))[1]
     unseen = model.predict(*features.of(drawn(40, 3)))[1]
@@ -61,7 +61,7 @@ def test_what_was_seen_is_surer_than_what_was_not() -> None:
     assert np.median(seen) < 0.7 * np.median(unseen)
 
 
-def test_a_gene_without_effect_changes_no_prediction() -> None:
+def test_a_gene_without_effect_changes_no_prediction():
     features, model = fitted(120)
     genome = (0, 3, 4, 2, 0, 0)
     alike = [(*genome[:3], level, *genome[4:]) for level in range(len(SCALE))]
@@ -72,7 +72,7 @@ def test_a_gene_without_effect_changes_no_prediction() -> None:
     )
 
 
-def test_an_inactive_gene_has_no_feature() -> None:
+def test_an_inactive_gene_has_no_feature():
     features = Features(space())
     found, active = features.of([(1, 0, 0, 0, 0, 0)])
 
@@ -80,7 +80,7 @@ def test_an_inactive_gene_has_no_feature() -> None:
     assert not found[0, np.isin(features.gene, [1, 2, 3, 5])].any()
 
 
-def test_behind_a_switch_that_is_no_setting_genes_are_unset() -> None:
+def test_behind_a_switch_that_is_no_setting_genes_are_unset():
     switch = Parameter("one.mode", ("off", "on"), ordered=False, is_structural=True)
     behind = Parameter("one.a", SCALE, ordered=True, condition=Condition("one.mode", ("on",)))
     features = Features(joint_space({"one": [switch, behind]}))
@@ -93,7 +93,7 @@ def test_behind_a_switch_that_is_no_setting_genes_are_unset() -> None:
     )
 
 
-def test_neighbours_on_a_scale_are_alike_and_special_values_are_not() -> None:
+def test_neighbours_on_a_scale_are_alike_and_special_values_are_not():
     features = Features(space())
     rows, _ = features.of([(0, level, 0, 0, 0, 0) for level in range(len(SCALE))])
     own = rows[:, features.gene == 1]
@@ -106,7 +106,7 @@ def test_neighbours_on_a_scale_are_alike_and_special_values_are_not() -> None:
     assert alike[1, 2:] == pytest.approx(0.0)
 
 
-def test_equal_values_are_predicted_as_they_are() -> None:
+def test_equal_values_are_predicted_as_they_are():
     features = Features(space())
     model = Surrogate(features.gene, len(space().parameters))
     model.fit(*features.of(drawn(20, 1)), np.full(20, 7.0))
@@ -117,7 +117,7 @@ def test_equal_values_are_predicted_as_they_are() -> None:
     assert np.isfinite(deviations).all()
 
 
-def test_more_steps_make_a_fresh_model_surer() -> None:
+def test_more_steps_make_a_fresh_model_surer():
     features = Features(space())
     known, unseen = drawn(40, 1), drawn(40, 3)
     values = np.array([truth(genome) for genome in known])
@@ -130,7 +130,7 @@ def test_more_steps_make_a_fresh_model_surer() -> None:
     assert deviations[1] < 0.8 * deviations[0]
 
 
-def test_a_prediction_is_the_same_however_often_it_is_asked_for() -> None:
+def test_a_prediction_is_the_same_however_often_it_is_asked_for():
     features, model = fitted(40)
     (genome,) = drawn(1, 5)
 
@@ -141,7 +141,7 @@ def test_a_prediction_is_the_same_however_often_it_is_asked_for() -> None:
         assert many == pytest.approx(one[0])
 
 
-def test_a_level_that_was_never_seen_is_less_sure_than_one_that_was() -> None:
+def test_a_level_that_was_never_seen_is_less_sure_than_one_that_was():
     features = Features(space())
     model = Surrogate(features.gene, len(space().parameters))
     known = [(0, a, b, 0, 0, 0) for a in (2, 3, 4) for b in (2, 3, 4)]

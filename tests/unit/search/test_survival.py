@@ -34,9 +34,7 @@ def survive(survival: Any, points: Any, n_survive: int) -> Any:
 @pytest.mark.parametrize("n_points", [1, 2, 3, 30])
 @pytest.mark.parametrize("n_objectives", [1, 2, 3])
 @pytest.mark.parametrize("n_levels", [1, 5, 10_000])
-def test_crowding_distances_are_those_of_pymoo(
-    n_points: int, n_objectives: int, n_levels: int
-) -> None:
+def test_crowding_distances_are_those_of_pymoo(n_points: int, n_objectives: int, n_levels: int):
     rng = np.random.default_rng(n_points)
     objectives = rng.integers(0, n_levels, (n_points, n_objectives)).astype(float)
 
@@ -48,7 +46,7 @@ def test_crowding_distances_are_those_of_pymoo(
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("n_objectives", [2, 3])
 @pytest.mark.parametrize("n_survive", [1, 16, 39, 40])
-def test_the_same_survive_with_the_same_ranks(seed: int, n_objectives: int, n_survive: int) -> None:
+def test_the_same_survive_with_the_same_ranks(seed: int, n_objectives: int, n_survive: int):
     ours = survive(RankAndCrowding(), population(seed, n_objectives), n_survive)
     theirs = survive(TheirSurvival(), population(seed, n_objectives), n_survive)
 
@@ -57,7 +55,7 @@ def test_the_same_survive_with_the_same_ranks(seed: int, n_objectives: int, n_su
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_same_win_the_tournament(seed: int) -> None:
+def test_the_same_win_the_tournament(seed: int):
     points = survive(RankAndCrowding(), population(seed, 2), N_POINTS)
     pairs = np.random.default_rng(seed).integers(0, N_POINTS, (200, 2))
     kind = "comp_by_rank_and_crowding"

@@ -59,12 +59,12 @@ def of_jemalloc(library: str, **settings: Value) -> ExportedSetting:
     return ExportedSetting(Configuration.of("jemalloc", settings), library, variables)
 
 
-def test_what_a_process_was_started_with_is_in_effect() -> None:
+def test_what_a_process_was_started_with_is_in_effect():
     with process(TUNABLES) as pid:
         assert verdicts(pid, GLIBC) == {"library": True, "GLIBC_TUNABLES": True, "arena_max": True}
 
 
-def test_a_variable_that_was_lost_or_changed_is_not() -> None:
+def test_a_variable_that_was_lost_or_changed_is_not():
     with process({}) as lost, process({"GLIBC_TUNABLES": "glibc.malloc.arena_max=3"}) as changed:
         for pid in (lost, changed):
             assert verdicts(pid, GLIBC) == {
@@ -78,13 +78,13 @@ begin, end = map(int, fields[47:49])
 ctypes.memset(begin, 0, end - begin)"""
 
 
-def test_variables_under_a_title_cannot_be_seen() -> None:
+def test_variables_under_a_title_cannot_be_seen():
     """Nothing but ends of strings is what setproctitle leaves of them."""
     with process(TUNABLES, OVERWRITE) as pid:
         assert verdicts(pid, GLIBC) == {"library": True, "GLIBC_TUNABLES": None, "arena_max": None}
 
 
-def test_several_tunables_are_in_effect_although_glibc_cuts_them_in_place() -> None:
+def test_several_tunables_are_in_effect_although_glibc_cuts_them_in_place():
     settings = {"arena_max": 2, "tcache_count": 1}
     variables = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=1"}
     asked = ExportedSetting(Configuration.of("glibc", settings), None, variables)
@@ -93,7 +93,7 @@ def test_several_tunables_are_in_effect_although_glibc_cuts_them_in_place() -> N
         assert set(verdicts(pid, asked).values()) == {True}
 
 
-def test_a_value_that_the_allocator_refuses_is_not_in_effect() -> None:
+def test_a_value_that_the_allocator_refuses_is_not_in_effect():
     variables = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=99999999"}
     asked = ExportedSetting(Configuration.of("glibc", {"tcache_count": 99999999}), None, variables)
 
@@ -101,7 +101,7 @@ def test_a_value_that_the_allocator_refuses_is_not_in_effect() -> None:
         assert verdicts(pid, asked)["tcache_count"] is False
 
 
-def test_a_library_is_looked_for_in_the_process_itself() -> None:
+def test_a_library_is_looked_for_in_the_process_itself():
     library = jemalloc()
     asked = of_jemalloc(library, dirty_decay_ms=0)
     variables = asked.variables
@@ -112,7 +112,7 @@ def test_a_library_is_looked_for_in_the_process_itself() -> None:
         assert verdicts(pid, GLIBC)["library"] is False
 
 
-def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path) -> None:
+def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path):
     """As distributions ship them: libmimalloc.so.2 leads to libmimalloc.so.2.0."""
     file, link = tmp_path / "libjemalloc.so.2.5", tmp_path / "libjemalloc.so"
     shutil.copy(jemalloc(), file)
@@ -124,7 +124,7 @@ def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path) -> N
         assert set(verdicts(pid, asked).values()) == {True}
 
 
-def test_a_background_thread_that_ended_at_a_fork_is_missed() -> None:
+def test_a_background_thread_that_ended_at_a_fork_is_missed():
     library = jemalloc()
     asked = of_jemalloc(library, background_thread=True)
     fork = "import os\nif os.fork(): os.wait()"
@@ -134,7 +134,7 @@ def test_a_background_thread_that_ended_at_a_fork_is_missed() -> None:
         assert verdicts(int(children[0]), asked)["background_thread"] is False
 
 
-def test_a_thread_that_ends_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_ends_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch):
     library = jemalloc()
     asked = of_jemalloc(library, background_thread=True)
 
@@ -158,7 +158,7 @@ def in_container(*mounts: tuple[Path, Path]) -> list[str]:
     return [*unshare, "sh", "-c", f'{binds}exec env "$@"', "sh"]
 
 
-def test_the_library_of_a_process_in_a_container_is_its_own(tmp_path: Path) -> None:
+def test_the_library_of_a_process_in_a_container_is_its_own(tmp_path: Path):
     """Under the same name this machine has another file."""
     real = Path(jemalloc()).resolve()
     inside, here = tmp_path / "inside", tmp_path / "libjemalloc.so.2"
@@ -174,7 +174,7 @@ def test_the_library_of_a_process_in_a_container_is_its_own(tmp_path: Path) -> N
         assert verdicts(pid, refused)["dirty_decay_ms"] is False
 
 
-def test_the_libc_of_a_container_is_not_taken_for_this_machines(tmp_path: Path) -> None:
+def test_the_libc_of_a_container_is_not_taken_for_this_machines(tmp_path: Path):
     own = process_of(os.getpid())
     assert own is not None
     libc = next(Path(file) for file in own.files if Path(file).name == "libc.so.6")
@@ -192,7 +192,7 @@ def test_the_libc_of_a_container_is_not_taken_for_this_machines(tmp_path: Path) 
 
 def test_the_command_says_it_and_ends_with_the_code_of_settings(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     export = tmp_path / "malloc.json"
     export.write_text(
         json.dumps(
@@ -213,7 +213,7 @@ def test_the_command_says_it_and_ends_with_the_code_of_settings(
     assert (document["process"], len(document["findings"])) == (bad, 3)
 
 
-def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path) -> None:
+def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path):
     (tmp_path / "x").write_text("{}")
     with pytest.raises(SpecError, match="no export"):
         load_expected(tmp_path / "x")
@@ -236,7 +236,7 @@ def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path) -> 
         {"version": 2},
     ],
 )
-def test_an_export_of_other_kinds_is_none(tmp_path: Path, change: dict[str, object]) -> None:
+def test_an_export_of_other_kinds_is_none(tmp_path: Path, change: dict[str, object]):
     settings = {"a": True, "b": 1, "c": 1.0, "d": "1"}
     export = {**EXPORT, "settings": settings, "environment": {}}
     (tmp_path / "x").write_text(json.dumps(export))
@@ -246,7 +246,7 @@ def test_an_export_of_other_kinds_is_none(tmp_path: Path, change: dict[str, obje
         load_expected(tmp_path / "x")
 
 
-def test_a_process_without_memory_has_nothing_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_memory_has_nothing_to_look_at(monkeypatch: pytest.MonkeyPatch):
     """One that has ended without its parent knowing, or one of the kernel."""
     monkeypatch.setattr(checking, "process_of", lambda _: None)
     with pytest.raises(SpecError, match="has ended, or is one of the kernel"):
@@ -256,7 +256,7 @@ def test_a_process_without_memory_has_nothing_to_look_at(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("user", "how"), [(1000, "run this as its user, or as root"), (0, "root lacks the capability")]
 )
-def test_who_may_look_is_said(monkeypatch: pytest.MonkeyPatch, user: int, how: str) -> None:
+def test_who_may_look_is_said(monkeypatch: pytest.MonkeyPatch, user: int, how: str):
     def refuse(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 

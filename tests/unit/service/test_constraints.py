@@ -15,7 +15,7 @@ from tuner.service.constraints import parse_service_constraint
         ("cpu <= default + 2 %", "cpu", 0.02),
     ],
 )
-def test_a_constraint_is_a_share_of_worsening(text: str, name: str, share: float) -> None:
+def test_a_constraint_is_a_share_of_worsening(text: str, name: str, share: float):
     found = parse_service_constraint(text)
 
     assert found[0] == name
@@ -34,6 +34,6 @@ def test_a_constraint_is_a_share_of_worsening(text: str, name: str, share: float
         "p99 <= 5 ms",
     ],
 )
-def test_what_is_no_constraint_is_refused(text: str) -> None:
+def test_what_is_no_constraint_is_refused(text: str):
     with pytest.raises(SpecError, match="constraint"):
         parse_service_constraint(text)

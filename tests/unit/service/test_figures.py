@@ -13,19 +13,19 @@ def use(at_s: float, anon_bytes: int, cpu_ns: int = 0) -> Use:
     return Use(int(at_s * _S), 1, anon_bytes, 0, 0, 0, 0, 1, cpu_ns)
 
 
-def test_the_mean_is_over_time_and_not_over_samples() -> None:
+def test_the_mean_is_over_time_and_not_over_samples():
     assert mean_bytes([use(0, 0), use(1, 100), use(9, 100), use(10, 100)]) == pytest.approx(95.0)
     assert mean_bytes([use(3, 7)]) == 7.0
 
 
-def test_growth_is_that_of_the_last_half() -> None:
+def test_growth_is_that_of_the_last_half():
     window = [use(at, 1000 if at < 30 else 1000 + (at - 30) * 10) for at in range(61)]
 
     assert growth_per_minute(window) == pytest.approx(600.0)
     assert growth_per_minute(window[::30]) is None
 
 
-def test_a_short_window_has_no_growth_per_minute() -> None:
+def test_a_short_window_has_no_growth_per_minute():
     """Half a second of filling a cache was shown as hundreds of MiB a minute."""
     window = [use(0.1 * at, 1000 * at) for at in range(101)]
 
@@ -33,7 +33,7 @@ def test_a_short_window_has_no_growth_per_minute() -> None:
     assert growth_per_minute(window[:100]) is None
 
 
-def test_window_and_floor_are_told_apart() -> None:
+def test_window_and_floor_are_told_apart():
     uses = [use(0, 900), use(10, 100, 5), use(15, 300), use(20, 200, 4_000_005), use(22, 150)]
     uses += [use(28, 50), use(30, 70)]
     phases = Phases(uses[1], uses[3], uses[-1])
@@ -48,7 +48,7 @@ def test_window_and_floor_are_told_apart() -> None:
     assert found["p99"] == 5.0
 
 
-def test_requests_follow_from_rate_or_count() -> None:
+def test_requests_follow_from_rate_or_count():
     phases = Phases(use(0, 1), use(10, 1, 1_000_000), use(11, 1))
     uses = [phases.begin, phases.end, phases.idle_end]
 

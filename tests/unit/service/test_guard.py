@@ -30,7 +30,7 @@ def guard(folder: Path, then: str) -> Guard:
     return found
 
 
-def test_a_sample_that_does_not_come_is_an_error_and_no_earlier_one(tmp_path: Path) -> None:
+def test_a_sample_that_does_not_come_is_an_error_and_no_earlier_one(tmp_path: Path):
     """The memory after a load would have been that before it."""
     with (
         guard(tmp_path, "cat > /dev/null;") as service,
@@ -39,7 +39,7 @@ def test_a_sample_that_does_not_come_is_an_error_and_no_earlier_one(tmp_path: Pa
         service.sample(timeout_s=0.0)
 
 
-def test_where_all_has_ended_the_last_sample_stands(tmp_path: Path) -> None:
+def test_where_all_has_ended_the_last_sample_stands(tmp_path: Path):
     with guard(tmp_path, ":;") as service:
         wait_until(lambda: service.is_over)
 

@@ -58,7 +58,7 @@ def good_run(plan: ServicePlan) -> ServiceRun:
     return run.good
 
 
-def test_a_run_yields_memory_cpu_and_requests() -> None:
+def test_a_run_yields_memory_cpu_and_requests():
     # Ready once it has forked; the port is open before that.
     plan = replace(plan_with("tree", "grow=32"), ready="line:ready")
 
@@ -73,18 +73,18 @@ def test_a_run_yields_memory_cpu_and_requests() -> None:
     assert run.n_threads == 1
 
 
-def test_threads_of_the_largest_process_are_seen() -> None:
+def test_threads_of_the_largest_process_are_seen():
     assert good_run(replace(plan_with("threads=3"), ready="line:ready")).n_threads == 4
 
 
-def test_memory_that_a_fork_shares_counts_once() -> None:
+def test_memory_that_a_fork_shares_counts_once():
     alone = good_run(plan_with()).values["floor"]
     tree = good_run(plan_with("tree")).values["floor"]
 
     assert tree < 2 * alone
 
 
-def test_warm_ups_are_not_counted() -> None:
+def test_warm_ups_are_not_counted():
     once = good_run(replace(plan_with("grow=16"), warm_ups=2))
 
     assert once.requests == 10
@@ -92,7 +92,7 @@ def test_warm_ups_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize("ready", ["tcp:{port}", "line:ready", "command:test -d {state}"])
-def test_every_readiness_is_waited_for(ready: str) -> None:
+def test_every_readiness_is_waited_for(ready: str):
     assert good_run(replace(PLAN, ready=ready, load="echo 10 requests")).values
 
 
@@ -126,7 +126,7 @@ def test_every_readiness_is_waited_for(ready: str) -> None:
         ),
     ],
 )
-def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words: str) -> None:
+def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words: str):
     run = run_service(plan, ENVIRONMENT)
 
     assert run.status is status
@@ -134,7 +134,7 @@ def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words:
     assert run.good is None
 
 
-def test_a_stop_command_that_does_not_end_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_command_that_does_not_end_fails_the_run(monkeypatch: pytest.MonkeyPatch):
     def run(command: str, *arguments: Any, **options: Any) -> ShellRun:
         if command == "stop it":
             return ShellRun(None, "waiting\n", timed_out=True)
@@ -149,7 +149,7 @@ def test_a_stop_command_that_does_not_end_fails_the_run(monkeypatch: pytest.Monk
 
 def test_a_service_that_crashes_after_its_load_failed_is_what_failed(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr("tuner.service.lifecycle._DYING_S", 60.0)  # it is dead long before
 
     run = run_service(plan_with("crash-late"), ENVIRONMENT)
@@ -158,7 +158,7 @@ def test_a_service_that_crashes_after_its_load_failed_is_what_failed(
     assert "SIGSEGV under load" in (run.reason or "")
 
 
-def test_a_service_may_become_a_daemon() -> None:
+def test_a_service_may_become_a_daemon():
     mark = f"MARK={uuid.uuid4()}"
     name, _, value = mark.partition("=")
 
@@ -168,7 +168,7 @@ def test_a_service_may_become_a_daemon() -> None:
     assert is_soon_gone(mark)
 
 
-def test_a_port_that_is_taken_is_no_readiness() -> None:
+def test_a_port_that_is_taken_is_no_readiness():
     import socket
 
     (port,) = free_ports(1)
@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_no_readiness() -> None:
         run_service(replace(PLAN, ready=f"tcp:127.0.0.1:{port}"), ENVIRONMENT)
 
 
-def test_setup_fills_the_folder_of_each_run_and_teardown_sees_it(tmp_path: Path) -> None:
+def test_setup_fills_the_folder_of_each_run_and_teardown_sees_it(tmp_path: Path):
     kept = tmp_path / "kept"
     plan = replace(
         PLAN,
@@ -191,7 +191,7 @@ def test_setup_fills_the_folder_of_each_run_and_teardown_sees_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("words", [("env", "-i"), ("sh", "-c", 'env -i "$@"; true', "sh")])
-def test_a_setting_that_does_not_arrive_is_refused(words: tuple[str, ...]) -> None:
+def test_a_setting_that_does_not_arrive_is_refused(words: tuple[str, ...]):
     """As under sudo and some supervisors: it measured the service as it is, for the setting."""
     plan = replace(PLAN, command=(*words, *PLAN.command))
     run = run_service(plan, {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
@@ -200,7 +200,7 @@ def test_a_setting_that_does_not_arrive_is_refused(words: tuple[str, ...]) -> No
     assert "GLIBC_TUNABLES did not arrive in the service" in (run.reason or "")
 
 
-def test_a_setting_that_arrives_through_a_shell_is_measured() -> None:
+def test_a_setting_that_arrives_through_a_shell_is_measured():
     plan = replace(PLAN, command=("sh", "-c", '"$@"; true', "sh", *PLAN.command))
     run = run_service(plan, {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
 
@@ -209,7 +209,7 @@ def test_a_setting_that_arrives_through_a_shell_is_measured() -> None:
 
 def test_what_the_service_does_with_its_own_variables_is_its_affair(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
     plan = replace(PLAN, command=("env", "-i", *PLAN.command))
     run = run_service(plan, {**ENVIRONMENT, "MALLOC_ARENA_MAX": "4"})
@@ -217,12 +217,12 @@ def test_what_the_service_does_with_its_own_variables_is_its_affair(
     assert run.good is not None, run.reason
 
 
-def test_a_setup_that_fails_is_an_error_with_its_last_line() -> None:
+def test_a_setup_that_fails_is_an_error_with_its_last_line():
     with pytest.raises(ProgramError, match="exit status 5: no room"):
         run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)
 
 
-def test_a_service_that_does_not_start_is_quoted_with_more_than_its_last_line() -> None:
+def test_a_service_that_does_not_start_is_quoted_with_more_than_its_last_line():
     """The last line of PostgreSQL under root is "more information on how to start the server"."""
     words = "echo root is not permitted; echo; echo See the manual; echo for more words; exit 1"
     run = run_service(replace(PLAN, command=("sh", "-c", words)), ENVIRONMENT)
@@ -233,17 +233,17 @@ def test_a_service_that_does_not_start_is_quoted_with_more_than_its_last_line() 
     )
 
 
-def test_a_setup_that_fails_in_silence_is_said_to() -> None:
+def test_a_setup_that_fails_in_silence_is_said_to():
     with pytest.raises(ProgramError, match=r"--setup exit 5: exit status 5, and printed nothing$"):
         run_service(replace(PLAN, setup="exit 5"), ENVIRONMENT)
 
 
-def test_a_teardown_that_fails_after_a_good_run_is_an_error() -> None:
+def test_a_teardown_that_fails_after_a_good_run_is_an_error():
     with pytest.raises(ProgramError, match="--teardown echo busy; exit 6: exit status 6: busy"):
         run_service(replace(PLAN, teardown="echo busy; exit 6"), ENVIRONMENT)
 
 
-def test_the_first_error_is_told_and_teardown_runs_all_the_same(tmp_path: Path) -> None:
+def test_the_first_error_is_told_and_teardown_runs_all_the_same(tmp_path: Path):
     torn = tmp_path / "torn"
     plan = replace(PLAN, setup="exit 5", teardown=f"touch {torn}; exit 6")
 
@@ -255,7 +255,7 @@ def test_the_first_error_is_told_and_teardown_runs_all_the_same(tmp_path: Path) 
 
 def test_an_interrupt_stays_one_where_teardown_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 
@@ -268,14 +268,14 @@ def test_an_interrupt_stays_one_where_teardown_fails(
     assert torn.exists()
 
 
-def test_a_missing_service_and_a_missing_user_are_errors() -> None:
+def test_a_missing_service_and_a_missing_user_are_errors():
     with pytest.raises(MissingToolError, match="nonexistent"):
         run_service(replace(PLAN, command=("/nonexistent/server",)), ENVIRONMENT)
     with pytest.raises(SpecError, match="no such user"):
         run_service(replace(PLAN, user="nobody-of-this-name"), ENVIRONMENT)
 
 
-def test_another_user_is_for_root_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_is_for_root_only(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: object) -> None:
         raise PermissionError
 
@@ -286,7 +286,7 @@ def test_another_user_is_for_root_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-def test_a_service_can_run_as_another_user() -> None:
+def test_a_service_can_run_as_another_user():
     script = "echo ready; exec sleep 60"
     plan = replace(PLAN, command=("sh", "-c", script), ready="line:ready")
     plan = replace(plan, load="echo $(stat -c %U {state}/made) requests 10", user="nobody")
@@ -328,7 +328,7 @@ def killed_after(delay_s: float, port: int, folder: Path) -> bool:
     return is_gone
 
 
-def test_nothing_is_left_after_a_kill_at_twenty_moments(tmp_path: Path) -> None:
+def test_nothing_is_left_after_a_kill_at_twenty_moments(tmp_path: Path):
     """Killed with SIGKILL from the start of a run to its end: no process, nobody listens."""
     ports = free_ports(20)
 

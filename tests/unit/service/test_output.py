@@ -137,9 +137,7 @@ SYSBENCH = """    transactions:                        2579   (642.13 per sec.)
         ("sysbench", SYSBENCH, LoadReport(642.13, 2579, 1, {"p99": 31.37e6})),
     ],
 )
-def test_a_tool_is_read_by_name_and_by_what_it_prints(
-    name: str, text: str, expected: LoadReport
-) -> None:
+def test_a_tool_is_read_by_name_and_by_what_it_prints(name: str, text: str, expected: LoadReport):
     for found in (read_load(text, name), read_load(text)):
         assert found.rate == pytest.approx(expected.rate)
         assert found.requests == expected.requests
@@ -147,7 +145,7 @@ def test_a_tool_is_read_by_name_and_by_what_it_prints(
         assert dict(found.latencies) == pytest.approx(dict(expected.latencies))
 
 
-def test_an_expression_names_what_it_finds() -> None:
+def test_an_expression_names_what_it_finds():
     pattern = (
         r"(?P<requests>\d+) done in (?P<seconds>[\d.]+) s, p99 (?P<p99_us>\d+), bad (?P<failed>\d+)"
     )
@@ -157,35 +155,35 @@ def test_an_expression_names_what_it_finds() -> None:
     assert found == LoadReport(50.0, 100.0, 1.0, {"p99": 750e3})
 
 
-def test_what_a_group_matches_has_to_be_a_number() -> None:
+def test_what_a_group_matches_has_to_be_a_number():
     with pytest.raises(ProgramError, match=r"the group rate matches '1,234\.5', which is no"):
         read_load("1,234.5 req/s", r"(?P<rate>[\d,.]+) req/s")
 
 
 @pytest.mark.parametrize("reader", ["wkr", "(unclosed", r"(?P<speed>\d+)"])
-def test_a_reader_that_says_nothing_is_refused(reader: str) -> None:
+def test_a_reader_that_says_nothing_is_refused(reader: str):
     with pytest.raises(SpecError, match=r"wkr|unclosed|speed"):
         check_reader(reader)
 
 
-def test_output_that_no_reader_knows_says_how_it_ends() -> None:
+def test_output_that_no_reader_knows_says_how_it_ends():
     with pytest.raises(ProgramError, match=r"(?s)--read.*all fine"):
         read_load("hello\nall fine\n")
 
 
-def test_a_named_tool_that_printed_nothing_is_not_understood() -> None:
+def test_a_named_tool_that_printed_nothing_is_not_understood():
     with pytest.raises(ProgramError, match="printed nothing"):
         read_load("", "wrk")
 
 
 @pytest.mark.parametrize("reader", ["auto", "oha", "autocannon"])
-def test_json_without_what_a_tool_prints_is_not_understood(reader: str) -> None:
+def test_json_without_what_a_tool_prints_is_not_understood(reader: str):
     text = '{"latencyPercentiles": {}, "non2xx": 0, "summary": {"total": 1}}'
     with pytest.raises(ProgramError, match="--read"):
         read_load(text, reader)
 
 
-def test_percentiles_of_pgbench_are_those_of_its_log(tmp_path: Path) -> None:
+def test_percentiles_of_pgbench_are_those_of_its_log(tmp_path: Path):
     log = tmp_path / "pgbench_log.1"
     log.write_text("".join(f"0 {n} {n} 0 1 2\n" for n in range(1, 101)))
 
@@ -195,21 +193,19 @@ def test_percentiles_of_pgbench_are_those_of_its_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["skipped", "failed", "serialization"])
-def test_transactions_without_a_latency_have_no_part_in_percentiles(
-    tmp_path: Path, word: str
-) -> None:
+def test_transactions_without_a_latency_have_no_part_in_percentiles(tmp_path: Path, word: str):
     log = tmp_path / "pgbench_log.1"
     log.write_text(f"0 1 750 0 1 2 30\n0 2 {word} 0 1 2 99000\n")
 
     assert pgbench_latencies([log])["p999"] == 750e3
 
 
-def test_sums_over_an_interval_have_no_percentiles(tmp_path: Path) -> None:
+def test_sums_over_an_interval_have_no_percentiles(tmp_path: Path):
     log = tmp_path / "pgbench_log.1"
     log.write_text("1764150000 1988 140608 9991404 60 194 0 0 0\n")
 
     assert pgbench_latencies([log]) == {}
 
 
-def test_there_are_no_percentiles_without_a_log() -> None:
+def test_there_are_no_percentiles_without_a_log():
     assert pgbench_latencies([]) == {}

@@ -14,7 +14,7 @@ from tuner.service.plan import ServicePlan, free_ports, stop_signal
 PLAN = ServicePlan(("server", "--port", "{port}"), "tcp:{port}", "load {port} {port2}")
 
 
-def test_ports_and_folder_take_the_place_of_their_names() -> None:
+def test_ports_and_folder_take_the_place_of_their_names():
     plan = replace(PLAN, setup="fill {state}", stop="stop {port2}").placed("/s")
     port = plan.command[2]
 
@@ -26,7 +26,7 @@ def test_ports_and_folder_take_the_place_of_their_names() -> None:
     assert plan.teardown is None
 
 
-def test_free_ports_differ_and_can_be_bound() -> None:
+def test_free_ports_differ_and_can_be_bound():
     ports = free_ports(5)
 
     assert len(set(ports)) == 5
@@ -37,7 +37,7 @@ def test_free_ports_differ_and_can_be_bound() -> None:
 
 def test_where_clients_have_all_ports_one_of_theirs_is_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     (tmp_path / "range").write_text("1024\t60999\n")
     monkeypatch.setattr("tuner.service.plan._CLIENTS_PORTS", tmp_path / "range")
 
@@ -62,7 +62,7 @@ def test_where_clients_have_all_ports_one_of_theirs_is_free(
         ({"idle_s": -1.0}, "0 or more"),
     ],
 )
-def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], words: str) -> None:
+def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], words: str):
     with pytest.raises(SpecError, match=words):
         replace(PLAN, **change).checked()
 
@@ -70,20 +70,20 @@ def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], words: str) 
 @pytest.mark.parametrize(
     "ready", ["tcp:{port}", "tcp:127.0.0.1:80", "http://x/", "line:up", "command:true"]
 )
-def test_every_kind_of_readiness_is_accepted(ready: str) -> None:
+def test_every_kind_of_readiness_is_accepted(ready: str):
     assert replace(PLAN, ready=ready).checked().ready == ready
 
 
-def test_braces_of_shells_and_scripts_stay() -> None:
+def test_braces_of_shells_and_scripts_stay():
     load = "awk '{print}'; python3 -c 'print(f\"{n}\")'; echo ${PORT} %{http_code} {port}"
 
     assert replace(PLAN, load=load).checked().load == load
 
 
-def test_a_plan_survives_its_file() -> None:
+def test_a_plan_survives_its_file():
     assert ServicePlan.from_record(json.loads(json.dumps(asdict(PLAN)))) == PLAN
 
 
-def test_a_stop_is_a_signal_or_a_command() -> None:
+def test_a_stop_is_a_signal_or_a_command():
     assert stop_signal("SIGQUIT") == 3
     assert stop_signal("nginx -s stop") is None

@@ -9,7 +9,7 @@ from tuner.service import processes
 
 def test_children_of_all_threads_are_found_though_one_thread_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(processes, "_PROC", tmp_path)
     for thread, children in (("1", "10 "), ("2", None), ("3", "11 ")):
         folder = tmp_path / "1" / "task" / thread
@@ -36,7 +36,7 @@ def test_children_of_all_threads_are_found_though_one_thread_ends(
 )
 def test_a_variable_is_missed_only_where_a_process_shows_what_it_was_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, expected: str | None
-) -> None:
+):
     """A service that writes its title over its environment may have had it."""
     monkeypatch.setattr(processes, "_PROC", tmp_path)
     (tmp_path / "7").mkdir()

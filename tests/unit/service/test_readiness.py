@@ -37,7 +37,7 @@ def server(answer: bytes) -> Iterator[int]:
     ],
     ids=["HTTP", "not yet", "another protocol", "TLS", "nothing"],
 )
-def test_a_url_is_ready_when_it_answers_in_http(answer: bytes, *, is_ready: bool) -> None:
+def test_a_url_is_ready_when_it_answers_in_http(answer: bytes, *, is_ready: bool):
     with server(answer) as port:
         probe = probe_of(f"http://127.0.0.1:{port}/", Path("unused"), lambda _: False)
 

@@ -34,7 +34,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 def test_all_processes_are_recorded_and_the_idle_phase_is_part_of_their_life(
     tmp_path: Path,
-) -> None:
+):
     """So what an allocator keeps while nothing is asked of it counts in emulation."""
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -50,7 +50,7 @@ def test_all_processes_are_recorded_and_the_idle_phase_is_part_of_their_life(
 
 def test_what_a_service_frees_when_it_stops_is_in_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Its memory at the end of the trace is that of the idle service."""
     windows: list[RecordedPart] = []
     moments_ns: list[int] = []
@@ -81,12 +81,12 @@ def test_what_a_service_frees_when_it_stops_is_in_no_trace(
     assert rested_ns < windows[0].until_ns < stopped_ns
 
 
-def test_a_service_that_fails_under_the_recorder_is_an_error(tmp_path: Path) -> None:
+def test_a_service_that_fails_under_the_recorder_is_an_error(tmp_path: Path):
     with pytest.raises(ProgramError, match="under the recorder: the load ended with exit status 4"):
         record_service(replace(PLAN, load="exit 4"), ENVIRONMENT, tmp_path / "traces")
 
 
-def test_all_commands_have_the_environment_without_settings_of_allocators(tmp_path: Path) -> None:
+def test_all_commands_have_the_environment_without_settings_of_allocators(tmp_path: Path):
     said = tmp_path / "said"
     server = " ".join(PLAN.command)
     code = "import socket; socket.create_connection(('127.0.0.1', {port}))"

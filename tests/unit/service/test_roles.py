@@ -17,11 +17,11 @@ from tuner.service.roles import role_name, roles_of, roles_that_matter
         ("4711", "4711"),
     ],
 )
-def test_numbers_and_states_do_not_make_a_role(title: str, name: str) -> None:
+def test_numbers_and_states_do_not_make_a_role(title: str, name: str):
     assert role_name(recorded_process(title)) == name
 
 
-def test_the_busiest_process_stands_for_its_role() -> None:
+def test_the_busiest_process_stands_for_its_role():
     workers = [
         recorded_process(f"puma: cluster worker {n}: 1", n_events=events)
         for n, events in enumerate((100, 700, 200))
@@ -33,7 +33,7 @@ def test_the_busiest_process_stands_for_its_role() -> None:
     assert (role.work_share, role.memory_share) == (1.0, 1.0)
 
 
-def test_what_a_process_inherits_is_no_work_of_its_own() -> None:
+def test_what_a_process_inherits_is_no_work_of_its_own():
     busy = recorded_process("app: worker 1", n_events=2000, inherited_blocks=1000)
     idle = recorded_process("app: clock", n_events=1010, inherited_blocks=1000)
 
@@ -43,7 +43,7 @@ def test_what_a_process_inherits_is_no_work_of_its_own() -> None:
     assert found[1].work_share < 0.01
 
 
-def test_roles_with_a_tenth_of_work_or_memory_matter() -> None:
+def test_roles_with_a_tenth_of_work_or_memory_matter():
     master = recorded_process(n_events=50, peak_live_bytes=2)
     worker = recorded_process("app: worker 1", n_events=900, peak_live_bytes=80)
     cache = recorded_process("app: cache", n_events=50, peak_live_bytes=18)
@@ -53,7 +53,7 @@ def test_roles_with_a_tenth_of_work_or_memory_matter() -> None:
     assert [role.name for role in found] == ["app: worker", "app: cache"]
 
 
-def test_at_least_the_busiest_role_is_tuned_and_no_more_than_four() -> None:
+def test_at_least_the_busiest_role_is_tuned_and_no_more_than_four():
     few = [recorded_process(f"app: {chr(97 + n) * 3}", n_events=1000 - n) for n in range(8)]
     many = [recorded_process(f"app: {chr(97 + n) * 3}", n_events=1000 - n) for n in range(20)]
 

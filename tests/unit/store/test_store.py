@@ -84,7 +84,7 @@ def store(run: Path) -> Iterator[Store]:
         yield made
 
 
-def test_a_campaign_comes_back_as_it_was(run: Path) -> None:
+def test_a_campaign_comes_back_as_it_was(run: Path):
     record = synthetic.record(
         constraints=("cost <= default * 1.02",),
         seed_configurations=(Configuration.of("glibc", {"pad": 0}),),
@@ -101,7 +101,7 @@ def test_a_campaign_comes_back_as_it_was(run: Path) -> None:
     assert list(record.allocators) == list(found.allocators)
 
 
-def test_a_campaign_of_an_earlier_version_lacks_options_prices_and_facts(run: Path) -> None:
+def test_a_campaign_of_an_earlier_version_lacks_options_prices_and_facts(run: Path):
     Store.create(run, synthetic.record(machine=MACHINE, calibration=Calibration(1.0, 1.0))).close()
     machine = {**asdict(MACHINE), "of a later version": 1}
     del machine["thp_defrag"]
@@ -119,7 +119,7 @@ def test_a_campaign_of_an_earlier_version_lacks_options_prices_and_facts(run: Pa
     assert found.machine == MACHINE
 
 
-def test_trials_come_back_by_number_with_their_curves(store: Store) -> None:
+def test_trials_come_back_by_number_with_their_curves(store: Store):
     trials = [trial(2), failed(0), trial(1)]
     for one in trials:
         store.add_trial(one)
@@ -132,7 +132,7 @@ def test_trials_come_back_by_number_with_their_curves(store: Store) -> None:
     assert trials[0].measurement.curve == found[2].measurement.curve
 
 
-def test_absent_numbers_stay_absent(store: Store) -> None:
+def test_absent_numbers_stay_absent(store: Store):
     numbers = synthetic.measure(Configuration("glibc")).with_values(instructions=None, cost=None)
     store.add_trial(replace(trial(), outcome=Outcome.succeeded(numbers)))
 
@@ -144,7 +144,7 @@ def test_absent_numbers_stay_absent(store: Store) -> None:
     assert found.measurement["p99_latency"] is None
 
 
-def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path) -> None:
+def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path):
     numbers = synthetic.measure(Configuration("glibc"))
     odd = numbers.with_values(mean_heap=np.float64(2.5))
     values = (np.float64(1.5), np.float64(2))
@@ -159,7 +159,7 @@ def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path) -> None:
     assert store.trials()[0].objectives == (1.5, 2.0)
 
 
-def test_bytes_in_a_number_column_are_refused_by_the_schema(store: Store, run: Path) -> None:
+def test_bytes_in_a_number_column_are_refused_by_the_schema(store: Store, run: Path):
     store.add_trial(trial())
     raw = sqlite3.connect(run / STORE_NAME)
     with pytest.raises(sqlite3.IntegrityError, match="cannot store BLOB"):
@@ -167,7 +167,7 @@ def test_bytes_in_a_number_column_are_refused_by_the_schema(store: Store, run: P
     raw.close()
 
 
-def test_a_number_or_a_configuration_twice_is_refused_and_changes_nothing(store: Store) -> None:
+def test_a_number_or_a_configuration_twice_is_refused_and_changes_nothing(store: Store):
     store.add_trial(trial(0, {"pad": 1}))
     for again in (trial(0, {"pad": 2}), trial(1, {"pad": 1})):
         with pytest.raises(StoreError, match="contradicts the store: UNIQUE"):
@@ -176,7 +176,7 @@ def test_a_number_or_a_configuration_twice_is_refused_and_changes_nothing(store:
     assert store.trials() == [trial(0, {"pad": 1})]
 
 
-def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
+def test_rechecks_incidents_and_validations_come_back(store: Store):
     store.add_trial(trial())
     recheck = Recheck(0, 1, Outcome.succeeded(synthetic.measure(Configuration("glibc"))))
     lost = Recheck(0, 2, Outcome.did_not_succeed(Status.TIMED_OUT, "still running after 60 s"))
@@ -230,7 +230,7 @@ def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
     assert seen(found.samples[0]).curve == seen(sample).curve
 
 
-def test_status_budget_and_reference_can_change(store: Store) -> None:
+def test_status_budget_and_reference_can_change(store: Store):
     store.set_status(FINISHED)
     store.set_budget(500)
     store.set_reference((1.5, np.float64(2.5)))
@@ -242,7 +242,7 @@ def test_status_budget_and_reference_can_change(store: Store) -> None:
         store.set_status("asleep")
 
 
-def test_readers_see_a_store_while_it_is_written(store: Store, run: Path) -> None:
+def test_readers_see_a_store_while_it_is_written(store: Store, run: Path):
     store.add_trial(trial())
     with Store.open(run) as reader:
         before = len(reader.trials())
@@ -252,7 +252,7 @@ def test_readers_see_a_store_while_it_is_written(store: Store, run: Path) -> Non
     assert (before, after) == (1, 2)
 
 
-def test_a_reader_leaves_nothing_beside_a_store_that_is_closed(run: Path, store: Store) -> None:
+def test_a_reader_leaves_nothing_beside_a_store_that_is_closed(run: Path, store: Store):
     store.add_trial(trial(0))
     store.close()
 
@@ -262,12 +262,12 @@ def test_a_reader_leaves_nothing_beside_a_store_that_is_closed(run: Path, store:
     assert not list(run.glob(f"{STORE_NAME}-*"))
 
 
-def test_a_reader_cannot_write(run: Path, store: Store) -> None:
+def test_a_reader_cannot_write(run: Path, store: Store):
     with Store.open(run) as reader, pytest.raises(StoreError, match="opened for reading only"):
         reader.add_trial(trial())
 
 
-def test_a_second_writer_is_refused_with_the_pid_of_the_first(run: Path, store: Store) -> None:
+def test_a_second_writer_is_refused_with_the_pid_of_the_first(run: Path, store: Store):
     code = f"""
 from pathlib import Path
 from tuner.store import Store
@@ -278,7 +278,7 @@ Store.open(Path({str(run)!r}), writable=True)
     assert f"StoreError: {run / STORE_NAME}: locked by pid {os.getpid()}" in ended.stderr
 
 
-def test_the_lock_of_a_killed_writer_is_free(run: Path) -> None:
+def test_the_lock_of_a_killed_writer_is_free(run: Path):
     code = f"""
 import os, signal
 from pathlib import Path
@@ -298,7 +298,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", ["app", "app.v2", "a.b"])
-def test_a_run_folder_may_have_any_ending(tmp_path: Path, name: str) -> None:
+def test_a_run_folder_may_have_any_ending(tmp_path: Path, name: str):
     folder = tmp_path / name
     Store.create(folder, synthetic.record()).close()
 
@@ -306,14 +306,14 @@ def test_a_run_folder_may_have_any_ending(tmp_path: Path, name: str) -> None:
     assert Store.exists(folder)
 
 
-def test_create_does_not_overwrite(run: Path, store: Store) -> None:
+def test_create_does_not_overwrite(run: Path, store: Store):
     store.close()
 
     with pytest.raises(StoreError, match="there is a store already"):
         Store.create(run, synthetic.record())
 
 
-def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path) -> None:
+def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path):
     run.mkdir()
     change(run, "PRAGMA journal_mode = WAL")
 
@@ -322,12 +322,12 @@ def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path) -> None:
     assert Store.exists(run)
 
 
-def test_a_missing_store_is_named(tmp_path: Path) -> None:
+def test_a_missing_store_is_named(tmp_path: Path):
     with pytest.raises(StoreError, match="no such store; give the run folder"):
         Store.open(tmp_path)
 
 
-def test_a_file_of_another_program_is_refused(run: Path) -> None:
+def test_a_file_of_another_program_is_refused(run: Path):
     run.mkdir()
     change(run, "CREATE TABLE holiday (photo BLOB)")
 
@@ -337,7 +337,7 @@ def test_a_file_of_another_program_is_refused(run: Path) -> None:
         Store.create(run, synthetic.record())
 
 
-def test_another_layout_is_refused_with_both_versions(run: Path, store: Store) -> None:
+def test_another_layout_is_refused_with_both_versions(run: Path, store: Store):
     store.close()
     change(run, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
 
@@ -345,7 +345,7 @@ def test_another_layout_is_refused_with_both_versions(run: Path, store: Store) -
         Store.open(run)
 
 
-def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None:
+def test_the_first_layout_is_read_and_continued(run: Path, store: Store):
     store.add_trial(trial(0))
     store.close()
     change(
@@ -365,7 +365,7 @@ def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None
         assert len(old.trials()) == 2
 
 
-def test_only_a_trial_without_numbers_is_withdrawn_and_where_it_was_made(store: Store) -> None:
+def test_only_a_trial_without_numbers_is_withdrawn_and_where_it_was_made(store: Store):
     store.add_machine(ClusterMachine("far", MACHINE, synthetic.measure(Configuration("glibc"))))
     store.add_trial(failed(0), "far")
     store.add_trial(trial(1), "far")
@@ -378,7 +378,7 @@ def test_only_a_trial_without_numbers_is_withdrawn_and_where_it_was_made(store: 
     assert store.incidents()[0].reason == "killed by SIGSEGV"
 
 
-def test_what_is_known_of_the_workload_comes_back(tmp_path: Path) -> None:
+def test_what_is_known_of_the_workload_comes_back(tmp_path: Path):
     known = WorkloadRecord(
         notes=("of low fidelity",),
         resolution=(("cost", 0.25), ("mean_heap", 0.5)),
@@ -395,7 +395,7 @@ def test_what_is_known_of_the_workload_comes_back(tmp_path: Path) -> None:
         assert store.campaign().workload == WorkloadRecord()
 
 
-def test_screenings_come_back_with_their_fidelity(store: Store) -> None:
+def test_screenings_come_back_with_their_fidelity(store: Store):
     found = trial(1)
     store.add_screening(found.configuration, 0.25, found.outcome)
 
@@ -406,7 +406,7 @@ def test_screenings_come_back_with_their_fidelity(store: Store) -> None:
         store.add_screening(found.configuration, 0.25, found.outcome)
 
 
-def test_a_screening_is_never_of_the_whole_workload(store: Store) -> None:
+def test_a_screening_is_never_of_the_whole_workload(store: Store):
     found = trial(1)
     with pytest.raises(StoreError):
         store.add_screening(found.configuration, 1.0, found.outcome)
@@ -419,9 +419,7 @@ def _fill(store: Store, first: int = 0) -> None:
 
 @pytest.mark.parametrize("writable", [False, True])
 @pytest.mark.parametrize("where", ["head", "middle", "cut"])
-def test_a_damaged_file_is_called_damaged(
-    run: Path, store: Store, where: str, writable: bool
-) -> None:
+def test_a_damaged_file_is_called_damaged(run: Path, store: Store, where: str, writable: bool):
     _fill(store)
     store.close()
     path = run / STORE_NAME
@@ -445,7 +443,7 @@ def test_a_damaged_file_is_called_damaged(
 
 @settings(max_examples=50)
 @given(junk=st.binary(max_size=300))
-def test_no_junk_crashes_the_reader(junk: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_no_junk_crashes_the_reader(junk: bytes, tmp_path_factory: pytest.TempPathFactory):
     run = tmp_path_factory.mktemp("junk")
     (run / STORE_NAME).write_bytes(junk)
 
@@ -454,7 +452,7 @@ def test_no_junk_crashes_the_reader(junk: bytes, tmp_path_factory: pytest.TempPa
             Store.open(run, writable=writable)
 
 
-def test_a_full_disk_is_an_output_error_and_loses_nothing(run: Path, store: Store) -> None:
+def test_a_full_disk_is_an_output_error_and_loses_nothing(run: Path, store: Store):
     code = f"""
 import resource
 from pathlib import Path
@@ -484,7 +482,7 @@ with Store.open(Path({str(run)!r}), writable=True) as store:
         assert reader.trials() == [trial(number) for number in range(int(failed_at) + 1)]
 
 
-def test_sqlite_running_out_of_pages_is_an_output_error(store: Store) -> None:
+def test_sqlite_running_out_of_pages_is_an_output_error(store: Store):
     store.add_trial(trial())
     connection = store._connection  # noqa: SLF001 - the only way to make this disk full
     connection.execute("PRAGMA max_page_count = 1")
@@ -523,7 +521,7 @@ def open_to_all(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_read_only_folder_is_an_output_error_for_writers_only(open_to_all: Path) -> None:
+def test_a_read_only_folder_is_an_output_error_for_writers_only(open_to_all: Path):
     with Store.create(open_to_all, synthetic.record()) as store:
         store.add_trial(trial())
     open_to_all.chmod(0o555)
@@ -549,7 +547,7 @@ for attempt in (opening, creating):
     assert len(lines) == 3
 
 
-def test_a_log_that_cannot_be_read_is_not_left_out(open_to_all: Path, run: Path) -> None:
+def test_a_log_that_cannot_be_read_is_not_left_out(open_to_all: Path, run: Path):
     """What was committed after the last checkpoint is in the log only."""
     with Store.create(run, synthetic.record()) as store:
         store.add_trial(trial())
@@ -564,9 +562,7 @@ def test_a_log_that_cannot_be_read_is_not_left_out(open_to_all: Path, run: Path)
     assert "StoreError" in ended.stderr or "OutputError" in ended.stderr
 
 
-def test_a_trial_is_on_the_disk_when_it_is_committed(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_is_on_the_disk_when_it_is_committed(run: Path, monkeypatch: pytest.MonkeyPatch):
     """SQLite flushes at each commit (2 is FULL): a power cut loses no trial that ended."""
     connections: list[sqlite3.Connection] = []
     connect = sqlite3.connect
@@ -588,7 +584,7 @@ numbers = st.integers(0, 2**63 - 1)
 
 
 @given(points=st.lists(st.builds(CurvePoint, numbers, numbers, numbers, numbers), max_size=20))
-def test_curves_are_packed_without_loss(points: list[CurvePoint]) -> None:
+def test_curves_are_packed_without_loss(points: list[CurvePoint]):
     assert tuple(points) == unpack_curve(pack_curve(points))
 
 
@@ -607,7 +603,7 @@ reals = st.floats(0, 1e18, allow_nan=False)
 )
 def test_every_measurement_survives_the_store(
     values: dict[str, float | None], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+):
     measured = Measurement(values)
     with Store.create(tmp_path_factory.mktemp("any"), synthetic.record()) as store:
         store.add_trial(replace(trial(), outcome=Outcome.succeeded(measured)))

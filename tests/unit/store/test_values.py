@@ -24,13 +24,13 @@ from tuner.store.values import RealMeasurement
 )
 def test_an_allocator_is_brought_unless_it_is_the_c_librarys(
     library: str | None, brought: str | None
-) -> None:
+):
     record = replace(synthetic.record(), workload=WorkloadRecord(recorded_with=library))
 
     assert record.brought_allocator == brought
 
 
-def test_the_baseline_is_glibc_where_it_takes_part() -> None:
+def test_the_baseline_is_glibc_where_it_takes_part():
     record = synthetic.record()
     turned = replace(record, allocators=dict(reversed(list(record.allocators.items()))))
     alone = replace(record, allocators={"jemalloc": record.allocators["jemalloc"]})
@@ -38,7 +38,7 @@ def test_the_baseline_is_glibc_where_it_takes_part() -> None:
     assert (record.baseline, turned.baseline, alone.baseline) == ("glibc", "glibc", "jemalloc")
 
 
-def test_the_reason_of_a_failure_is_the_first_of_its_own_subject() -> None:
+def test_the_reason_of_a_failure_is_the_first_of_its_own_subject():
     def sample(label: str, reason: str | None) -> ValidationSample:
         outcome = (
             Outcome.did_not_succeed(Status.FAILED, reason)

@@ -93,7 +93,7 @@ def legal_events(draw: st.DrawFn, max_size: int = 120) -> Events:
 
 @ON_FILES
 @given(events=legal_events(), metadata=st.dictionaries(st.text(), st.integers() | st.text()))
-def test_read_back_equals_written(tmp_path: Path, events: Events, metadata: dict[str, Any]) -> None:
+def test_read_back_equals_written(tmp_path: Path, events: Events, metadata: dict[str, Any]):
     write_trace(tmp_path / "a.trace", events, metadata, page_bytes=16384)
     with Trace(tmp_path / "a.trace") as trace:
         back = trace.read_all()
@@ -108,7 +108,7 @@ def test_read_back_equals_written(tmp_path: Path, events: Events, metadata: dict
 @given(events=legal_events(max_size=40), data=st.data())
 def test_cut_off_anywhere_it_ends_early_or_is_refused(
     tmp_path: Path, events: Events, data: st.DataObject
-) -> None:
+):
     path = tmp_path / "a.trace"
     write_trace(path, events, {}, page_bytes=16384)
     whole = path.read_bytes()
@@ -123,7 +123,7 @@ def test_cut_off_anywhere_it_ends_early_or_is_refused(
 
 @ON_FILES
 @given(events=legal_events(max_size=40), data=st.data())
-def test_damage_never_passes_for_good(tmp_path: Path, events: Events, data: st.DataObject) -> None:
+def test_damage_never_passes_for_good(tmp_path: Path, events: Events, data: st.DataObject):
     path = tmp_path / "a.trace"
     write_trace(path, events, {}, page_bytes=16384)
     damaged = bytearray(path.read_bytes())
@@ -136,14 +136,14 @@ def test_damage_never_passes_for_good(tmp_path: Path, events: Events, data: st.D
 
 @ON_FILES
 @given(content=st.binary(max_size=400))
-def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / "a.trace"
     path.write_bytes(content)
     with pytest.raises(TraceError, match=r"not a malloc-tuner trace|it cannot be unpacked"):
         Trace(path)
 
 
-def test_times_are_rounded_down_to_the_quantum(tmp_path: Path) -> None:
+def test_times_are_rounded_down_to_the_quantum(tmp_path: Path):
     program = Program()
     for time_ns in (0, 9_999, 10_000, 35_001):
         program.time_ns = time_ns
@@ -153,29 +153,29 @@ def test_times_are_rounded_down_to_the_quantum(tmp_path: Path) -> None:
         assert trace.read_all()["time_ns"].tolist() == [0, 0, 10_000, 30_000]
 
 
-def test_an_illegal_event_is_named_and_leaves_no_file(tmp_path: Path) -> None:
+def test_an_illegal_event_is_named_and_leaves_no_file(tmp_path: Path):
     events = np.zeros(2, EVENT)
     with pytest.raises(TraceError, match=r"a\.trace: event 1: an allocation names a slot that is"):
         write_trace(tmp_path / "a.trace", events, {})
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path: Path):
     with pytest.raises(OutputError, match="cannot create the trace: No such file"):
         write_trace(tmp_path / "nowhere" / "a.trace", np.zeros(0, EVENT), {})
 
 
-def test_a_missing_file_is_a_trace_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_trace_error(tmp_path: Path):
     with pytest.raises(TraceError, match="cannot open the trace: No such file"):
         Trace(tmp_path / "a.trace")
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path):
     with pytest.raises(TraceError, match="not a regular file"):
         Trace(tmp_path)
 
 
-def test_a_future_version_says_upgrade(tmp_path: Path) -> None:
+def test_a_future_version_says_upgrade(tmp_path: Path):
     path = tmp_path / "a.trace"
     write_trace(path, np.zeros(0, EVENT), {})
     content = bytearray(path.read_bytes())
@@ -185,7 +185,7 @@ def test_a_future_version_says_upgrade(tmp_path: Path) -> None:
         Trace(path)
 
 
-def test_batches_are_as_long_as_asked(tmp_path: Path) -> None:
+def test_batches_are_as_long_as_asked(tmp_path: Path):
     program = Program()
     for _ in range(25):
         program.allocate(0, 8, None)
@@ -194,7 +194,7 @@ def test_batches_are_as_long_as_asked(tmp_path: Path) -> None:
         assert [len(batch) for batch in trace.batches(10)] == [10, 10, 5]
 
 
-def test_the_life_of_the_process_is_kept(tmp_path: Path) -> None:
+def test_the_life_of_the_process_is_kept(tmp_path: Path):
     events = np.zeros(1, EVENT)
     events["time_ns"] = 20_000
     for life, version, life_ns, lacks in (
@@ -211,7 +211,7 @@ def test_the_life_of_the_process_is_kept(tmp_path: Path) -> None:
         assert totals.lacks is None if lacks is None else lacks in str(totals.lacks)
 
 
-def test_a_process_cannot_end_before_its_last_event(tmp_path: Path) -> None:
+def test_a_process_cannot_end_before_its_last_event(tmp_path: Path):
     events = np.zeros(1, EVENT)
     events["time_ns"] = 20_000
     with pytest.raises(TraceError, match="ends before its start or last event"):
@@ -225,7 +225,7 @@ def many_events() -> Events:
     return program.events()
 
 
-def test_a_trace_that_fails_leaves_the_old_one_and_says_why(tmp_path: Path) -> None:
+def test_a_trace_that_fails_leaves_the_old_one_and_says_why(tmp_path: Path):
     path, limits = tmp_path / "a.trace", resource.getrlimit(resource.RLIMIT_FSIZE)
     write_trace(path, many_events(), {})
     old = path.read_bytes()
@@ -245,7 +245,7 @@ def test_a_trace_that_fails_leaves_the_old_one_and_says_why(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_may_be_as_long_as_a_file_system_allows(tmp_path: Path) -> None:
+def test_a_name_may_be_as_long_as_a_file_system_allows(tmp_path: Path):
     path = tmp_path / ("a" * 255)
     with pytest.raises(TraceError, match="cannot open the trace: No such file"):
         Trace(path)
@@ -256,7 +256,7 @@ def test_a_name_may_be_as_long_as_a_file_system_allows(tmp_path: Path) -> None:
         Trace(tmp_path / ("a" * 256))
 
 
-def test_a_link_stays_one(tmp_path: Path) -> None:
+def test_a_link_stays_one(tmp_path: Path):
     """A large trace goes where there is room for it."""
     link, place = tmp_path / "a.trace", tmp_path / "large" / "b.trace"
     place.parent.mkdir()

@@ -87,7 +87,7 @@ def plain_live(events: Events) -> list[int]:
 
 
 @given(events=histories(), batch=st.integers(1, 90))
-def test_batches_do_not_change_the_statistics(events: Events, batch: int) -> None:
+def test_batches_do_not_change_the_statistics(events: Events, batch: int):
     info = survey_in(events, batch)
     lifetimes: dict[int, list[int]] = defaultdict(list)
     for lifetime, size in plain_lifetimes(events):
@@ -105,17 +105,17 @@ def test_batches_do_not_change_the_statistics(events: Events, batch: int) -> Non
     assert info.curve.live_blocks.tolist()[-1:] == ([news - frees] if len(events) else [])
 
 
-def test_mean_live_bytes_are_weighted_by_time() -> None:
+def test_mean_live_bytes_are_weighted_by_time():
     events = rows((Op.MALLOC, 0, 100, 0), (Op.MALLOC, 1, 50, 30_000), (Op.FREE, 0, 0, 40_000))
     assert survey_in(events, 2).mean_live_bytes == pytest.approx((100 * 3 + 150 * 1) / 4)
 
 
-def test_mean_of_a_trace_without_time_is_over_events() -> None:
+def test_mean_of_a_trace_without_time_is_over_events():
     events = rows((Op.MALLOC, 0, 100, 0), (Op.MALLOC, 1, 50, 0))
     assert survey_in(events, 9).mean_live_bytes == pytest.approx((100 + 150) / 2)
 
 
-def test_growth_by_realloc_counts_as_allocated() -> None:
+def test_growth_by_realloc_counts_as_allocated():
     events = rows((Op.MALLOC, 0, 100, 0), (Op.REALLOC, 0, 250, 0), (Op.REALLOC, 0, 10, 0))
     info = survey_in(events, 2)
     assert info.allocated_bytes == 250
@@ -123,7 +123,7 @@ def test_growth_by_realloc_counts_as_allocated() -> None:
     assert info.events_per_api == {"malloc": 1, "realloc": 2}
 
 
-def test_cross_thread_frees_are_those_of_another_owner() -> None:
+def test_cross_thread_frees_are_those_of_another_owner():
     events = rows(
         (Op.MALLOC, 0, 8, 0), (Op.FREE, 0, 0, 0), (Op.MALLOC, 0, 8, 0), (Op.FREE, 0, 0, 0)
     )
@@ -134,7 +134,7 @@ def test_cross_thread_frees_are_those_of_another_owner() -> None:
     assert info.events_per_thread == (3, 1)
 
 
-def test_a_long_curve_keeps_the_peak_of_every_share() -> None:
+def test_a_long_curve_keeps_the_peak_of_every_share():
     n = 5000
     events = rows(*[(Op.MALLOC, 0, 1, 0), *[(Op.REALLOC, 0, 7 * k % 997, 0) for k in range(1, n)]])
     curve = survey_in(events, 333).curve
@@ -144,7 +144,7 @@ def test_a_long_curve_keeps_the_peak_of_every_share() -> None:
     assert curve.live_bytes.tolist() == [max(live[i : i + 5]) for i in range(0, n, 5)]
 
 
-def test_an_empty_trace_has_empty_statistics() -> None:
+def test_an_empty_trace_has_empty_statistics():
     info = survey_in(rows(), 5)
     assert info.mean_live_bytes == 0
     assert len(info.curve.event) == 0
@@ -152,11 +152,11 @@ def test_an_empty_trace_has_empty_statistics() -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1))
-def test_a_bin_is_the_number_of_bits(values: list[int]) -> None:
+def test_a_bin_is_the_number_of_bits(values: list[int]):
     assert log2_bins(np.array(values, np.uint64)).tolist() == [v.bit_length() for v in values]
 
 
-def test_filled_bins_have_their_limits() -> None:
+def test_filled_bins_have_their_limits():
     events = rows(*[(Op.MALLOC, slot, size, 0) for slot, size in enumerate([1, 5, 6, 40])])
     bins = list(filled_bins(survey_in(events, 9).size))
     assert [(low, high, blocks) for low, high, blocks, _ in bins] == [
@@ -175,9 +175,7 @@ def test_filled_bins_have_their_limits() -> None:
         ((4, 10), 100 * 2 / 6),  # a process that began with a fork
     ],
 )
-def test_the_mean_is_over_the_life_of_the_process(
-    life: tuple[int | None, int | None], mean: float
-) -> None:
+def test_the_mean_is_over_the_life_of_the_process(life: tuple[int | None, int | None], mean: float):
     events = rows((Op.MALLOC, 0, 100, 2), (Op.FREE, 0, 0, 6), (Op.MALLOC, 0, 0, 8))
     totals = replace(totals_of(events), start_ns=life[0], end_ns=life[1])
     for batch in (1, 3):

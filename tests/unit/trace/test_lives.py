@@ -9,7 +9,7 @@ from tuner.trace.file import EVENT
 from tuner.trace.lives import find_lives
 
 
-def test_a_slot_that_is_used_again_is_another_life(tmp_path: Path) -> None:
+def test_a_slot_that_is_used_again_is_another_life(tmp_path: Path):
     maker = TraceMaker()
     first = maker.allocate(100)
     second = maker.allocate(50)
@@ -29,7 +29,7 @@ def test_a_slot_that_is_used_again_is_another_life(tmp_path: Path) -> None:
     assert found.live_bytes.tolist() == [100, 150, 350, 50, 57, 7]
 
 
-def test_no_events_are_no_lives() -> None:
+def test_no_events_are_no_lives():
     found = find_lives(np.empty(0, EVENT))
 
     assert len(found.births) == len(found.steps) == len(found.live_bytes) == 0

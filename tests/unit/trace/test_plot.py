@@ -22,20 +22,20 @@ def info(tmp_path: Path) -> TraceInfo:
         return describe(trace)
 
 
-def test_picture_obeys_the_schema_and_names_the_program(info: TraceInfo) -> None:
+def test_picture_obeys_the_schema_and_names_the_program(info: TraceInfo):
     figure = trace_figure(info, "app", "app")
 
     alt.VConcatChart.from_dict(described(figure), validate=True)
     assert figure.title == "app: 6 events, 1 thread, peak 1.0 MiB"
 
 
-def test_points_at_the_same_time_are_not_added_up(info: TraceInfo) -> None:
+def test_points_at_the_same_time_are_not_added_up(info: TraceInfo):
     """Vega stacks areas by itself."""
     curve = trace_figure(info, "app", "app").spec["vconcat"][0]
 
     assert curve["layer"][0]["encoding"]["y"]["stack"] is None
 
 
-def test_unknown_suffix_is_refused(info: TraceInfo, tmp_path: Path) -> None:
+def test_unknown_suffix_is_refused(info: TraceInfo, tmp_path: Path):
     with pytest.raises(OutputError, match=r"use one of \.png, \.svg, \.pdf"):
         save(info, "app", tmp_path / "app.gif")

@@ -51,7 +51,7 @@ def live_bytes(events: Events) -> list[int]:
 
 
 @pytest.mark.slow
-def test_live_bytes_at_the_end_of_windows_are_those_of_the_long_trace(tmp_path: Path) -> None:
+def test_live_bytes_at_the_end_of_windows_are_those_of_the_long_trace(tmp_path: Path):
     long = churn(tmp_path / "long.trace")
     found = thin(long, tmp_path / "thin.trace", HOW)
     whole, kept = load(long), load(tmp_path / "thin.trace")
@@ -62,7 +62,7 @@ def test_live_bytes_at_the_end_of_windows_are_those_of_the_long_trace(tmp_path: 
     assert np.array_equal(np.array(live_bytes(whole))[at[0]], np.array(live_bytes(kept))[at[1]])
 
 
-def test_time_goes_on_as_before(tmp_path: Path) -> None:
+def test_time_goes_on_as_before(tmp_path: Path):
     long = churn(tmp_path / "long.trace")
     thin(long, tmp_path / "thin.trace", HOW)
     with Trace(long) as whole, Trace(tmp_path / "thin.trace") as kept:
@@ -70,7 +70,7 @@ def test_time_goes_on_as_before(tmp_path: Path) -> None:
         assert kept.metadata["thinned_from"] == whole.totals.n_events
 
 
-def test_begin_and_end_are_whole(tmp_path: Path) -> None:
+def test_begin_and_end_are_whole(tmp_path: Path):
     long = churn(tmp_path / "long.trace")
     thin(long, tmp_path / "thin.trace", HOW)
     whole, kept = load(long), load(tmp_path / "thin.trace")
@@ -78,7 +78,7 @@ def test_begin_and_end_are_whole(tmp_path: Path) -> None:
     assert np.array_equal(whole["size"][-100:], kept["size"][-100:])
 
 
-def test_lives_that_cross_a_border_stay(tmp_path: Path) -> None:
+def test_lives_that_cross_a_border_stay(tmp_path: Path):
     maker = TraceMaker()
     before = maker.allocate(1)
     within = maker.allocate(2)
@@ -93,7 +93,7 @@ def test_lives_that_cross_a_border_stay(tmp_path: Path) -> None:
     assert drop_short_lives(events)["size"].tolist() == [4, 5]
 
 
-def test_a_trace_that_is_short_already_is_an_error(tmp_path: Path) -> None:
+def test_a_trace_that_is_short_already_is_an_error(tmp_path: Path):
     long = churn(tmp_path / "long.trace", 100)
     with pytest.raises(SpecError, match="events; keep fewer, or use it as it is"):
         thin(long, tmp_path / "thin.trace", HOW)
@@ -102,13 +102,13 @@ def test_a_trace_that_is_short_already_is_an_error(tmp_path: Path) -> None:
         thin(long, tmp_path / "thin.trace", HOW)
 
 
-def test_a_set_up_that_takes_all_the_time_is_an_error(tmp_path: Path) -> None:
+def test_a_set_up_that_takes_all_the_time_is_an_error(tmp_path: Path):
     long = churn(tmp_path / "long.trace", life=(0, 10**9))
     with pytest.raises(SpecError, match=r"ends after 1\.000 s; its set-up must take less"):
         thin(long, tmp_path / "thin.trace", replace(HOW, set_up_ns=10**9))
 
 
-def test_several_threads_are_refused(tmp_path: Path) -> None:
+def test_several_threads_are_refused(tmp_path: Path):
     maker = TraceMaker()
     maker.start(1)
     maker.allocate(8, thread=1)
@@ -117,7 +117,7 @@ def test_several_threads_are_refused(tmp_path: Path) -> None:
         thin(tmp_path / "a.trace", tmp_path / "thin.trace", HOW)
 
 
-def test_set_up_takes_no_time_and_the_rest_its_real_time(tmp_path: Path) -> None:
+def test_set_up_takes_no_time_and_the_rest_its_real_time(tmp_path: Path):
     long = churn(tmp_path / "long.trace")
     thin(long, tmp_path / "as-it-was.trace", HOW)
     times = load(tmp_path / "as-it-was.trace")["time_ns"].astype(np.int64)
@@ -141,7 +141,7 @@ def test_set_up_takes_no_time_and_the_rest_its_real_time(tmp_path: Path) -> None
 )
 def test_start_and_end_of_the_process_are_kept(
     tmp_path: Path, how: Thinning, life: tuple[int, int]
-) -> None:
+):
     long = churn(tmp_path / "long.trace", life=(1000, 10**9))
     thin(long, tmp_path / "thin.trace", how)
     with Trace(tmp_path / "thin.trace") as kept:

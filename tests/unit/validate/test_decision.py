@@ -52,7 +52,7 @@ BASELINE = SubjectSummary(
 CONFIRMED, OPEN = Verdict.CONFIRMED, Verdict.NOT_CONFIRMED
 
 
-def test_a_confirmed_pick_is_deployed_with_what_is_sure() -> None:
+def test_a_confirmed_pick_is_deployed_with_what_is_sure():
     found = recommend(
         [BASELINE, subject("balanced", "mimalloc", {"decommit_delay": 0}, CONFIRMED, 0.88)]
     )
@@ -62,7 +62,7 @@ def test_a_confirmed_pick_is_deployed_with_what_is_sure() -> None:
     )
 
 
-def test_what_looks_worse_and_is_not_settled_is_not_deployed() -> None:
+def test_what_looks_worse_and_is_not_settled_is_not_deployed():
     """In eight rounds a CPU time of +4 % is proven in half of all cases only."""
     one = subject("exgen-default", "exgen", {}, CONFIRMED, 0.88)
     metrics = (*one.metrics[:2], MetricSummary("cpu", Estimate(1.0, None, 12), ratio(1.3, 0.5)))
@@ -78,7 +78,7 @@ def test_what_looks_worse_and_is_not_settled_is_not_deployed() -> None:
     )
 
 
-def test_seven_settings_that_gain_no_more_than_none_are_not_deployed() -> None:
+def test_seven_settings_that_gain_no_more_than_none_are_not_deployed():
     """A demo ended with seven settings of exgen that lost to exgen as shipped."""
     found = recommend(
         [
@@ -92,7 +92,7 @@ def test_seven_settings_that_gain_no_more_than_none_are_not_deployed() -> None:
     assert "(exgen, 7 settings) has more settings and is not shown to gain more." in found.sentence
 
 
-def test_settings_that_gain_clearly_more_are_deployed() -> None:
+def test_settings_that_gain_clearly_more_are_deployed():
     found = recommend(
         [
             BASELINE,
@@ -105,7 +105,7 @@ def test_settings_that_gain_clearly_more_are_deployed() -> None:
 
 
 @pytest.mark.parametrize("verdict", [OPEN, Verdict.WORSE, Verdict.AS_CLAIMED, Verdict.BETTER])
-def test_without_a_confirmed_gain_the_baseline_is_kept(verdict: Verdict) -> None:
+def test_without_a_confirmed_gain_the_baseline_is_kept(verdict: Verdict):
     found = recommend([BASELINE, subject("balanced", "exgen", SEVEN, verdict, 0.9)])
     assert (found.label, found.sentence) == (
         None,
@@ -113,7 +113,7 @@ def test_without_a_confirmed_gain_the_baseline_is_kept(verdict: Verdict) -> None
     )
 
 
-def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains() -> None:
+def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains():
     found = recommend([BASELINE, subject("balanced", "exgen", SEVEN, Verdict.UNDECIDED, 0.9)])
     assert found.sentence == "Keep glibc's default for now: too few rounds to decide anything."
 
@@ -121,9 +121,7 @@ def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains() -> None:
 @pytest.mark.parametrize(
     ("peak", "cpu", "words"), [(1.2, 1.0, "peak heap +20 %"), (1.0, 1.05, "CPU time +5.0 %")]
 )
-def test_a_gain_that_costs_elsewhere_is_no_recommendation(
-    peak: float, cpu: float, words: str
-) -> None:
+def test_a_gain_that_costs_elsewhere_is_no_recommendation(peak: float, cpu: float, words: str):
     costly = subject("lean", "jemalloc", {}, CONFIRMED, 0.7, peak=peak, cpu=cpu)
     found = recommend([BASELINE, costly])
     assert found.label is None
@@ -133,12 +131,12 @@ def test_a_gain_that_costs_elsewhere_is_no_recommendation(
     assert recommend([BASELINE, costly, dearer]).label == "cheap"
 
 
-def test_who_is_out_is_not_deployed() -> None:
+def test_who_is_out_is_not_deployed():
     found = recommend([BASELINE, subject("a", "exgen", {}, CONFIRMED, 0.9, reason="crashed")])
     assert found.label is None
 
 
-def test_the_program_as_it_is_may_be_what_is_kept() -> None:
+def test_the_program_as_it_is_may_be_what_is_kept():
     own = Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,))
     baseline = SubjectSummary(own, True, 12, None, (), (), None, ())
     assert recommend([baseline]).sentence == (
@@ -146,7 +144,7 @@ def test_the_program_as_it_is_may_be_what_is_kept() -> None:
     )
 
 
-def test_a_great_gain_that_varies_is_not_given_up_for_a_small_one() -> None:
+def test_a_great_gain_that_varies_is_not_given_up_for_a_small_one():
     """The worst of eight rounds of the greater gain was as little as the smaller one."""
     great = subject("balanced", "exgen", SEVEN, CONFIRMED, 0.90, spread=0.08)
     small = subject("exgen-default", "exgen", {}, CONFIRMED, 0.97)
@@ -154,7 +152,7 @@ def test_a_great_gain_that_varies_is_not_given_up_for_a_small_one() -> None:
     assert recommend([BASELINE, great, small]).label == "balanced"
 
 
-def test_no_gain_is_sure_where_the_interval_holds_none() -> None:
+def test_no_gain_is_sure_where_the_interval_holds_none():
     found = recommend([BASELINE, subject("lean", "exgen", {}, CONFIRMED, 0.98, spread=0.03)])
 
     assert found.sentence == "Deploy exgen as shipped: mean heap -2.0 %."

@@ -125,7 +125,7 @@ def samples(store: Store, name: str, label: str) -> list[ValidationSample]:
     return [sample for sample in records(store)[name].samples if sample.label == label]
 
 
-def test_every_subject_runs_once_per_round_on_every_simulation(store: Store) -> None:
+def test_every_subject_runs_once_per_round_on_every_simulation(store: Store):
     gem5 = good_runs()
     run_all(store, gem5)
     assert sorted(gem5.calls) == sorted((s.name, n) for s in SIMULATIONS for n in NAMES * 3)
@@ -134,7 +134,7 @@ def test_every_subject_runs_once_per_round_on_every_simulation(store: Store) -> 
         assert found == sorted((number, name) for number in range(3) for name in NAMES)
 
 
-def test_rounds_alternate_between_the_simulations(store: Store) -> None:
+def test_rounds_alternate_between_the_simulations(store: Store):
     gem5 = good_runs()
     run_all(store, gem5)
     assert [name for name, _ in gem5.calls] == (["tree"] * 3 + ["hash"] * 3) * 3
@@ -142,7 +142,7 @@ def test_rounds_alternate_between_the_simulations(store: Store) -> None:
     assert gem5.calls[3] == ("hash", "base")
 
 
-def test_heap_is_without_the_part_of_the_program(store: Store) -> None:
+def test_heap_is_without_the_part_of_the_program(store: Store):
     run_all(store, good_runs())
     sample = samples(store, "tree", "good")[0]
     own = 3_190_784 + 16_302_080  # "program" and "python" of result.json
@@ -156,7 +156,7 @@ def test_heap_is_without_the_part_of_the_program(store: Store) -> None:
     )
 
 
-def test_other_simulated_results_reject_the_subject_on_that_simulation(store: Store) -> None:
+def test_other_simulated_results_reject_the_subject_on_that_simulation(store: Store):
     gem5 = Simulator(lambda s, n, _: _DRIFT if (s, n) == ("hash", "good") else _GOOD)
     run_all(store, gem5)
     (sample,) = samples(store, "hash", "good")
@@ -168,20 +168,20 @@ def test_other_simulated_results_reject_the_subject_on_that_simulation(store: St
     assert len(samples(store, "hash", "other")) == 3
 
 
-def test_another_output_of_the_guest_rejects(store: Store) -> None:
+def test_another_output_of_the_guest_rejects(store: Store):
     other = replace(_GOOD, guest_output=b"43\n")
     run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
     assert sample.outcome.reason == "the guest's output differs from the baseline's"
 
 
-def test_statistics_of_the_host_may_differ(store: Store) -> None:
+def test_statistics_of_the_host_may_differ(store: Store):
     other = replace(_GOOD, statistics=STATISTICS.replace("0.19", "0.99"))
     run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
     assert all(s.outcome.status is Status.OK for s in samples(store, "tree", "good"))
 
 
-def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store) -> None:
+def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store):
     run_all(store, Simulator(lambda s, n, _: _CRASH if s == "tree" else _GOOD))
     (sample,) = records(store)["tree"].samples
     assert (sample.label, sample.outcome.status) == ("base", Status.FAILED)
@@ -189,7 +189,7 @@ def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store) ->
     assert len(records(store)["hash"].samples) == 9
 
 
-def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store) -> None:
+def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store):
     drift = Simulator(lambda s, n, call: _DRIFT if (n, call) == ("base", 2) else _GOOD)
     run_all(store, drift)
     failed = [s for s in records(store)["tree"].samples if s.outcome.status is not Status.OK]
@@ -200,7 +200,7 @@ def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store) -> None:
     assert not [s for s in records(store)["tree"].samples if s.round == 2]
 
 
-def test_missing_results_are_reported(store: Store) -> None:
+def test_missing_results_are_reported(store: Store):
     cut = replace(_GOOD, statistics="")
     run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
@@ -217,16 +217,14 @@ def test_missing_results_are_reported(store: Store) -> None:
         ({"exit_status": None, "signal": 11}, Status.FAILED),
     ],
 )
-def test_runs_that_end_badly_are_rejected(
-    store: Store, change: dict[str, Any], status: Status
-) -> None:
+def test_runs_that_end_badly_are_rejected(store: Store, change: dict[str, Any], status: Status):
     bad = replace(_GOOD, run=replace(_RUN, **change))
     run_all(store, Simulator(lambda s, n, _: bad if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
     assert sample.outcome.status is status
 
 
-def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
+def test_refused_setting_is_recorded_without_a_run(store: Store):
     gem5 = good_runs()
     run_all(store, gem5, prepared=[of_glibc("base"), of_glibc("good", "not taken")])
     assert [s.outcome.reason for s in samples(store, "tree", "good")] == ["not taken"]
@@ -242,7 +240,7 @@ def interrupted(store: Store, round_: int) -> Simulator:
     return stop
 
 
-def test_same_command_continues_where_it_stopped(store: Store) -> None:
+def test_same_command_continues_where_it_stopped(store: Store):
     stop = interrupted(store, 2)
     again = good_runs()
     notices = run_all(store, again)
@@ -251,7 +249,7 @@ def test_same_command_continues_where_it_stopped(store: Store) -> None:
     assert notices == ["tree: continuing: validation 1", "hash: continuing: validation 2"]
 
 
-def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None:
+def test_simulations_that_are_complete_are_not_begun_again(store: Store):
     """The last simulation of the last round is interrupted: all others have nothing to do."""
     interrupted(store, 3)
     again = good_runs()
@@ -261,7 +259,7 @@ def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None
     assert notices == ["tree: is complete: validation 1", "hash: continuing: validation 2"]
 
 
-def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
+def test_when_all_are_complete_all_begin_anew(store: Store):
     options = ValidationOptions(rounds=1)
     run_all(store, good_runs(), options=options)
     again = good_runs()
@@ -270,7 +268,7 @@ def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
     assert len(store.validations()) == 4
 
 
-def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store) -> None:
+def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store):
     options = ValidationOptions(rounds=1)
     run_all(store, good_runs(), options=options, simulations=SIMULATIONS[:1])
     more = good_runs()
@@ -278,7 +276,7 @@ def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store) -> 
     assert {name for name, _ in more.calls} == {"hash"}
 
 
-def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:
+def test_continued_rounds_compare_with_the_first_ones(store: Store):
     stop = Simulator(lambda s, n, call: KeyboardInterrupt() if s == "hash" else _GOOD)
     with pytest.raises(InterruptedCampaign):
         run_all(store, stop)
@@ -288,7 +286,7 @@ def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:
     assert "board.clk_domain.clock is 501, not 500" in str(failed[0].outcome.reason)
 
 
-def test_another_guest_is_another_validation(store: Store) -> None:
+def test_another_guest_is_another_validation(store: Store):
     run_all(store, good_runs(), options=ValidationOptions(rounds=1))
     other = good_runs()
     other.guest = "3"
@@ -296,14 +294,14 @@ def test_another_guest_is_another_validation(store: Store) -> None:
     assert len(store.validations()) == 4
 
 
-def test_limit_follows_the_baseline(store: Store) -> None:
+def test_limit_follows_the_baseline(store: Store):
     slow = replace(_GOOD, run=replace(_RUN, wall_ns=20_000_000_000))
     gem5 = Simulator(always(slow))
     run_all(store, gem5, simulations=SIMULATIONS[:1], options=ValidationOptions(rounds=1))
     assert gem5.limits == [3600.0, 200.0, 200.0]
 
 
-def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) -> None:
+def test_instructions_are_counted_once_per_subject_and_simulation(store: Store):
     counter = Counter()
     options = ValidationOptions(rounds=2, instrument="cachegrind")
     run_all(store, good_runs(), counter=counter, options=options)
@@ -311,7 +309,7 @@ def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) 
     assert [seen(s).instructions for s in samples(store, "tree", "good")] == [42, None]
 
 
-def test_malloc_of_the_libc_is_put_before_one_that_gem5_brings(store: Store) -> None:
+def test_malloc_of_the_libc_is_put_before_one_that_gem5_brings(store: Store):
     gem5 = Simulator(always(_GOOD), libraries=("/usr/lib/libtcmalloc.so.4",))
     (notice,) = run_all(store, gem5, options=ValidationOptions(rounds=1))
     assert "gem5 is linked with libtcmalloc.so.4" in notice
@@ -319,7 +317,7 @@ def test_malloc_of_the_libc_is_put_before_one_that_gem5_brings(store: Store) -> 
     assert "libc" in gem5.preload
 
 
-def test_a_program_that_is_no_gem5_is_an_error(store: Store) -> None:
+def test_a_program_that_is_no_gem5_is_an_error(store: Store):
     class NoGem5(Simulator):
         def ask(self, environment: Mapping[str, str]) -> ProgramRun:
             return replace(_RUN, exit_status=2)
@@ -328,7 +326,7 @@ def test_a_program_that_is_no_gem5_is_an_error(store: Store) -> None:
         run_all(store, NoGem5(always(_GOOD)))
 
 
-def test_last_comparable_validations_are_found_again(store: Store) -> None:
+def test_last_comparable_validations_are_found_again(store: Store):
     run_all(store, good_runs(), options=ValidationOptions(rounds=1))
     run_all(store, good_runs(), options=ValidationOptions(rounds=2))
     found = gem5_records(load_run(store.path.parent))

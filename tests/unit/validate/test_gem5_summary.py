@@ -89,7 +89,7 @@ def summaries(*records: ValidationRecord) -> list[Gem5Summary]:
     return summarize_gem5(run, gem5_records(run))
 
 
-def test_changes_are_geometric_means_over_the_simulations() -> None:
+def test_changes_are_geometric_means_over_the_simulations():
     large = {"glibc-default": 1000.0, "knee": 500.0, "trial-2": 1000.0}
     (found,) = summaries(
         record("a", "held-out", [_HEAPS, _HEAPS]), record("b", "held-out", [large, large])
@@ -101,7 +101,7 @@ def test_changes_are_geometric_means_over_the_simulations() -> None:
     assert knee.value == pytest.approx((90.0 + 500.0) / 2)
 
 
-def test_interval_is_over_the_rounds() -> None:
+def test_interval_is_over_the_rounds():
     rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
     (found,) = summaries(record("a", "tune", rounds))
     knee = found.subjects[1].change("mean_heap")
@@ -112,7 +112,7 @@ def test_interval_is_over_the_rounds() -> None:
     assert (knee.ratio.interval.low, knee.ratio.interval.high) == (0.8, 0.95)
 
 
-def test_interval_over_simulations_is_that_of_resampling_them() -> None:
+def test_interval_over_simulations_is_that_of_resampling_them():
     """The rounds agree to the last byte, the simulations do not."""
     heaps = (80.0, 85.0, 90.0, 95.0, 100.0, 105.0)
     records = [
@@ -134,7 +134,7 @@ def test_interval_over_simulations_is_that_of_resampling_them() -> None:
     assert over.high == pytest.approx(knee.ratio.median * 1.07, rel=0.02)
 
 
-def test_one_simulation_has_the_interval_over_rounds() -> None:
+def test_one_simulation_has_the_interval_over_rounds():
     rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
     (found,) = summaries(record("a", "tune", rounds))
     knee = found.subjects[1].change("mean_heap")
@@ -143,7 +143,7 @@ def test_one_simulation_has_the_interval_over_rounds() -> None:
     assert knee.shown == knee.ratio
 
 
-def test_held_out_simulations_come_first_and_apart() -> None:
+def test_held_out_simulations_come_first_and_apart():
     better = {**_HEAPS, "knee": 50.0}
     found = summaries(record("a", "tune", [better]), record("b", "held-out", [_HEAPS]))
     assert [s.title for s in found] == ["held-out simulations", "simulations tuned on"]
@@ -151,7 +151,7 @@ def test_held_out_simulations_come_first_and_apart() -> None:
     assert [r.ratio.median for r in ratios if r and r.ratio] == [0.9, 0.5]
 
 
-def test_a_subject_that_failed_once_has_no_change() -> None:
+def test_a_subject_that_failed_once_has_no_change():
     good = record("a", "held-out", [_HEAPS])
     bad = record("b", "held-out", [_HEAPS])
     failed = tuple(broken(s, "differs") if s.label == "knee" else s for s in bad.samples)
@@ -163,7 +163,7 @@ def test_a_subject_that_failed_once_has_no_change() -> None:
     assert found.n_rounds == 1
 
 
-def test_a_simulation_whose_baseline_failed_is_left_out() -> None:
+def test_a_simulation_whose_baseline_failed_is_left_out():
     bad = record("b", "held-out", [_HEAPS])
     failed = broken(bad.samples[0], "panic")
     (found,) = summaries(record("a", "held-out", [_HEAPS]), replace(bad, samples=(failed,)))
@@ -174,7 +174,7 @@ def test_a_simulation_whose_baseline_failed_is_left_out() -> None:
     assert change.ratio.median == 0.9
 
 
-def test_ranking_compares_emulated_values_with_changes() -> None:
+def test_ranking_compares_emulated_values_with_changes():
     (found,) = summaries(record("a", "held-out", [_HEAPS]))
     assert [(r.allocator, r.n, r.tau) for r in found.rankings] == [
         (None, 3, 1.0),
@@ -185,13 +185,13 @@ def test_ranking_compares_emulated_values_with_changes() -> None:
     assert found.rankings[0].tau == -1.0
 
 
-def test_metrics_that_were_not_measured_are_absent() -> None:
+def test_metrics_that_were_not_measured_are_absent():
     (found,) = summaries(record("a", "held-out", [_HEAPS]))
     assert found.subjects[0].change("instructions") is None
     assert found.subjects[0].change("cpu") is not None
 
 
-def test_only_comparable_validations_are_summed_up() -> None:
+def test_only_comparable_validations_are_summed_up():
     old = record("a", "held-out", [_HEAPS], 1)
     other = replace(record("b", "held-out", [_HEAPS], 2), subjects=_SUBJECTS[:2])
     newest = record("a", "held-out", [_HEAPS], 3)
@@ -199,7 +199,7 @@ def test_only_comparable_validations_are_summed_up() -> None:
     assert [r.identifier for r in gem5_records(run)] == [3]
 
 
-def test_instructions_that_were_counted_once_rank() -> None:
+def test_instructions_that_were_counted_once_rank():
     """Cachegrind counts the first run of a subject alone."""
     plain = record("a", "tune", [_HEAPS, _HEAPS])
     samples = tuple(
@@ -211,7 +211,7 @@ def test_instructions_that_were_counted_once_rank() -> None:
     assert {ranking.metric for ranking in found.rankings} == {"instructions"}
 
 
-def test_an_interrupted_validation_does_not_hide_a_complete_one() -> None:
+def test_an_interrupted_validation_does_not_hide_a_complete_one():
     whole = record("a", "tune", [_HEAPS, _HEAPS], identifier=1)
     begun = record("a", "tune", [_HEAPS, _HEAPS], identifier=2)
     begun = replace(begun, samples=begun.samples[:4])
@@ -219,12 +219,12 @@ def test_an_interrupted_validation_does_not_hide_a_complete_one() -> None:
     assert [r.identifier for r in gem5_records(run_with(begun))] == [2]
 
 
-def test_validations_of_other_programs_are_none_of_gem5() -> None:
+def test_validations_of_other_programs_are_none_of_gem5():
     plain = replace(record("a", "tune", [_HEAPS]), simulation=None)
     assert gem5_records(run_with(plain)) == []
 
 
-def test_table_shows_default_against_tuned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_shows_default_against_tuned(capsys: pytest.CaptureFixture[str]):
     run = run_with(record("a", "held-out", [_HEAPS, _HEAPS]))
     print_gem5(run, summarize_gem5(run, gem5_records(run)))
     out = capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_table_shows_default_against_tuned(capsys: pytest.CaptureFixture[str]) -
     assert "of one alone, the interval over its rounds" in " ".join(out.split())
 
 
-def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]):
     good = record("a", "held-out", [_HEAPS])
     failed = broken(good.samples[1], "panic [x]")
     run = run_with(replace(good, samples=(good.samples[0], failed, good.samples[2])))
@@ -245,7 +245,7 @@ def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> N
     assert "knee is out of a: panic [x]" in capsys.readouterr().out
 
 
-def test_every_simulation_is_shown_alone_as_well() -> None:
+def test_every_simulation_is_shown_alone_as_well():
     better = {**_HEAPS, "knee": 50.0}
     (found,) = summaries(record("a", "tune", [_HEAPS]), record("b", "tune", [better]))
     change = found.subjects[1].change("mean_heap")
@@ -253,7 +253,7 @@ def test_every_simulation_is_shown_alone_as_well() -> None:
     assert change.by_simulation == (("a", 0.9), ("b", 0.5))
 
 
-def test_figure_has_a_panel_per_metric_and_a_row_per_subject() -> None:
+def test_figure_has_a_panel_per_metric_and_a_row_per_subject():
     (found,) = summaries(record("a", "held-out", [_HEAPS, _HEAPS]))
     plot = gem5_plot(found)
     assert plot is not None
@@ -263,7 +263,7 @@ def test_figure_has_a_panel_per_metric_and_a_row_per_subject() -> None:
     assert len(gem5_figure(plot, "gem5").spec["hconcat"]) == 2
 
 
-def test_page_shows_simulations_apart_from_programs() -> None:
+def test_page_shows_simulations_apart_from_programs():
     run = synthetic_run(n_trials=30, validation=True)
     gem5 = record("a", "held-out", [_HEAPS, _HEAPS], 2)
     report = compute_report(replace(run, validations=(*run.validations, gem5)))

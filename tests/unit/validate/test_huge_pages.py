@@ -41,7 +41,7 @@ def validation(option: str | None, **machine: str | None) -> ValidationRecord:
 )
 def test_equal_or_unknown_huge_pages_are_not_worth_a_word(
     emulated: CampaignRecord, validated: ValidationRecord
-) -> None:
+):
     assert huge_page_notices(emulated, validated) == []
 
 
@@ -67,6 +67,6 @@ def test_equal_or_unknown_huge_pages_are_not_worth_a_word(
 )
 def test_difference_is_noted_from_both_sides(
     emulated: CampaignRecord, validated: ValidationRecord, words: str
-) -> None:
+):
     (notice,) = huge_page_notices(emulated, validated)
     assert words in notice

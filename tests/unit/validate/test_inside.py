@@ -170,14 +170,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "gem5" / "inside.jsonl"
 
 
-def test_every_run_is_made_once_and_kept(path: Path) -> None:
+def test_every_run_is_made_once_and_kept(path: Path):
     gem5 = FakeInside()
     assert len(execute(path, gem5)) == 6
     assert execute(path, gem5) == []
     assert len(gem5.ran) == 6
 
 
-def test_subjects_with_equal_settings_share_a_run(path: Path) -> None:
+def test_subjects_with_equal_settings_share_a_run(path: Path):
     gem5 = FakeInside()
     execute(path, gem5, (GLIBC, KNEE, guest("balanced", KNEE.environment)))
     assert len(gem5.ran) == 4
@@ -187,19 +187,19 @@ def test_subjects_with_equal_settings_share_a_run(path: Path) -> None:
     )
 
 
-def test_a_session_that_asks_for_the_same_adds_nothing(path: Path) -> None:
+def test_a_session_that_asks_for_the_same_adds_nothing(path: Path):
     execute(path)
     before = path.read_bytes()
     execute(path)
     assert path.read_bytes() == before
 
 
-def test_run_is_repeated_when_what_decides_it_changes(path: Path) -> None:
+def test_run_is_repeated_when_what_decides_it_changes(path: Path):
     execute(path)
     assert len(execute(path, FakeInside(version="2"))) == 6
 
 
-def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
+def test_start_is_subtracted_and_compared_with_the_baseline(path: Path):
     execute(path)
     (summary,) = summarize_inside(path)
     assert summary.title == "lists on server"
@@ -213,13 +213,13 @@ def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
     assert ratio_of(summary, "knee", "l3_mpki") is None
 
 
-def test_best_in_the_chosen_objectives_is_printed(path: Path) -> None:
+def test_best_in_the_chosen_objectives_is_printed(path: Path):
     execute(path)
     (notice,) = summary_of(path).notices
     assert notice == "Best in L1D MPKI, IPC, none better in all: knee."
 
 
-def test_what_misses_nothing_is_the_best_though_it_has_no_ratio(path: Path) -> None:
+def test_what_misses_nothing_is_the_best_though_it_has_no_ratio(path: Path):
     nothing = good_run((55_000, 64_000, COUNTED["start", "knee"][2], 320), LIBRARY)
     execute(path, FakeInside(bad={("lists", "knee"): nothing}))
 
@@ -228,7 +228,7 @@ def test_what_misses_nothing_is_the_best_though_it_has_no_ratio(path: Path) -> N
     assert notice == "Best in L1D MPKI, IPC, none better in all: knee."
 
 
-def test_over_several_programs_changes_are_geometric_means(path: Path) -> None:
+def test_over_several_programs_changes_are_geometric_means(path: Path):
     """Of those that the baseline has the metric in: here the second machine has no L2."""
     bad = {}
     for label in ("glibc-default", "jemalloc-default", "knee"):
@@ -246,7 +246,7 @@ def test_over_several_programs_changes_are_geometric_means(path: Path) -> None:
     assert over_all.notices
 
 
-def test_emulated_values_are_ranked(path: Path) -> None:
+def test_emulated_values_are_ranked(path: Path):
     execute(path)
     trials = (
         trial(0, Configuration("glibc"), 40.0 * MIB, 5e6),
@@ -260,7 +260,7 @@ def test_emulated_values_are_ranked(path: Path) -> None:
     assert ("mean_heap", "l1d_mpki") in found
 
 
-def test_library_that_was_not_loaded_is_refused(path: Path) -> None:
+def test_library_that_was_not_loaded_is_refused(path: Path):
     unloaded = good_run(COUNTED["lists", "knee"], None)
     execute(path, FakeInside(bad={("lists", "knee"): unloaded}))
     (line,) = failures(path)
@@ -268,28 +268,28 @@ def test_library_that_was_not_loaded_is_refused(path: Path) -> None:
     assert line == f"knee is out of lists on server: {reason}"
 
 
-def test_program_with_a_malloc_of_its_own_is_refused() -> None:
+def test_program_with_a_malloc_of_its_own_is_refused():
     found = good_run((1, 1, 1, 1), "/lib/libtcmalloc.so.4")
     outcome = judge_inside(found, GLIBC.environment)
     assert (outcome.status, outcome.values) == (Status.REFUSED, None)
     assert "libtcmalloc" in (outcome.reason or "")
 
 
-def test_setting_that_was_refused_is_not_run(path: Path) -> None:
+def test_setting_that_was_refused_is_not_run(path: Path):
     gem5 = FakeInside()
     execute(path, gem5, (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
     assert {label for _, label in gem5.ran} == {"glibc-default"}
     assert failures(path) == ["knee is out of lists on server: dirty_decay_ms was clipped"]
 
 
-def test_setting_that_is_refused_no_more_is_run(path: Path) -> None:
+def test_setting_that_is_refused_no_more_is_run(path: Path):
     execute(path, FakeInside(), (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
     gem5 = FakeInside()
     execute(path, gem5, (GLIBC, KNEE))
     assert {label for _, label in gem5.ran} == {"knee"}
 
 
-def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
+def test_failure_is_one_record_and_not_tried_again(path: Path):
     broken = Gem5Run(replace(GOOD, exit_status=1, stderr_tail="panic\n"), None, None, b"")
     reason = 'gem5: exit status 1: "panic"'
     gem5 = FakeInside(bad={("lists", "knee"): broken})
@@ -299,27 +299,27 @@ def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
     assert failures(path) == [f"knee is out of lists on server: {reason}"]
 
 
-def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
+def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path):
     late = Gem5Run(replace(GOOD, timed_out=True), None, None, b"")
     execute(path, FakeInside(bad={("lists", "knee"): late}))
     ((label, again),) = execute(path)
     assert (label, again.status) == ("knee", Status.OK)
 
 
-def test_other_output_than_the_baselines_is_reported(path: Path) -> None:
+def test_other_output_than_the_baselines_is_reported(path: Path):
     other = good_run(COUNTED["lists", "knee"], LIBRARY, output=b"lists 2\n")
     execute(path, FakeInside(bad={("lists", "knee"): other}))
     (line,) = failures(path)
     assert "printed something else than under the baseline" in line
 
 
-def test_incomplete_statistics_are_a_failure(path: Path) -> None:
+def test_incomplete_statistics_are_a_failure(path: Path):
     cut = good_run(COUNTED["lists", "knee"], LIBRARY, cut=20)
     execute(path, FakeInside(bad={("lists", "knee"): cut}))
     assert "no complete statistics" in failures(path)[0]
 
 
-def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
+def test_interrupted_session_goes_on_where_it_stopped(path: Path):
     gem5 = FakeInside(interrupt_at=2)
     with pytest.raises(InterruptedCampaign, match="the same command goes on"):
         execute(path, gem5)
@@ -329,7 +329,7 @@ def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
     assert failures(path) == []
 
 
-def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
+def test_line_that_a_kill_cut_off_is_dropped(path: Path):
     execute(path)
     content = path.read_bytes()
     path.write_bytes(content[:-20])
@@ -337,7 +337,7 @@ def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
     assert len(read_inside(path)[0]) == 6
 
 
-def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path) -> None:
+def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path):
     execute(path)
     before = summary_of(path).subjects
     text = path.read_text()
@@ -347,7 +347,7 @@ def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path) ->
     assert "lines_moved" not in path.read_text()
 
 
-def test_damaged_journal_is_an_error(path: Path) -> None:
+def test_damaged_journal_is_an_error(path: Path):
     path.parent.mkdir()
     path.write_text('{"kind":"run"}\n')
     with pytest.raises(StoreError, match="is damaged"):
@@ -361,13 +361,13 @@ def test_damaged_journal_is_an_error(path: Path) -> None:
         read_inside(path)
 
 
-def test_journal_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_journal_that_cannot_be_written_is_an_error(tmp_path: Path):
     (tmp_path / "gem5").write_text("a file in the place of the folder")
     with pytest.raises(OutputError, match="cannot be written"):
         execute(tmp_path / "gem5" / "inside.jsonl", FakeInside())
 
 
-def test_environments_are_equally_long() -> None:
+def test_environments_are_equally_long():
     short, long = guest_environments([{}, {"LD_PRELOAD": LIBRARY, "MALLOC_CONF": "x" * 300}])
     assert len(short) == len(long)
     assert sum(map(len, (*short, *short.values()))) == sum(map(len, (*long, *long.values())))
@@ -375,7 +375,7 @@ def test_environments_are_equally_long() -> None:
     assert alone == short
 
 
-def test_benchmark_prints_and_judges_tables(path: Path) -> None:
+def test_benchmark_prints_and_judges_tables(path: Path):
     ours = replace(KNEE, subject=replace(KNEE.subject, label="exgen"))
     numbers = {
         ("start", "exgen"): COUNTED["start", "knee"],

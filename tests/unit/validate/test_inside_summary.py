@@ -13,7 +13,7 @@ WHOLE = dict(zip(NAMES, (3000, 5000, 60, 6, 12, None, 9, 3, 640), strict=True))
 START = dict(zip(NAMES, (1000, 3000, 20, 4, 13, None, 3, 1, 128), strict=True))
 
 
-def test_start_is_subtracted() -> None:
+def test_start_is_subtracted():
     values = beyond(WHOLE, START)
     assert [values[name] for name in NAMES] == [2000, 2000, 40, 2, 0, None, 6, 2, 512]
     assert values["l1d_mpki"] == 20.0
@@ -24,6 +24,6 @@ def test_start_is_subtracted() -> None:
     assert values["start"] == 1000
 
 
-def test_start_longer_than_the_whole_is_an_error() -> None:
+def test_start_longer_than_the_whole_is_an_error():
     with pytest.raises(ProgramError, match="give the program more to do"):
         beyond(START, {**START, "instructions": 2000})

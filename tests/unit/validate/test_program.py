@@ -90,13 +90,13 @@ def samples(store: Store, identifier: int) -> list[ValidationSample]:
     return list(record.samples)
 
 
-def test_every_subject_runs_once_in_every_round(store: Store) -> None:
+def test_every_subject_runs_once_in_every_round(store: Store):
     identifier = run_all(store, good_runs())
     found = sorted((sample.round, sample.label) for sample in samples(store, identifier))
     assert found == sorted((number, name) for number in range(3) for name in NAMES)
 
 
-def test_numbers_of_a_run_are_kept(store: Store) -> None:
+def test_numbers_of_a_run_are_kept(store: Store):
     sample = samples(store, run_all(store, good_runs()))[0]
     found = seen(sample)
     assert sample.outcome.status is Status.OK
@@ -107,14 +107,14 @@ def test_numbers_of_a_run_are_kept(store: Store) -> None:
     assert found.curve == GOOD.curve
 
 
-def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store) -> None:
+def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store):
     runs = good_runs()
     identifier = run_all(store, runs)
     assert runs.calls[:2] == ["base", "base"]
     assert runs.calls[2:] == [sample.label for sample in samples(store, identifier)]
 
 
-def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
+def test_every_round_is_shuffled_the_first_one_too(store: Store):
     """The order must be random: the test of a claim rests on it."""
     first = [order(4, 0, seed)[0] for seed in range(400)]
     assert all(70 <= first.count(index) <= 130 for index in range(4))
@@ -123,7 +123,7 @@ def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
     assert store.validations()[0].is_shuffled
 
 
-def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: Store) -> None:
+def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: Store):
     plans: list[int] = []
     bad = replace(GOOD, output_sha256="bb")
     run_all(
@@ -137,7 +137,7 @@ def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: 
     assert left == 7 - ended
 
 
-def test_order_differs_between_seeds_but_not_between_processes() -> None:
+def test_order_differs_between_seeds_but_not_between_processes():
     assert order(5, 2, 1) == order(5, 2, 1) == [4, 1, 2, 3, 0]
     assert order(5, 2, 7) != order(5, 2, 1)
 
@@ -166,16 +166,16 @@ def test_order_differs_between_seeds_but_not_between_processes() -> None:
 )
 def test_run_that_does_something_else_is_rejected(
     change: dict[str, Any], status: Status, reason: str
-) -> None:
+):
     assert judge_run(replace(GOOD, **change), GOOD, "stdout") == (status, reason)
 
 
-def test_ignored_output_may_differ() -> None:
+def test_ignored_output_may_differ():
     found = judge_run(replace(GOOD, output_sha256="bb"), GOOD, IGNORED)
     assert found == (Status.OK, None)
 
 
-def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store) -> None:
+def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store):
     bad = replace(GOOD, output_sha256="bb")
     runs = Program(lambda name, call: bad if name == "good" else GOOD)
     identifier = run_all(store, runs)
@@ -183,7 +183,7 @@ def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store) -
     assert (labels.count("base"), labels.count("good"), labels.count("other")) == (3, 1, 3)
 
 
-def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
+def test_refused_setting_is_recorded_without_a_run(store: Store):
     runs = good_runs()
     prepared = [of_glibc("base"), of_glibc("good", "mxfast was not taken")]
     identifier = run_all(store, runs, prepared=prepared)
@@ -195,7 +195,7 @@ def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
     assert "good" not in runs.calls
 
 
-def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> None:
+def test_interrupted_validation_is_continued_where_it_stopped(store: Store):
     n_done = 5
 
     def interrupt(name: str, call: int) -> ProgramRun | BaseException:
@@ -215,7 +215,7 @@ def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> N
     ]
 
 
-def test_finished_validation_is_not_continued(store: Store) -> None:
+def test_finished_validation_is_not_continued(store: Store):
     assert run_all(store, good_runs()) == 1
     assert run_all(store, good_runs()) == 2
 
@@ -238,13 +238,13 @@ def interrupted(store: Store, **changes: Any) -> None:
         {"prepared": PREPARED[:2]},
     ],
 )
-def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]) -> None:
+def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]):
     interrupted(store)
     run_all(store, good_runs(), **change)
     assert len(store.validations()) == 2
 
 
-def test_a_program_with_other_output_begins_a_new_validation(store: Store) -> None:
+def test_a_program_with_other_output_begins_a_new_validation(store: Store):
     """It was rebuilt, or reads what has changed: runs of both would be compared."""
     interrupted(store)
 
@@ -254,7 +254,7 @@ def test_a_program_with_other_output_begins_a_new_validation(store: Store) -> No
 
 def test_a_rebuilt_program_begins_a_new_validation(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "app").write_text("one")
     (tmp_path / "app").chmod(0o755)
@@ -265,53 +265,53 @@ def test_a_rebuilt_program_begins_a_new_validation(
 
 def test_another_working_folder_begins_a_new_validation(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     interrupted(store)
     monkeypatch.chdir(tmp_path)
     assert run_all(store, good_runs()) == 2
 
 
-def test_ignored_output_may_differ_between_the_parts_of_a_validation(store: Store) -> None:
+def test_ignored_output_may_differ_between_the_parts_of_a_validation(store: Store):
     options = ValidationOptions(rounds=3, output=IGNORED)
     interrupted(store, options=options)
     other = Program(always(replace(GOOD, output_sha256="bb")))
     assert run_all(store, other, options=options) == 1
 
 
-def test_time_limit_is_a_multiple_of_the_first_run(store: Store) -> None:
+def test_time_limit_is_a_multiple_of_the_first_run(store: Store):
     runs = Program(always(replace(GOOD, wall_ns=8 * 10**9)))
     run_all(store, runs)
     assert [s.timeout_s for s in runs.surroundings[:2]] == [None, 80.0]
 
 
-def test_program_that_crashes_with_the_baseline_is_an_error(store: Store) -> None:
+def test_program_that_crashes_with_the_baseline_is_an_error(store: Store):
     crash = replace(GOOD, exit_status=None, signal=6, stderr_tail="abort: x\n")
     with pytest.raises(ProgramError, match='app: killed by SIGABRT with the baseline: "abort: x"'):
         run_all(store, Program(always(crash)))
     assert store.validations() == []
 
 
-def test_program_that_hangs_with_the_baseline_is_an_error(store: Store) -> None:
+def test_program_that_hangs_with_the_baseline_is_an_error(store: Store):
     options = ValidationOptions(surroundings=Surroundings(timeout_s=2.0))
     with pytest.raises(ProgramTimeoutError, match="still running after 2 s"):
         run_all(store, Program(always(replace(GOOD, timed_out=True))), options=options)
 
 
-def test_output_that_never_repeats_is_noticed_before_a_subject_is_blamed(store: Store) -> None:
+def test_output_that_never_repeats_is_noticed_before_a_subject_is_blamed(store: Store):
     runs = Program(lambda name, call: replace(GOOD, output_sha256=str(call)))
     with pytest.raises(ProgramError, match="--ignore-output or --output-file"):
         run_all(store, runs)
     assert runs.calls == ["base", "base"]
 
 
-def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: Path) -> None:
+def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: Path):
     path = tmp_path / "out"
     path.write_text("old")
     with pytest.raises(ProgramError, match="not written by app"):
         run_all(store, good_runs(), options=ValidationOptions(output=str(path)))
 
 
-def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -> None:
+def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path):
     path = tmp_path / "out"
 
     def write(name: str, call: int) -> ProgramRun:
@@ -325,9 +325,7 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -
     assert failed == {"other"}
 
 
-def test_a_subject_that_fails_before_it_writes_its_file_is_out_alone(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_subject_that_fails_before_it_writes_its_file_is_out_alone(store: Store, tmp_path: Path):
     """It ended the whole validation, at every attempt."""
     path = tmp_path / "out"
 
@@ -350,7 +348,7 @@ def test_a_subject_that_fails_before_it_writes_its_file_is_out_alone(
     assert [s.label for s in found].count("base") == 3
 
 
-def test_instructions_are_counted_once_per_subject(store: Store) -> None:
+def test_instructions_are_counted_once_per_subject(store: Store):
     counter = Counter()
     options = ValidationOptions(rounds=3, instrument="cachegrind")
     identifier = run_all(store, good_runs(), options=options, counter=counter)
@@ -359,7 +357,7 @@ def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     assert set(counted) == {(0, 42), (1, None), (2, None)}
 
 
-def test_a_run_that_dies_under_cachegrind_counts_nothing(store: Store) -> None:
+def test_a_run_that_dies_under_cachegrind_counts_nothing(store: Store):
     """It has done less work than the program."""
     options = ValidationOptions(rounds=2, instrument="cachegrind")
     counter = Counter(exit_status=139)
@@ -370,7 +368,7 @@ def test_a_run_that_dies_under_cachegrind_counts_nothing(store: Store) -> None:
 @pytest.mark.parametrize(("instrument", "expected"), [("auto", 77), ("none", None)])
 def test_hardware_counts_instructions_in_every_run(
     store: Store, instrument: str, expected: int | None
-) -> None:
+):
     options = ValidationOptions(rounds=2, instrument=instrument)
     identifier = run_all(store, good_runs(), options=options)
     assert {seen(s).instructions for s in samples(store, identifier)} == {expected}
@@ -378,7 +376,7 @@ def test_hardware_counts_instructions_in_every_run(
 
 def test_allocator_that_the_program_brings_gives_way_to_libcs(
     store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def put_in_front(prepared: Sequence[Prepared]) -> list[Prepared]:
         return [replace(p, environment={**p.environment, "LD_PRELOAD": "libc"}) for p in prepared]
 
@@ -400,14 +398,14 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
     assert notice.startswith("the program brings libjemalloc.so.2 of its own")
 
 
-def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store) -> None:
+def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store):
     library = "/usr/lib/libjemalloc.so.2"
     prepared = [replace(p, environment={**p.environment, "LD_PRELOAD": library}) for p in PREPARED]
     run_all(store, Program(always(replace(GOOD, malloc_libraries=(library,)))), prepared=prepared)
     assert store.validations()[0].notices == ()
 
 
-def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
+def test_notices_are_kept_and_not_said_beside(store: Store):
     said: list[str] = []
     run = replace(
         GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False, has_fixed_addresses=False
@@ -418,7 +416,7 @@ def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
 
 
 @pytest.mark.parametrize("status", [1, 3])
-def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, status: int) -> None:
+def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, status: int):
     """`validate RUN -- sh -c 'exit 3'` took the place of a good validation."""
     runs = Program(always(replace(GOOD, exit_status=status, stderr_tail="no corpus\n")))
     recorded = Recorded(("app",), 0)
@@ -428,7 +426,7 @@ def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, st
     assert runs.calls == ["base"]
 
 
-def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store) -> None:
+def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store):
     runs = Program(always(replace(GOOD, exit_status=3)))
     run_all(store, runs, recorded=Recorded(("app",), 3))
     assert len(store.validations()) == 1
@@ -439,7 +437,7 @@ def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store) -> None
 )
 def test_a_validation_knows_whether_it_ran_the_recorded_program(
     store: Store, command: tuple[str, ...], is_same: bool
-) -> None:
+):
     run_all(store, good_runs(), recorded=Recorded(command, 0))
     record = store.validations()[0]
     assert record.is_recorded_program is is_same
@@ -449,7 +447,7 @@ def test_a_validation_knows_whether_it_ran_the_recorded_program(
 
 def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(program, "with_libc_malloc", lambda prepared: prepared)
     own = of_glibc("other")
     own = replace(own, subject=Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,)))
@@ -468,7 +466,7 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
     assert "is a subject and the baseline" in record.notices[0]
 
 
-def test_validation_whose_baseline_failed_is_not_continued() -> None:
+def test_validation_whose_baseline_failed_is_not_continued():
     wanted = ValidationRecord(("app",), 2, "base", (of_glibc("base").subject,))
     failure = Outcome.did_not_succeed(Status.FAILED, "x")
     sample = ValidationSample(0, 0, "base", Configuration("glibc"), None, failure)

@@ -13,7 +13,7 @@ VALUES = [
 ]
 
 
-def test_all_come_first_then_each_with_three_or_more() -> None:
+def test_all_come_first_then_each_with_three_or_more():
     overall, exgen = rank("cost", "cpu", VALUES)
 
     assert (overall.allocator, overall.n) == (None, 5)
@@ -24,5 +24,5 @@ def test_all_come_first_then_each_with_three_or_more() -> None:
 
 
 @pytest.mark.parametrize(("n", "n_rankings"), [(0, 0), (1, 0), (2, 1), (3, 2)])
-def test_fewer_rank_nothing(n: int, n_rankings: int) -> None:
+def test_fewer_rank_nothing(n: int, n_rankings: int):
     assert len(list(rank("cost", "cpu", [("glibc", i, i) for i in range(1, n + 1)]))) == n_rankings

@@ -53,7 +53,7 @@ def prepare(*configurations: Configuration, **user: str) -> list[setup.Prepared]
     return setup.prepare(subjects, record, user)
 
 
-def test_library_and_settings_join_the_users_environment() -> None:
+def test_library_and_settings_join_the_users_environment():
     settings: dict[str, Any] = {"narenas": 1}
     default, tuned = prepare(
         Configuration("glibc"), Configuration.of("jemalloc", settings), HOME="/root"
@@ -64,12 +64,12 @@ def test_library_and_settings_join_the_users_environment() -> None:
     assert tuned.environment["X_narenas"] == "1"
 
 
-def test_allocator_settings_of_the_user_are_left_out() -> None:
+def test_allocator_settings_of_the_user_are_left_out():
     (default,) = prepare(Configuration("glibc"), GLIBC_TUNABLES="x", LD_PRELOAD="other.so")
     assert not {"GLIBC_TUNABLES", "LD_PRELOAD"} & set(default.environment)
 
 
-def test_settings_stand_first_because_mimalloc_reads_256_variables() -> None:
+def test_settings_stand_first_because_mimalloc_reads_256_variables():
     (tuned,) = prepare(Configuration.of("jemalloc", {"narenas": 1}), HOME="/root", X_narenas="9")
 
     assert list(tuned.environment)[-1] != "X_narenas"
@@ -77,13 +77,13 @@ def test_settings_stand_first_because_mimalloc_reads_256_variables() -> None:
     assert tuned.environment["X_narenas"] == "1"
 
 
-def test_environments_are_padded_alike() -> None:
+def test_environments_are_padded_alike():
     found = prepare(Configuration("glibc"), Configuration.of("jemalloc", {"narenas": 123}))
     sizes = {sum(len(f"{k}={v}") for k, v in entry.environment.items()) for entry in found}
     assert len(sizes) == 1
 
 
-def test_libc_goes_in_front_only_where_nothing_is_preloaded() -> None:
+def test_libc_goes_in_front_only_where_nothing_is_preloaded():
     found = setup.with_libc_malloc(prepare(Configuration("glibc"), Configuration("jemalloc")))
     libraries = [entry.environment["LD_PRELOAD"] for entry in found]
     assert libraries[0] == "/lib/libc.so.6"
@@ -93,18 +93,18 @@ def test_libc_goes_in_front_only_where_nothing_is_preloaded() -> None:
     assert len({len(entry.environment) for entry in found}) == 1
 
 
-def test_setting_that_does_not_take_effect_is_refused_with_its_reason() -> None:
+def test_setting_that_does_not_take_effect_is_refused_with_its_reason():
     good, bad = prepare(Configuration("jemalloc"), Configuration.of("jemalloc", {"narenas": 7}))
     assert (good.refusal, bad.refusal) == (None, "narenas = 7 was not taken")
 
 
-def test_another_version_than_the_campaigns_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_than_the_campaigns_proves_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Adapter, "version", "5.2.1")
     with pytest.raises(MissingToolError, match=r"version 5\.3\.0 was measured, here is 5\.2\.1"):
         prepare(Configuration("jemalloc"))
 
 
-def test_search_space_of_the_campaign_replaces_the_shipped_one(tmp_path: Path) -> None:
+def test_search_space_of_the_campaign_replaces_the_shipped_one(tmp_path: Path):
     assert setup.search_spaces(tmp_path) == {}
     shipped = (configs_dir() / "allocators" / "glibc.toml").read_text()
     (tmp_path / "glibc.toml").write_text(shipped.replace('name = "mxfast"', 'name = "mxslow"', 1))
@@ -114,13 +114,13 @@ def test_search_space_of_the_campaign_replaces_the_shipped_one(tmp_path: Path) -
     assert "mxslow" in setup.search_spaces(tmp_path)["glibc"].keys
 
 
-def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Adapter, "version", "5.2.1")
     assert len(prepare(Configuration("glibc"))) == 1
 
 
 @pytest.mark.parametrize("brought", ["/usr/lib/libjemalloc.so.2", "/opt/redis/libother.so"])
-def test_a_program_with_an_allocator_of_its_own_is_a_subject(brought: str) -> None:
+def test_a_program_with_an_allocator_of_its_own_is_a_subject(brought: str):
     """It is the baseline where the campaign knows the allocator's default."""
     campaign = campaign_record(("glibc", "jemalloc"), ("mean_heap", "cost"), 4)
     records = dict(campaign.allocators)
@@ -150,21 +150,21 @@ def located(*texts: str) -> dict[str, Path | None]:
     return {name: installation.library for name, (_, installation) in found.items()}
 
 
-def test_an_allocator_of_the_campaign_is_the_library_it_measured() -> None:
+def test_an_allocator_of_the_campaign_is_the_library_it_measured():
     assert located("jemalloc", "glibc") == {
         "jemalloc": Path(str(LIBRARIES["jemalloc"])),
         "glibc": None,
     }
 
 
-def test_a_library_that_is_named_is_taken() -> None:
+def test_a_library_that_is_named_is_taken():
     found = located(f"jemalloc:{_LIBRARY}", "mimalloc:/opt/libmimalloc.so")
     assert found == {"jemalloc": _LIBRARY, "mimalloc": Path("/opt/libmimalloc.so")}
 
 
 def test_a_library_of_another_version_than_the_campaigns_is_refused_for_services_too(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr(Adapter, "version", "5.2.1")
     with pytest.raises(MissingToolError, match=r"version 5\.3\.0 was measured, here is 5\.2\.1"):
         located("jemalloc")

@@ -25,20 +25,20 @@ def by_role(subjects: tuple[Subject, ...], role: str) -> list[Subject]:
     return [subject for subject in subjects if role in subject.roles]
 
 
-def test_baseline_comes_first_and_every_default_runs(run: Run) -> None:
+def test_baseline_comes_first_and_every_default_runs(run: Run):
     subjects = choose_subjects(run, ["balanced"], 4, 3)
     assert subjects[0].label == "glibc-default"
     defaults = [subject.configuration.allocator for subject in by_role(subjects, DEFAULT)]
     assert defaults == ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
 
 
-def test_labels_and_configurations_are_distinct(run: Run) -> None:
+def test_labels_and_configurations_are_distinct(run: Run):
     subjects = choose_subjects(run, ["picks", "front", "5"], 6, 4)
     assert len({subject.label for subject in subjects}) == len(subjects)
     assert len({subject.configuration for subject in subjects}) == len(subjects)
 
 
-def test_pick_keeps_its_name(run: Run) -> None:
+def test_pick_keeps_its_name(run: Run):
     (balanced,) = by_role(choose_subjects(run, ["balanced"], 4, 0), "balanced")
     expected = select_balanced(
         run.trials, run.campaign.objectives, baseline_trial(run.trials, "glibc")
@@ -48,7 +48,7 @@ def test_pick_keeps_its_name(run: Run) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "trial-{}"])
-def test_trial_is_named_by_its_number(run: Run, form: str) -> None:
+def test_trial_is_named_by_its_number(run: Run, form: str):
     wanted = next(t for t in run.trials if t.is_feasible and not t.configuration.is_default)
     subjects = choose_subjects(run, [form.format(wanted.number)], 4, 0)
     assert subjects[-1].configuration == wanted.configuration
@@ -56,7 +56,7 @@ def test_trial_is_named_by_its_number(run: Run, form: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["recommended", "picks"])
-def test_what_optimize_deploys_is_a_pick_without_what_it_left_out(run: Run, word: str) -> None:
+def test_what_optimize_deploys_is_a_pick_without_what_it_left_out(run: Run, word: str):
     less = Configuration.of("glibc", {"x": 1})
     deployed = Subject("recommended", less, 1, ("recommended",))
 
@@ -66,14 +66,14 @@ def test_what_optimize_deploys_is_a_pick_without_what_it_left_out(run: Run, word
     assert count_claims(run, [subjects[0], deployed]) == 2
 
 
-def test_front_is_spread_and_bounded(run: Run) -> None:
+def test_front_is_spread_and_bounded(run: Run):
     front = {p.trial.number for p in front_points(run.trials, run.campaign.objectives)}
     found = by_role(choose_subjects(run, ["front"], 3, 0), FRONT)
     assert len(found) == min(3, len(front))
     assert {subject.trial for subject in found} <= front
 
 
-def test_dominated_points_are_feasible_and_off_the_front(run: Run) -> None:
+def test_dominated_points_are_feasible_and_off_the_front(run: Run):
     front = {p.trial.number for p in front_points(run.trials, run.campaign.objectives)}
     found = by_role(choose_subjects(run, ["balanced"], 4, 40), DOMINATED)
     assert len(found) == 40
@@ -84,7 +84,7 @@ def test_dominated_points_are_feasible_and_off_the_front(run: Run) -> None:
         assert not subject.is_pick
 
 
-def test_dominated_points_reach_from_good_to_bad() -> None:
+def test_dominated_points_reach_from_good_to_bad():
     trials = [
         trial(n, Configuration.of("glibc", {"mxfast": n} if n else {}), (10 + n) * MIB, 100.0 + n)
         for n in range(12)
@@ -94,7 +94,7 @@ def test_dominated_points_reach_from_good_to_bad() -> None:
     assert [subject.trial for subject in found] == [1, 6, 11]
 
 
-def test_objectives_count_alike_in_the_rank_of_a_dominated_point() -> None:
+def test_objectives_count_alike_in_the_rank_of_a_dominated_point():
     """Heap has three different values here and cost two: a rank counts as a share of these."""
     figures = [(1.0, 1.0), (10.0, 20.0), (11.0, 10.0), (12.0, 10.0)]
     trials = [
@@ -108,12 +108,12 @@ def test_objectives_count_alike_in_the_rank_of_a_dominated_point() -> None:
     assert [subject.trial for subject in found] == [2, 3]
 
 
-def test_choice_is_deterministic(run: Run) -> None:
+def test_choice_is_deterministic(run: Run):
     again = synthetic_run(n_trials=120)
     assert choose_subjects(run, ["picks"], 4, 3) == choose_subjects(again, ["picks"], 4, 3)
 
 
-def test_default_that_was_never_tried_still_runs() -> None:
+def test_default_that_was_never_tried_still_runs():
     run = synthetic_run(n_trials=40)
     trials = tuple(t for t in run.trials if t.configuration != Configuration("tcmalloc"))
     subjects = choose_subjects(Run(run.folder, run.campaign, trials), [], 1, 0)
@@ -121,7 +121,7 @@ def test_default_that_was_never_tried_still_runs() -> None:
     assert found.trial is None
 
 
-def test_unknown_names_and_numbers_are_refused(run: Run) -> None:
+def test_unknown_names_and_numbers_are_refused(run: Run):
     with pytest.raises(SelectionError, match="has no pick 'kneee'"):
         choose_subjects(run, ["kneee"], 4, 3)
     with pytest.raises(SelectionError, match="has no trial 9999"):
@@ -135,7 +135,7 @@ def test_unknown_names_and_numbers_are_refused(run: Run) -> None:
         (0.0, "every point asked for is that default"),
     ],
 )
-def test_a_baseline_alone_is_not_measured(violation: float, reason: str) -> None:
+def test_a_baseline_alone_is_not_measured(violation: float, reason: str):
     run = synthetic_run(allocators=["glibc"], n_trials=3, failures=False)
     default = next(trial for trial in run.trials if trial.configuration.is_default)
     run = replace(run, trials=(replace(default, violation=violation),), rechecks=())
@@ -144,17 +144,17 @@ def test_a_baseline_alone_is_not_measured(violation: float, reason: str) -> None
         check_subjects(run, subjects)
 
 
-def test_two_subjects_can_be_compared(run: Run) -> None:
+def test_two_subjects_can_be_compared(run: Run):
     check_subjects(run, choose_subjects(run, ["balanced"], 4, 0))
 
 
-def test_record_of_a_subject_gives_it_back(run: Run) -> None:
+def test_record_of_a_subject_gives_it_back(run: Run):
     for subject in choose_subjects(run, ["picks"], 4, 3):
         assert Subject.from_record(subject.as_record()) == subject
 
 
 @pytest.mark.parametrize("n", range(9))
-def test_spread_has_no_repeats_and_keeps_order(n: int) -> None:
+def test_spread_has_no_repeats_and_keeps_order(n: int):
     found = spread(list(range(7)), n)
     assert len(found) == min(n, 7)
     assert found == sorted(set(found))

@@ -112,7 +112,7 @@ def claim(summary: ValidationSummary, label: str, objective: str) -> Claim:
     return wanted
 
 
-def test_medians_and_paired_ratios() -> None:
+def test_medians_and_paired_ratios():
     metric = found(summarize(make_run(), make_record()), "less").metric("mean_heap")
     assert metric is not None
     assert metric.estimate.median == pytest.approx(1600.0 * 1.35)
@@ -122,18 +122,18 @@ def test_medians_and_paired_ratios() -> None:
     assert metric.ratio.interval.high == pytest.approx(0.8)
 
 
-def test_baseline_has_neither_ratios_nor_claims() -> None:
+def test_baseline_has_neither_ratios_nor_claims():
     baseline = found(summarize(make_run(), make_record()), "glibc-default")
     assert baseline.is_baseline
     assert (baseline.claims, baseline.verdict) == ((), None)
     assert all(metric.ratio is None for metric in baseline.metrics)
 
 
-def test_metric_that_was_not_measured_is_absent() -> None:
+def test_metric_that_was_not_measured_is_absent():
     assert found(summarize(make_run(), make_record()), "less").metric("instructions") is None
 
 
-def test_claim_is_carried_over_as_a_difference() -> None:
+def test_claim_is_carried_over_as_a_difference():
     summary = summarize(make_run(), make_record(drift=0.0))
     heap = claim(summary, "less", "mean_heap")
     assert heap.claimed_ratio == pytest.approx(0.6)
@@ -143,13 +143,13 @@ def test_claim_is_carried_over_as_a_difference() -> None:
     assert heap.verdict is Verdict.CONFIRMED
 
 
-def test_cost_is_priced_in_time_and_checked_by_cpu_time() -> None:
+def test_cost_is_priced_in_time_and_checked_by_cpu_time():
     cost = claim(summarize(make_run(), make_record()), "less", "cost")
     assert cost.metric == "cpu"
     assert cost.expected_ratio == pytest.approx((10_000 - 1000 * 0.5) / 10_000)
 
 
-def test_every_table_expects_what_the_validation_does() -> None:
+def test_every_table_expects_what_the_validation_does():
     run, record = make_run(), make_record()
     workload = WorkloadRecord(program=(("cost", 90_000.0), ("mean_heap", 9000.0)))
     run = replace(run, campaign=replace(run.campaign, workload=workload), validations=(record,))
@@ -161,7 +161,7 @@ def test_every_table_expects_what_the_validation_does() -> None:
     assert [seen[c.objective] for c in claims] == pytest.approx([c.expected_ratio for c in claims])
 
 
-def test_instructions_of_one_round_decide_nothing_so_cpu_time_does() -> None:
+def test_instructions_of_one_round_decide_nothing_so_cpu_time_does():
     """Cachegrind counts each subject once."""
     record = make_record()
     samples = tuple(
@@ -175,7 +175,7 @@ def test_instructions_of_one_round_decide_nothing_so_cpu_time_does() -> None:
     assert found(summary, "less").metric("instructions") is not None
 
 
-def test_instructions_of_every_round_are_compared_themselves() -> None:
+def test_instructions_of_every_round_are_compared_themselves():
     record = make_record()
     samples = tuple(
         changed(s, instructions=9000 if s.label == "less" else 10_000) for s in record.samples
@@ -184,7 +184,7 @@ def test_instructions_of_every_round_are_compared_themselves() -> None:
     assert claim(summary, "less", "instructions").metric == "instructions"
 
 
-def test_what_one_run_lacks_is_compared_all_the_same() -> None:
+def test_what_one_run_lacks_is_compared_all_the_same():
     """Memory has no other counterpart."""
     record = make_record()
     first, *others = record.samples
@@ -193,31 +193,31 @@ def test_what_one_run_lacks_is_compared_all_the_same() -> None:
     assert claim(summary, "less", "mean_heap").metric == "mean_heap"
 
 
-def test_without_a_price_nothing_is_expected_but_the_claim_is_judged() -> None:
+def test_without_a_price_nothing_is_expected_but_the_claim_is_judged():
     cost = claim(summarize(make_run(calibration=None), make_record()), "less", "cost")
     assert cost.expected_ratio is None
     assert cost.verdict is Verdict.CONFIRMED
 
 
-def test_objective_without_a_real_counterpart_makes_no_claim() -> None:
+def test_objective_without_a_real_counterpart_makes_no_claim():
     summary = summarize(make_run(("mean_heap", "syscalls")), make_record())
     assert [c.objective for c in found(summary, "less").claims] == ["mean_heap"]
     assert {ranking.objective for ranking in summary.rankings} == {"mean_heap"}
 
 
-def test_contradicted_claim_is_worse() -> None:
+def test_contradicted_claim_is_worse():
     record = make_record({**_HEAPS, "less": 2100.0})
     summary = summarize(make_run(), record)
     assert claim(summary, "less", "mean_heap").verdict is Verdict.WORSE
     assert found(summary, "less").verdict is Verdict.WORSE
 
 
-def test_default_that_costs_what_was_claimed_is_not_called_confirmed() -> None:
+def test_default_that_costs_what_was_claimed_is_not_called_confirmed():
     verdict = found(summarize(make_run(), make_record()), "jemalloc-default").verdict
     assert verdict is Verdict.COSTS
 
 
-def test_few_rounds_decide_nothing_and_say_how_many_would() -> None:
+def test_few_rounds_decide_nothing_and_say_how_many_would():
     summary = summarize(make_run(), make_record(rounds=7))
     assert found(summary, "less").verdict is Verdict.UNDECIDED
     assert claim(summary, "less", "mean_heap").p_value is None
@@ -225,13 +225,13 @@ def test_few_rounds_decide_nothing_and_say_how_many_would() -> None:
     assert any(notice.startswith(words) for notice in summary.notices)
 
 
-def test_as_many_rounds_as_needed_decide() -> None:
+def test_as_many_rounds_as_needed_decide():
     summary = summarize(make_run(), make_record(rounds=8))
     assert claim(summary, "less", "mean_heap").p_value == pytest.approx(4 * 2**-7)
     assert not any("undecided" in notice for notice in summary.notices)
 
 
-def test_first_round_of_earlier_versions_decides_nothing() -> None:
+def test_first_round_of_earlier_versions_decides_nothing():
     """They ran the baseline first in it, so who came first was no chance."""
     record = make_record(rounds=8)
     summary = summarize(make_run(), replace(record, is_shuffled=False))
@@ -240,7 +240,7 @@ def test_first_round_of_earlier_versions_decides_nothing() -> None:
     assert any("the baseline first" in notice for notice in summary.notices)
 
 
-def test_looking_before_the_end_decides_nothing() -> None:
+def test_looking_before_the_end_decides_nothing():
     record = make_record(rounds=10)
     summary = summary_of(record, record.samples[:-3])
     assert summary.n_rounds == 9
@@ -249,7 +249,7 @@ def test_looking_before_the_end_decides_nothing() -> None:
     assert any(notice.startswith(words) for notice in summary.notices)
 
 
-def test_difference_that_most_rounds_contradict_is_not_confirmed() -> None:
+def test_difference_that_most_rounds_contradict_is_not_confirmed():
     record = make_record(rounds=8)
     samples = tuple(
         changed(s, mean_heap_bytes=(seen(s).mean_heap_bytes or 0) * (1.6 if s.round % 2 else 0.9))
@@ -261,7 +261,7 @@ def test_difference_that_most_rounds_contradict_is_not_confirmed() -> None:
     assert claim(summary, "less", "mean_heap").verdict is Verdict.NOT_CONFIRMED
 
 
-def test_validation_of_the_baseline_alone_compares_nothing() -> None:
+def test_validation_of_the_baseline_alone_compares_nothing():
     record = make_record()
     assert summarize(make_run(), record).is_comparison
     samples = tuple(
@@ -272,18 +272,18 @@ def test_validation_of_the_baseline_alone_compares_nothing() -> None:
     assert not summary_of(record, samples).is_comparison
 
 
-def test_notices_of_the_runs_are_passed_on() -> None:
+def test_notices_of_the_runs_are_passed_on():
     assert "kept" in summarize(make_run(), make_record()).notices
 
 
-def test_a_program_smaller_than_its_trace_is_noticed() -> None:
+def test_a_program_smaller_than_its_trace_is_noticed():
     heaps = {label: heap / 10.0 for label, heap in _HEAPS.items()}
     words = "recorded from another program or a larger input"
     assert any(words in notice for notice in summarize(make_run(), make_record(heaps)).notices)
     assert not any(words in notice for notice in summarize(make_run(), make_record()).notices)
 
 
-def test_dominated_points_make_no_claims() -> None:
+def test_dominated_points_make_no_claims():
     record = make_record()
     *others, last = record.subjects
     subjects = (*others, replace(last, roles=(DOMINATED,)))
@@ -294,7 +294,7 @@ def test_dominated_points_make_no_claims() -> None:
     assert len(found(summary, "less").claims) == 2
 
 
-def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
+def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it():
     record = make_record(drift=0.0)
     samples = tuple(
         changed(s, mean_heap_bytes=2000.0 * _NOISE[s.round] * 0.8) if s.label == "less" else s
@@ -309,7 +309,7 @@ def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
     assert int(notice.rpartition("--rounds ")[2].rstrip(")")) > 8
 
 
-def test_the_rounds_stand_beside_the_claim_that_they_would_show() -> None:
+def test_the_rounds_stand_beside_the_claim_that_they_would_show():
     """They stood behind "1 more claims need more"."""
     record = make_record(drift=0.0)
     samples = tuple(
@@ -329,7 +329,7 @@ def test_the_rounds_stand_beside_the_claim_that_they_would_show() -> None:
     assert re.search(r"of less \(--rounds \d+\); 1 more claim needs more$", notice)
 
 
-def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice() -> None:
+def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice():
     """Of 66 kB the claimed 400 bytes are 0.6 %: it would take more rounds than may be asked for."""
     heaps = {label: 33.0 * heap for label, heap in _HEAPS.items()}
     record = make_record(heaps, drift=0.0)
@@ -344,20 +344,20 @@ def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice() -> None:
     assert not any("--rounds" in notice for notice in summary.notices)
 
 
-def test_a_gain_that_is_shown_to_be_smaller_needs_no_more_rounds() -> None:
+def test_a_gain_that_is_shown_to_be_smaller_needs_no_more_rounds():
     record = make_record({**_HEAPS, "less": 1998.0})
     summary = summarize(make_run(("mean_heap",)), record)
     assert claim(summary, "less", "mean_heap").verdict is Verdict.NOT_CONFIRMED
     assert not any("--rounds" in notice for notice in summary.notices)
 
 
-def test_the_summary_says_what_to_deploy() -> None:
+def test_the_summary_says_what_to_deploy():
     summary = summarize(make_run(("mean_heap",)), make_record())
     assert summary.decision.label == "less"
     assert summary.decision.sentence.startswith("Deploy less (glibc mxfast=0): mean heap -20 %")
 
 
-def test_unsteady_baseline_is_noticed() -> None:
+def test_unsteady_baseline_is_noticed():
     record = make_record()
     samples = tuple(changed(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)
     summary = summary_of(record, samples)
@@ -366,7 +366,7 @@ def test_unsteady_baseline_is_noticed() -> None:
     assert not any("elapsed" in notice for notice in summarize(make_run(), record).notices)
 
 
-def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
+def test_rejected_subject_keeps_its_reason_and_is_not_ranked():
     record = make_record()
     kept = [s for s in record.samples if s.label != "less" or s.round <= 1]
     samples = tuple(broken(s, "crashed") if (s.label, s.round) == ("less", 1) else s for s in kept)
@@ -378,13 +378,13 @@ def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
     assert {ranking.n for ranking in summary.rankings} == {2}
 
 
-def test_unfinished_rounds_are_not_complete() -> None:
+def test_unfinished_rounds_are_not_complete():
     record = make_record()
     summary = summary_of(record, record.samples[:-1])
     assert summary.n_rounds == 7
 
 
-def test_claims_are_counted_before_anything_is_run() -> None:
+def test_claims_are_counted_before_anything_is_run():
     assert summarize(make_run(), make_record()).n_claims == 4
     assert count_claims(make_run(), SUBJECTS) == 4
     assert count_claims(make_run(("mean_heap", "syscalls")), SUBJECTS) == 2
@@ -393,7 +393,7 @@ def test_claims_are_counted_before_anything_is_run() -> None:
     assert count_claims(make_run(), (unknown, *SUBJECTS)) == 0
 
 
-def test_claims_of_subjects_that_failed_still_count() -> None:
+def test_claims_of_subjects_that_failed_still_count():
     record = make_record()
     samples = tuple(
         broken(s, "crashed") if s.label == "jemalloc-default" else s
@@ -404,7 +404,7 @@ def test_claims_of_subjects_that_failed_still_count() -> None:
     assert claim(summary, "less", "mean_heap").p_value == pytest.approx(4 * 2**-7)
 
 
-def test_ranking_compares_emulated_with_real() -> None:
+def test_ranking_compares_emulated_with_real():
     summary = summarize(make_run(), make_record())
     ranking = summary.rankings[0]
     assert (ranking.objective, ranking.allocator, ranking.n) == ("mean_heap", None, 3)
@@ -414,14 +414,14 @@ def test_ranking_compares_emulated_with_real() -> None:
     assert {found.allocator for found in summary.rankings} == {None}
 
 
-def test_ranking_that_is_turned_around_shows() -> None:
+def test_ranking_that_is_turned_around_shows():
     heaps = {"glibc-default": 2000.0, "less": 2400.0, "jemalloc-default": 1600.0}
     ranking = summarize(make_run(), make_record(heaps)).rankings[0]
     assert ranking.tau == pytest.approx(-1.0)
     assert ranking.concordance == Concordance(0.0, 3)
 
 
-def test_gain_is_what_is_expected_of_the_real_program() -> None:
+def test_gain_is_what_is_expected_of_the_real_program():
     # A tenth less of a thousandth of the program is nothing.
     assert not Claim("cost", "cpu", 0.9, 0.9999, None, Verdict.UNDECIDED).is_gain
     assert Claim("cost", "cpu", 0.9, None, None, Verdict.UNDECIDED).is_gain

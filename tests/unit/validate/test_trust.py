@@ -24,11 +24,11 @@ RECORDED = Recorded(("/opt/bin/app", "data"), 0)
     ("command", "is_same"),
     [(("app", "data"), True), (("./app", "other"), True), (("sh", "-c", "app data"), False)],
 )
-def test_a_program_is_known_by_its_name(command: tuple[str, ...], *, is_same: bool) -> None:
+def test_a_program_is_known_by_its_name(command: tuple[str, ...], *, is_same: bool):
     assert RECORDED.is_run_by(command) is is_same
 
 
-def test_what_differs_is_said() -> None:
+def test_what_differs_is_said():
     assert RECORDED.differs_from(("app", "data")) == ""
     assert "other arguments than recorded" in RECORDED.differs_from(("app", "more"))
     assert "another program than the recorded one" in RECORDED.differs_from(("true",))
@@ -63,17 +63,17 @@ def number(record: ValidationRecord | None) -> int:
     return record.identifier
 
 
-def test_a_validation_of_another_program_does_not_replace_a_good_one(run: Run) -> None:
+def test_a_validation_of_another_program_does_not_replace_a_good_one(run: Run):
     assert number(believed_validation(run)) == 1
 
 
-def test_one_of_another_program_is_better_than_none(run: Run) -> None:
+def test_one_of_another_program_is_better_than_none(run: Run):
     others = replace(run, validations=run.validations[1:3])
     assert number(believed_validation(others)) == 3
     assert believed_validation(replace(run, validations=run.validations[3:])) is None
 
 
-def test_an_export_rests_on_the_input_that_was_tuned_on(run: Run) -> None:
+def test_an_export_rests_on_the_input_that_was_tuned_on(run: Run):
     """A later validation with other arguments took its place; so did one of another program."""
     first, foreign = run.validations[0], run.validations[2]
     later = replace(first, identifier=4, command=("/bin/app", "y"))
@@ -95,21 +95,21 @@ def test_an_export_rests_on_the_input_that_was_tuned_on(run: Run) -> None:
     assert other_input(others, 3).startswith("validation 3 ran sh -c 'exit 3', another program")
 
 
-def test_without_the_trace_the_last_one_that_says_nothing_else_counts(run: Run) -> None:
+def test_without_the_trace_the_last_one_that_says_nothing_else_counts(run: Run):
     campaign = replace(run.campaign, trace_path="/no/such.trace")
     unknown = replace(run, campaign=campaign)
     assert number(believed_validation(unknown)) == 3
     assert number(believed_validation(replace(unknown, validations=run.validations[:2]))) == 1
 
 
-def test_one_may_be_chosen(run: Run) -> None:
+def test_one_may_be_chosen(run: Run):
     assert number(believed_validation(run, 2)) == 2
     message = "has no validation 4 of a program; there are: 1, 2, 3"
     with pytest.raises(SelectionError, match=message):
         believed_validation(run, 4)
 
 
-def test_the_trace_says_what_is_expected_unless_the_user_does(run: Run) -> None:
+def test_the_trace_says_what_is_expected_unless_the_user_does(run: Run):
     assert recorded_program(run.campaign) == Recorded(("./app", "x"), 4)
     assert recorded_program(run.campaign, 0) == Recorded(("./app", "x"), 0)
     nowhere = replace(run.campaign, trace_path="/no/such.trace")
@@ -117,7 +117,7 @@ def test_the_trace_says_what_is_expected_unless_the_user_does(run: Run) -> None:
     assert recorded_program(nowhere, 3) == Recorded((), 3)
 
 
-def test_an_export_shows_the_good_one_with_its_notes(run: Run) -> None:
+def test_an_export_shows_the_good_one_with_its_notes(run: Run):
     text = render(deployment(run, find_pick(run, "no-regret")), "env")
     assert "rounds of ./app x" in text
     assert "exit 3" not in text
@@ -125,7 +125,7 @@ def test_an_export_shows_the_good_one_with_its_notes(run: Run) -> None:
     assert "note:" in text
 
 
-def test_an_export_shows_what_was_proven_on_the_input_that_was_tuned_on(run: Run) -> None:
+def test_an_export_shows_what_was_proven_on_the_input_that_was_tuned_on(run: Run):
     """Below the setting stood the gains of a later validation with other arguments."""
     later = replace(run.validations[0], identifier=5, command=("./app", "y"))
     both = replace(run, validations=(*run.validations, later))
@@ -135,9 +135,7 @@ def test_an_export_shows_what_was_proven_on_the_input_that_was_tuned_on(run: Run
     assert "rounds of ./app x" in text
 
 
-def test_a_trace_without_the_command_has_the_arguments_of_its_process(
-    tmp_path: Path, run: Run
-) -> None:
+def test_a_trace_without_the_command_has_the_arguments_of_its_process(tmp_path: Path, run: Run):
     """Those of children have no other, and earlier recorders kept nothing else."""
     trace = tmp_path / "child.trace"
     write_trace(trace, np.zeros(1, EVENT), {"command": None, "argv": ["./cc1", "a.c"]})

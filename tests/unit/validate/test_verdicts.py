@@ -41,14 +41,12 @@ CLEAR, UNCLEAR = 0.05, 0.0501
         (0.9951, 0.8, CLEAR, Verdict.BETTER),
     ],
 )
-def test_verdict_of_a_claim(
-    claimed: float, real: float, p_value: float | None, verdict: Verdict
-) -> None:
+def test_verdict_of_a_claim(claimed: float, real: float, p_value: float | None, verdict: Verdict):
     estimate = Estimate(real, Interval(real, real), 9)
     assert judge(claimed, estimate, p_value) is verdict
 
 
-def test_claim_without_a_ratio_is_undecided() -> None:
+def test_claim_without_a_ratio_is_undecided():
     assert judge(LESS, None, CLEAR) is Verdict.UNDECIDED
 
 
@@ -74,12 +72,12 @@ def test_claim_without_a_ratio_is_undecided() -> None:
 )
 def test_overall_verdict_is_the_most_sobering_one_of_the_gains(
     claims: list[tuple[float, Verdict]], overall: Verdict | None
-) -> None:
+):
     made = [Claim("cost", "cpu", ratio, None, None, verdict) for ratio, verdict in claims]
     assert overall_verdict(made) is overall
 
 
-def test_too_few_rounds_are_named_with_what_is_needed() -> None:
+def test_too_few_rounds_are_named_with_what_is_needed():
     told = too_few(5, 22)
     assert told is not None
     assert told.startswith("undecided: 10 rounds needed for 22 claims, 5 cannot")
@@ -89,7 +87,7 @@ def test_too_few_rounds_are_named_with_what_is_needed() -> None:
     assert too_few(6, 0) is None
 
 
-def test_default_rounds_leave_room_for_rounds_that_disagree() -> None:
+def test_default_rounds_leave_room_for_rounds_that_disagree():
     assert [default_rounds(n) for n in (0, 1, 22)] == [8, 8, 12]
 
 
@@ -136,7 +134,7 @@ def _outliers(rng: random.Random) -> float:
     ],
     ids=["normal", "outliers", "skewed", "ties"],
 )
-def test_false_differences_are_rare_at_any_number_of_rounds(n_rounds: int, draw: Draw) -> None:
+def test_false_differences_are_rare_at_any_number_of_rounds(n_rounds: int, draw: Draw):
     """5 % of validations at most; 8.5 % of 200 leave room for chance.
 
     An interval of the range, whatever its correction, gave about one half at 5 rounds.
@@ -144,7 +142,7 @@ def test_false_differences_are_rare_at_any_number_of_rounds(n_rounds: int, draw:
     assert share_with_a_false_difference(n_rounds, 22, draw) <= 0.085
 
 
-def test_a_true_difference_is_found() -> None:
+def test_a_true_difference_is_found():
     """A gain of 5 % under noise of 1 %, among 22 claims in 12 rounds."""
     rng = random.Random(1)
     baselines = [rng.gauss(1.0, 0.01) for _ in range(12)]
@@ -152,7 +150,7 @@ def test_a_true_difference_is_found() -> None:
     assert {claim.verdict for claim in decide(claims, 22)} == {Verdict.CONFIRMED}
 
 
-def test_memory_that_repeats_exactly_is_decided_by_the_same_test() -> None:
+def test_memory_that_repeats_exactly_is_decided_by_the_same_test():
     (equal,) = decide([claimed([100.0] * 8, [100.0] * 8)], 1)
     assert (equal.verdict, equal.p_value) == (Verdict.NOT_CONFIRMED, 1.0)
     (less,) = decide([claimed([90.0] * 8, [100.0] * 8)], 1)
