@@ -148,7 +148,7 @@ def _choose(
     """Apply a rule (balanced, knee, or a metric) to the trials that hold the bounds."""
     from tuner.front.bounds import baselines, bound_words, default_trials, parse_bound, within
     from tuner.front.picks import Pick
-    from tuner.front.whole import whole_program
+    from tuner.validate.trust import shown_whole
 
     limits = [parse_bound(text) for text in bounds]
     for allocator in only:
@@ -157,7 +157,7 @@ def _choose(
             raise SelectionError(f"{allocator} is not in this campaign; its allocators: {known}")
     candidates = [t for t in run.trials if not only or t.configuration.allocator in only]
     defaults = default_trials(run.trials)
-    wholes = {name: whole_program(run.campaign, run.trials, one) for name, one in defaults.items()}
+    wholes = {name: shown_whole(run, one) for name, one in defaults.items()}
     compared = baselines(run.trials, relative_to, wholes)
     fitting = within(candidates, limits, compared)
     chosen = _by_rule(run, fitting, wanted)

@@ -99,7 +99,7 @@ def on_program(run: Run, pick: Pick, reduction: Reduction, number: int | None) -
     """
     validated = _validated(run, pick, reduction, number)
     ran = None if validated else _ran(run, pick, reduction)
-    return OnProgram(validated, ran, shown_whole(run))
+    return OnProgram(validated, ran, shown_whole(run, number=number))
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,7 @@ def deployment(
     adapter = get_allocator(name, search_spaces(run.folder).get(name))
     measured = Path(record.library) if record.library else None
     here = Installation(adapter.name, measured, record.version)
-    brought = _brought(run)
+    brought = _brought(run, validation)
     known = on_program(run, pick, reduction, validation)
     if is_open and known.has_run(pick.trial.configuration):  # emulation may not see what it does
         reduction = Reduction(pick.trial.configuration, (), None)
@@ -331,12 +331,12 @@ def _is_shipped(adapter: Allocator, library: Path | None) -> bool:
     return bool(part) and library == native_file(part)
 
 
-def _brought(run: Run) -> tuple[str, ...]:
+def _brought(run: Run, number: int | None) -> tuple[str, ...]:
     """Return the allocators that the program brings itself.
 
-    The last validation saw them in the program; before any, the recorder did.
+    A validation saw them in the program; before any, the recorder did.
     """
-    record = proving_validation(run)
+    record = proving_validation(run, number)
     if record is not None:
         return record.brought_allocators
     recorded = run.campaign.brought_allocator

@@ -101,7 +101,7 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         hypervolume_history(run),
         tuple(parallel_plots(run)),
         heap_plot(run, picks),
-        front_table(run, names, picks) if has_baseline else None,
+        front_table(run, names, picks, validation=validation) if has_baseline else None,
         summarize(run, believed) if believed else None,
         tuple(found for found in ablations if any(one.changes for _, _, one in found.settings)),
         tuple(summarize_gem5(run, gem5_records(run))),
@@ -148,18 +148,20 @@ def render_page(report: Report) -> str:
     """Write the page as HTML text."""
     figures = {figure.name: figure for figure in figures_of(report)}
     answer = report.measured.answer if report.measured else None
+    whole = report.table.whole if report.table else {}
+    found = (report.run, report.picks, whole, report.claims)
     return _template("report.html.j2").render(
         report=report,
         run=report.run,
         campaign=report.run.campaign,
-        headline=wording.headline(report.run, report.picks, report.claims),
+        headline=wording.headline(*found),
         validated=wording.validated_sentence(report.picks, report.claims),
-        deploy=None if answer else wording.deploy_sentence(report.run, report.picks, report.claims),
+        deploy=None if answer else wording.deploy_sentence(*found),
         answer=answer,
         command=shlex.join(answer.command) if answer else "",
         measured=report.measured,
         cells_of=cells_of,
-        cards=wording.pick_cards(report.run, report.picks, report.claims, answer),
+        cards=wording.pick_cards(*found, answer),
         facts=wording.measured_facts(report.run),
         reasons=wording.failure_reasons(report.run),
         commands=wording.commands(report.run),

@@ -20,7 +20,7 @@ from tuner.records import Status, Trial
 from tuner.report.columns import ratio
 from tuner.runs import Run
 from tuner.stats import TIE
-from tuner.validate.trust import shown_whole
+from tuner.validate.trust import shown_whole, validated_whole
 
 SCHEMA = "malloc-tuner.front"
 VERSION = 1
@@ -76,6 +76,8 @@ class FrontTable:
     """What is to be known of the workload; none for a trace."""
     whole: Whole = field(default_factory=dict)
     """What the whole program has under the default of the campaign's baseline."""
+    validated: Mapping[str, int] = field(default_factory=dict)
+    """Number of the validation that measured it, for those of `whole` that one did."""
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
 
@@ -87,6 +89,7 @@ def front_table(
     *,
     relative_to: str | None = None,
     everything: bool = False,
+    validation: int | None = None,
 ) -> FrontTable:
     """Compute the table.
 
@@ -97,15 +100,16 @@ def front_table(
         relative_to: allocator whose default is the baseline, or ``own``; None
             takes the campaign's baseline.
         everything: True adds dominated, infeasible and failed trials.
+        validation: number of the one that changes are shown by; None: the one that proves.
 
     Raises:
-        SelectionError: the baseline was not measured.
+        SelectionError: the baseline was not measured, or there is no such validation.
         SpecError: an objective is unknown.
         MissingToolError: an objective was not measured.
     """
     trials = as_measured(run.trials, names, run.campaign.constraints)
     compared = baselines(run.trials, relative_to or run.campaign.baseline)
-    wholes = {name: shown_whole(run, one) for name, one in compared.defaults.items()}
+    wholes = {name: shown_whole(run, one, validation) for name, one in compared.defaults.items()}
     equals: dict[int, tuple[int, ...]] = {}
     order: dict[int, int] = {}
     for point in front_points(trials, names):
@@ -133,15 +137,16 @@ def front_table(
     front = [row for row in rows if row.state == FRONT]
     rows = [replace(row, is_near_front=_is_near(row, front, names)) for row in rows]
     rows.sort(key=lambda row: _place(row.trial, order))
-    notes = run.campaign.workload.notes
     whole = wholes.get(run.campaign.baseline, {})
+    by = validated_whole(run, validation) if whole else None
     return FrontTable(
         run.campaign.name,
         tuple(names),
         compared,
         tuple(rows),
-        notes,
+        run.campaign.workload.notes,
         whole,
+        {name: by[0].identifier for name in whole if name in by[2]} if by else {},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -252,9 +252,17 @@ def whole_words(table: FrontTable) -> list[str]:
     """Return what changes are shares of, where that is the whole program."""
     if not table.whole:
         return []
-    labels = series([METRICS[name].label for name in table.whole])
-    words = f"Changes of {labels} are about those of the whole program: its memory, its CPU time"
-    return [f"{words} (of few runs or under the recorder, so rather too small a share)."]
+    recorded = [name for name in table.whole if name not in table.validated]
+    sources = [f"medians of validation {number}" for number in {*table.validated.values()}]
+    if recorded:
+        which = f"{_labels(recorded)} " if sources else ""
+        sources.append(f"{which}of few runs or under the recorder, so rather too small a share")
+    words = f"Changes of {_labels(table.whole)} are about those of the whole program: its memory, "
+    return [f"{words}its CPU time ({'; '.join(sources)})."]
+
+
+def _labels(names: Iterable[str]) -> str:
+    return series([METRICS[name].label for name in names])
 
 
 def _program_words(expected: float | None) -> str:

@@ -21,7 +21,6 @@ from tuner.runs import Run
 from tuner.stats import TIE
 from tuner.units import show_size, signed_percent
 from tuner.validate.summary import ValidationSummary
-from tuner.validate.trust import shown_whole
 from tuner.validate.verdicts import Claim, SubjectSummary
 
 
@@ -58,17 +57,20 @@ class PickCard:
     """Why the real program rejected it; None when it did not."""
 
 
-def headline(run: Run, picks: Sequence[Pick], summary: ValidationSummary | None = None) -> str:
+def headline(
+    run: Run, picks: Sequence[Pick], whole: Whole, summary: ValidationSummary | None = None
+) -> str:
     """Say what the campaign found, and how little its workload shows if that is so.
 
+    Changes are shares of `whole`, what the program has under the baseline, where that is known.
     What to do about it says `deploy_sentence` where a validation recommends something.
     """
-    found = _headline(run, picks, is_validated=summary is not None)
+    found = _headline(run, picks, whole, is_validated=summary is not None)
     said = run.campaign.workload.caveat
     return f"{found} The workload is of {said}." if said else found
 
 
-def _headline(run: Run, picks: Sequence[Pick], *, is_validated: bool) -> str:
+def _headline(run: Run, picks: Sequence[Pick], whole: Whole, *, is_validated: bool) -> str:
     baseline = default_trials(run.trials).get(run.campaign.baseline)
     pick = first_pick(picks)
     if pick is None:
@@ -76,7 +78,7 @@ def _headline(run: Run, picks: Sequence[Pick], *, is_validated: bool) -> str:
     if baseline is None:
         return f"The default of {run.campaign.baseline} could not be measured: no gain is known."
     default = f"{run.campaign.baseline}'s default"
-    ratios = _headline_ratios(run, picks)
+    ratios = _headline_ratios(run, picks, whole)
     if not any(_is_gain(found) for _, found in ratios):
         labels = series([metric.label for metric in find_metrics(run.campaign.objectives)])
         found = f"o measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
@@ -86,7 +88,7 @@ def _headline(run: Run, picks: Sequence[Pick], *, is_validated: bool) -> str:
         choice = ", or choose a pick that trades one for another" if trades else ""
         return f"N{found} Keep {default}{choice}."
     changes = series([f"{label} by {show_expected(found)}" for label, found in ratios])
-    if shown_whole(run):
+    if whole:
         changes = f"{changes} of the whole program"
     who = f"{pick.name} ({_subject(pick.trial)}, trial {pick.trial.number})"
     return f"In emulation, {who} changes {changes}, against {default}."
@@ -111,7 +113,7 @@ def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None)
 
 
 def deploy_sentence(
-    run: Run, picks: Sequence[Pick], summary: ValidationSummary | None
+    run: Run, picks: Sequence[Pick], whole: Whole, summary: ValidationSummary | None
 ) -> str | None:
     """Say what to deploy: what the last validation recommends, or to validate first.
 
@@ -120,7 +122,7 @@ def deploy_sentence(
     """
     if summary is not None:
         return summary.decision.sentence
-    has_gain = any(_is_gain(found) for _, found in _headline_ratios(run, picks))
+    has_gain = any(_is_gain(found) for _, found in _headline_ratios(run, picks, whole))
     return "Validate it on the program before you deploy it." if has_gain else None
 
 
@@ -142,14 +144,15 @@ def _subject(trial: Trial) -> str:
     return f"{allocator} with {n} setting{'s' * (n > 1)}"
 
 
-def _headline_ratios(run: Run, picks: Sequence[Pick]) -> list[tuple[str, float | None]]:
+def _headline_ratios(
+    run: Run, picks: Sequence[Pick], whole: Whole
+) -> list[tuple[str, float | None]]:
     """Return label and ratio to the baseline of every objective, if a pick costs nothing."""
     baseline = default_trials(run.trials).get(run.campaign.baseline)
     pick = first_pick(picks)
     metrics = find_metrics(run.campaign.objectives)
     if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
         return []
-    whole = shown_whole(run)
     return [(m.label, seen_ratio(m, pick.trial, baseline, whole)) for m in metrics]
 
 
@@ -160,6 +163,7 @@ def _is_gain(found: float | None) -> bool:
 def pick_cards(
     run: Run,
     picks: Sequence[Pick],
+    whole: Whole,
     summary: ValidationSummary | None = None,
     answer: Recommendation | None = None,
 ) -> list[PickCard]:
@@ -168,7 +172,7 @@ def pick_cards(
     for pick in picks:
         grouped.setdefault(pick.trial.number, []).append(pick)
     baseline = default_trials(run.trials).get(run.campaign.baseline)
-    cards = [_card(run, group, baseline, summary) for group in grouped.values()]
+    cards = [_card(run, group, baseline, whole, summary) for group in grouped.values()]
     if answer is not None:
         cards = [_measured(card, run, answer) for card in cards]
     return sorted(cards, key=lambda card: card.reason is not None)
@@ -196,12 +200,15 @@ def _measured(card: PickCard, run: Run, answer: Recommendation) -> PickCard:
 
 
 def _card(
-    run: Run, picks: Sequence[Pick], baseline: Trial | None, summary: ValidationSummary | None
+    run: Run,
+    picks: Sequence[Pick],
+    baseline: Trial | None,
+    whole: Whole,
+    summary: ValidationSummary | None,
 ) -> PickCard:
     trial = picks[0].trial
     subject = _validated_subject(trial, summary) if summary else None
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
-    whole = shown_whole(run)
     return PickCard(
         tuple(pick.name for pick in picks),
         "; ".join(dict.fromkeys(part for pick in picks for part in pick.rule.split("; "))),

@@ -122,25 +122,33 @@ def proving_validation(run: Run, number: int | None = None) -> ValidationRecord 
     return found if is_recorded_program(found, recorded_program(run.campaign)) else None
 
 
-def shown_whole(run: Run, baseline: Trial | None = None) -> Whole:
-    """Return what changes are shown as shares of: by the proving validation, else as recorded.
+def shown_whole(run: Run, baseline: Trial | None = None, number: int | None = None) -> Whole:
+    """Return what changes are shown as shares of: by a validation, else as recorded.
 
     Args:
         run: the campaign; its picks stay as recorded.
         baseline: what changes are against; None: the campaign's.
+        number: of the validation, see `proving_validation`.
     """
     baseline = baseline or default_trials(run.trials).get(run.campaign.baseline)
     whole = dict(whole_program(run.campaign, run.trials, baseline))
-    record = proving_validation(run) if whole and run.validations else None
-    if record is None or baseline is None:
+    found = validated_whole(run, number) if whole else None
+    if found is None or baseline is None:
         return whole
+    _, reference, used = found
+    for name in whole.keys() & used.keys():
+        whole[name] = used[name] + baseline.measured.value(name) - reference.measured.value(name)
+    return whole
+
+
+def validated_whole(run: Run, number: int | None) -> tuple[ValidationRecord, Trial, Whole] | None:
+    """Return the validation that `shown_whole` is by, its baseline, and what that used."""
+    record = proving_validation(run, number) if run.validations else None
+    if record is None:
+        return None
     ran = next(s.configuration for s in record.subjects if s.label == record.baseline)
     reference = next((t for t in run.trials if t.configuration == ran and t.measurement), None)
-    for name, value in measured_whole(run.campaign, record).items() if reference else ():
-        if reference and name in whole:
-            more = baseline.measured.value(name) - reference.measured.value(name)
-            whole[name] = value + more
-    return whole
+    return (record, reference, measured_whole(run.campaign, record)) if reference else None
 
 
 def measured_whole(campaign: CampaignRecord, record: ValidationRecord) -> Whole:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
-from tests.doubles.runs import synthetic_run, trial, without_counts, write_run
+from tests.doubles.runs import changed, synthetic_run, trial, without_counts, write_run
 from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.export.sources import validated_pick
 from tuner.front import repricing
@@ -550,6 +550,35 @@ def test_a_report_says_which_of_several_validations_it_shows(
     _, said = cli.run("report", one.folder, "--no-figures")
 
     assert "shown is validation 2; --validation N: 1" in said
+
+
+def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
+    tmp_path: Path, cli: CommandLine
+) -> None:
+    """A bound of `pick` too, and of a program that used less while it was recorded."""
+    drawn = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
+    first = drawn.validations[0]
+    more = [changed(s, mean_heap_bytes=9e9) for s in first.samples]
+    workload = WorkloadRecord(program=(("cost", 9e15), ("mean_heap", 1.0)))
+    write_run(
+        replace(
+            drawn,
+            campaign=replace(drawn.campaign, workload=workload),
+            validations=(first, replace(first, samples=tuple(more))),
+        )
+    )
+
+    def headline(*options: str) -> str:
+        cli.run("report", drawn.folder, "--no-figures", *options)
+        page = (drawn.folder / "report.html").read_text()
+        assert f"(medians of validation {options[-1] if options else 2})" in page
+        return next(line for line in page.splitlines() if "In emulation" in line)
+
+    assert headline("--validation", "1") != headline() == headline("--validation", "2")
+    assert "(medians of validation 2)" in cli.prints("front", drawn.folder)
+    words = ("--best", "mean_heap", "--max", "cost=+0.1%", "--json")
+    picked = json.loads(cli.prints("pick", drawn.folder, *words))
+    assert picked["expected_of_program"]["cost"] <= 1.001
 
 
 def test_exported_script_may_be_run(kept: Run, tmp_path: Path, cli: CommandLine) -> None:

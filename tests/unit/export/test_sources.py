@@ -114,7 +114,7 @@ def test_what_no_pick_names_is_what_the_report_speaks_of() -> None:
 
     assert 'chosen: pick "no-regret" of campaign' in text
     assert "MALLOC_CONF=narenas:2 " in text
-    assert "no-regret (jemalloc with 1 setting, trial 2)" in headline(run, all_picks(run))
+    assert "no-regret (jemalloc with 1 setting, trial 2)" in headline(run, all_picks(run), {})
     assert find_pick(run, "balanced").trial == trades
 
 

@@ -107,15 +107,18 @@ def test_people_see_shares_of_the_program_and_files_have_both() -> None:
     assert "-2.00 %" in text
     assert "-20.0 %" not in text
     assert "about those of the whole program" in " ".join(text.split())
+    mixed = table_text(replace(table, validated={"cost": 3}))
+    assert "validation 3; peak heap and mean heap of few runs" in " ".join(mixed.split())
     assert "whole program" not in table_text(front_table(run_with(), NAMES))
 
 
 def test_the_report_speaks_of_the_program() -> None:
     ns = ns_per_instruction(RUN.campaign)
     run = run_with(mean_heap=1000.0 * MIB, cost=10_000.0 * ns)
-    picks = standard_picks(TRIALS, NAMES, "glibc", campaign_whole(run.campaign, TRIALS))
+    table = front_table(run, NAMES)
+    picks = standard_picks(TRIALS, NAMES, "glibc", table.whole)
 
     said = "changes mean heap by -0.50 % and cost by -3.00 % of the whole program"
-    assert said in headline(run, picks)
-    card = next(card for card in pick_cards(run, picks) if card.trial == 3)
+    assert said in headline(run, picks, table.whole)
+    card = next(card for card in pick_cards(run, picks, table.whole) if card.trial == 3)
     assert (card.changes[0].change, card.changes[0].of) == ("-0.50 %", "of the program")

@@ -139,5 +139,5 @@ def test_a_report_says_so_too(tmp_path: Path) -> None:
         said = caveat(workload)
     marked = replace(made, campaign=replace(made.campaign, workload=WorkloadRecord(caveat=said)))
 
-    assert "low fidelity" not in wording.headline(made, ())
-    assert wording.headline(marked, ()).endswith(f"The workload is of {said}.")
+    assert "low fidelity" not in wording.headline(made, (), {})
+    assert wording.headline(marked, (), {}).endswith(f"The workload is of {said}.")

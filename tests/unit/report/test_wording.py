@@ -29,7 +29,7 @@ from tuner.validate.summary import summarize
 def test_headline_names_the_gains_of_the_best_compromise() -> None:
     picks = standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
 
-    assert headline(RUN, picks) == (
+    assert headline(RUN, picks, {}) == (
         "In emulation, no-regret (glibc with 1 setting, trial 1) changes mean heap by -20.0 % "
         "and cost by -10.0 %, against glibc's default."
     )
@@ -39,7 +39,7 @@ def test_headline_says_keep_when_the_gain_is_a_tie() -> None:
     run = run_of(BASELINE, tried(1, 99.9, 0.999e8, mxfast=0))
     picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
-    assert headline(run, picks) == (
+    assert headline(run, picks, {}) == (
         "No measured configuration gains 0.5 % or more at no cost (mean heap and cost). "
         "Keep glibc's default."
     )
@@ -52,7 +52,7 @@ def test_headline_leaves_what_to_do_to_a_validation() -> None:
     traded = run_of(BASELINE, SMALL)
     picks = standard_picks(traded.trials, traded.campaign.objectives, "glibc")
 
-    assert headline(traded, picks, summary) == (
+    assert headline(traded, picks, {}, summary) == (
         "In emulation, no measured configuration gains 0.5 % or more at no cost "
         "(mean heap and cost)."
     )
@@ -72,17 +72,17 @@ def test_headline_promises_nothing_when_every_point_trades() -> None:
     run = run_of(BASELINE, SMALL)
     picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
-    assert headline(run, picks).startswith(
+    assert headline(run, picks, {}).startswith(
         "No measured configuration gains 0.5 % or more at no cost"
     )
 
 
 def test_headline_of_a_campaign_without_success() -> None:
-    assert headline(RUN, []) == "No configuration succeeded and held every constraint."
+    assert headline(RUN, [], {}) == "No configuration succeeded and held every constraint."
 
 
 def test_picks_of_one_trial_share_a_card() -> None:
-    cards = pick_cards(RUN, [Pick("knee", BETTER, "a"), Pick("no-regret", BETTER, "b; a")])
+    cards = pick_cards(RUN, [Pick("knee", BETTER, "a"), Pick("no-regret", BETTER, "b; a")], {})
 
     assert [card.names for card in cards] == [("knee", "no-regret")]
     assert cards[0].rule == "a; b"
@@ -106,7 +106,7 @@ def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path) -> None:
     write_record(tmp_path, subjects=[row], turned_down=[row | {"broken": ["peak_memory"]}])
     picks = [Pick("no-regret", BETTER, "a"), Pick("balanced", SMALL, "b")]
 
-    _, last = pick_cards(RUN, picks, None, recommended(tmp_path))
+    _, last = pick_cards(RUN, picks, {}, None, recommended(tmp_path))
 
     assert (last.names, last.reason) == (("no-regret",), "worse in peak memory")
     assert [(one.label, one.change) for one in last.real] == [("CPU time", "-10.0 %")]
@@ -127,9 +127,11 @@ def test_what_to_deploy_is_what_the_validation_recommends() -> None:
     picks = tuple(all_picks(run))
     summary = summarize(run, run.validations[0])
 
-    assert deploy_sentence(run, picks, summary) == summary.decision.sentence
-    assert deploy_sentence(run, picks, None) == "Validate it on the program before you deploy it."
-    assert deploy_sentence(RUN, [Pick("no-regret", BASELINE, "")], None) is None
+    assert deploy_sentence(run, picks, {}, summary) == summary.decision.sentence
+    assert (
+        deploy_sentence(run, picks, {}, None) == "Validate it on the program before you deploy it."
+    )
+    assert deploy_sentence(RUN, [Pick("no-regret", BASELINE, "")], {}, None) is None
 
 
 @pytest.mark.parametrize("names", [("faults",), ("mean_heap", "faults")])
