@@ -16,14 +16,7 @@ from benchmarks.harness import Target
 from benchmarks.results import Parts
 from benchmarks.rounds import Medians, Row, judged, known, medians, values_of
 from tuner.bench.journal import Comparison, read_sample
-from tuner.bench.summary import (
-    CALLS,
-    PEAK_RSS,
-    THROUGHPUT,
-    DriverMetric,
-    estimates,
-    tasks_of,
-)
+from tuner.bench.summary import CALLS, PEAK_RSS, THROUGHPUT, DriverMetric, estimates, tasks_of
 from tuner.compare.plan import TaskT
 from tuner.compare.values import Values
 from tuner.stats import Interval, ratio_estimate

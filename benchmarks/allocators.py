@@ -67,14 +67,7 @@ from benchmarks.allocator_tables import (
     single_lines,
     standing_lines,
 )
-from benchmarks.allocator_targets import (
-    OURS,
-    TIMED,
-    common,
-    comparison_of,
-    long_ones,
-    targets,
-)
+from benchmarks.allocator_targets import OURS, TIMED, common, comparison_of, long_ones, targets
 from benchmarks.harness import (
     PEERS,
     Benchmark,

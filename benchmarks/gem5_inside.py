@@ -17,10 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.allocator_targets import (
-    OURS,
-    best_of,
-)
+from benchmarks.allocator_targets import OURS, best_of
 from benchmarks.harness import (
     PEERS,
     Benchmark,

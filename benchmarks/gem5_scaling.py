@@ -24,9 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Final
 
-from benchmarks.allocator_targets import (
-    best_of,
-)
+from benchmarks.allocator_targets import best_of
 from benchmarks.gem5_inside import alone_of, gem5_options, simulate, summaries_of
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, table
 from benchmarks.results import Parts

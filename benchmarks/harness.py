@@ -49,13 +49,7 @@ from benchmarks.results import (
 )
 from tuner.allocators import Located, get_allocator
 from tuner.bench.subjects import BenchSubject, library_subject, named_subject
-from tuner.errors import (
-    InterruptedCampaign,
-    MissingToolError,
-    ProgramError,
-    SpecError,
-    TunerError,
-)
+from tuner.errors import InterruptedCampaign, MissingToolError, ProgramError, SpecError, TunerError
 from tuner.measure.process import last_line
 from tuner.measure.program import ProgramRun
 from tuner.measure.warm import warm_memory

@@ -26,13 +26,8 @@ from typing import Final
 
 from benchmarks.allocator_programs import Command
 from benchmarks.allocator_runs import run_program
-from benchmarks.allocator_tables import (
-    figure_table,
-)
-from benchmarks.allocator_targets import (
-    common,
-    geometric,
-)
+from benchmarks.allocator_tables import figure_table
+from benchmarks.allocator_targets import common, geometric
 from benchmarks.harness import (
     ALLOCATORS,
     Benchmark,

@@ -292,9 +292,7 @@ def _decode(row: Mapping[str, object]) -> tuple[tuple[int, Experiment, str], Out
     return key, Outcome(Status(str(row["status"])), None, times)
 
 
-def _rows(
-    kept: Sequence[tuple[tuple[int, Experiment, str], Outcome[Cost]]],
-) -> list[Row]:
+def _rows(kept: Sequence[tuple[tuple[int, Experiment, str], Outcome[Cost]]]) -> list[Row]:
     course: Course[Experiment, Cost] = Course()
     for key, run in kept:
         course.add(key, run)

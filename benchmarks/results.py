@@ -81,10 +81,7 @@ def _rounded(value: object) -> object:
 
 
 def make_stamp(
-    command: Sequence[str],
-    depends_on: Sequence[str],
-    *,
-    of: Iterable[str],
+    command: Sequence[str], depends_on: Sequence[str], *, of: Iterable[str]
 ) -> dict[str, Any]:
     """Return the stamp of what is measured now.
 

@@ -45,14 +45,7 @@ from benchmarks import (
     services,
 )
 from benchmarks.harness import Benchmark
-from benchmarks.results import (
-    ROOT,
-    Stamp,
-    changes_since,
-    read_results,
-    results_path,
-    stamp_lines,
-)
+from benchmarks.results import ROOT, Stamp, changes_since, read_results, results_path, stamp_lines
 from tuner.output import write_text
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {

@@ -104,9 +104,7 @@ def test_all_clocks_show_the_time_of_the_trace(misbehave: Misbehave):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_processors_are_as_many_as_ordered_however_they_are_counted(
-    misbehave: Misbehave,
-):
+def test_processors_are_as_many_as_ordered_however_they_are_counted(misbehave: Misbehave):
     done = misbehave("cpus", "--runs", "memory", "--cpus", 7)
     assert (done.returncode, done.stderr) == (0, "")
     done = misbehave("cpus", "--runs", "memory", "--cpus", 8)

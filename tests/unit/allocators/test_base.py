@@ -326,9 +326,7 @@ def test_settings_of_a_variable_each_are_proved_each(monkeypatch: pytest.MonkeyP
     assert len(seen) == 2
 
 
-def test_settings_that_share_a_variable_are_proved_together(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_settings_that_share_a_variable_are_proved_together(monkeypatch: pytest.MonkeyPatch):
     adapter = get_allocator("glibc")
     seen = count_probes(monkeypatch, adapter, recorded("glibc"))
     for settings in ({"tcache_count": 7}, {"mxfast": 128}, {"tcache_count": 7, "mxfast": 128}):

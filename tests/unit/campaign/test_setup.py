@@ -146,9 +146,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Pa
     return begin
 
 
-def test_a_campaign_that_was_extended_is_continued_by_its_folder(
-    begun: Callable[[int], Path],
-):
+def test_a_campaign_that_was_extended_is_continued_by_its_folder(begun: Callable[[int], Path]):
     begun(5)
     extended, folder = library.read_campaign(begun(9), None, {})
 

@@ -102,9 +102,7 @@ def test_a_stopped_campaign_is_whole_and_goes_on_under_other_rules(tmp_path: Pat
     assert [t.configuration for t in whole] == [t.configuration for t in at_once]
 
 
-def test_a_rule_that_stops_earlier_than_before_leaves_out_nothing_that_was_measured(
-    tmp_path: Path,
-):
+def test_a_rule_that_stops_earlier_than_before_leaves_out_nothing_that_was_measured(tmp_path: Path):
     whole, _ = run(tmp_path / "run", StopRules())
     everything, why = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
     assert why is not None

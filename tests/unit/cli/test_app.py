@@ -204,10 +204,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_a_defect_asks_for_a_report(
-    cli: CommandLine,
-    failing_app: list[BaseException],
-    monkeypatch: pytest.MonkeyPatch,
-    debug: str,
+    cli: CommandLine, failing_app: list[BaseException], monkeypatch: pytest.MonkeyPatch, debug: str
 ):
     monkeypatch.setenv(main.DEBUG_VARIABLE, debug)
     failing_app.append(ZeroDivisionError("oops"))
@@ -259,9 +256,7 @@ def test_a_command_does_not_wait_for_the_others():
     assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(shown.stdout)} <= own
 
 
-def test_a_word_that_is_no_command_is_answered_as_before(
-    cli: CommandLine,
-):
+def test_a_word_that_is_no_command_is_answered_as_before(cli: CommandLine):
     assert "No such command 'tunes'" in cli.fails(2, "tunes")
 
 
@@ -366,8 +361,6 @@ def test_completion_completes_a_command():
     assert done.stdout.split() == ["doctor"], done.stderr
 
 
-def test_a_choice_that_does_not_exist_is_named_without_a_word_of_pydantic(
-    cli: CommandLine,
-):
+def test_a_choice_that_does_not_exist_is_named_without_a_word_of_pydantic(cli: CommandLine):
     text = " ".join(cli.fails(2, "front", "runs/app", "--format", "yaml").split())
     assert "Invalid value for '--format': 'yaml' is not one of 'table', 'json', 'csv'." in text

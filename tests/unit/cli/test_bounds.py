@@ -82,10 +82,7 @@ def test_all_numbers_are_found():
     ids=[f"{number.command[0]} {number.name} {value}" for number, value in NUMBERS],
 )
 def test_an_absurd_number_is_refused(
-    number: Number,
-    value: str,
-    working_folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    number: Number, value: str, working_folder: Path, capsys: pytest.CaptureFixture[str]
 ):
     code = main.run(number.line(value))
     err = capsys.readouterr().err
@@ -139,9 +136,7 @@ def test_a_core_that_may_not_be_used_is_refused_with_those_that_may(
     ids=" ".join,
 )
 def test_the_name_of_a_folder_is_none_of_a_file(
-    words: tuple[str, ...],
-    working_folder: Path,
-    cli: CommandLine,
+    words: tuple[str, ...], working_folder: Path, cli: CommandLine
 ):
     assert "names a folder; name the file to write" in cli.fails(OutputError.exit_code, *words)
     assert not list(working_folder.iterdir()), "nothing is left behind"

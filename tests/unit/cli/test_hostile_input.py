@@ -85,9 +85,7 @@ def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said
     ids=" ".join,
 )
 def test_a_path_that_cannot_be_reached_is_no_defect(
-    words: tuple[str, ...],
-    working_folder: Path,
-    cli: CommandLine,
+    words: tuple[str, ...], working_folder: Path, cli: CommandLine
 ):
     """As in the home of another user, which root may enter."""
     path = "a" * 256

@@ -49,10 +49,7 @@ OF_SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
     ],
 )
 def test_an_option_that_does_not_apply_is_refused(
-    words: tuple[str, ...],
-    expected: str,
-    cli: CommandLine,
-    working_folder: Path,
+    words: tuple[str, ...], expected: str, cli: CommandLine, working_folder: Path
 ):
     assert expected in " ".join(cli.fails(2, *words).split())
     assert not list(working_folder.iterdir()), "nothing is left behind"
@@ -81,9 +78,7 @@ def test_allocators_have_one_spelling_and_an_old_one(command: str, cli: CommandL
     ids=" ".join,
 )
 def test_a_trace_has_one_spelling_and_an_old_one(
-    words: tuple[str, ...],
-    working_folder: Path,
-    cli: CommandLine,
+    words: tuple[str, ...], working_folder: Path, cli: CommandLine
 ):
     assert "no.trace: cannot open the trace" in cli.fails(TraceError.exit_code, *words)
     command = words[: 2 if words[0] == "trace" else 1]

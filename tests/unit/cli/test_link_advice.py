@@ -35,12 +35,7 @@ def libraries(program: Path) -> str:
     ],
 )
 def test_the_verdict_is_the_exit_code(  # noqa: PLR0917 - one row of the table above
-    tmp_path: Path,
-    cli: CommandLine,
-    source: str,
-    code: int,
-    library: str,
-    words: str,
+    tmp_path: Path, cli: CommandLine, source: str, code: int, library: str, words: str
 ):
     program = str(compile_(tmp_path, source))
 

@@ -58,11 +58,7 @@ def test_a_campaign_without_a_feasible_trial_ends_with_its_counts():
     ],
 )
 def test_a_wrong_option_is_named(
-    campaign: Path,
-    tmp_path: Path,
-    cli: CommandLine,
-    words: list[str],
-    complaint: str,
+    campaign: Path, tmp_path: Path, cli: CommandLine, words: list[str], complaint: str
 ):
     said = cli.fails(SpecError.exit_code, "tune", campaign, "-o", tmp_path / "run", *words)
 

@@ -173,9 +173,7 @@ def test_a_sentence_is_a_line(explanation: Explanation):
     assert not any("\n" in line for line in lines)
 
 
-def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(
-    explanation: Explanation,
-):
+def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(explanation: Explanation):
     left_out = replace(explanation, left_out={"jemalloc": 3})
 
     text = "\n".join(sentences(left_out))

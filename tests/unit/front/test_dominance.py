@@ -128,9 +128,7 @@ def test_two_points_share_their_overlap():
 @given(
     points=st.lists(st.tuples(*[st.floats(0, 2000, allow_nan=False)] * 3), min_size=1, max_size=4)
 )
-def test_hypervolume_agrees_with_inclusion_and_exclusion(
-    points: list[tuple[float, float, float]],
-):
+def test_hypervolume_agrees_with_inclusion_and_exclusion(points: list[tuple[float, float, float]]):
     reference = (1000.0, 1000.0, 1000.0)
 
     def box(corners: Sequence[tuple[float, ...]]) -> float:

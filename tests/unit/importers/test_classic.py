@@ -81,9 +81,7 @@ def test_the_published_run(tmp_path: Path):
     assert found["steps"] == 10_000_001
 
 
-def test_where_more_blocks_are_due_at_once_than_the_original_holds_it_says_so(
-    tmp_path: Path,
-):
+def test_where_more_blocks_are_due_at_once_than_the_original_holds_it_says_so(tmp_path: Path):
     records = tmp_path / "order.c"
     records.write_text("//\n" + "".join(f"{{1,8,{30 - i}}},\n" for i in range(30)))
     found = figures_of(records, 1)

@@ -270,11 +270,7 @@ def test_the_command_prints_what_was_lost(tmp_path: Path, cli: CommandLine):
     ],
 )
 def test_errors_of_the_command(
-    tmp_path: Path,
-    cli: CommandLine,
-    arguments: list[str],
-    code: int,
-    message: str,
+    tmp_path: Path, cli: CommandLine, arguments: list[str], code: int, message: str
 ):
     (tmp_path / "text").write_text("nothing\n")
     samples = {name: SAMPLES / f"sample.{name}" for name in ("dhat", "heaptrack")}

@@ -31,9 +31,7 @@ def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics):
     assert counts["dram_bytes"] % 64 == 0
 
 
-def test_lines_that_went_from_core_to_core_are_counted_on_the_shared_bus(
-    recorded: Statistics,
-):
+def test_lines_that_went_from_core_to_core_are_counted_on_the_shared_bus(recorded: Statistics):
     assert counts_of(Statistics({**recorded.values, **TRAFFIC}))["lines_moved"] == 10
 
 

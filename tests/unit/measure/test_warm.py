@@ -17,9 +17,7 @@ def test_rand_malloc_gets_the_amount(tmp_path: Path):
     assert asked.read_text() == "--warm=3\n"
 
 
-def test_a_gigabyte_is_touched_unless_another_amount_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_gigabyte_is_touched_unless_another_amount_is_named(monkeypatch: pytest.MonkeyPatch):
     asked: list[str] = []
     monkeypatch.setattr(warm, "ask_emulator", lambda word, _: asked.append(word))
     monkeypatch.setattr(warm, "WARM_MIB", 1024)  # of tests it is 0

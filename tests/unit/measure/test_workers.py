@@ -39,9 +39,7 @@ class Silent:
         return asyncio.run(waited())
 
 
-def test_a_result_that_never_comes_is_not_waited_for_without_end(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_result_that_never_comes_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers, "_ANSWER_S", 0.01)
     call: Call[str] = Call(SimpleNamespace(status="finished"), Worker("tcp://there:1", 1), "task")
     known = cast("Workers[str]", SimpleNamespace(_calls={"key": call}, _client=Silent()))
@@ -141,9 +139,7 @@ def until(executor: ClusterExecutor, holds: Callable[[], bool]) -> None:
 TWO = (frozenset({0, 1}), frozenset({2, 3}))
 
 
-def test_what_a_worker_cannot_read_is_said_and_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_what_a_worker_cannot_read_is_said_and_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     """An error of the function that it ran is no loss of the connection."""
     dask = Dask(("a", TWO[0]))
     dask.instead["tcp://0"] = [PermissionError(13, "Permission denied", "/home/ann/app.trace")]

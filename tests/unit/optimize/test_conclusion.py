@@ -187,9 +187,7 @@ def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: C
     assert answer.more_seconds > 10.0 * other.more_seconds
 
 
-def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(
-    conclusion: Conclusion,
-):
+def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(conclusion: Conclusion):
     found = confirmed(State.OPEN, 0.1)
     lucky = replace(found.standings["mimalloc"], n_rounds=4)
     nothing_sure = {name: Gain(0.1, -math.inf, math.inf) for name in USES}
@@ -204,9 +202,7 @@ def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(
     assert answer.missing == "whether CPU time is no worse"
 
 
-def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(
-    conclusion: Conclusion,
-):
+def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(conclusion: Conclusion):
     """Whatever the noise of the program as it is would make of it."""
     found = replace(confirmed(State.OPEN, 0.03), course=course(*[1.0, 1.001] * 10))
     wide = replace(found.standings["mimalloc"], n_rounds=40, better=(MEAN,))
@@ -320,9 +316,7 @@ def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
     assert trade.constraints == ("mean_memory <= default * 1.08", "peak_memory <= default * 1.04")
 
 
-def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(
-    conclusion: Conclusion,
-):
+def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.0)
     few = replace(found, course=course(1.0, 1.3))
     selected = replace(selected_of(course(1.0), {}), beyond={CPU: 0.02})
@@ -333,9 +327,7 @@ def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(
     assert conclusion.conclude(None, few).reasons == ()
 
 
-def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
-    conclusion: Conclusion,
-):
+def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.001)
     rounds = int(100.0 / run_seconds(REFERENCE) / 2)  # of one candidate and the program as it is
     noise = noise_of_one(found)
@@ -347,9 +339,7 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
     assert any(one.startswith(expected) for one in answer.reasons)
 
 
-def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(
-    conclusion: Conclusion,
-):
+def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.001)
     one = found.standings["mimalloc"]
     reserve = replace(one, label="exgen", n_rounds=0)

@@ -36,9 +36,7 @@ def test_where_there_are_only_forks_their_traces_are_named():
     assert advice.endswith("`malloc-tuner record --follow -o children.trace -- ./nightly`")
 
 
-def test_forks_of_a_script_are_not_children_under_the_name_of_its_interpreter(
-    tmp_path: Path,
-):
+def test_forks_of_a_script_are_not_children_under_the_name_of_its_interpreter(tmp_path: Path):
     script = tmp_path / "nightly.py"
     script.write_text(f"#!{sys.executable} -S\nimport os\nif os.fork():\n  os.wait()\n")
     script.chmod(0o755)

@@ -63,9 +63,7 @@ def test_the_two_are_kept_apart(tmp_path: Path):
     assert examine(tmp_path, cast("Tuned", app), app, is_begun=True) == FAILING
 
 
-def test_a_held_out_input_on_which_the_program_fails_is_said_to_do_so_in_every_call(
-    tmp_path: Path,
-):
+def test_a_held_out_input_on_which_the_program_fails_is_said_to_do_so_in_every_call(tmp_path: Path):
     """What holds there says little of what does not fail."""
     for is_begun in (False, True):
         app = App()

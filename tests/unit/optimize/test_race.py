@@ -270,9 +270,7 @@ def samples_of(
 
 
 @pytest.mark.parametrize("later", [(), ((AS_IS, "good"),)], ids=["the last", "an earlier one"])
-def test_a_round_that_had_another_leader_stays_as_it_was(
-    later: tuple[tuple[str, ...], ...],
-):
+def test_a_round_that_had_another_leader_stays_as_it_was(later: tuple[tuple[str, ...], ...]):
     """A run of now beside one of then would be no pair."""
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     run = program(ratios, noise=0.06)

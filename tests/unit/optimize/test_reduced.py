@@ -19,13 +19,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
-from tuner.optimize.work import (
-    ABLATION_FILE,
-    CONFIRMATION_FILE,
-    REDUCED_FILE,
-    Watch,
-    Work,
-)
+from tuner.optimize.work import ABLATION_FILE, CONFIRMATION_FILE, REDUCED_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
 
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False, "dirty_decay_ms": 0})

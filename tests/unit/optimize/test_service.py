@@ -209,9 +209,7 @@ def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path):
     assert found.refused == ("glibc: the service as it is",)
 
 
-def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(
-    tmp_path: Path,
-):
+def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(tmp_path: Path):
     """It takes hours where one run takes a minute, and nothing said so."""
     told: list[str] = []
 
@@ -339,9 +337,7 @@ def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path):
     assert last.n_runs == 0
 
 
-def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(
-    tmp_path: Path,
-):
+def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(tmp_path: Path):
     found = compared(tmp_path)
 
     shown = measured_front(tmp_path)

@@ -30,9 +30,7 @@ def test_a_packed_profile_is_the_same_workload(tmp_path: Path, name: str):
         assert np.array_equal(unpacked.read_all(), expected.read_all())
 
 
-def test_the_digest_is_of_the_members_without_the_verdict_and_without_what_is_none(
-    tmp_path: Path,
-):
+def test_the_digest_is_of_the_members_without_the_verdict_and_without_what_is_none(tmp_path: Path):
     """Stores keep it: it must stay what it was, whatever makes it faster."""
     path = tmp_path / "app.profile.json"
     path.write_text(

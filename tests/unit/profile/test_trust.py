@@ -76,9 +76,7 @@ def test_a_file_of_that_name_with_other_content_is_not_the_trace(profile: Path):
         with_workload(campaign_from_options(**options(profile, "peak_heap")))
 
 
-def test_a_varied_profile_does_not_fall_back_to_the_trace_it_no_longer_stands_for(
-    profile: Path,
-):
+def test_a_varied_profile_does_not_fall_back_to_the_trace_it_no_longer_stands_for(profile: Path):
     members = judged(profile, 0.7)
     members["source"]["varied"] = [{"size": 2.0}]
     write_profile(profile, members)

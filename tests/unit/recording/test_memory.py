@@ -20,18 +20,14 @@ def memory() -> AnonymousMemory:
     return AnonymousMemory(os.getpid(), begun_s=10.0)
 
 
-def test_a_peak_between_samples_is_that_of_the_kernel_without_files(
-    memory: AnonymousMemory,
-):
+def test_a_peak_between_samples_is_that_of_the_kernel_without_files(memory: AnonymousMemory):
     memory.sample(status(300, 100, 150), 10.0)
     memory.sample(status(900, 200, 150), 11.0)
 
     assert memory.peak_bytes == 750 * 1024
 
 
-def test_a_high_water_mark_that_falls_a_little_is_of_the_same_program(
-    memory: AnonymousMemory,
-):
+def test_a_high_water_mark_that_falls_a_little_is_of_the_same_program(memory: AnonymousMemory):
     """The kernel sums up what cores count only now and then."""
     memory.sample(status(900, 800, 10), 11.0)
     memory.sample(status(890, 400, 10), 12.0)

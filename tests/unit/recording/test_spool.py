@@ -94,9 +94,7 @@ def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         process.kill()
 
 
-def test_a_spool_whose_program_runs_is_not_recovered(
-    running: tuple[subprocess.Popen[bytes], Path],
-):
+def test_a_spool_whose_program_runs_is_not_recovered(running: tuple[subprocess.Popen[bytes], Path]):
     process, spool = running
     output = spool.with_suffix("")
     for attempt in (lambda: recover(spool, output), lambda: record(["ls"], output)):

@@ -142,9 +142,7 @@ def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront):
     assert "dominated, few runs" in whole
 
 
-def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it(
-    folder: Path,
-):
+def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it(folder: Path):
     """The front of an answer was without the very setting that the last line said to deploy."""
     winner = row("jemalloc narenas=2", -0.1, 0.02, is_candidate=True)
     rows = (row("exgen", -0.11, 0.01), row("glibc mxfast=0", 0.01, 0.03), winner)

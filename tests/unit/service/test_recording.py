@@ -32,9 +32,7 @@ PLAN = ServicePlan(
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
-def test_all_processes_are_recorded_and_the_idle_phase_is_part_of_their_life(
-    tmp_path: Path,
-):
+def test_all_processes_are_recorded_and_the_idle_phase_is_part_of_their_life(tmp_path: Path):
     """So what an allocator keeps while nothing is asked of it counts in emulation."""
     folder = tmp_path / "traces"
     folder.mkdir()
