@@ -17,14 +17,14 @@ from typing import Any, Final
 from tuner.campaign.setup import recorded
 from tuner.campaign.summary import summarise
 from tuner.errors import InterruptedCampaign, TunerError
-from tuner.front.whole import expected_ratio, ns_per_instruction
+from tuner.front.whole import expected_ratio, whole_of
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.executor import LocalExecutor, measuring_cpus
-from tuner.metrics import COST, METRICS
+from tuner.metrics import METRICS
 from tuner.output import write_text
 from tuner.profile.file import is_profile, workload_sha256
-from tuner.records import Configuration
+from tuner.records import Configuration, Measurement
 from tuner.runs import Run
 from tuner.units import signed_percent
 
@@ -137,15 +137,15 @@ def held_out_rows(run: Run) -> Iterator[HeldOut]:
         return
     picked = summarise(run.campaign, run.trials).picked
     default = Configuration(run.campaign.baseline).key
-    price = ns_per_instruction(run.campaign)
     for sha256 in dict.fromkeys(row["sha256"] for row in rows):
         own = {row["configuration"]: row for row in rows if row["sha256"] == sha256}
         base = own.get(default)
         if base is None:
             continue  # interrupted before anything was measured
         program = base.get("program", {}) if run.campaign.workload.program else {}
-        used = {n: v / (price if n == COST else 1.0) for n, v in program.items()}
-        whole = {n: max(v, used.get(n, 0.0)) for n, v in base["values"].items() if v}
+        values = {n: v for n, v in base["values"].items() if v}
+        emulated = Measurement(values)
+        whole = {**values, **whole_of(run.campaign, program, emulated, emulated)}
         yield HeldOut(base["workload"], (), base["values"], {}, base["reason"])
         for pick in picked:
             row = own.get(pick.trial.configuration.key)

@@ -40,13 +40,26 @@ def whole_program(record: CampaignRecord, trials: Iterable[Trial], baseline: Tri
         trials: of it, any status.
         baseline: the trial that others are compared with; None where it was not measured.
     """
-    program = dict(record.workload.program)
-    if not program or baseline is None or baseline.measurement is None:
+    if baseline is None or baseline.measurement is None:
         return {}
     defaults = default_trials(trials)
     brought = record.brought_allocator or "glibc"
     recorded = next((trial for name, trial in defaults.items() if name in brought), baseline)
-    reference = recorded.measurement or baseline.measurement
+    program, reference = dict(record.workload.program), recorded.measurement
+    return whole_of(record, program, baseline.measurement, reference or baseline.measurement)
+
+
+def whole_of(
+    record: CampaignRecord, program: Whole, baseline: Measurement, reference: Measurement
+) -> Whole:
+    """Return what a recorded program has under a baseline.
+
+    Args:
+        record: the campaign, for its prices.
+        program: what it used while it was recorded, CPU time in ns; empty where not known.
+        baseline: emulated.
+        reference: emulated, of the allocator that it was recorded with.
+    """
     found = {
         _PEAK: program.get(_PEAK) or _other(_PEAK, _MEAN, program, reference),
         _MEAN: program.get(_MEAN) or _other(_MEAN, _PEAK, program, reference),
@@ -54,7 +67,7 @@ def whole_program(record: CampaignRecord, trials: Iterable[Trial], baseline: Tri
     }
     whole = {}
     for name, value in found.items():
-        mine = METRICS[name].value(baseline.measurement)
+        mine = METRICS[name].value(baseline)
         theirs = METRICS[name].value(reference)
         if value is not None and mine is not None and theirs is not None:
             whole[name] = max(value + mine - theirs, mine)

@@ -37,7 +37,9 @@ class Emulated:
         if configuration.allocator == "mimalloc":
             return Outcome.did_not_succeed(Status.FAILED, "killed by SIGABRT")
         value = 100.0 if configuration.is_default else 90.0
-        return Outcome.succeeded(Measurement({"mean_heap": value, "cost": 2 * value}))
+        return Outcome.succeeded(
+            Measurement({"mean_heap": value, "peak_heap": value, "cost": 2 * value})
+        )
 
     def stop(self) -> None:
         pass
@@ -136,12 +138,17 @@ def test_nothing_is_shown_where_nothing_was_held_out(run: Run):
     assert list(held_out_lines(run)) == []
 
 
-def test_changes_are_of_the_whole_program_as_those_above(run: Run, tmp_path: Path):
+def test_changes_are_of_the_whole_program_as_those_above(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     known = WorkloadRecord(program=(("cost", 1e9),))
-    run = replace(run, campaign=replace(run.campaign, workload=known))
+    names = ("mean_heap", "peak_heap", "cost")
+    run = replace(run, campaign=replace(run.campaign, workload=known, objectives=names))
+    used = (("cost", 1e9), ("peak_heap", 1000.0))  # of an older recording
+    monkeypatch.setattr(held_out, "recorded", lambda _: {"program": used})
     measure(run, workload(tmp_path, "one"))
 
     text = " ".join(held_out_lines(run))
 
     assert "expected of the whole program" in text
-    assert "mean heap 90 B (-10.0 %), cost 180 (+0.0 %)" in text
+    assert "mean heap 90 B (-1.0 %), peak heap 90 B (-1.0 %), cost 180 (+0.0 %)" in text
