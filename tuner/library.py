@@ -205,7 +205,7 @@ def usual_folder(command: Sequence[str]) -> Path:
 
     ``runs/<program>``; where that has a campaign of `tune`, ``runs/<program>-optimize``.
     """
-    from tuner.optimize.request import REQUEST_FILE
+    from tuner.runs import REQUEST_FILE
     from tuner.store import store_path
 
     folder = RUNS / Path(command[0]).name
@@ -489,8 +489,8 @@ def front(
         SpecError: an objective is unknown.
         MissingToolError: an objective was not measured.
     """
+    from tuner.front.kept import picks_of
     from tuner.front.repricing import price_note
-    from tuner.optimize.answer import picks_of
     from tuner.report.table import front_table
 
     names = tuple(objectives or run.campaign.objectives)
@@ -525,12 +525,11 @@ def explain(
     """
     from tuner.explain.explanation import explain_run, material_of
     from tuner.front.ablation import ablate, point_of
-    from tuner.front.kept import RECOMMENDED, first_name
-    from tuner.optimize.answer import answered_pick
+    from tuner.front.kept import answered_pick, first_name
 
     pick = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
-        answered = answered_pick(run) if point in {None, RECOMMENDED} else None
+        answered = answered_pick(run) if point is None else None
         pick = answered or point_of(run, first_name(run) if point is None else str(point))
     # Before anything is measured, which may take long.
     material = material_of(run, pick.trial.configuration.allocator if pick else None)
@@ -609,7 +608,6 @@ def compare(
     from tuner.measure.counting import InstructionCounter
     from tuner.measure.program import ProgramRunner, Surroundings
     from tuner.measure.warm import warm_memory
-    from tuner.optimize.answer import deployed_subject
     from tuner.store import Store, store_path
     from tuner.validate.program import validate
     from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
@@ -619,7 +617,7 @@ def compare(
     from tuner.validate.trust import recorded_program
     from tuner.validate.verdicts import default_rounds, too_few
 
-    subjects = choose_subjects(run, points, most_front, most_dominated, deployed_subject(run))
+    subjects = choose_subjects(run, points, most_front, most_dominated)
     check_subjects(run, subjects)
     n_claims = count_claims(run, subjects)
     if rounds is not None and n_claims and (lack := too_few(rounds, n_claims)) is not None:

@@ -22,8 +22,15 @@ from tuner.errors import SelectionError, StoreError
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord, Incident, Recheck, Store, ValidationRecord, store_path
 
-_OF_OPTIMIZE = "optimize.json"
-"""What a run folder of `optimize` holds, also where it has no campaign."""
+REQUEST_FILE = "optimize.json"
+REFERENCE_FILE = "reference.json"
+MACHINES_FILE = "machines.json"
+SELECTION_FILE = "selection.jsonl"
+CONFIRMATION_FILE = "confirmation.jsonl"
+CONFIRMATION_FILES = (CONFIRMATION_FILE, "confirmation.2.jsonl", "confirmation.3.jsonl")
+"""Of the first candidates, and of those that follow where these are all out."""
+ANSWER_FILE = "answer.json"
+"""What a run folder of `optimize` holds, the request also where it has no campaign."""
 
 _CPU = "CPU time"
 
@@ -77,7 +84,7 @@ def load_run(folder: Path) -> Run:
         StoreError: there is no store, it is damaged, or it holds no trial yet.
     """
     path = store_path(folder)
-    if not path.exists() and (path.parent / _OF_OPTIMIZE).is_file():
+    if not path.exists() and (path.parent / REQUEST_FILE).is_file():
         raise StoreError(
             f"{path.parent}: nothing was emulated here; `malloc-tuner front "
             f"{shlex.quote(str(path.parent))}` and `report` show what the program itself measured"
@@ -106,13 +113,13 @@ def run_with(store: Store, trials: Iterable[Trial]) -> Run:
 def _as_it_ran(record: CampaignRecord, folder: Path) -> CampaignRecord:
     """Return the record with the least CPU time of all runs of `optimize` as it is, not of one."""
     program = dict(record.workload.program)
-    if (folder / "machines.json").exists():  # whose times differ
+    if (folder / MACHINES_FILE).exists():  # whose times differ
         return record
     try:
-        first = least = json.loads((folder / "reference.json").read_bytes())["values"][_CPU]
+        first = least = json.loads((folder / REFERENCE_FILE).read_bytes())["values"][_CPU]
     except (OSError, ValueError, KeyError):
         return record
-    for path in (folder / "selection.jsonl", *folder.glob("confirmation*.jsonl")):
+    for path in map(folder.joinpath, (SELECTION_FILE, *CONFIRMATION_FILES)):
         with contextlib.suppress(StoreError, KeyError):
             content = read_journal(path)
             for one in content.records if content else ():

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tuner.optimize.answer import ANSWER_FILE
+from tuner.runs import ANSWER_FILE
 
 
 def write_record(folder: Path, **fields: Any) -> None:

@@ -29,8 +29,9 @@ from tuner.library import read_campaign, usual_folder
 from tuner.measure.executor import Attempts
 from tuner.optimize import session as of_session
 from tuner.optimize.options import Options, request_of
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
 from tuner.records import Configuration, Outcome
+from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
 from tuner.store import store_path
 

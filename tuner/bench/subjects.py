@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.allocators import Allocator, all_allocators, get_allocator
 from tuner.allocators.base import Installation
 from tuner.errors import MissingToolError, SpecError
-from tuner.front.kept import find_pick
+from tuner.front.kept import find_configuration
 from tuner.provenance import digest
 from tuner.records import Configuration
 from tuner.runs import load_run
@@ -145,8 +145,7 @@ def pick_subject(text: str) -> BenchSubject:
     folder, sign, name = text.rpartition(":")
     if not (folder and sign and name):
         raise SpecError(f"--pick {text!r}: write RUN:PICK, such as runs/app:balanced")
-    pick = find_pick(load_run(Path(folder)), name)
-    configuration = pick.trial.configuration
+    configuration = find_configuration(load_run(Path(folder)), name)
     adapter = get_allocator(configuration.allocator)
     return subject_of(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
 

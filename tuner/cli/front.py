@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
         output: OutputFile = None,
     ) -> None:
         from tuner import library
-        from tuner.optimize.request import REQUEST_FILE
+        from tuner.runs import REQUEST_FILE
         from tuner.store import store_path
 
         form = TableFormat(json_form(form, TableFormat.TABLE, is_json=as_json_object))

@@ -337,7 +337,7 @@ def _commands(request: Request) -> Iterator[tuple[str, ...]]:
 
 
 def _check_program(program: str) -> None:
-    from tuner.optimize.request import REQUEST_FILE
+    from tuner.runs import REQUEST_FILE
 
     if shutil.which(program) is None:
         message = f"{program}: no such program, nor a run folder of `optimize`"

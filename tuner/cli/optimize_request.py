@@ -12,7 +12,8 @@ from tuner.config.program_file import ProgramFile, load_program_file
 from tuner.errors import SpecError
 from tuner.library import usual_folder
 from tuner.optimize.options import Options, continued_request, request_of, service_request
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
+from tuner.runs import REQUEST_FILE
 
 HELD_OUT = "--held-out"
 

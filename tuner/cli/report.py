@@ -51,7 +51,6 @@ def register(app: typer.Typer) -> None:
         validation: ValidationNumber = None,
     ) -> None:
         from tuner.drawing.figure import files_text, save_figure
-        from tuner.optimize.request import REQUEST_FILE
         from tuner.output import write_text
         from tuner.report.measured import measured_front
         from tuner.report.page import (
@@ -61,7 +60,7 @@ def register(app: typer.Typer) -> None:
             render_measured,
             render_page,
         )
-        from tuner.runs import load_run
+        from tuner.runs import REQUEST_FILE, load_run
         from tuner.store import store_path
 
         if not store_path(run).exists() and (run / REQUEST_FILE).is_file():

@@ -37,8 +37,7 @@ def check_run_folder(folder: Path, name: str, *, is_campaign: bool = False) -> N
 
 def _is_begun(names: Collection[str]) -> bool:
     """Return whether files are such as runs of a program begin with."""
-    from tuner.optimize.request import REQUEST_FILE
     from tuner.optimize.used_time import TIME_FILE
-    from tuner.optimize.work import REFERENCE_FILE
+    from tuner.runs import REFERENCE_FILE, REQUEST_FILE
 
     return not {REQUEST_FILE, REFERENCE_FILE, TIME_FILE}.isdisjoint(names)

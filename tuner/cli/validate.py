@@ -354,7 +354,8 @@ def _of_program(
 
 def _refuse_service(run: Path) -> None:
     """Refuse to wait for the end of a service that `optimize` tuned."""
-    from tuner.optimize.request import REQUEST_FILE, Request
+    from tuner.optimize.request import Request
+    from tuner.runs import REQUEST_FILE
 
     if (run / REQUEST_FILE).is_file() and Request.load(run).service is not None:
         raise SpecError(

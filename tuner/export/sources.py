@@ -17,12 +17,11 @@ from tuner.front.kept import RECOMMENDED, find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.machine import read_machine
 from tuner.optimize.answer import Decision, Recommendation, recommended
-from tuner.optimize.request import REQUEST_FILE, Request, what_goes_on
+from tuner.optimize.request import Request, what_goes_on
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import REFERENCE_FILE
 from tuner.records import Configuration
 from tuner.resources import native_file
-from tuner.runs import Run, load_run
+from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run
 from tuner.store import store_path
 from tuner.validate.setup import check_version, search_spaces
 from tuner.validate.summary import summarize

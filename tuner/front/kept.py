@@ -4,23 +4,25 @@ A pick is a promise: what was validated under a name is what is exported under
 it.  Therefore a file holds the trial's number *and* its configuration, and a
 file that no longer fits the store is an error.  ``balanced``, ``knee``,
 ``no-regret`` and ``best-<objective>`` are computed when there is no file of that
-name.
+name.  ``recommended`` is what `optimize` deploys, never a file: older versions kept some.
 
 Layer: above `picks`.
 """
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.errors import SelectionError, SpecError, StoreError, what_is_wrong
 from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, first_pick, standard_picks
 from tuner.front.whole import campaign_whole
 from tuner.output import write_text
 from tuner.records import Configuration
-from tuner.runs import Run
+from tuner.runs import ANSWER_FILE, Run
+from tuner.store.subject import Subject
 
 SCHEMA = "malloc-tuner.pick"
 VERSION = 1
@@ -104,7 +106,8 @@ def saved_picks(run: Run) -> Iterator[Pick]:
         StoreError: a file is damaged or does not fit the store.
     """
     for path in sorted((run.folder / "picks").glob("*.json")):
-        yield _read(run, path)
+        if path.stem != RECOMMENDED:
+            yield _read(run, path)
 
 
 def all_picks(run: Run) -> list[Pick]:
@@ -119,14 +122,16 @@ def all_picks(run: Run) -> list[Pick]:
 
 
 def find_pick(run: Run, name: str) -> Pick:
-    """Return the pick of a name: a kept one, else a standard one, else ``trial-N``.
+    """Return the pick of a name: `answered_pick`, a kept or a standard one, or ``trial-N``.
 
     Raises:
-        SelectionError: there is neither; the message lists the names there are.
+        SelectionError: there is none; the message lists the names there are.
         StoreError: the file is damaged or does not fit the store.
     """
     path = pick_path(run, check_pick_name(name))
-    if path.is_file():
+    if name == RECOMMENDED and (answered := answered_pick(run)) is not None:
+        return answered
+    if name != RECOMMENDED and path.is_file():
         return _read(run, path)
     if found := _TRIAL.fullmatch(name):
         return pick_of_trial(run, int(found[1]))
@@ -134,8 +139,59 @@ def find_pick(run: Run, name: str) -> Pick:
     if name not in standard:
         known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
         why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
+        if name == RECOMMENDED:
+            rename = f"; give {path} another name to use it" if path.is_file() else ""
+            why = f" (`malloc-tuner optimize` deployed nothing here{rename})"
         raise SelectionError(f"{run.folder}: has no pick {name!r}{why}; picks: {known}")
     return standard[name]
+
+
+def find_configuration(run: Run, name: str) -> Configuration:
+    """Return what a name stands for: what is deployed, to the last setting, or as `find_pick`."""
+    deployed = deployed_subject(run) if name == RECOMMENDED else None
+    return deployed.configuration if deployed else find_pick(run, name).trial.configuration
+
+
+def deployed_subject(run: Run) -> Subject | None:
+    """Return what `optimize` deploys, as a validation runs it; None where it does not.
+
+    Raises:
+        StoreError: its answer is damaged.
+    """
+    path = run.folder / ANSWER_FILE
+    if not path.is_file():
+        return None
+    try:
+        record = json.loads(path.read_bytes())
+        if not record["configuration"]:
+            return None
+        configuration = Configuration.from_key(record["configuration"])
+        return Subject(RECOMMENDED, configuration, record["trial"], (RECOMMENDED,))
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged_answer(run.folder, error) from error
+
+
+def damaged_answer(folder: Path, error: Exception) -> StoreError:
+    """Return what is raised where the answer of a run folder cannot be read."""
+    again = f"`malloc-tuner optimize {shlex.quote(str(folder))}`"
+    return StoreError(f"{folder / ANSWER_FILE}: damaged ({what_is_wrong(error)}); repeat {again}")
+
+
+def answered_pick(run: Run) -> Pick | None:
+    """Return the trial behind what is deployed; None where there is none."""
+    subject = deployed_subject(run)
+    if subject is None or subject.trial is None:
+        return None
+    trial = run.trial(subject.trial)
+    kept = subject.configuration.as_dict
+    less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
+    rule = "new runs of the program proved it better" + (f", without{less}" if less else "")
+    return Pick(RECOMMENDED, trial, rule)
+
+
+def picks_of(run: Run) -> list[Pick]:
+    """Return what is deployed, if a trial is behind it, then all picks."""
+    return [*filter(None, [answered_pick(run)]), *all_picks(run)]
 
 
 def first_name(run: Run) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import enum
 import json
 import math
-import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import StoreError, what_is_wrong
-from tuner.front.kept import RECOMMENDED, all_picks
-from tuner.front.picks import Pick
+from tuner.front.kept import damaged_answer
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import (
     TABLE_WIDTH,
@@ -30,12 +27,8 @@ from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
 from tuner.page import series, wrapped
 from tuner.records import Configuration
-from tuner.runs import Run
-from tuner.store.subject import Subject
+from tuner.runs import ANSWER_FILE
 from tuner.units import show_duration, show_percent, signed_percent
-
-ANSWER_FILE = "answer.json"
-"""The recommendation, in a run folder."""
 
 _SCHEMA = "malloc-tuner.answer"
 _MOST_ROWS = 8
@@ -383,9 +376,7 @@ def recommended(run: Path) -> Recommendation | None:
             },
         )
     except (KeyError, TypeError, ValueError) as error:
-        message = f"{path}: damaged ({what_is_wrong(error)}); repeat "
-        message += f"`malloc-tuner optimize {shlex.quote(str(run))}`"
-        raise StoreError(message) from error
+        raise damaged_answer(run, error) from error
 
 
 def _subjects(
@@ -419,31 +410,6 @@ def _gain(name: str, record: Mapping[str, Any]) -> Gain:
     seen = record.get("smoothed")  # earlier versions have none
     smoothed = None if seen is None else sign * math.log1p(seen)
     return Gain(middle, low, high, record["exact"], is_more, smoothed)
-
-
-def deployed_subject(run: Run) -> Subject | None:
-    """Return what the answer of a run deploys, as a validation runs it; None where it does not."""
-    found = recommended(run.folder)
-    if found is None or found.configuration is None or found.decision is not Decision.DEPLOY:
-        return None
-    return Subject(RECOMMENDED, found.configuration, found.trial, (RECOMMENDED,))
-
-
-def answered_pick(run: Run) -> Pick | None:
-    """Return the trial behind what is deployed; None where there is none."""
-    subject = deployed_subject(run)
-    if subject is None or subject.trial is None:
-        return None
-    trial = run.trial(subject.trial)
-    kept = subject.configuration.as_dict
-    less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
-    rule = "new runs of the program proved it better" + (f", without{less}" if less else "")
-    return Pick(RECOMMENDED, trial, rule)
-
-
-def picks_of(run: Run) -> list[Pick]:
-    """Return what the answer deploys, if a trial is behind it, then all picks."""
-    return [*filter(None, [answered_pick(run)]), *all_picks(run)]
 
 
 def on_the_program(run: Path) -> str:

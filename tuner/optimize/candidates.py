@@ -43,8 +43,9 @@ from tuner.optimize.selection import (
 )
 from tuner.optimize.tuned import Reference, Sample
 from tuner.optimize.turned_down import best_trade
-from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, duets_for, run_seconds
+from tuner.optimize.work import TRACE_FILE, Work, duets_for, run_seconds
 from tuner.records import Configuration, Measurement
+from tuner.runs import SELECTION_FILE
 
 _FINALISTS = 3
 """Candidates that are confirmed at once, at most."""

@@ -24,7 +24,7 @@ from tuner.optimize.examination import examine
 from tuner.optimize.kinds import Files
 from tuner.optimize.known import COPIED
 from tuner.optimize.race import Race, choose, standings
-from tuner.optimize.request import REQUEST_FILE, Request, differences
+from tuner.optimize.request import Request, differences
 from tuner.optimize.service import Service
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
 from tuner.optimize.used_time import UsedTime
@@ -34,6 +34,7 @@ from tuner.output import folder_if_used, write_text
 from tuner.page import series
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS
+from tuner.runs import REQUEST_FILE
 
 COMPARISON_FILE = "comparison.jsonl"
 """Journal of the runs, in a run folder; settings that are added have `comparison-2.jsonl`."""

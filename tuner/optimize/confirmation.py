@@ -12,7 +12,6 @@ from tuner.compare.journal import read_journal
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course
 from tuner.optimize.ablation import SettingEffect
-from tuner.optimize.answer import ANSWER_FILE
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
@@ -22,14 +21,9 @@ from tuner.optimize.outlook import showable_gains
 from tuner.optimize.quantities import CPU
 from tuner.optimize.race import Race, choose
 from tuner.optimize.tuned import AS_IS, Reference, Sample
-from tuner.optimize.work import (
-    CONFIRMATION_FILES,
-    SELECTION_FILE,
-    Work,
-    duets_for,
-    run_seconds,
-)
+from tuner.optimize.work import Work, duets_for, run_seconds
 from tuner.records import Configuration
+from tuner.runs import ANSWER_FILE, CONFIRMATION_FILES, SELECTION_FILE
 from tuner.units import show_percent
 
 _OF_ERROR: Final = 0.8

@@ -41,14 +41,9 @@ from tuner.optimize.proposals import (
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample
-from tuner.optimize.work import (
-    CONFIRMATION_FILE,
-    EXPLORATION_FILE,
-    SELECTION_FILE,
-    Work,
-    run_seconds,
-)
+from tuner.optimize.work import EXPLORATION_FILE, Work, run_seconds
 from tuner.records import Configuration
+from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.search import Told, make_strategy
 from tuner.search.surrogate import Surrogate, features_of
 from tuner.space import Genome, Space, joint_space

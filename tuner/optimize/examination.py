@@ -20,9 +20,10 @@ from tuner.measure.warm import warm_memory
 from tuner.optimize.kinds import Files
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
-from tuner.optimize.work import HELD_OUT_REFERENCE_FILE, REFERENCE_FILE
+from tuner.optimize.work import HELD_OUT_REFERENCE_FILE
 from tuner.output import write_text
 from tuner.recording.explain import has_glibc, is_static
+from tuner.runs import REFERENCE_FILE
 from tuner.service.plan import ServicePlan
 from tuner.validate.setup import check_version
 

@@ -14,8 +14,9 @@ from tuner.optimize.direct import SHARE_OF_TIME, Before, DirectSearch
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import CONFIRMATION_FILE, EXPLORATION_FILE, Work, run_seconds
+from tuner.optimize.work import EXPLORATION_FILE, Work, run_seconds
 from tuner.records import Configuration
+from tuner.runs import CONFIRMATION_FILE
 from tuner.space import Parameter, Space, joint_space
 
 _SHARE_IF_NEAR: Final = 0.5

@@ -18,9 +18,7 @@ from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import Reference, Sample
 from tuner.output import write_text
 from tuner.records import Configuration, Outcome
-
-MACHINES_FILE: Final = "machines.json"
-"""In a run folder."""
+from tuner.runs import MACHINES_FILE
 
 
 @dataclass(frozen=True)

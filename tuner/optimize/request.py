@@ -11,10 +11,8 @@ from typing import Any, Final
 from tuner.errors import SpecError, StoreError, what_is_wrong
 from tuner.optimize.judgement import Rules
 from tuner.page import series
+from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
-
-REQUEST_FILE = "optimize.json"
-"""In a run folder."""
 
 PATIENCE_S: Final = 10.0
 """Least `Request.patience_s`."""

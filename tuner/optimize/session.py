@@ -36,7 +36,7 @@ from tuner.compare.loop import INTERRUPTED, interruptible
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.optimize import emulation
-from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, minutes_words, write_answer
+from tuner.optimize.answer import Answer, Decision, minutes_words, write_answer
 from tuner.optimize.aside import move_to_before
 from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
@@ -56,7 +56,7 @@ from tuner.optimize.program import TOO_SHORT
 from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.reduced import reduced
-from tuner.optimize.request import REQUEST_FILE, Request, check_goes_on
+from tuner.optimize.request import Request, check_goes_on
 from tuner.optimize.selected import Selected
 from tuner.optimize.suite import further_traces
 from tuner.optimize.tuned import Reference, Tuned
@@ -64,13 +64,10 @@ from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import (
     ABLATION_FILE,
-    CONFIRMATION_FILE,
-    CONFIRMATION_FILES,
     EXPLORATION_FILE,
     FIRST_RUNS,
     HELD_OUT_FILES,
     REDUCED_FILE,
-    SELECTION_FILE,
     TRACE_FILE,
     Watch,
     Work,
@@ -80,6 +77,13 @@ from tuner.output import folder_if_used, write_text
 from tuner.profile.trust import gap_in
 from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Trial
+from tuner.runs import (
+    ANSWER_FILE,
+    CONFIRMATION_FILE,
+    CONFIRMATION_FILES,
+    REQUEST_FILE,
+    SELECTION_FILE,
+)
 from tuner.store import CampaignRecord
 
 _DOZEN = 12.0

@@ -15,9 +15,9 @@ from typing import Final, Self
 
 from tuner.errors import OutputError, StoreError
 from tuner.optimize.answer import recommended
-from tuner.optimize.request import REQUEST_FILE
 from tuner.optimize.work import Watch
 from tuner.output import write_text
+from tuner.runs import REQUEST_FILE
 
 TIME_FILE: Final = "time.json"
 """Seconds of all calls, in a run folder."""

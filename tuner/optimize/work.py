@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tuner.compare.apart import Handout, compare_apart
 from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_journal
@@ -25,18 +25,12 @@ from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
 
 TRACE_FILE = "program.trace"
-SELECTION_FILE = "selection.jsonl"
 EXPLORATION_FILE = "exploration.jsonl"
-CONFIRMATION_FILE = "confirmation.jsonl"
 HELD_OUT_FILES = "held-out.*.jsonl"
 """Pattern of what `held_out_file` returns."""
 
-CONFIRMATION_FILES: Final = (CONFIRMATION_FILE, "confirmation.2.jsonl", "confirmation.3.jsonl")
-"""Of the first candidates, and of those that follow where these are all out."""
-
 ABLATION_FILE = "ablation.jsonl"
 REDUCED_FILE = "reduced.jsonl"
-REFERENCE_FILE = "reference.json"
 HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
 

@@ -27,9 +27,10 @@ from tuner.optimize.answer import Decision, Recommendation, label_of, recommende
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import key_of
-from tuner.optimize.request import REQUEST_FILE, Request, what_goes_on
+from tuner.optimize.request import Request, what_goes_on
 from tuner.optimize.tuned import AS_IS
 from tuner.page import series, wrapped
+from tuner.runs import REQUEST_FILE
 from tuner.units import signed_percent
 
 SCHEMA: Final = "malloc-tuner.measured"

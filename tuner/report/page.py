@@ -18,9 +18,10 @@ from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
 from tuner.front.ablation import Ablation, ablate
 from tuner.front.bounds import default_trials
+from tuner.front.kept import picks_of
 from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
-from tuner.optimize.answer import picks_of, recommended
+from tuner.optimize.answer import recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import ratio, scale_of, show_change, show_expected

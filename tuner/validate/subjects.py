@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tuner.errors import ComparisonError
 from tuner.front.dominance import front_points
-from tuner.front.kept import RECOMMENDED, all_picks, find_pick, pick_of_trial
+from tuner.front.kept import RECOMMENDED, all_picks, deployed_subject, find_pick, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
@@ -28,17 +28,16 @@ BEST = "best"
 
 
 def choose_subjects(
-    run: Run, points: Sequence[str], n_front: int, n_dominated: int, deployed: Subject | None = None
+    run: Run, points: Sequence[str], n_front: int, n_dominated: int
 ) -> tuple[Subject, ...]:
     """Return the subjects, the baseline first, then defaults, points and dominated points.
 
     Args:
         run: a campaign with at least one trial.
         points: names of picks, numbers of trials, or the words ``picks``,
-            ``best`` (every ``best-...`` pick) and ``front``.
+            ``best`` (every ``best-...`` pick) and ``front``; what `optimize` deploys is a pick.
         n_front: greatest number of points for ``front``, spread over the front.
         n_dominated: greatest number of dominated points, spread over the ranking.
-        deployed: what `optimize` answered with, one of the picks.
 
     Raises:
         SelectionError: a name is no pick, a number no trial, or a trial has no numbers.
@@ -47,6 +46,7 @@ def choose_subjects(
     for allocator in _baseline_first(run):
         chosen[Configuration(allocator)] = [DEFAULT]
     numbers = {trial.configuration: trial.number for trial in run.trials}
+    deployed = deployed_subject(run)
     if deployed is not None and {PICKS, RECOMMENDED} & set(points):
         chosen.setdefault(deployed.configuration, []).append(RECOMMENDED)
         if deployed.trial is not None:

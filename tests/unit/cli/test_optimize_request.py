@@ -13,7 +13,8 @@ from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
 from tuner.optimize import session
 from tuner.optimize.options import Options, request_of, service_request
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
+from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
 from tuner.store import STORE_NAME
 

@@ -18,7 +18,16 @@ from tuner.export.sources import validated_pick
 from tuner.front import repricing
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front_points
-from tuner.front.kept import all_picks, check_pick_name, find_pick, pick_path, save_pick
+from tuner.front.kept import (
+    RECOMMENDED,
+    all_picks,
+    check_pick_name,
+    find_configuration,
+    find_pick,
+    pick_path,
+    picks_of,
+    save_pick,
+)
 from tuner.front.picks import Pick
 from tuner.records import Configuration, Outcome
 from tuner.report.table import front_table
@@ -391,6 +400,21 @@ def test_kept_pick_wins_over_the_computed_one(fresh: Run) -> None:
 def test_unknown_pick_lists_the_known_ones(fresh: Run) -> None:
     with pytest.raises(SelectionError, match=r"no pick 'service'; picks: balanced, .*best-cost"):
         find_pick(fresh, "service")
+
+
+def test_what_an_older_version_kept_as_recommended_is_none(fresh: Run):
+    path = save_pick(fresh, Pick("mine", fresh.trial(4), ""))
+    old = path.rename(path.with_stem("recommended"))
+    assert RECOMMENDED not in [pick.name for pick in picks_of(fresh)]
+    with pytest.raises(SelectionError, match=rf"deployed nothing here; give {old} another name"):
+        find_pick(fresh, RECOMMENDED)
+
+    less = Configuration.of("glibc", {"mxfast": 0})
+    write_record(fresh.folder, decision="deploy", configuration=less.key, trial=3)
+
+    names = [pick.name for pick in picks_of(fresh)]
+    assert (names.count(RECOMMENDED), find_pick(fresh, RECOMMENDED).trial.number) == (1, 3)
+    assert find_configuration(fresh, RECOMMENDED) == less
 
 
 def test_pick_of_another_campaign_is_refused(fresh: Run, tmp_path: Path) -> None:

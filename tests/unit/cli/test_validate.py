@@ -29,9 +29,10 @@ from tuner.measure.program import Surroundings
 from tuner.optimize import comparison, service
 from tuner.optimize.answer import write_answer
 from tuner.optimize.service import Service
-from tuner.optimize.work import REFERENCE_FILE, Watch
+from tuner.optimize.work import Watch
 from tuner.records import Configuration, Outcome
 from tuner.registry import DEFAULT_ALLOCATORS
+from tuner.runs import REFERENCE_FILE
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
 from tuner.store import STORE_NAME

@@ -18,13 +18,12 @@ from tuner.front.kept import all_picks, find_pick
 from tuner.front.picks import Pick
 from tuner.library import export
 from tuner.optimize.answer import Decision, Recommendation
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import REFERENCE_FILE
 from tuner.records import Configuration
 from tuner.report.wording import headline
 from tuner.resources import configs_dir, native_file
-from tuner.runs import Run
+from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run
 from tuner.store import AllocatorRecord
 
 TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tuner.errors import StoreError
-from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, recommended, rows_of, write_answer
+from tuner.optimize.answer import Answer, Decision, recommended, rows_of, write_answer
 from tuner.optimize.answer_table import AnswerRow, value_words
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration
+from tuner.runs import ANSWER_FILE
 
 SETTING = Configuration.of("jemalloc", {"narenas": 2})
 GAINS = {

@@ -27,8 +27,9 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
-from tuner.optimize.work import CONFIRMATION_FILE, HELD_OUT_FILES, Watch, Work
+from tuner.optimize.work import HELD_OUT_FILES, Watch, Work
 from tuner.records import Configuration, Outcome, Status
+from tuner.runs import CONFIRMATION_FILE
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)

@@ -21,8 +21,9 @@ from tuner.optimize.kinds import Files
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Tuned
-from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Watch, Work
+from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration
+from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.space import Genome, Parameter, Space
 
 

@@ -18,8 +18,9 @@ from tuner.optimize.request import Request
 from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.selection import Selection
 from tuner.optimize.tuned import AS_IS, Sample, Tuned
-from tuner.optimize.work import CONFIRMATION_FILE, EXPLORATION_FILE, SELECTION_FILE, Watch, Work
+from tuner.optimize.work import EXPLORATION_FILE, Watch, Work
 from tuner.records import Configuration
+from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 
 ALLOCATORS = ("glibc", "jemalloc:/lib/j.so")
 DEFAULT = Configuration("jemalloc")

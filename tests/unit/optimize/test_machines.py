@@ -6,16 +6,11 @@ import pytest
 
 from tuner.errors import StoreError
 from tuner.machine import read_machine
-from tuner.optimize.machines import (
-    MACHINES_FILE,
-    ProgramMachine,
-    load_machines,
-    relative_to,
-    save_machines,
-)
+from tuner.optimize.machines import ProgramMachine, load_machines, relative_to, save_machines
 from tuner.optimize.quantities import CPU, MEAN
 from tuner.optimize.tuned import Reference
 from tuner.records import Outcome
+from tuner.runs import MACHINES_FILE
 
 REFERENCE = Reference(("app",), {MEAN: 5e6, CPU: 2e9}, 0, None, None, 2.0, 20.0)
 SLOW = ProgramMachine("slow", read_machine(), {MEAN: 6e6, CPU: 4e9})

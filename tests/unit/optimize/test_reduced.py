@@ -19,8 +19,9 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
-from tuner.optimize.work import ABLATION_FILE, CONFIRMATION_FILE, REDUCED_FILE, Watch, Work
+from tuner.optimize.work import ABLATION_FILE, REDUCED_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
+from tuner.runs import CONFIRMATION_FILE
 
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False, "dirty_decay_ms": 0})
 REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)

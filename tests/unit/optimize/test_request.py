@@ -10,8 +10,9 @@ import pytest
 from tuner.errors import SpecError
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import PEAK
-from tuner.optimize.request import REQUEST_FILE, Request, check_goes_on
+from tuner.optimize.request import Request, check_goes_on
 from tuner.optimize.service import service_rules
+from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
 
 PROGRAM = Request(("app", "data"), 600.0, ("glibc", "jemalloc"))

@@ -14,20 +14,21 @@ from tuner.compare.plan import Step
 from tuner.errors import OutputError, ProgramError, ProgramTimeoutError, SpecError, StoreError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
-from tuner.optimize.answer import ANSWER_FILE, Decision
+from tuner.optimize.answer import Decision
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.judgement import Rules, State
 from tuner.optimize.known import COPIED, KNOWN
 from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
 from tuner.optimize.service import Service, service_rules
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status, Trial
 from tuner.report.measured import measured_front
+from tuner.runs import ANSWER_FILE, REQUEST_FILE
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
 

@@ -24,20 +24,21 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.optimize import emulation, session
-from tuner.optimize.answer import ANSWER_FILE, Answer, Decision, label_of, recommended
+from tuner.optimize.answer import Answer, Decision, label_of, recommended
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.outlook import FEWEST_RUNS
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
 from tuner.optimize.selected import Selected
 from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
 from tuner.optimize.suite import further_trace, further_traces
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
-from tuner.optimize.work import HELD_OUT_FILES, SELECTION_FILE, TRACE_FILE
+from tuner.optimize.work import HELD_OUT_FILES, TRACE_FILE
 from tuner.records import Configuration, Outcome
+from tuner.runs import ANSWER_FILE, REQUEST_FILE, SELECTION_FILE
 from tuner.service.plan import ServicePlan
 from tuner.space import Space, joint_space
 from tuner.trace.file import EVENT, write_trace

@@ -10,9 +10,9 @@ import pytest
 from tests.doubles.clock import Clock
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.optimize.answer import write_answer
-from tuner.optimize.request import REQUEST_FILE
 from tuner.optimize.used_time import TIME_FILE, UsedTime
 from tuner.optimize.work import Watch
+from tuner.runs import REQUEST_FILE
 
 
 def begun(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from tuner.optimize.answer import write_answer
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS
 from tuner.report.measured import (
     MeasuredFront,
@@ -29,7 +29,7 @@ from tuner.report.measured import (
     measured_text,
 )
 from tuner.report.page import render_measured
-from tuner.runs import load_run
+from tuner.runs import REQUEST_FILE, load_run
 
 
 def row(label: str, mean: float, cpu: float, *, is_candidate: bool = False) -> AnswerRow:

@@ -16,10 +16,10 @@ from tests.doubles.answers import write_record
 from tests.doubles.runs import failed_trial, synthetic_run, write_run
 from tests.doubles.small_runs import RUN as SMALL_RUN
 from tuner.drawing.figure import described, embedding_script
-from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.request import Request
 from tuner.records import Configuration, Status
 from tuner.report.page import Report, compute_report, figures_of, render_page
-from tuner.runs import Run, load_run
+from tuner.runs import REQUEST_FILE, Run, load_run
 
 pytestmark = pytest.mark.slow
 

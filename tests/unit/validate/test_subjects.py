@@ -1,9 +1,11 @@
 """Which configurations run on the real program, and under which names."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.doubles.answers import write_record
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tuner.errors import ComparisonError, SelectionError
 from tuner.front.bounds import baseline_trial
@@ -56,11 +58,16 @@ def test_trial_is_named_by_its_number(run: Run, form: str):
 
 
 @pytest.mark.parametrize("word", ["recommended", "picks"])
-def test_what_optimize_deploys_is_a_pick_without_what_it_left_out(run: Run, word: str):
+def test_what_optimize_deploys_is_a_pick_without_what_it_left_out(
+    run: Run, tmp_path: Path, word: str
+):
+    """On the program, on services and on gem5."""
     less = Configuration.of("glibc", {"x": 1})
     deployed = Subject("recommended", less, 1, ("recommended",))
 
-    subjects = choose_subjects(run, [word], 4, 0, deployed)
+    write_record(tmp_path, decision="deploy", configuration=less.key, trial=1)
+
+    subjects = choose_subjects(replace(run, folder=tmp_path), [word], 4, 0)
 
     assert by_role(subjects, "recommended") == [deployed]
     assert count_claims(run, [subjects[0], deployed]) == 2
