@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -36,10 +37,10 @@ _OWN = (
     "--teardown", "--user", "--read", "--constraint", "--allocators", "--setting", "--output",
 )  # fmt: skip
 _OF_BOTH = {"--rounds", "--points", "--front", "--timeout", "--cpu", "--seed"}
-OF_SERVICES = {*_OWN, *_OF_BOTH}
+OF_SERVICES = {*_OWN, *_OF_BOTH, "--json"}
 """Options of `validate` that apply to a service."""
 OF_FILES = {
-    "--rounds", "--timeout", "--cpu", "--seed", "--setting", "--output", "--allocators",
+    "--rounds", "--timeout", "--cpu", "--seed", "--setting", "--output", "--allocators", "--json",
 }  # fmt: skip
 """Of these, the ones that apply to a service that a file describes."""
 
@@ -301,8 +302,11 @@ def compare_on_service(
         )
 
 
-def print_compared(compared: Compared) -> None:
+def print_compared(compared: Compared, *, as_json: bool = False) -> None:
     """Print the answer, how many rounds it took, what was left out, and what comes next."""
+    if as_json:
+        print(json.dumps(compared.answer.as_record(), indent=1))
+        return
     print()
     for line in compared.answer.lines():
         print(line)

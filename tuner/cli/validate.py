@@ -16,6 +16,7 @@ from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
 from tuner.cli.options import (
     ALLOCATORS,
+    AsJson,
     allow_options,
     given_options,
     refuse_input,
@@ -88,7 +89,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.store import ValidationRecord
     from tuner.validate.summary import ValidationSummary
 
-_OF_SHOWING = {"--details", "--validation", "--fail-if-worse", "--fail-if-unconfirmed"}
+_OF_SHOWING = {"--details", "--json", "--validation", "--fail-if-worse", "--fail-if-unconfirmed"}
 """Options that apply where nothing is run."""
 
 
@@ -206,10 +207,13 @@ def validate(
             "--fail-if-unconfirmed", help="Exit with 18 when no gain of a pick is confirmed."
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_tables import print_details, print_summary
     from tuner.library import compare
+    from tuner.report.claims import claims_json
+    from tuner.runs import ANSWER_FILE
     from tuner.validate.session import IGNORED, STDOUT
 
     if run is None:
@@ -223,7 +227,8 @@ def validate(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
     )
     if run.suffix == ".toml":
-        print_compared(_of_file(context, run, command, options, timeout=timeout))
+        found = _of_file(context, run, command, options, timeout=timeout)
+        print_compared(found, as_json=as_json)
         return
     if ready or load:
         plan = partial(
@@ -239,10 +244,13 @@ def validate(
             read=read,
             timeout=timeout,
         )
-        print_compared(_of_service(context, run, command or (), words, plan=plan, options=options))
+        found = _of_service(context, run, command or (), words, plan=plan, options=options)
+        print_compared(found, as_json=as_json)
         return
     refuse_without_service(context)
     _refuse_program(context, run)
+    if as_json:
+        refuse_options(context, ["--details"], "with --json, which has them all")
     if command:
         measure = partial(
             compare,
@@ -260,12 +268,15 @@ def validate(
         )
         summary = _of_program(context, run, command, measure, surroundings)
     elif lines := _kept_of_service(run):
-        allow_options(context, set(), "without a COMMAND, on what was measured of a service")
-        print("\n".join(lines))
+        allow_options(context, {"--json"}, "without a COMMAND, on what was measured of a service")
+        print((run / ANSWER_FILE).read_text().rstrip() if as_json else "\n".join(lines))
         return
     else:
         summary = _kept(context, run, validation)
-    print_summary(summary, run, has_details=details)
+    if as_json:
+        print(claims_json(summary))
+    else:
+        print_summary(summary, run, has_details=details)
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)

@@ -1,7 +1,9 @@
 """Claims against what the real program did: figures, and a table as texts."""
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from tuner.drawing.figure import WIDTH, Figure, Spec, category, layer, quantity
@@ -9,6 +11,7 @@ from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.metrics import REAL, find_metric
 from tuner.report.columns import MISSING, scale_for, show_change, show_estimate, show_expected
 from tuner.report.grid import ranking_grid
+from tuner.stats import Estimate
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
@@ -109,7 +112,56 @@ def percent(ratio: float) -> float:
     return (ratio - 1.0) * 100.0
 
 
-# The table
+# The table, and the same for programs
+
+SCHEMA = "malloc-tuner.validation"
+VERSION = 1
+"""Schema and version of the JSON form; docs/formats.md describes it."""
+
+
+def claims_json(summary: ValidationSummary) -> str:
+    """Write what a validation shows as one JSON object; what is not known is null."""
+    record = summary.record
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "validation": record.identifier,
+        "deploy": summary.decision.label,
+        "sentence": summary.decision.sentence,
+        "command": list(record.command),
+        "date": record.created_at,
+        "rounds": summary.n_rounds,
+        "rounds_wanted": record.rounds,
+        "baseline": summary.baseline.label,
+        "units": {name: metric.unit for name, metric in REAL.items()},
+        "subjects": [_subject_document(one) for one in summary.subjects],
+        "notices": list(summary.notices),
+    }
+    return json.dumps(document, indent=2)
+
+
+def _subject_document(one: SubjectSummary) -> dict[str, Any]:
+    subject = one.subject
+    return {
+        "label": subject.label,
+        "chosen_as": list(subject.roles),
+        "trial": subject.trial,
+        "allocator": subject.configuration.allocator,
+        "settings": subject.configuration.as_dict,
+        "runs": one.n_samples,
+        "reason": one.reason,
+        "verdict": one.verdict,
+        "measured": {m.metric: m.estimate.median for m in one.metrics},
+        "ratio_to_baseline": {m.metric: _estimate_document(m.ratio) for m in one.metrics},
+        "claims": [
+            {**asdict(claim), "real_ratio": _estimate_document(claim.real_ratio)}
+            for claim in one.claims
+        ],
+    }
+
+
+def _estimate_document(found: Estimate | None) -> dict[str, Any] | None:
+    return None if found is None else {**asdict(found), "is_range": found.is_range}
 
 
 def claims_context(summary: ValidationSummary) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.command_line import CommandLine
-from tests.doubles.runs import installed_run, synthetic_run
+from tests.doubles.runs import installed_run, synthetic_run, write_run
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.cli import main
 from tuner.cli.validate import check_outcome
@@ -155,7 +155,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found.update(options, folder=folder, plan=plan, run=run)
 
     monkeypatch.setattr("tuner.library.compare_service", compare_service)
-    monkeypatch.setattr("tuner.cli.validate.print_compared", lambda _: None)
+    monkeypatch.setattr("tuner.cli.validate.print_compared", lambda _, **_options: None)
     return found
 
 
@@ -234,7 +234,25 @@ def test_a_folder_alone_shows_what_was_measured_of_its_service(tmp_path: Path, c
     write_answer(tmp_path, DEPLOY)
 
     assert cli.prints("validate", tmp_path).splitlines() == list(DEPLOY.lines())
+    assert json.loads(cli.prints("validate", tmp_path, "--json"))["sentence"] == DEPLOY.sentence
     assert "--details" in cli.fails(2, "validate", tmp_path, "--details")
+
+
+def test_json_has_what_the_tables_of_a_program_have(tmp_path: Path, cli: CommandLine):
+    run = replace(_RUN, folder=tmp_path / "app")
+    write_run(run)
+
+    found = json.loads(cli.prints("validate", run.folder, "--json"))
+
+    assert (found["schema"], found["version"]) == ("malloc-tuner.validation", 1)
+    decision = _SUMMARY.decision
+    assert (found["deploy"], found["sentence"]) == (decision.label, decision.sentence)
+    for one, expected in zip(found["subjects"], _SUMMARY.subjects, strict=True):
+        assert (one["label"], one["verdict"]) == (expected.subject.label, expected.verdict)
+        assert one["measured"] == {m.metric: m.estimate.median for m in expected.metrics}
+        real = [c.real_ratio and c.real_ratio.median for c in expected.claims]
+        assert [c["real_ratio"] and c["real_ratio"]["median"] for c in one["claims"]] == real
+    assert "--details" in cli.fails(2, "validate", run.folder, "--json", "--details")
 
 
 def test_options_describe_a_service_too(compared: dict[str, Any]):
