@@ -115,6 +115,17 @@ def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path):
     assert f"delete {tmp_path / 'run'}" in done.stderr
 
 
+def test_only_another_front_is_validated_anew(tmp_path: Path):
+    said, front = tmp_path / "said", tmp_path / "front"
+    script = f"""echo "$*" >> {said}; case "$1" in front) cat {front};; optimize) exit 19;; esac"""
+    for text in ("one", "one", "other"):
+        front.write_text(text)
+        assert demo_with(tmp_path, script).returncode == 0
+
+    validated = [line for line in said.read_text().splitlines() if line.startswith("validate")]
+    assert [" -- " in line for line in validated] == [True, False, True]
+
+
 @pytest.mark.parametrize("status", [0, 12])
 def test_a_note_on_an_export_is_shown_once_and_its_failure_is_the_demos(
     tmp_path: Path, status: int
