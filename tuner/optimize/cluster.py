@@ -62,7 +62,8 @@ class ProgramKit:
     def identity(self) -> dict[str, str]:
         """Return what must be alike: the program, what runs it, the allocators, the folder."""
         found = identity_of(self.files, ["supervise"])
-        for command in (self.request.command, *self.request.further):
+        asked = self.request
+        for command in filter(None, (asked.command, *asked.further, asked.held_out)):
             where = shutil.which(command[0], path=self.environment.get("PATH"))
             path = self.folder / (where or command[0])
             found[command[0]] = digest(path) if path.is_file() else "missing"

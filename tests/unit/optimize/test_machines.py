@@ -6,8 +6,10 @@ import pytest
 
 from tuner.errors import StoreError
 from tuner.machine import read_machine
+from tuner.optimize.cluster import ProgramKit
 from tuner.optimize.machines import ProgramMachine, load_machines, relative_to, save_machines
 from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
 from tuner.records import Outcome
 from tuner.runs import MACHINES_FILE
@@ -24,6 +26,16 @@ def test_times_are_relative_to_this_machine_and_memory_is_as_measured(tmp_path: 
     assert relative("slow", sample).good == {MEAN: 7e6, CPU: 1.5e9}
     assert relative("here", sample) == sample
     assert relative(None, sample) == sample
+
+
+def test_the_program_of_the_held_out_input_is_alike_everywhere(tmp_path: Path):
+    (tmp_path / "other").write_text("1")
+    request = Request(("./app",), 60.0, (), held_out=("./other", "x"))
+    kit = ProgramKit("kit", request, {}, {"PATH": ""}, tmp_path)
+    one = kit.identity()
+    (tmp_path / "other").write_text("2")
+
+    assert one["./other"] != kit.identity()["./other"]
 
 
 def test_machines_are_kept(tmp_path: Path):
