@@ -293,10 +293,11 @@ def finalists(
             leave less, new runs would not show it.  None: any.
 
     An allocator's default stands for its settings that gain less than half of the least effect
-    over it: settings must be worth their words.  The greatest gain times the probability that its
-    guards hold comes first, then the greatest in each goal: settings of one allocator are mostly
-    alike, and the sum of the goals may rest on a time that varies.  Where only one can be
-    confirmed, a gain within its doubt is luck, and counts as nothing.
+    over it, both in all that seems to differ and in what is beyond doubt: settings must be worth
+    their words, but a time that was lucky once speaks for no default.  The greatest gain times the
+    probability that its guards hold comes first, then the greatest in each goal: settings of one
+    allocator are mostly alike, and the sum of the goals may rest on a time that varies.  Where only
+    one can be confirmed, a gain within its doubt is luck, and counts as nothing.
     """
     near = [
         one
@@ -306,15 +307,9 @@ def finalists(
     near.sort(key=lambda one: (one.likely_score(rules), len(one.setting.settings)))
     if n == 1:
         near.sort(key=lambda one: one.likely_score(rules, is_clear=True))
-    defaults = {
-        one.setting.allocator: score(one.logs, rules) for one in near if one.setting.is_default
-    }
-    worth = math.log1p(rules.least) / 2.0
+    defaults = {one.setting.allocator: one for one in near if one.setting.is_default}
     chosen = [
-        one
-        for one in near
-        if one.setting.is_default
-        or score(one.logs, rules) <= defaults.get(one.setting.allocator, math.inf) - worth
+        one for one in near if _is_worth_its_words(one, defaults.get(one.setting.allocator), rules)
     ]
 
     def gain_in(goal: str, one: Estimated) -> float:
@@ -322,6 +317,15 @@ def finalists(
 
     leaders = [min(chosen, key=partial(gain_in, goal)) for goal in rules.goals if chosen]
     return list({one.setting: one for one in (*chosen[:1], *leaders, *chosen)}.values())[:n]
+
+
+def _is_worth_its_words(one: Estimated, default: Estimated | None, rules: Rules) -> bool:
+    if default is None or one is default:
+        return True
+    gains = {goal: default.logs[goal] - one.logs[goal] for goal in rules.goals}
+    doubts = {goal: max(e.doubts.get(goal, 0.0) for e in (one, default)) for goal in gains}
+    sure = [gain for goal, gain in gains.items() if abs(gain) > doubts[goal]]
+    return max(sum(gains.values()), sum(sure)) >= math.log1p(rules.least) / 2.0
 
 
 def with_reserves(
