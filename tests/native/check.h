@@ -16,7 +16,21 @@
         }                                                                                          \
     } while (0)
 
-static int n_failed;
+/* Defines a test, which `run_tests` runs: those of a file in the order in which they stand. */
+#define TEST(name)                                                                                 \
+    static void name(void);                                                                        \
+    __attribute__((constructor)) static void add_##name(void) {                                    \
+        tests[n_tests++] = name;                                                                   \
+    }                                                                                              \
+    static void name(void)
+
+static void (*tests[64])(void);
+static int n_tests, n_failed;
+
+static inline void run_tests(void) {
+    for (int i = 0; i < n_tests; i++)
+        tests[i]();
+}
 
 static inline void require(bool is_true, const char *what) {
     if (is_true)

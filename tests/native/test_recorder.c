@@ -129,7 +129,7 @@ static struct builder_counts build(uint32_t n_strides, char *words, size_t words
 }
 
 /* Time 0 is the start of the process, which is before that of its recording. */
-static void test_times_count_from_the_start_of_the_process(void) {
+TEST(times_count_from_the_start_of_the_process) {
     char words[256];
     add_malloc(new_spool(), 4096, 41000);
     file.header.start_clock_ns = 5000000;
@@ -163,7 +163,7 @@ static struct touch_stride *add_answers(uint32_t number, uint32_t index) {
     return answers;
 }
 
-static void test_answers_belong_to_the_next_allocation(void) {
+TEST(answers_belong_to_the_next_allocation) {
     struct lane *lane = new_spool();
     add_answers(2, 0)->touches[3] = 17; /* 16 pages, all of them */
     add_answers(3, 1)->touches[0] = 5;
@@ -181,7 +181,7 @@ static void test_answers_belong_to_the_next_allocation(void) {
         CHECK(events[i].touch == expected[i]);
 }
 
-static void test_answers_that_cannot_be_are_not_known(void) {
+TEST(answers_that_cannot_be_are_not_known) {
     struct lane *lane = new_spool();
     add_answers(2, 0)->touches[1] = 18; /* one page more than the block has */
     add_answers(3, 77)->touches[0] = 1; /* more strides than the file has */
@@ -196,7 +196,7 @@ static void test_answers_that_cannot_be_are_not_known(void) {
 
 /* ---- the builder ---- */
 
-static void test_lanes_are_merged_by_stamp(void) {
+TEST(lanes_are_merged_by_stamp) {
     struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2000);
@@ -206,7 +206,7 @@ static void test_lanes_are_merged_by_stamp(void) {
     expect("m0 +1 f1 m0", 2, 0, 0);
 }
 
-static void test_a_free_before_its_allocation_is_put_right(void) {
+TEST(a_free_before_its_allocation_is_put_right) {
     struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 5000);
@@ -215,7 +215,7 @@ static void test_a_free_before_its_allocation_is_put_right(void) {
     expect("+1 m0 f1", 2, 0, 1);
 }
 
-static void test_a_free_long_before_any_allocation_is_foreign(void) {
+TEST(a_free_long_before_any_allocation_is_foreign) {
     struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 5000000);
@@ -225,7 +225,7 @@ static void test_a_free_long_before_any_allocation_is_foreign(void) {
 }
 
 /* What an exited thread freed cannot be freed later, when its address is handed out. */
-static void test_a_foreign_free_of_an_exited_thread_is_no_inversion(void) {
+TEST(a_foreign_free_of_an_exited_thread_is_no_inversion) {
     struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2500);
@@ -235,14 +235,14 @@ static void test_a_foreign_free_of_an_exited_thread_is_no_inversion(void) {
     expect("+1 -1 m0", 2, 1, 0);
 }
 
-static void test_a_foreign_free_of_the_same_thread_is_no_inversion(void) {
+TEST(a_foreign_free_of_the_same_thread_is_no_inversion) {
     struct lane *first = new_spool();
     add_free(first, 0x1000, 2000);
     add_malloc(first, 0x1000, 2010);
     expect("m0", 1, 1, 0);
 }
 
-static void test_an_address_handed_out_before_its_free_is_put_right(void) {
+TEST(an_address_handed_out_before_its_free_is_put_right) {
     struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2000);
@@ -253,7 +253,7 @@ static void test_an_address_handed_out_before_its_free_is_put_right(void) {
     expect("m0 +1 f1 m1 f1", 2, 0, 1);
 }
 
-static void test_a_realloc_gives_its_address_up_at_its_beginning(void) {
+TEST(a_realloc_gives_its_address_up_at_its_beginning) {
     struct lane *first = new_spool();
     struct lane *second = add_stride(2, 2, 1);
     add_malloc(first, 0x1000, 2000);
@@ -265,7 +265,7 @@ static void test_a_realloc_gives_its_address_up_at_its_beginning(void) {
     expect("m0 +1 m1 r0 f1 f1", 2, 0, 0);
 }
 
-static void test_a_failed_realloc_changes_nothing(void) {
+TEST(a_failed_realloc_changes_nothing) {
     struct lane *first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_realloc(first, 0x1000, 3000, 0, 64, 4000);
@@ -273,7 +273,7 @@ static void test_a_failed_realloc_changes_nothing(void) {
     expect("m0 f0", 1, 0, 0);
 }
 
-static void test_a_lane_is_handed_from_thread_to_thread(void) {
+TEST(a_lane_is_handed_from_thread_to_thread) {
     add_malloc(new_spool(), 0x1000, 2000);
     struct lane *second = add_stride(2, 2, 1);
     add_start(second, 3000);
@@ -285,7 +285,7 @@ static void test_a_lane_is_handed_from_thread_to_thread(void) {
     expect("m0 +1 f1 -1 +1 m1 -1", 2, 0, 0);
 }
 
-static void test_archived_buffers_come_before_the_home(void) {
+TEST(archived_buffers_come_before_the_home) {
     (void)new_spool();
     struct lane *home = add_stride(1, 1, 2);
     struct lane *archived = add_stride(2, 1, 1);
@@ -294,13 +294,13 @@ static void test_archived_buffers_come_before_the_home(void) {
     expect("m0 f0", 2, 0, 0);
 }
 
-static void test_a_buffer_that_was_archived_but_not_emptied_counts_once(void) {
+TEST(a_buffer_that_was_archived_but_not_emptied_counts_once) {
     add_malloc(new_spool(), 0x1000, 2000);
     add_malloc(add_stride(2, 1, 1), 0x1000, 2000);
     expect("m0", 2, 0, 0);
 }
 
-static void test_nothing_after_the_stop_is_taken(void) {
+TEST(nothing_after_the_stop_is_taken) {
     struct lane *first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 3000);
@@ -308,7 +308,7 @@ static void test_nothing_after_the_stop_is_taken(void) {
     expect("m0", 1, 0, 0);
 }
 
-static void test_more_threads_than_a_trace_has_are_named(void) {
+TEST(more_threads_than_a_trace_has_are_named) {
     (void)new_spool();
     add_start(add_stride(2, 2, 1), 2000);
     begin(2);
@@ -320,7 +320,7 @@ static void test_more_threads_than_a_trace_has_are_named(void) {
     spool_close(&spool);
 }
 
-static void test_giant_sizes_and_long_pauses_survive(void) {
+TEST(giant_sizes_and_long_pauses_survive) {
     struct spool_event event;
     char words[64];
     struct lane *lane = new_spool();
@@ -338,13 +338,13 @@ static void test_giant_sizes_and_long_pauses_survive(void) {
 }
 
 /* A damaged stride: the lane that it says to be of would lie far behind the file. */
-static void test_a_home_outside_of_the_file_is_no_lane(void) {
+TEST(a_home_outside_of_the_file_is_no_lane) {
     add_malloc(new_spool(), 0x1000, 2000);
     (void)add_stride(2, UINT32_C(1) << 20, 1);
     expect("m0", 2, 0, 0);
 }
 
-static void test_what_is_no_spool_is_refused(void) {
+TEST(what_is_no_spool_is_refused) {
     FILE *stream = fopen(spool_path, "wb");
     CHECK(stream != NULL && fputs("no spool", stream) >= 0 && fclose(stream) == 0);
     CHECK(!spool_open(&spool, spool_path, message, sizeof message));
@@ -359,7 +359,7 @@ static void expect_from(uint64_t stamp, const char *expected, uint32_t n_strides
     begin_stamp = 0;
 }
 
-static void test_a_later_trace_begins_with_the_blocks_that_live(void) {
+TEST(a_later_trace_begins_with_the_blocks_that_live) {
     struct lane *first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 3000);
@@ -374,7 +374,7 @@ static void test_a_later_trace_begins_with_the_blocks_that_live(void) {
     CHECK(events[4].time_ns == 20000 && events[4].slot == 0);
 }
 
-static void test_a_later_trace_keeps_size_touch_and_alignment(void) {
+TEST(a_later_trace_keeps_size_touch_and_alignment) {
     struct lane *lane = new_spool();
     add_answers(2, 0)->touches[3] = 5;
     add_large(lane, 3, 0x10000, 2000);
@@ -389,7 +389,7 @@ static void test_a_later_trace_keeps_size_touch_and_alignment(void) {
     CHECK(events[2].size == 70000 && events[2].api == TRACE_API_REALLOC);
 }
 
-static void test_a_later_trace_knows_the_threads_that_run(void) {
+TEST(a_later_trace_knows_the_threads_that_run) {
     struct lane *first = new_spool();
     struct lane *ended = add_stride(2, 2, 1);
     struct lane *running = add_stride(3, 3, 1);
@@ -406,7 +406,7 @@ static void test_a_later_trace_knows_the_threads_that_run(void) {
     expect_from(5000, "+1 m0 m1 m0 +2 f2 f1 f0", 3);
 }
 
-static void test_a_realloc_across_the_beginning_keeps_its_block(void) {
+TEST(a_realloc_across_the_beginning_keeps_its_block) {
     struct lane *lane = new_spool();
     add_malloc(lane, 0x1000, 2000);
     add_realloc(lane, 0x1000, 4990, 0x9000, 64, 5010);
@@ -414,14 +414,14 @@ static void test_a_realloc_across_the_beginning_keeps_its_block(void) {
     expect_from(5000, "m0 r0 f0", 1);
 }
 
-static void test_without_an_event_after_its_beginning_a_trace_is_empty(void) {
+TEST(without_an_event_after_its_beginning_a_trace_is_empty) {
     add_malloc(new_spool(), 0x1000, 2000);
     expect_from(5000, "", 1);
 }
 
 /* ---- the map ---- */
 
-static void test_the_map_agrees_with_an_array(void) {
+TEST(the_map_agrees_with_an_array) {
     enum {
         N_ADDRESSES = 50000,
         N_STEPS = 1000000
@@ -452,31 +452,7 @@ static void test_the_map_agrees_with_an_array(void) {
 int main(void) {
     snprintf(spool_path, sizeof spool_path, "test_recorder.%d.spool", (int)getpid());
     snprintf(trace_path, sizeof trace_path, "test_recorder.%d.trace", (int)getpid());
-    test_times_count_from_the_start_of_the_process();
-    test_answers_belong_to_the_next_allocation();
-    test_answers_that_cannot_be_are_not_known();
-    test_lanes_are_merged_by_stamp();
-    test_a_free_before_its_allocation_is_put_right();
-    test_a_free_long_before_any_allocation_is_foreign();
-    test_a_foreign_free_of_the_same_thread_is_no_inversion();
-    test_a_foreign_free_of_an_exited_thread_is_no_inversion();
-    test_an_address_handed_out_before_its_free_is_put_right();
-    test_a_realloc_gives_its_address_up_at_its_beginning();
-    test_a_failed_realloc_changes_nothing();
-    test_a_lane_is_handed_from_thread_to_thread();
-    test_archived_buffers_come_before_the_home();
-    test_a_buffer_that_was_archived_but_not_emptied_counts_once();
-    test_nothing_after_the_stop_is_taken();
-    test_more_threads_than_a_trace_has_are_named();
-    test_giant_sizes_and_long_pauses_survive();
-    test_a_home_outside_of_the_file_is_no_lane();
-    test_what_is_no_spool_is_refused();
-    test_a_later_trace_begins_with_the_blocks_that_live();
-    test_a_later_trace_keeps_size_touch_and_alignment();
-    test_a_later_trace_knows_the_threads_that_run();
-    test_a_realloc_across_the_beginning_keeps_its_block();
-    test_without_an_event_after_its_beginning_a_trace_is_empty();
-    test_the_map_agrees_with_an_array();
+    run_tests();
     unlink(spool_path);
     unlink(trace_path);
     puts("passed");

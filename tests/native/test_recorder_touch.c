@@ -50,7 +50,7 @@ static void *make_block(uint32_t *number) {
     return block;
 }
 
-static void test_a_survey_answers_for_blocks_that_are_alive(void) {
+TEST(a_survey_answers_for_blocks_that_are_alive) {
     uint32_t number;
     char *block = make_block(&number);
     block[0] = 1;
@@ -59,7 +59,7 @@ static void test_a_survey_answers_for_blocks_that_are_alive(void) {
 }
 
 /* The handler has come amid the work on the table: who holds the lock will not go on. */
-static void test_a_survey_out_of_a_signal_handler_ends(void) {
+TEST(a_survey_out_of_a_signal_handler_ends) {
     uint32_t number;
     (void)make_block(&number);
     lock_touch();
@@ -73,8 +73,7 @@ static void test_a_survey_out_of_a_signal_handler_ends(void) {
 int main(void) {
     alarm(60); /* one that waits for itself would never end */
     touch_start();
-    test_a_survey_answers_for_blocks_that_are_alive();
-    test_a_survey_out_of_a_signal_handler_ends();
+    run_tests();
     puts("passed");
     return 0;
 }

@@ -202,7 +202,7 @@ static void test_read_returns_what_was_written(uint64_t seed, size_t n_events) {
     free(back);
 }
 
-static void test_totals_are_those_of_the_events(void) {
+TEST(totals_are_those_of_the_events) {
     struct trace_event events[] = {
         {.op = TRACE_MALLOC, .size = 100, .slot = 0},
         {.op = TRACE_MALLOC, .size = 50, .slot = 1, .time_ns = 29999},
@@ -223,7 +223,7 @@ static void test_totals_are_those_of_the_events(void) {
     CHECK(info.peak_live_bytes == 150 && info.peak_live_blocks == 2);
 }
 
-static void test_cut_off_at_every_byte_it_ends_early(void) {
+TEST(cut_off_at_every_byte_it_ends_early) {
     enum {
         N = 70000,
         STEP = 97
@@ -247,7 +247,7 @@ static void test_cut_off_at_every_byte_it_ends_early(void) {
     free(back);
 }
 
-static void test_damage_is_noticed(void) {
+TEST(damage_is_noticed) {
     enum {
         N = 500
     };
@@ -268,7 +268,7 @@ static void test_damage_is_noticed(void) {
     free(events);
 }
 
-static void test_a_writer_that_was_killed_leaves_a_readable_trace(void) {
+TEST(a_writer_that_was_killed_leaves_a_readable_trace) {
     enum {
         N = 150000
     };
@@ -283,7 +283,7 @@ static void test_a_writer_that_was_killed_leaves_a_readable_trace(void) {
     free(back);
 }
 
-static void test_a_future_version_is_named(void) {
+TEST(a_future_version_is_named) {
     unsigned char *bytes;
     struct trace_event event = {.op = TRACE_MALLOC};
     struct trace_event back;
@@ -316,7 +316,7 @@ static struct trace_info read_info(void) {
     return info;
 }
 
-static void test_the_life_of_the_process_is_kept(void) {
+TEST(the_life_of_the_process_is_kept) {
     CHECK(write_life((struct trace_life){10000, 70001, 1, 1, {0}}) == TRACE_OK);
     struct trace_info info = read_info();
     CHECK(info.version == 3 && info.duration_ns == 30000);
@@ -328,14 +328,14 @@ static void test_the_life_of_the_process_is_kept(void) {
     CHECK(!info.life.has_end);
 }
 
-static void test_what_is_not_known_of_a_life_is_not_told(void) {
+TEST(what_is_not_known_of_a_life_is_not_told) {
     CHECK(write_life((struct trace_life){.start_ns = 5, .end_ns = 6}) == TRACE_OK);
     struct trace_info info = read_info();
     CHECK(info.version == 1 && !info.life.has_start && !info.life.has_end);
     CHECK(info.life.start_ns == 0 && info.life.end_ns == 0);
 }
 
-static void test_an_impossible_life_is_refused(void) {
+TEST(an_impossible_life_is_refused) {
     CHECK(write_life((struct trace_life){.end_ns = 29999, .has_end = 1}) == TRACE_ERROR_FORMAT);
     CHECK(write_life((struct trace_life){50000, 40000, 1, 1, {0}}) == TRACE_ERROR_FORMAT);
     CHECK(write_life((struct trace_life){.start_ns = 30001, .has_start = 1}) == TRACE_ERROR_FORMAT);
@@ -356,7 +356,7 @@ static int read_with_life(uint32_t version, uint32_t flags, uint64_t start_ns, u
     return read_trace(back, 2, &n_back);
 }
 
-static void test_a_header_with_an_impossible_life_is_refused(void) {
+TEST(a_header_with_an_impossible_life_is_refused) {
     CHECK(read_with_life(3, 7, 0, 70000) == TRACE_END);
     CHECK(read_with_life(3, 3, 0, 0) == TRACE_END);
     CHECK(read_with_life(3, 15, 0, 70000) == TRACE_ERROR_FORMAT);
@@ -378,17 +378,17 @@ static struct trace_info read_cut_off(struct trace_life life) {
 }
 
 /* What came before the end is missing. */
-static void test_a_trace_that_was_cut_off_has_no_end(void) {
+TEST(a_trace_that_was_cut_off_has_no_end) {
     struct trace_info info = read_cut_off((struct trace_life){0, 70000, 1, 1, {0}});
     CHECK(!info.is_complete && info.life.has_start && !info.life.has_end);
 }
 
-static void test_a_trace_that_was_cut_off_before_its_start_has_none(void) {
+TEST(a_trace_that_was_cut_off_before_its_start_has_none) {
     struct trace_info info = read_cut_off((struct trace_life){1, 70000, 1, 1, {0}});
     CHECK(info.duration_ns == 0 && !info.life.has_start && info.life.start_ns == 0);
 }
 
-static void test_totals_that_do_not_match_the_events_are_noticed(void) {
+TEST(totals_that_do_not_match_the_events_are_noticed) {
     struct trace_event event = {.op = TRACE_MALLOC, .size = 10};
     struct trace_event back[2];
     size_t n_back = 0;
@@ -440,7 +440,7 @@ static size_t count_events(void) {
     return n_back;
 }
 
-static void test_a_corrupt_touch_is_no_event(void) {
+TEST(a_corrupt_touch_is_no_event) {
     const char code[] = {CODE_TOUCH, TRACE_MALLOC};
     const char twice[] = {CODE_TOUCH, CODE_TOUCH, TRACE_MALLOC};
     store_block(2, code, 2, "\x07", 1); /* 6 of the 6 pages of 16 bytes */
@@ -470,7 +470,7 @@ static void check_refused(const struct trace_event *events, size_t n_events, con
     CHECK(access(path, F_OK) != 0);
 }
 
-static void test_illegal_events_are_refused(void) {
+TEST(illegal_events_are_refused) {
     const struct trace_event start = {.op = TRACE_THREAD_START, .thread = 1};
     const struct trace_event odd[] = {{.op = TRACE_FREE, .touch = 1}};
     const struct trace_event wide[] = {{.op = TRACE_MALLOC, .size = 8191, .touch = 3}};
@@ -500,7 +500,7 @@ static void test_illegal_events_are_refused(void) {
     check_refused(back, 2, "event 1: time goes back");
 }
 
-static void test_what_is_no_trace_is_refused(void) {
+TEST(what_is_no_trace_is_refused) {
     struct trace_event back;
     size_t n_back = 0;
     unlink(path);
@@ -511,7 +511,7 @@ static void test_what_is_no_trace_is_refused(void) {
     CHECK(strstr(message, "not a malloc-tuner trace") != NULL);
 }
 
-static void test_an_empty_trace_is_a_trace(void) {
+TEST(an_empty_trace_is_a_trace) {
     struct trace_event back;
     size_t n_back = 0;
     write_trace(NULL, 0, 1);
@@ -524,22 +524,7 @@ int main(void) {
     for (uint64_t seed = 1; seed <= 20; seed++)
         test_read_returns_what_was_written(seed * 7919, seed * seed * 10);
     test_read_returns_what_was_written(4, 200000);
-    test_totals_are_those_of_the_events();
-    test_cut_off_at_every_byte_it_ends_early();
-    test_damage_is_noticed();
-    test_a_writer_that_was_killed_leaves_a_readable_trace();
-    test_a_future_version_is_named();
-    test_the_life_of_the_process_is_kept();
-    test_what_is_not_known_of_a_life_is_not_told();
-    test_an_impossible_life_is_refused();
-    test_a_header_with_an_impossible_life_is_refused();
-    test_a_trace_that_was_cut_off_has_no_end();
-    test_a_trace_that_was_cut_off_before_its_start_has_none();
-    test_totals_that_do_not_match_the_events_are_noticed();
-    test_a_corrupt_touch_is_no_event();
-    test_illegal_events_are_refused();
-    test_what_is_no_trace_is_refused();
-    test_an_empty_trace_is_a_trace();
+    run_tests();
     unlink(path);
     puts("passed");
     return 0;
