@@ -27,6 +27,13 @@ def test_links_lead_to_files(page: Path):
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_programs_that_are_named_exist(page: Path):
+    named = re.findall(r"`((?:benchmarks|scripts)/\w+\.py)", page.read_text())
+
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def headings(page: Path) -> set[str]:
     """Return the ends of links to the headings of a page, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
