@@ -9,7 +9,8 @@ has of an objective, changes are shares of that (whole.py).
 * *knee*: the balanced pick, if its sum is more than 0.5 % of the baseline below
   those of the trials with the least of each objective; else the front has none.
 * *no-regret*: balanced, among the trials that are worse than the baseline in no
-  objective and better in one by more than 0.5 %.
+  objective, nor by more than 0.5 % in peak heap, and better in one objective by more
+  than that.
 * *best-X*: of the trials within 0.5 % of the least X, the least sum of the
   changes in the other objectives.
 
@@ -67,6 +68,9 @@ NO_GAIN = (
 
 WHY_ABSENT = {KNEE: NO_KNEE, NO_REGRET: NO_GAIN}
 """Picks that a campaign may lack, and what is said then."""
+
+_GUARDED: Final = "peak_heap"
+"""What no-regret keeps even where it is no objective."""
 
 _NOTHING: Final[Whole] = MappingProxyType({})
 """Nothing is known of the whole program."""
@@ -272,13 +276,19 @@ def _above(chosen: Trial, least: Trial, names: Sequence[str]) -> str:
 def _no_worse(
     trials: Sequence[Trial], names: Sequence[str], default: Trial, whole: Whole
 ) -> list[Trial]:
-    """Return the feasible trials that gain over a default somewhere and lose nowhere."""
+    """Return the feasible trials that gain over a default somewhere and lose nowhere.
+
+    Nor do they lose peak heap beyond `TIE` where that is no objective: a container dies of it.
+    """
     limits = trial_values(default.measured, names, default.resolution)
     units = _units(default, names, whole)
+    (peak_unit,) = _units(default, (_GUARDED,), whole)
+    most = default.measured.value(_GUARDED) + TIE * peak_unit
     return [
         trial
         for trial in project(trials, names)
-        if all(value <= limit for value, limit in zip(_values(trial), limits, strict=True))
+        if trial.measured.value(_GUARDED) <= most
+        and all(value <= limit for value, limit in zip(_values(trial), limits, strict=True))
         and any(
             value < limit - TIE * unit
             for value, limit, unit in zip(_values(trial), limits, units, strict=True)

@@ -35,8 +35,8 @@ def changes(one: Trial) -> tuple[float, float]:
     return heap, cost
 
 
-def with_faults(one: Trial, faults: int) -> Trial:
-    return replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
+def with_values(one: Trial, **changes: float) -> Trial:
+    return replace(one, outcome=Outcome.succeeded(one.measured.with_values(**changes)))
 
 
 def best_of(trials: Iterable[Trial], metric: str) -> Trial:
@@ -184,7 +184,7 @@ def test_best_of_one_objective_is_its_least():
 
 
 def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units():
-    base = with_faults(BASELINE, 0)
+    base = with_values(BASELINE, faults=0)
     few, many = map(with_faults, tried_all([(100.0, 1000.0)] * 2), (1, 3))
 
     assert select_balanced([many, few], ("cost", "faults"), base) == few
@@ -193,9 +193,9 @@ def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units():
 def test_three_objectives_have_a_knee():
     names = ("mean_heap", "cost", "faults")
     points = [(50, 2000, 4000), (200, 500, 4000), (200, 2000, 1000), (60, 600, 1200)]
-    base = with_faults(BASELINE, 2000)
+    base = with_values(BASELINE, faults=2000)
     trials = [
-        with_faults(tried(number, heap, cost), faults)
+        with_values(tried(number, heap, cost), faults=faults)
         for number, (heap, cost, faults) in enumerate(points)
     ]
 
@@ -341,6 +341,16 @@ def test_no_regret_needs_a_gain_above_the_tie(heap: float, gains: bool):
     found = standard_picks((BASELINE, tried(1, heap, 1000.0)), NAMES, "glibc")
 
     assert ("no-regret" in [pick.name for pick in found]) == gains
+
+
+@pytest.mark.parametrize(("share", "is_picked"), [(1.004, True), (1.006, False)])
+def test_no_regret_holds_the_peak_that_is_no_objective(share: float, is_picked: bool):
+    peak = share * BASELINE.measured.value("peak_heap")
+    better = with_values(tried(1, 90.0, 900.0), peak_heap=peak)
+
+    found = standard_picks((BASELINE, better), NAMES, "glibc")
+
+    assert ("no-regret" in [pick.name for pick in found]) == is_picked
 
 
 def test_no_regret_pick_is_absent_when_the_default_is_not_beaten():
