@@ -172,7 +172,8 @@ def test_best_breaks_ties_by_the_others_then_by_number():
 
 
 def test_best_of_an_objective_whose_least_is_0():
-    some, none = map(with_faults, tried_all([(90.0, 1000.0)] * 2), (1, 0))
+    one, other = tried_all([(90.0, 1000.0)] * 2)
+    some, none = with_values(one, faults=1), with_values(other, faults=0)
 
     assert best_pick([some, none], "faults", NAMES, BASELINE).trial == none
 
@@ -185,7 +186,8 @@ def test_best_of_one_objective_is_its_least():
 
 def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units():
     base = with_values(BASELINE, faults=0)
-    few, many = map(with_faults, tried_all([(100.0, 1000.0)] * 2), (1, 3))
+    one, other = tried_all([(100.0, 1000.0)] * 2)
+    few, many = with_values(one, faults=1), with_values(other, faults=3)
 
     assert select_balanced([many, few], ("cost", "faults"), base) == few
 
