@@ -36,11 +36,16 @@ def configs_dir() -> Path:
     Raises:
         MissingToolError: the package was installed without it.
     """
-    for candidate in (_PACKAGE / "configs", _PACKAGE.parent / "configs"):
-        if (candidate / "allocators").is_dir():
+    return _shipped("configs", "allocators")
+
+
+def _shipped(name: str, part: str = "") -> Path:
+    """Return a file or a folder that has a part, from the package or the checkout around it."""
+    for candidate in (_PACKAGE / name, _PACKAGE.parent / name):
+        if (candidate / part).exists():
             return candidate
     raise MissingToolError(
-        f"configs: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
+        f"{name}: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
     )
 
 
@@ -81,12 +86,7 @@ def gem5_dir() -> Path:
     Raises:
         MissingToolError: the package was installed without it.
     """
-    for candidate in (_PACKAGE / "gem5-validate", _PACKAGE.parent / "gem5-validate"):
-        if (candidate / "suite.toml").is_file():
-            return candidate
-    raise MissingToolError(
-        f"gem5-validate: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
-    )
+    return _shipped("gem5-validate", "suite.toml")
 
 
 def packages_file() -> Path:
@@ -95,9 +95,4 @@ def packages_file() -> Path:
     Raises:
         MissingToolError: the package was installed without it.
     """
-    for candidate in (_PACKAGE / "packages.txt", _PACKAGE.parent / "packages.txt"):
-        if candidate.is_file():
-            return candidate
-    raise MissingToolError(
-        f"packages.txt: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
-    )
+    return _shipped("packages.txt")

@@ -40,8 +40,7 @@ def _known(form: str) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @app.command(
+    app.command(
         "export",
         help="Write a pick for a shell, systemd, Docker or Kubernetes.",
         epilog=epilog(
@@ -58,56 +57,59 @@ def register(app: typer.Typer) -> None:
                 SelectionError,
             ),
         ),
-    )
-    def export(
-        run: Annotated[Path | None, typer.Argument(metavar="RUN", help=MEASURED)] = None,
-        *,
-        pick: Annotated[
-            str | None,
-            typer.Option(
-                metavar="NAME",
-                help="Default: what optimize recommends, else validate, else no-regret, else "
-                "balanced. knee, best-METRIC, or a kept pick.",
-            ),
-        ] = None,
-        trial: TrialNumber = None,
-        setting: Annotated[
-            str | None,
-            typer.Option(metavar=SETTING, help="One of yours, instead of a run's."),
-        ] = None,
-        form: Annotated[
-            str,
-            typer.Option(
-                "--format",
-                metavar=f"<{'|'.join(EXPORTERS)}>",
-                callback=_known,
-                help="Form of the deployment.",
-            ),
-        ] = "env",
-        library: Annotated[
-            Path | None,
-            typer.Option(metavar="PATH", help="Path of the allocator where it is deployed."),
-        ] = None,
-        validation: ValidationNumber = None,
-        as_json_object: AsJson = False,
-        output: OutputFile = None,
-    ) -> None:
-        from tuner import library as api
+    )(export)
 
-        form = json_form(form, "env", is_json=as_json_object)
-        if sum(option is not None for option in (pick, trial, setting)) > 1:
-            raise typer.BadParameter("give one of --pick, --trial and --setting")
-        if (run is None) is (setting is None):
-            raise typer.BadParameter("give either a run folder or --setting")
-        if setting is not None and validation is not None:
-            raise typer.BadParameter("--validation applies to a run folder, not to --setting")
-        text = api.export(
-            api.settings_of([setting])[0][0] if setting is not None else run or Path(),
-            pick if trial is None else trial,
-            form,
-            library=library,
-            file_name=output.name if output else None,
-            validation=validation,
-            on_note=print_note,
-        )
-        print_or_write(text, output, executable=form == "sh")
+
+def export(
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help=MEASURED)] = None,
+    *,
+    pick: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Default: what optimize recommends, else validate, else no-regret, else "
+            "balanced. knee, best-METRIC, or a kept pick.",
+        ),
+    ] = None,
+    trial: TrialNumber = None,
+    setting: Annotated[
+        str | None,
+        typer.Option(metavar=SETTING, help="One of yours, instead of a run's."),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar=f"<{'|'.join(EXPORTERS)}>",
+            callback=_known,
+            help="Form of the deployment.",
+        ),
+    ] = "env",
+    library: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Path of the allocator where it is deployed."),
+    ] = None,
+    validation: ValidationNumber = None,
+    as_json_object: AsJson = False,
+    output: OutputFile = None,
+) -> None:
+    """Print the text, or write it."""
+    from tuner import library as api
+
+    form = json_form(form, "env", is_json=as_json_object)
+    if sum(option is not None for option in (pick, trial, setting)) > 1:
+        raise typer.BadParameter("give one of --pick, --trial and --setting")
+    if (run is None) is (setting is None):
+        raise typer.BadParameter("give either a run folder or --setting")
+    if setting is not None and validation is not None:
+        raise typer.BadParameter("--validation applies to a run folder, not to --setting")
+    text = api.export(
+        api.settings_of([setting])[0][0] if setting is not None else run or Path(),
+        pick if trial is None else trial,
+        form,
+        library=library,
+        file_name=output.name if output else None,
+        validation=validation,
+        on_note=print_note,
+    )
+    print_or_write(text, output, executable=form == "sh")

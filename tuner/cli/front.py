@@ -23,8 +23,7 @@ class TableFormat(enum.StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @app.command(
+    app.command(
         "front",
         help="Print the Pareto front of a run, and what each point gains.",
         epilog=epilog(
@@ -34,68 +33,71 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner front runs/app --measured",
             errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
         ),
+    )(front)
+
+
+def front(
+    run: MeasuredFolder,
+    *,
+    form: Annotated[
+        TableFormat,
+        typer.Option("--format", help="JSON and CSV carry every column, with units."),
+    ] = TableFormat.TABLE,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also show dominated, infeasible and failed trials.")
+    ] = False,
+    objectives: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Front of these metrics, not the campaign's."),
+    ] = None,
+    relative_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ALLOCATOR",
+            help="Compare with this allocator's default, or with each one's 'own'.",
+        ),
+    ] = None,
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measured",
+            help="Show what the program itself measured in `optimize` (default where nothing "
+            "was emulated).",
+        ),
+    ] = False,
+    as_json_object: AsJson = False,
+    output: OutputFile = None,
+) -> None:
+    """Print the table, or write it."""
+    from tuner import library
+    from tuner.runs import REQUEST_FILE
+    from tuner.store import store_path
+
+    form = TableFormat(json_form(form, TableFormat.TABLE, is_json=as_json_object))
+    if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
+        if objectives or relative_to:
+            raise typer.BadParameter(
+                "--objectives and --relative-to apply to emulation, not to what ran"
+            )
+        print_or_write(_measured(run, form, everything=everything), output)
+        return
+    from tuner.report.table import table_csv, table_json
+    from tuner.report.terminal import table_text
+
+    table = library.front(
+        library.load(run),
+        split_names(objectives) if objectives else None,
+        relative_to=relative_to,
+        everything=everything,
     )
-    def front(
-        run: MeasuredFolder,
-        *,
-        form: Annotated[
-            TableFormat,
-            typer.Option("--format", help="JSON and CSV carry every column, with units."),
-        ] = TableFormat.TABLE,
-        everything: Annotated[
-            bool, typer.Option("--all", help="Also show dominated, infeasible and failed trials.")
-        ] = False,
-        objectives: Annotated[
-            str | None,
-            typer.Option(metavar="A,B", help="Front of these metrics, not the campaign's."),
-        ] = None,
-        relative_to: Annotated[
-            str | None,
-            typer.Option(
-                metavar="ALLOCATOR",
-                help="Compare with this allocator's default, or with each one's 'own'.",
-            ),
-        ] = None,
-        measured: Annotated[
-            bool,
-            typer.Option(
-                "--measured",
-                help="Show what the program itself measured in `optimize` (default where nothing "
-                "was emulated).",
-            ),
-        ] = False,
-        as_json_object: AsJson = False,
-        output: OutputFile = None,
-    ) -> None:
-        from tuner import library
-        from tuner.runs import REQUEST_FILE
-        from tuner.store import store_path
-
-        form = TableFormat(json_form(form, TableFormat.TABLE, is_json=as_json_object))
-        if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
-            if objectives or relative_to:
-                raise typer.BadParameter(
-                    "--objectives and --relative-to apply to emulation, not to what ran"
-                )
-            print_or_write(_measured(run, form, everything=everything), output)
-            return
-        from tuner.report.table import table_csv, table_json
-        from tuner.report.terminal import table_text
-
-        table = library.front(
-            library.load(run),
-            split_names(objectives) if objectives else None,
-            relative_to=relative_to,
-            everything=everything,
-        )
-        if form is TableFormat.JSON:
-            text = table_json(table)
-        elif form is TableFormat.CSV:
-            text = table_csv(table)
-        else:
-            color = output is None and sys.stdout.isatty()
-            text = table_text(table, color=color, everything=everything) + _on_the_program(run)
-        print_or_write(text, output)
+    if form is TableFormat.JSON:
+        text = table_json(table)
+    elif form is TableFormat.CSV:
+        text = table_csv(table)
+    else:
+        color = output is None and sys.stdout.isatty()
+        text = table_text(table, color=color, everything=everything) + _on_the_program(run)
+    print_or_write(text, output)
 
 
 def _on_the_program(run: Path) -> str:

@@ -83,8 +83,7 @@ def _known(name: str | None) -> str | None:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @app.command(
+    app.command(
         "import",
         help="Make a trace, or a profile, of what another tool recorded.",
         epilog=epilog(
@@ -94,46 +93,49 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner import --format valgrind log.txt -o app.trace",
             errors=(SpecError, MissingToolError, TraceError, OutputError),
         ),
-    )
-    def import_(
-        *,
-        file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the other tool.")],
-        output: Annotated[
-            Path,
-            typer.Option(
-                "--output",
-                "-o",
-                metavar="FILE",
-                parser=file_to_write,
-                help="The trace, or profile, to write.",
-            ),
-        ],
-        format_name: Annotated[
-            str | None,
-            typer.Option(
-                "--format",
-                metavar="NAME",
-                callback=_known,
-                help=(
-                    "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack, "
-                    "bytehound, classic; of heap profiles dhat, jemalloc-heap, gperftools-heap; "
-                    "recognised if not given."
-                ),
-            ),
-        ] = None,
-        step: Annotated[
-            str | None,
-            duration(EVENT_STEP, "Time between events where the file has none (default: 1 us)."),
-        ] = None,
-        seed: Annotated[int | None, number(0, 2**31 - 1, "Random seed of classic records.")] = None,
-        as_json_object: AsJson = False,
-    ) -> None:
-        from tuner.importers import import_file
-        from tuner.units import parse_duration
+    )(import_)
 
-        step_ns = parse_duration(step) if step is not None else None
-        imported = import_file(file, output, format_name, step_ns, seed)
-        if as_json_object:
-            print(as_json(imported))
-        else:
-            _report(imported)
+
+def import_(
+    *,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the other tool.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=file_to_write,
+            help="The trace, or profile, to write.",
+        ),
+    ],
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            callback=_known,
+            help=(
+                "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack, "
+                "bytehound, classic; of heap profiles dhat, jemalloc-heap, gperftools-heap; "
+                "recognised if not given."
+            ),
+        ),
+    ] = None,
+    step: Annotated[
+        str | None,
+        duration(EVENT_STEP, "Time between events where the file has none (default: 1 us)."),
+    ] = None,
+    seed: Annotated[int | None, number(0, 2**31 - 1, "Random seed of classic records.")] = None,
+    as_json_object: AsJson = False,
+) -> None:
+    """Write what another tool recorded as a trace."""
+    from tuner.importers import import_file
+    from tuner.units import parse_duration
+
+    step_ns = parse_duration(step) if step is not None else None
+    imported = import_file(file, output, format_name, step_ns, seed)
+    if as_json_object:
+        print(as_json(imported))
+    else:
+        _report(imported)

@@ -26,8 +26,7 @@ VERSION = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @app.command(
+    app.command(
         "pick",
         help="Choose one point of a run, and keep it under a name.",
         epilog=epilog(
@@ -36,96 +35,98 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner pick runs/app --best cost --max peak_heap=2GiB --name service",
             errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
         ),
+    )(pick)
+
+
+def pick(
+    run: RunFolder,
+    *,
+    balanced: Annotated[
+        bool,
+        typer.Option(
+            "--balanced",
+            help="Least sum of the objectives' changes against the baseline: -8% and +2% are -6%.",
+        ),
+    ] = False,
+    knee: Annotated[
+        bool,
+        typer.Option(
+            "--knee",
+            help="The balanced point, if its sum is over 0.5% below those of the front's ends.",
+        ),
+    ] = False,
+    best: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC",
+            help="Within 0.5% of this metric's least value, the least of the other objectives.",
+        ),
+    ] = None,
+    trial: TrialNumber = None,
+    maximum: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max",
+            metavar="METRIC=LIMIT",
+            help="Upper bound: 2GiB, 5ms, 100000, or +1% against the baseline, of the whole "
+            "program where that is known, as `front` shows it; repeatable.",
+        ),
+    ] = None,
+    allocators: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Only trials of these allocators."),
+    ] = None,
+    relative_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ALLOCATOR",
+            help="Baseline of relative bounds: this allocator's default, or each one's 'own'.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the pick (default: from the rule)."),
+    ] = None,
+    as_json_object: AsJson = False,
+) -> None:
+    """Print the point that a rule chooses, and keep it."""
+    from dataclasses import replace
+
+    from tuner.front.kept import check_new_name, pick_of_trial, save_pick
+    from tuner.front.picks import (
+        BALANCED,
+        KNEE,
     )
-    def pick(
-        run: RunFolder,
-        *,
-        balanced: Annotated[
-            bool,
-            typer.Option(
-                "--balanced",
-                help="Least sum of the objectives' changes against the baseline: -8% and +2% "
-                "are -6%.",
-            ),
-        ] = False,
-        knee: Annotated[
-            bool,
-            typer.Option(
-                "--knee",
-                help="The balanced point, if its sum is over 0.5% below those of the front's ends.",
-            ),
-        ] = False,
-        best: Annotated[
-            str | None,
-            typer.Option(
-                metavar="METRIC",
-                help="Within 0.5% of this metric's least value, the least of the other objectives.",
-            ),
-        ] = None,
-        trial: TrialNumber = None,
-        maximum: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--max",
-                metavar="METRIC=LIMIT",
-                help="Upper bound: 2GiB, 5ms, 100000, or +1% against the baseline, of the whole "
-                "program where that is known, as `front` shows it; repeatable.",
-            ),
-        ] = None,
-        allocators: Annotated[
-            str | None,
-            typer.Option(metavar="NAME,...", help="Only trials of these allocators."),
-        ] = None,
-        relative_to: Annotated[
-            str | None,
-            typer.Option(
-                metavar="ALLOCATOR",
-                help="Baseline of relative bounds: this allocator's default, or each one's 'own'.",
-            ),
-        ] = None,
-        name: Annotated[
-            str | None,
-            typer.Option(metavar="NAME", help="Name of the pick (default: from the rule)."),
-        ] = None,
-        as_json_object: AsJson = False,
-    ) -> None:
-        from dataclasses import replace
+    from tuner.runs import load_run
 
-        from tuner.front.kept import check_new_name, pick_of_trial, save_pick
-        from tuner.front.picks import (
-            BALANCED,
-            KNEE,
+    if sum((balanced, knee, best is not None, trial is not None)) != 1:
+        raise typer.BadParameter("give one of --balanced, --knee, --best METRIC and --trial N")
+    if trial is not None and (maximum or allocators):
+        raise typer.BadParameter(
+            "--trial names the point itself; --max and --allocators only narrow a choice"
         )
-        from tuner.runs import load_run
-
-        if sum((balanced, knee, best is not None, trial is not None)) != 1:
-            raise typer.BadParameter("give one of --balanced, --knee, --best METRIC and --trial N")
-        if trial is not None and (maximum or allocators):
-            raise typer.BadParameter(
-                "--trial names the point itself; --max and --allocators only narrow a choice"
-            )
-        found = load_run(run)
-        relative_to = relative_to or found.campaign.baseline
-        if trial is not None:
-            chosen = pick_of_trial(found, trial)
-        else:
-            wanted = best or (KNEE if knee else BALANCED)
-            names = split_names(allocators or "")
-            chosen = _choose(found, wanted, maximum or [], names, relative_to)
-        if name is not None:
-            chosen = replace(chosen, name=check_new_name(name, chosen.trial.number))
-        else:
-            _check_made_name(chosen)
-        print(
-            _as_json(found, chosen, relative_to)
-            if as_json_object
-            else _as_text(found, chosen, relative_to)
-        )
-        path = save_pick(found, chosen)
-        if not as_json_object:
-            print(f"kept as {chosen.name!r} in {path}")
-            words = f"{shlex.quote(str(run))} --points {chosen.name}"
-            print(f"next: malloc-tuner validate {words} -- PROGRAM ARGUMENTS")
+    found = load_run(run)
+    relative_to = relative_to or found.campaign.baseline
+    if trial is not None:
+        chosen = pick_of_trial(found, trial)
+    else:
+        wanted = best or (KNEE if knee else BALANCED)
+        names = split_names(allocators or "")
+        chosen = _choose(found, wanted, maximum or [], names, relative_to)
+    if name is not None:
+        chosen = replace(chosen, name=check_new_name(name, chosen.trial.number))
+    else:
+        _check_made_name(chosen)
+    print(
+        _as_json(found, chosen, relative_to)
+        if as_json_object
+        else _as_text(found, chosen, relative_to)
+    )
+    path = save_pick(found, chosen)
+    if not as_json_object:
+        print(f"kept as {chosen.name!r} in {path}")
+        words = f"{shlex.quote(str(run))} --points {chosen.name}"
+        print(f"next: malloc-tuner validate {words} -- PROGRAM ARGUMENTS")
 
 
 def _check_made_name(chosen: Pick) -> None:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @app.command(
+    app.command(
         "replay",
         help="Compare search strategies on recorded trials, unmeasured.",
         epilog=epilog(
@@ -31,49 +30,52 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner replay runs/app --save app.points.json.zst",
             errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
         ),
-    )
-    def replay(
-        run: Annotated[
-            Path, typer.Argument(metavar="RUN|POINTS", help="Run folder, or a file of --save.")
-        ],
-        *,
-        context: typer.Context,
-        strategy: Annotated[
-            str,
-            typer.Option(
-                metavar="NAME,...", help="Strategies to compare (default: all that can search it)."
-            ),
-        ] = "",
-        seeds: Annotated[int, number(1, 1000, "Searches with each strategy.")] = 10,
-        evaluations: Annotated[
-            int | None,
-            number(1, 100_000, "Proposals of a search (default: a third of the recorded trials)."),
-        ] = None,
-        save: Annotated[
-            Path | None,
-            typer.Option(metavar="FILE", help="Write the trials compactly, and compare nothing."),
-        ] = None,
-        as_json_object: AsJson = False,
-    ) -> None:
-        from tuner.campaign.replay import read_points, save_points
-        from tuner.campaign.replay import replay as search
+    )(replay)
 
-        if save is not None:
-            allow_options(context, {"--save"}, "with --save, which compares nothing")
-        points = read_points(run)
-        if save is not None:
-            save_points(points, save)
-            print(f"{save}: {len(points.genomes)} trials, {save.stat().st_size} bytes")
-            for line in _left_out(points):
-                print(line)
-            return
-        names = split_names(strategy) or _all_strategies(points)
-        budget = evaluations or max(1, len(points.genomes) // 3)
-        courses = [search(points, name, seed, budget) for name in names for seed in range(seeds)]
-        if as_json_object:
-            print(_as_json(points, courses))
-        else:
-            print(*_as_text(points, courses), sep="\n")
+
+def replay(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN|POINTS", help="Run folder, or a file of --save.")
+    ],
+    *,
+    context: typer.Context,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Strategies to compare (default: all that can search it)."
+        ),
+    ] = "",
+    seeds: Annotated[int, number(1, 1000, "Searches with each strategy.")] = 10,
+    evaluations: Annotated[
+        int | None,
+        number(1, 100_000, "Proposals of a search (default: a third of the recorded trials)."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the trials compactly, and compare nothing."),
+    ] = None,
+    as_json_object: AsJson = False,
+) -> None:
+    """Print what strategies find on recorded points."""
+    from tuner.campaign.replay import read_points, save_points
+    from tuner.campaign.replay import replay as search
+
+    if save is not None:
+        allow_options(context, {"--save"}, "with --save, which compares nothing")
+    points = read_points(run)
+    if save is not None:
+        save_points(points, save)
+        print(f"{save}: {len(points.genomes)} trials, {save.stat().st_size} bytes")
+        for line in _left_out(points):
+            print(line)
+        return
+    names = split_names(strategy) or _all_strategies(points)
+    budget = evaluations or max(1, len(points.genomes) // 3)
+    courses = [search(points, name, seed, budget) for name in names for seed in range(seeds)]
+    if as_json_object:
+        print(_as_json(points, courses))
+    else:
+        print(*_as_text(points, courses), sep="\n")
 
 
 def _all_strategies(points: Points) -> tuple[str, ...]:

@@ -29,8 +29,7 @@ def note_validation(run: Run, shown: ValidationSummary | None) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @app.command(
+    app.command(
         "report",
         help="Write one HTML report, and figures as PNG, SVG and PDF.",
         epilog=epilog(
@@ -38,44 +37,47 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner report runs/app -o site --no-figures",
             errors=(StoreError, OutputError, SelectionError),
         ),
-    )
-    def report(
-        run: MeasuredFolder,
-        output: Annotated[
-            Path | None,
-            typer.Option("-o", "--output", metavar="DIR", help="Folder (default: the run's own)."),
-        ] = None,
-        figures: Annotated[
-            bool, typer.Option("--figures/--no-figures", help="Also draw figures/*.png, svg, pdf.")
-        ] = True,
-        validation: ValidationNumber = None,
-    ) -> None:
-        from tuner.drawing.figure import files_text, save_figure
-        from tuner.output import write_text
-        from tuner.report.measured import measured_front
-        from tuner.report.page import (
-            compute_report,
-            figures_of,
-            measured_figures,
-            render_measured,
-            render_page,
-        )
-        from tuner.runs import REQUEST_FILE, load_run
-        from tuner.store import store_path
+    )(report)
 
-        if not store_path(run).exists() and (run / REQUEST_FILE).is_file():
-            folder = output or run
-            ran = measured_front(run)
-            text, drawn = render_measured(run, ran), measured_figures(ran)
-        else:
-            found = load_run(run)
-            folder = output or found.folder
-            computed = compute_report(found, validation)
-            note_validation(found, computed.claims)
-            text, drawn = render_page(computed), figures_of(computed)
-        page = folder / "report.html"
-        write_text(page, text)
-        print(page)
-        for figure in drawn if figures else ():
-            save_figure(figure, folder / "figures")
-            print(files_text(figure, folder / "figures"))
+
+def report(
+    run: MeasuredFolder,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder (default: the run's own)."),
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Also draw figures/*.png, svg, pdf.")
+    ] = True,
+    validation: ValidationNumber = None,
+) -> None:
+    """Write the page and its figures."""
+    from tuner.drawing.figure import files_text, save_figure
+    from tuner.output import write_text
+    from tuner.report.measured import measured_front
+    from tuner.report.page import (
+        compute_report,
+        figures_of,
+        measured_figures,
+        render_measured,
+        render_page,
+    )
+    from tuner.runs import REQUEST_FILE, load_run
+    from tuner.store import store_path
+
+    if not store_path(run).exists() and (run / REQUEST_FILE).is_file():
+        folder = output or run
+        ran = measured_front(run)
+        text, drawn = render_measured(run, ran), measured_figures(ran)
+    else:
+        found = load_run(run)
+        folder = output or found.folder
+        computed = compute_report(found, validation)
+        note_validation(found, computed.claims)
+        text, drawn = render_page(computed), figures_of(computed)
+    page = folder / "report.html"
+    write_text(page, text)
+    print(page)
+    for figure in drawn if figures else ():
+        save_figure(figure, folder / "figures")
+        print(files_text(figure, folder / "figures"))

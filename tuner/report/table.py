@@ -110,13 +110,7 @@ def front_table(
     trials = as_measured(run.trials, names, run.campaign.constraints)
     compared = baselines(run.trials, relative_to or run.campaign.baseline)
     wholes = {name: shown_whole(run, one, validation) for name, one in compared.defaults.items()}
-    equals: dict[int, tuple[int, ...]] = {}
-    order: dict[int, int] = {}
-    for point in front_points(trials, names):
-        members = (point.trial.number, *point.equals)
-        for number in members:
-            equals[number] = tuple(other for other in members if other != number)
-        order[point.trial.number] = len(order)
+    equals, order = _front(trials, names)
     picked = {pick.trial.number for pick in picks}
     shown = {trial.number for trial in trials if trial.configuration.is_default}
     shown |= order.keys() | picked
@@ -148,6 +142,20 @@ def front_table(
         whole,
         {name: by[0].identifier for name in whole if name in by[2]} if by else {},
     )
+
+
+def _front(
+    trials: Sequence[Trial], names: Sequence[str]
+) -> tuple[dict[int, tuple[int, ...]], dict[int, int]]:
+    """Return what each trial of the front equals, and the place of each of its points."""
+    equals: dict[int, tuple[int, ...]] = {}
+    order: dict[int, int] = {}
+    for point in front_points(trials, names):
+        members = (point.trial.number, *point.equals)
+        for number in members:
+            equals[number] = tuple(other for other in members if other != number)
+        order[point.trial.number] = len(order)
+    return equals, order
 
 
 def row_of(run: Run, pick: Pick, relative_to: str) -> TrialRow:
