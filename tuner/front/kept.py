@@ -163,7 +163,7 @@ def deployed_subject(run: Run) -> Subject | None:
         return None
     try:
         record = json.loads(path.read_bytes())
-        if not record["configuration"]:
+        if record["decision"] != "deploy" or not record["configuration"]:
             return None
         configuration = Configuration.from_key(record["configuration"])
         return Subject(RECOMMENDED, configuration, record["trial"], (RECOMMENDED,))
