@@ -62,7 +62,7 @@ def fresh(tmp_path: Path, written: Path) -> Run:
 
 def test_front_table_marks_defaults_and_picks(
     kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("COLUMNS", "160")
 
     text = cli.prints("front", kept.folder)
@@ -74,9 +74,7 @@ def test_front_table_marks_defaults_and_picks(
     assert "\x1b" not in text
 
 
-def test_front_table_ends_with_what_runs_of_the_program_proved(
-    fresh: Run, cli: CommandLine
-) -> None:
+def test_front_table_ends_with_what_runs_of_the_program_proved(fresh: Run, cli: CommandLine):
     """Its points are emulated, and the program may have turned them down."""
     setting = Configuration.of("glibc", {"mxfast": 0}).key
     sentence = "Deploy glibc with mxfast=0."
@@ -97,7 +95,7 @@ def test_front_table_ends_with_what_runs_of_the_program_proved(
 
 def test_front_table_shows_every_number_in_a_narrow_terminal(
     kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("COLUMNS", "60")
     names = "peak_heap,mean_heap,instructions,faults,syscalls,cost"
 
@@ -106,7 +104,7 @@ def test_front_table_shows_every_number_in_a_narrow_terminal(
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
 
 
-def test_front_json_carries_every_column_with_units(kept: Run, cli: CommandLine) -> None:
+def test_front_json_carries_every_column_with_units(kept: Run, cli: CommandLine):
     document = json.loads(cli.prints("front", kept.folder, "--format", "json"))
 
     assert (document["schema"], document["version"]) == ("malloc-tuner.front", 1)
@@ -119,7 +117,7 @@ def test_front_json_carries_every_column_with_units(kept: Run, cli: CommandLine)
     assert set(baseline["measured"]) == set(document["units"])
 
 
-def test_front_csv_says_units_and_leaves_missing_numbers_empty(kept: Run, cli: CommandLine) -> None:
+def test_front_csv_says_units_and_leaves_missing_numbers_empty(kept: Run, cli: CommandLine):
     text = cli.prints("front", kept.folder, "--all", "--format", "csv")
 
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -136,7 +134,7 @@ def test_front_csv_says_units_and_leaves_missing_numbers_empty(kept: Run, cli: C
 
 def test_front_says_in_every_form_what_changes_with_the_prices(
     kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(repricing, "price_note", lambda *_: "Another, if dearer.")
 
     document = json.loads(cli.prints("front", kept.folder, "--format", "json"))
@@ -147,7 +145,7 @@ def test_front_says_in_every_form_what_changes_with_the_prices(
     assert "Another, if dearer." in cli.prints("front", kept.folder)
 
 
-def test_front_of_other_objectives(kept: Run, cli: CommandLine) -> None:
+def test_front_of_other_objectives(kept: Run, cli: CommandLine):
     text = cli.prints("front", kept.folder, "--objectives", "faults,cost", "--format", "json")
 
     on_front = [r for r in json.loads(text)["rows"] if r["state"] == "front"]
@@ -157,7 +155,7 @@ def test_front_of_other_objectives(kept: Run, cli: CommandLine) -> None:
     ]
 
 
-def test_all_trials_stand_behind_front_and_defaults(kept: Run, cli: CommandLine) -> None:
+def test_all_trials_stand_behind_front_and_defaults(kept: Run, cli: CommandLine):
     rows = json.loads(cli.prints("front", kept.folder, "--all", "--format", "json"))["rows"]
 
     points = front_points(kept.trials, kept.campaign.objectives)
@@ -173,14 +171,14 @@ def test_all_trials_stand_behind_front_and_defaults(kept: Run, cli: CommandLine)
         assert (row["measured"]["mean_heap_bytes"] is None) == (row["reason"] is not None)
 
 
-def test_front_relative_to_own_default(kept: Run) -> None:
+def test_front_relative_to_own_default(kept: Run):
     table = front_table(kept, ("mean_heap", "cost"), relative_to="own")
 
     defaults = [row for row in table.rows if row.is_default]
     assert [row.ratios["cost"] for row in defaults] == [1.0] * 4
 
 
-def test_front_goes_to_a_file(kept: Run, tmp_path: Path, cli: CommandLine) -> None:
+def test_front_goes_to_a_file(kept: Run, tmp_path: Path, cli: CommandLine):
     path = tmp_path / "front.csv"
 
     out = cli.prints("front", kept.folder, "--format", "csv", "-o", path)
@@ -189,7 +187,7 @@ def test_front_goes_to_a_file(kept: Run, tmp_path: Path, cli: CommandLine) -> No
     assert path.read_text().startswith("trial,state")
 
 
-def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
+def test_rows_that_are_equal_name_each_other(kept: Run):
     point = next(p for p in front_points(kept.trials, ("mean_heap", "cost")) if p.equals)
 
     table = front_table(kept, ("mean_heap", "cost"), everything=True)
@@ -221,7 +219,7 @@ def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
 )
 def test_what_cannot_be_done_says_why_and_writes_nothing(
     fresh: Run, cli: CommandLine, command: tuple[str, ...], code: int, words: str
-) -> None:
+):
     before = set(fresh.folder.iterdir())
 
     words_given = [fresh.folder if word == "RUN" else word for word in command]
@@ -231,7 +229,7 @@ def test_what_cannot_be_done_says_why_and_writes_nothing(
     assert set(fresh.folder.iterdir()) == before
 
 
-def test_a_folder_without_a_store_is_an_error(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_folder_without_a_store_is_an_error(tmp_path: Path, cli: CommandLine):
     for command in ("front", "report", "export"):
         message = cli.fails(9, command, tmp_path)
         assert "no such store" in message
@@ -245,7 +243,7 @@ def picked(run: Run, name: str) -> dict[str, Any]:
     return document
 
 
-def test_pick_prints_the_point_and_keeps_it(fresh: Run, cli: CommandLine) -> None:
+def test_pick_prints_the_point_and_keeps_it(fresh: Run, cli: CommandLine):
     text = cli.prints("pick", fresh.folder, "--best", "mean_heap", "--max", "cost=+1%")
 
     document = picked(fresh, "best-mean_heap-max-cost")
@@ -274,9 +272,7 @@ def partly_counted(folder: Path, *constraints: str) -> Run:
 OF_MEMORY = ("--objectives", "peak_heap,faults")
 
 
-def test_what_was_not_counted_is_on_fronts_of_what_was_measured(
-    tmp_path: Path, cli: CommandLine
-) -> None:
+def test_what_was_not_counted_is_on_fronts_of_what_was_measured(tmp_path: Path, cli: CommandLine):
     run = partly_counted(tmp_path / "app", "mean_heap <= 1 GiB")
 
     shown = json.loads(cli.prints("front", run.folder, *OF_MEMORY, "--format", "json"))
@@ -290,7 +286,7 @@ def test_what_was_not_counted_is_on_fronts_of_what_was_measured(
 
 def test_what_was_not_counted_may_break_a_limit_of_what_takes_a_count(
     tmp_path: Path, cli: CommandLine
-) -> None:
+):
     run = partly_counted(tmp_path / "app", "cost <= default * 1.02")
 
     shown = json.loads(cli.prints("front", run.folder, *OF_MEMORY, "--format", "json"))
@@ -298,9 +294,7 @@ def test_what_was_not_counted_may_break_a_limit_of_what_takes_a_count(
     assert 4 not in {row["trial"] for row in shown["rows"]}
 
 
-def test_all_trials_are_shown_with_what_was_measured_of_them(
-    tmp_path: Path, cli: CommandLine
-) -> None:
+def test_all_trials_are_shown_with_what_was_measured_of_them(tmp_path: Path, cli: CommandLine):
     run = partly_counted(tmp_path / "app")
 
     shown = json.loads(cli.prints("front", run.folder, "--all", "--format", "json"))
@@ -311,7 +305,7 @@ def test_all_trials_are_shown_with_what_was_measured_of_them(
     assert row["ratio_to_baseline"]["peak_heap"] < 0.01
 
 
-def test_a_pick_says_that_not_all_trials_were_candidates(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_pick_says_that_not_all_trials_were_candidates(tmp_path: Path, cli: CommandLine):
     run = partly_counted(tmp_path / "app")
 
     cli.prints("pick", run.folder, "--best", "peak_heap")
@@ -322,13 +316,13 @@ def test_a_pick_says_that_not_all_trials_were_candidates(tmp_path: Path, cli: Co
     assert words not in picked(run, "best-mean_heap")["rule"]
 
 
-def test_pick_within_one_allocator(fresh: Run, cli: CommandLine) -> None:
+def test_pick_within_one_allocator(fresh: Run, cli: CommandLine):
     cli.prints("pick", fresh.folder, "--balanced", "--allocator", "tcmalloc")
 
     assert picked(fresh, "balanced-tcmalloc")["allocator"] == "tcmalloc"
 
 
-def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: CommandLine) -> None:
+def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: CommandLine):
     """Before it prints what was chosen."""
     bounds = [f"--max={name}=+90%" for name in ("peak_heap", "mean_heap", "cost", "instructions")]
 
@@ -338,7 +332,7 @@ def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: Comman
     assert err.endswith("; give it another with --name\n")
 
 
-def test_pick_relative_to_own_default(fresh: Run, cli: CommandLine) -> None:
+def test_pick_relative_to_own_default(fresh: Run, cli: CommandLine):
     text = cli.prints(
         "pick", fresh.folder, "--best", "mean_heap", "--allocator", "tcmalloc",
         "--max", "cost=+0%", "--relative-to", "own", "--json",
@@ -349,14 +343,14 @@ def test_pick_relative_to_own_default(fresh: Run, cli: CommandLine) -> None:
     assert (document["schema"], document["version"]) == ("malloc-tuner.picked", 1)
 
 
-def test_pick_by_number_under_a_name(fresh: Run, cli: CommandLine) -> None:
+def test_pick_by_number_under_a_name(fresh: Run, cli: CommandLine):
     cli.prints("pick", fresh.folder, "--trial", 5, "--name", "service")
 
     assert find_pick(fresh, "service").trial.number == 5
     assert "service" in cli.prints("front", fresh.folder, "--all", "--format", "csv")
 
 
-def test_pick_of_a_knee_that_is_there(fresh: Run, cli: CommandLine) -> None:
+def test_pick_of_a_knee_that_is_there(fresh: Run, cli: CommandLine):
     knee = json.loads(cli.prints("pick", fresh.folder, "--knee", "--json"))
     balanced = json.loads(cli.prints("pick", fresh.folder, "--balanced", "--json"))
 
@@ -376,7 +370,7 @@ def straight(tmp_path: Path) -> Run:
     return load_run(tmp_path / "straight")
 
 
-def test_where_there_is_no_knee_a_balanced_pick_is(straight: Run, cli: CommandLine) -> None:
+def test_where_there_is_no_knee_a_balanced_pick_is(straight: Run, cli: CommandLine):
     for command in (("pick", "--knee"), ("export", "--pick", "knee")):
         message = cli.fails(12, command[0], straight.folder, *command[1:])
 
@@ -389,7 +383,7 @@ def test_where_there_is_no_knee_a_balanced_pick_is(straight: Run, cli: CommandLi
 # Kept picks
 
 
-def test_kept_pick_wins_over_the_computed_one(fresh: Run) -> None:
+def test_kept_pick_wins_over_the_computed_one(fresh: Run):
     save_pick(fresh, Pick("knee", fresh.trial(3), "mine"))
 
     assert find_pick(fresh, "knee").trial.number == 3
@@ -397,7 +391,7 @@ def test_kept_pick_wins_over_the_computed_one(fresh: Run) -> None:
     assert names.count("knee") == 1
 
 
-def test_unknown_pick_lists_the_known_ones(fresh: Run) -> None:
+def test_unknown_pick_lists_the_known_ones(fresh: Run):
     with pytest.raises(SelectionError, match=r"no pick 'service'; picks: balanced, .*best-cost"):
         find_pick(fresh, "service")
 
@@ -417,7 +411,7 @@ def test_what_an_older_version_kept_as_recommended_is_none(fresh: Run):
     assert find_configuration(fresh, RECOMMENDED) == less
 
 
-def test_pick_of_another_campaign_is_refused(fresh: Run, tmp_path: Path) -> None:
+def test_pick_of_another_campaign_is_refused(fresh: Run, tmp_path: Path):
     other = replace(fresh, trials=(fresh.trials[0], replace(fresh.trials[2], number=1)))
     save_pick(other, Pick("service", other.trials[1], ""))
 
@@ -437,7 +431,7 @@ DAMAGED = (
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_damaged_pick_is_an_error(fresh: Run, text: str) -> None:
+def test_damaged_pick_is_an_error(fresh: Run, text: str):
     path = pick_path(fresh, "service")
     path.parent.mkdir()
     path.write_text(text)
@@ -447,7 +441,7 @@ def test_damaged_pick_is_an_error(fresh: Run, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "x" * 65, "a b", "a\n"])
-def test_unsafe_pick_names_are_refused(name: str) -> None:
+def test_unsafe_pick_names_are_refused(name: str):
     with pytest.raises(SpecError):
         check_pick_name(name)
 
@@ -459,7 +453,7 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
         "jemalloc-default", "recommended",
     ],
 )  # fmt: skip
-def test_names_that_mean_something_else_are_refused(fresh: Run, name: str) -> None:
+def test_names_that_mean_something_else_are_refused(fresh: Run, name: str):
     """In --points they name other points, and in a validation other subjects."""
     with pytest.raises(SpecError, match=f"pick name '{name}': it means something else"):
         save_pick(fresh, Pick(name, fresh.trial(3), "mine"))
@@ -485,7 +479,7 @@ def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> R
 
 def test_what_a_validation_proves_may_have_less_than_its_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     run = validated(tmp_path / "v", "Deploy", monkeypatch)
     less = Configuration.of("glibc", {"x": 1})
     subjects = [replace(s, configuration=less) for s in run.validations[0].subjects]
@@ -499,7 +493,7 @@ def test_what_a_validation_proves_may_have_less_than_its_trial(
 
 def test_export_before_any_validation_takes_what_costs_nothing_and_says_that_it_is_not_proven(
     kept: Run, cli: CommandLine
-) -> None:
+):
     no_regret = find_pick(kept, "no-regret").trial.number
 
     document, said = exported(cli, kept)
@@ -510,7 +504,7 @@ def test_export_before_any_validation_takes_what_costs_nothing_and_says_that_it_
 
 def test_export_takes_what_the_validation_recommends(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
     subjects = run.validations[0].subjects
     proven = next(one.trial for one in subjects if one.label == "no-regret")
@@ -524,7 +518,7 @@ def test_export_takes_what_the_validation_recommends(
 
 def test_export_exports_nothing_that_the_program_disproved_unless_it_is_named(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     run = validated(tmp_path / "app", "Keep glibc's default: nothing gains.", monkeypatch)
     balanced = find_pick(run, "balanced").trial.number
 
@@ -538,7 +532,7 @@ def test_export_exports_nothing_that_the_program_disproved_unless_it_is_named(
 
 def test_export_of_another_point_names_what_is_recommended(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """It may be proven too: what it is not is the one to deploy."""
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
 
@@ -551,11 +545,8 @@ def test_export_of_another_point_names_what_is_recommended(
 
 @pytest.mark.parametrize("command", [("export",), ("report", "--no-figures")])
 def test_a_validation_is_chosen_by_its_number(
-    tmp_path: Path,
-    cli: CommandLine,
-    monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, ...],
-) -> None:
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+):
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
     name, *options = command
 
@@ -565,9 +556,7 @@ def test_a_validation_is_chosen_by_its_number(
     assert "has no validation 7 of a program; there are: 1" in message
 
 
-def test_a_report_says_which_of_several_validations_it_shows(
-    tmp_path: Path, cli: CommandLine
-) -> None:
+def test_a_report_says_which_of_several_validations_it_shows(tmp_path: Path, cli: CommandLine):
     one = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
     write_run(replace(one, validations=one.validations * 2))
 
@@ -578,7 +567,7 @@ def test_a_report_says_which_of_several_validations_it_shows(
 
 def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
     tmp_path: Path, cli: CommandLine
-) -> None:
+):
     """A bound of `pick` too, and of a program that used less while it was recorded."""
     drawn = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
     first = drawn.validations[0]
@@ -605,7 +594,7 @@ def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
     assert picked["expected_of_program"]["cost"] <= 1.001
 
 
-def test_exported_script_may_be_run(kept: Run, tmp_path: Path, cli: CommandLine) -> None:
+def test_exported_script_may_be_run(kept: Run, tmp_path: Path, cli: CommandLine):
     path = tmp_path / "malloc.sh"
 
     cli.run("export", kept.folder, "--trial", 0, "--format", "sh", "-o", path)
@@ -613,14 +602,14 @@ def test_exported_script_may_be_run(kept: Run, tmp_path: Path, cli: CommandLine)
     assert path.stat().st_mode & 0o100
 
 
-def test_report_writes_one_page_into_the_run(fresh: Run, cli: CommandLine) -> None:
+def test_report_writes_one_page_into_the_run(fresh: Run, cli: CommandLine):
     out = cli.prints("report", fresh.folder, "--no-figures")
 
     assert out == f"{fresh.folder}/report.html\n"
     assert (fresh.folder / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_campaign_without_trials_is_an_error(tmp_path: Path, cli: CommandLine) -> None:
+def test_a_campaign_without_trials_is_an_error(tmp_path: Path, cli: CommandLine):
     run = replace(synthetic_run(tmp_path / "app", n_trials=4, rechecks=False), trials=())
     write_run(run)
 
@@ -643,9 +632,7 @@ def noted(tmp_path: Path) -> Run:
     return load_run(tmp_path / "app")
 
 
-def test_every_output_says_what_is_to_be_known_of_the_workload(
-    noted: Run, cli: CommandLine
-) -> None:
+def test_every_output_says_what_is_to_be_known_of_the_workload(noted: Run, cli: CommandLine):
     (note,) = noted.campaign.workload.notes
     assert note in cli.prints("front", noted.folder)
     assert json.loads(cli.prints("front", noted.folder, "--format", "json"))["workload_notes"] == [
@@ -658,7 +645,7 @@ def test_every_output_says_what_is_to_be_known_of_the_workload(
 
 
 @pytest.mark.slow
-def test_the_report_says_what_is_to_be_known_of_the_workload(noted: Run, cli: CommandLine) -> None:
+def test_the_report_says_what_is_to_be_known_of_the_workload(noted: Run, cli: CommandLine):
     (note,) = noted.campaign.workload.notes
     cli.prints("report", noted.folder)
     assert note in (noted.folder / "report.html").read_text()
@@ -666,7 +653,7 @@ def test_the_report_says_what_is_to_be_known_of_the_workload(noted: Run, cli: Co
 
 def test_the_front_of_a_run_takes_for_equal_what_the_profile_cannot_resolve(
     noted: Run, fresh_front: int
-) -> None:
+):
     assert len(front_points(noted.trials, noted.campaign.objectives)) < fresh_front
     assert {trial.resolution for trial in noted.trials} == {(("cost", 0.5), ("mean_heap", 0.5))}
 

@@ -46,7 +46,7 @@ def run_of_two() -> Run:
     return replace(synthetic_run(n_trials=4), trials=trials)
 
 
-def test_what_was_proven_is_exported_not_what_was_tried() -> None:
+def test_what_was_proven_is_exported_not_what_was_tried():
     text = render(recommended_deployment(run_of_two(), ANSWER), "env")
 
     assert "MALLOC_CONF=narenas:2\n" in text
@@ -58,7 +58,7 @@ def test_what_was_proven_is_exported_not_what_was_tried() -> None:
     )
 
 
-def test_the_proof_stands_in_json() -> None:
+def test_the_proof_stands_in_json():
     document = json.loads(render(recommended_deployment(run_of_two(), ANSWER), "json"))
 
     assert document["settings"] == {"narenas": 2}
@@ -66,7 +66,7 @@ def test_the_proof_stands_in_json() -> None:
     assert [gain["verdict"] for gain in document["gain"]] == ["proven", "at most 1 % worse"]
 
 
-def test_the_proof_has_what_was_held_out(tmp_path: Path) -> None:
+def test_the_proof_has_what_was_held_out(tmp_path: Path):
     folder = direct_folder(tmp_path)
     answer = json.loads((folder / "answer.json").read_text())
     (folder / "answer.json").write_text(json.dumps({**answer, "held_out": answer["changes"]}))
@@ -87,7 +87,7 @@ def test_the_proof_has_what_was_held_out(tmp_path: Path) -> None:
 )
 def test_a_verdict_is_what_the_bounds_prove(
     name: str, bounds: tuple[float, float] | None, verdict: str
-) -> None:
+):
     """A guard that varies holds within more than the least effect."""
     answer = replace(ANSWER, changes={name: (0.0, bounds)})
 
@@ -95,14 +95,14 @@ def test_a_verdict_is_what_the_bounds_prove(
 
 
 @pytest.mark.parametrize("decision", [Decision.KEEP, Decision.UNDECIDED])
-def test_an_answer_that_deploys_nothing_is_not_exported(decision: Decision) -> None:
+def test_an_answer_that_deploys_nothing_is_not_exported(decision: Decision):
     answer = replace(ANSWER, decision=decision, sentence="Keep glibc as it is.")
 
     with pytest.raises(SelectionError, match=r"Keep glibc as it is\. .* name its --pick"):
         recommended_deployment(run_of_two(), answer)
 
 
-def test_what_no_pick_names_is_what_the_report_speaks_of() -> None:
+def test_what_no_pick_names_is_what_the_report_speaks_of():
     """Balanced trades memory for work here; what costs nothing goes before it."""
     default = trial(0, Configuration("glibc"), 60.0 * MIB)
     trades = trial(1, TRIED, 30.0 * MIB, 1.1e8)
@@ -136,7 +136,7 @@ def direct_folder(folder: Path, brings: str | None = None, decision: str = "depl
     return folder
 
 
-def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
+def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path):
     """Not what the heap alone gains in emulation; and it keeps the settings that it ran with."""
     changes = {"mean_memory": {"change": -0.02, "bounds": None, "exact": False}}
     subject = {"label": "jemalloc narenas=2 tcache=false", "in_rounds": False, "note": ""}
@@ -158,7 +158,7 @@ def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
     assert "of few runs" in " ".join(text.replace("#", "").split())
 
 
-def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path) -> None:
+def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path):
     """One that was interrupted exported the pick of its emulation, with success."""
     (tmp_path / REQUEST_FILE).write_text("{}")
     run = replace(run_of_two(), folder=tmp_path)
@@ -171,7 +171,7 @@ def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path) 
     assert export(run, pick=1)
 
 
-def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program() -> None:
+def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program():
     run = run_of_two()
     workload = replace(run.campaign.workload, program=(("peak_heap", 200.0 * MIB),))
     run = replace(run, campaign=replace(run.campaign, workload=workload))
@@ -181,7 +181,7 @@ def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program() -> None:
     assert "expected of the whole program (" in " ".join(text.replace("#", "").split())
 
 
-def test_an_answer_without_a_campaign_is_exported(tmp_path: Path) -> None:
+def test_an_answer_without_a_campaign_is_exported(tmp_path: Path):
     text = export(direct_folder(tmp_path))
 
     assert "GLIBC_TUNABLES=glibc.malloc.mxfast=0\n" in text
@@ -218,7 +218,7 @@ def old_recommended(folder: Path, name: str, library: Path | None) -> Deployment
 @pytest.mark.parametrize("old", [old_direct, old_recommended])
 def test_what_was_replaced_since_is_exported_for_another_machine_alone(
     tmp_path: Path, old: Callable[[Path, str, Path | None], Deployment]
-) -> None:
+):
     """Nor does the version of this one stand in what is exported for another."""
     for name in OLD:
         with pytest.raises(MissingToolError, match=rf"{name}: version 0\.0\.1 was measured, here"):
@@ -230,7 +230,7 @@ def test_what_was_replaced_since_is_exported_for_another_machine_alone(
     assert found.valid_for["exgen"].startswith("0.0.1")
 
 
-def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: Path) -> None:
+def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: Path):
     shipped = (configs_dir() / "allocators" / "jemalloc.toml").read_text()
     (tmp_path / "own.toml").write_text(shipped.replace('"MALLOC_CONF"', '"MY_MALLOC_CONF"'))
     (tmp_path / "campaign.toml").write_text(
@@ -244,7 +244,7 @@ def test_the_campaigns_own_file_says_how_its_allocator_is_configured(tmp_path: P
 
 
 @pytest.mark.parametrize("is_shipped", [True, False])
-def test_only_the_library_that_malloc_tuner_brings_comes_with_it(is_shipped: bool) -> None:
+def test_only_the_library_that_malloc_tuner_brings_comes_with_it(is_shipped: bool):
     library = native_file("libexgen.so") if is_shipped else Path("/my/libexgen.so")
     run = run_of_two()
     known = {**run.campaign.allocators, "exgen": AllocatorRecord(str(library), "0.1.0")}
@@ -256,11 +256,11 @@ def test_only_the_library_that_malloc_tuner_brings_comes_with_it(is_shipped: boo
     assert ("comes with malloc-tuner" in text) is is_shipped
 
 
-def test_the_c_librarys_malloc_is_put_before_one_that_the_program_brings(tmp_path: Path) -> None:
+def test_the_c_librarys_malloc_is_put_before_one_that_the_program_brings(tmp_path: Path):
     assert "LD_PRELOAD=libc.so.6\n" in export(direct_folder(tmp_path, brings="jemalloc"))
 
 
-def test_without_a_campaign_there_is_no_point_to_name(tmp_path: Path) -> None:
+def test_without_a_campaign_there_is_no_point_to_name(tmp_path: Path):
     with pytest.raises(SelectionError, match=r"Keep it\. There is nothing to export"):
         export(direct_folder(tmp_path, decision="keep"))
 
@@ -269,9 +269,7 @@ def test_without_a_campaign_there_is_no_point_to_name(tmp_path: Path) -> None:
     ("is_comparison", "said"),
     [(False, "`malloc-tuner optimize .*`"), (True, "the same `malloc-tuner validate`")],
 )
-def test_without_an_answer_it_says_what_goes_on(
-    tmp_path: Path, *, is_comparison: bool, said: str
-) -> None:
+def test_without_an_answer_it_says_what_goes_on(tmp_path: Path, *, is_comparison: bool, said: str):
     folder = direct_folder(tmp_path, decision="undecided")
     request = json.loads((folder / REQUEST_FILE).read_text())
     (folder / REQUEST_FILE).write_text(json.dumps({**request, "is_comparison": is_comparison}))

@@ -31,7 +31,7 @@ def run_with(**program: float) -> Run:
     return replace(RUN, campaign=record(**program), trials=TRIALS)
 
 
-def test_what_the_program_has_beyond_the_heap_stays() -> None:
+def test_what_the_program_has_beyond_the_heap_stays():
     """Its peak is 60 MiB above the heap's, and of its CPU time a tenth is the allocator's."""
     peak = BASELINE.measured.value("peak_heap")
     campaign = record(peak_heap=peak + 60 * MIB, cost=10_000.0)
@@ -48,7 +48,7 @@ def test_what_the_program_has_beyond_the_heap_stays() -> None:
     assert expected_ratio(whole, "cost", None, 1000.0) is None
 
 
-def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own() -> None:
+def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own():
     whole = whole_program(record(mean_heap=130.0 * MIB, cost=1.0), TRIALS, BASELINE)
 
     assert whole["mean_heap"] == 130.0 * MIB
@@ -58,7 +58,7 @@ def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own() ->
     ), "what is beyond the heap stays"
 
 
-def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded() -> None:
+def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded():
     other = tried(1, 140.0, 1400.0, "jemalloc")
     other = replace(other, configuration=replace(other.configuration, settings=()))
     campaign = recorded("/usr/lib/libjemalloc.so.2", mean_heap=200.0 * MIB)
@@ -67,7 +67,7 @@ def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded() -> N
     assert whole_program(campaign, (BASELINE, other), other)["mean_heap"] == 200.0 * MIB
 
 
-def test_of_the_runs_of_optimize_the_least_cpu_time_counts(tmp_path: Path) -> None:
+def test_of_the_runs_of_optimize_the_least_cpu_time_counts(tmp_path: Path):
     drawn = synthetic_run(tmp_path / "run", n_trials=4)
     write_run(replace(drawn, campaign=record(cost=8e8)))
     (drawn.folder / "reference.json").write_text('{"values": {"CPU time": 8e8}}')
@@ -77,13 +77,13 @@ def test_of_the_runs_of_optimize_the_least_cpu_time_counts(tmp_path: Path) -> No
     assert load_run(drawn.folder).campaign.workload.program == (("cost", 4e8),)
 
 
-def test_nothing_is_known_without_a_recording() -> None:
+def test_nothing_is_known_without_a_recording():
     assert whole_program(record(), TRIALS, BASELINE) == {}
     assert whole_program(record(cost=1.0), TRIALS, None) == {}
     assert campaign_whole(record(), TRIALS) == {}
 
 
-def test_an_allocator_that_is_a_hundredth_of_the_work_weighs_a_hundredth() -> None:
+def test_an_allocator_that_is_a_hundredth_of_the_work_weighs_a_hundredth():
     """-50 % heap for +50 % cost is not worth it of the heap alone, and is of the program."""
     names = NAMES
     whole = {"mean_heap": 100.0 * MIB, "cost": 100_000.0}
@@ -94,7 +94,7 @@ def test_an_allocator_that_is_a_hundredth_of_the_work_weighs_a_hundredth() -> No
     assert picks["balanced"] == 2
 
 
-def test_people_see_shares_of_the_program_and_files_have_both() -> None:
+def test_people_see_shares_of_the_program_and_files_have_both():
     ns = ns_per_instruction(RUN.campaign)
     run = run_with(mean_heap=1000.0 * MIB, cost=10_000.0 * ns)
 
@@ -112,7 +112,7 @@ def test_people_see_shares_of_the_program_and_files_have_both() -> None:
     assert "whole program" not in table_text(front_table(run_with(), NAMES))
 
 
-def test_the_report_speaks_of_the_program() -> None:
+def test_the_report_speaks_of_the_program():
     ns = ns_per_instruction(RUN.campaign)
     run = run_with(mean_heap=1000.0 * MIB, cost=10_000.0 * ns)
     table = front_table(run, NAMES)

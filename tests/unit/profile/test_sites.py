@@ -62,7 +62,7 @@ def by_site(sites: Sites, values: Any) -> list[int]:
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), n_sites=st.integers(1, 12), n_blocks=st.integers(0, 150))
-def test_what_the_profile_holds_is_kept(seed: int, n_sites: int, n_blocks: int) -> None:
+def test_what_the_profile_holds_is_kept(seed: int, n_sites: int, n_blocks: int):
     sites = sites_of_a_program(seed, n_sites, n_blocks)
     assert sites.flaw() is None
     layout = lay_out(sites)
@@ -79,7 +79,7 @@ def test_what_the_profile_holds_is_kept(seed: int, n_sites: int, n_blocks: int) 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
-def test_sites_begin_in_order_and_no_later_than_their_sums_allow(seed: int) -> None:
+def test_sites_begin_in_order_and_no_later_than_their_sums_allow(seed: int):
     sites = sites_of_a_program(seed, 10, 60)
     begins = first_births(sites)
 
@@ -90,7 +90,7 @@ def test_sites_begin_in_order_and_no_later_than_their_sums_allow(seed: int) -> N
 
 @ON_FILES
 @given(seed=st.integers(0, 2**32))
-def test_a_generated_workload_frees_each_block_once(tmp_path: Path, seed: int) -> None:
+def test_a_generated_workload_frees_each_block_once(tmp_path: Path, seed: int):
     """The reader checks that every free frees a live block."""
     sites = sites_of_a_program(seed, 8, 200)
     path = tmp_path / "app.profile.json"
@@ -105,7 +105,7 @@ def test_a_generated_workload_frees_each_block_once(tmp_path: Path, seed: int) -
     assert np.array_equal(events, load(path, seed % 1000))
 
 
-def test_the_peak_is_that_of_the_profile_where_there_is_room(tmp_path: Path) -> None:
+def test_the_peak_is_that_of_the_profile_where_there_is_room(tmp_path: Path):
     sites = sites_of_a_program(3, 12, 3000, (50, 1000, 10**7))
     path = tmp_path / "app.profile.json"
     profile = make_profile(sites, {})
@@ -119,13 +119,13 @@ def test_the_peak_is_that_of_the_profile_where_there_is_room(tmp_path: Path) -> 
     assert peak == pytest.approx(true, rel=0.1)
 
 
-def test_peak_bytes_of_a_layout() -> None:
+def test_peak_bytes_of_a_layout():
     layout = Layout(np.array([10, 20, 30]), np.array([0.0, 1, 2]), np.array([2.0, math.inf, 3]), 0)
     assert layout.peak_bytes() == 50
     assert layout.events(1)["op"].tolist() == [0, 0, 4, 0, 4]
 
 
-def test_a_campaign_warns(tmp_path: Path) -> None:
+def test_a_campaign_warns(tmp_path: Path):
     path = import_file(SAMPLES / "sample.dhat", tmp_path / "app.profile.json").path
     workload = choose_workload(path, ["glibc"], ["peak_heap"])
 
@@ -133,7 +133,7 @@ def test_a_campaign_warns(tmp_path: Path) -> None:
     assert workload.notes[0] == workload.caveat
 
 
-def test_a_report_says_so_too(tmp_path: Path) -> None:
+def test_a_report_says_so_too(tmp_path: Path):
     made = synthetic_run(tmp_path, n_trials=5)
     with Trace(import_file(SAMPLES / "sample.dhat", tmp_path / "a.json").path) as workload:
         said = caveat(workload)

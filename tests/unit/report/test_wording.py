@@ -26,7 +26,7 @@ from tuner.store import Recheck, WorkloadRecord
 from tuner.validate.summary import summarize
 
 
-def test_headline_names_the_gains_of_the_best_compromise() -> None:
+def test_headline_names_the_gains_of_the_best_compromise():
     picks = standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
 
     assert headline(RUN, picks, {}) == (
@@ -35,7 +35,7 @@ def test_headline_names_the_gains_of_the_best_compromise() -> None:
     )
 
 
-def test_headline_says_keep_when_the_gain_is_a_tie() -> None:
+def test_headline_says_keep_when_the_gain_is_a_tie():
     run = run_of(BASELINE, tried(1, 99.9, 0.999e8, mxfast=0))
     picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
@@ -45,7 +45,7 @@ def test_headline_says_keep_when_the_gain_is_a_tie() -> None:
     )
 
 
-def test_headline_leaves_what_to_do_to_a_validation() -> None:
+def test_headline_leaves_what_to_do_to_a_validation():
     """It may say to deploy what only trades in emulation: keeping the default is no advice then."""
     run = synthetic_run(n_trials=300, validation=True)
     summary = summarize(run, run.validations[0])
@@ -58,7 +58,7 @@ def test_headline_leaves_what_to_do_to_a_validation() -> None:
     )
 
 
-def test_what_the_program_made_of_a_pick_names_it() -> None:
+def test_what_the_program_made_of_a_pick_names_it():
     run = synthetic_run(n_trials=300, validation=True)
     picks = tuple(all_picks(run))
     summary = summarize(run, run.validations[0])
@@ -68,7 +68,7 @@ def test_what_the_program_made_of_a_pick_names_it() -> None:
     )
 
 
-def test_headline_promises_nothing_when_every_point_trades() -> None:
+def test_headline_promises_nothing_when_every_point_trades():
     run = run_of(BASELINE, SMALL)
     picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
@@ -77,11 +77,11 @@ def test_headline_promises_nothing_when_every_point_trades() -> None:
     )
 
 
-def test_headline_of_a_campaign_without_success() -> None:
+def test_headline_of_a_campaign_without_success():
     assert headline(RUN, [], {}) == "No configuration succeeded and held every constraint."
 
 
-def test_picks_of_one_trial_share_a_card() -> None:
+def test_picks_of_one_trial_share_a_card():
     cards = pick_cards(RUN, [Pick("knee", BETTER, "a"), Pick("no-regret", BETTER, "b; a")], {})
 
     assert [card.names for card in cards] == [("knee", "no-regret")]
@@ -89,7 +89,7 @@ def test_picks_of_one_trial_share_a_card() -> None:
     assert [change.direction for change in cards[0].changes] == ["better"] * 3
 
 
-def test_facts_say_how_often_the_front_was_measured_again() -> None:
+def test_facts_say_how_often_the_front_was_measured_again():
     again = measurement(80.4 * MIB, 0.9e8)
     run = replace(RUN, rechecks=(Recheck(1, 1, Outcome.succeeded(again)),))
 
@@ -100,7 +100,7 @@ def test_facts_say_how_often_the_front_was_measured_again() -> None:
     )
 
 
-def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path) -> None:
+def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path):
     change = {"change": -0.1, "bounds": None, "exact": False}
     row = {"label": "glibc mxfast=0", "note": "", "changes": {"cpu_time": change}}
     write_record(tmp_path, subjects=[row], turned_down=[row | {"broken": ["peak_memory"]}])
@@ -112,7 +112,7 @@ def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path) -> None:
     assert [(one.label, one.change) for one in last.real] == [("CPU time", "-10.0 %")]
 
 
-def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought() -> None:
+def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought():
     workload = WorkloadRecord(n_events=395114, recorded_with="/opt/redis/libjemalloc.so.2")
     run = replace(RUN, campaign=replace(RUN.campaign, workload=workload))
 
@@ -122,7 +122,7 @@ def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought() 
     assert facts["allocator of the program"].startswith("libjemalloc.so.2;")
 
 
-def test_what_to_deploy_is_what_the_validation_recommends() -> None:
+def test_what_to_deploy_is_what_the_validation_recommends():
     run = synthetic_run(n_trials=300, validation=True)
     picks = tuple(all_picks(run))
     summary = summarize(run, run.validations[0])
@@ -135,7 +135,7 @@ def test_what_to_deploy_is_what_the_validation_recommends() -> None:
 
 
 @pytest.mark.parametrize("names", [("faults",), ("mean_heap", "faults")])
-def test_every_command_is_for_this_run(names: tuple[str, ...], working_folder: Path) -> None:
+def test_every_command_is_for_this_run(names: tuple[str, ...], working_folder: Path):
     """With one objective, without instructions, in a folder whose name has a blank."""
     folder = working_folder / "my run"
     run = synthetic_run(folder, names=names, n_trials=40, failures=False)
