@@ -28,6 +28,7 @@ static void (*tests[64])(void);
 static int n_tests, n_failed;
 
 static inline void run_tests(void) {
+    CHECK(n_tests > 0);
     for (int i = 0; i < n_tests; i++)
         tests[i]();
 }

@@ -38,6 +38,19 @@ static char folder[] = "/tmp/supervise-test-XXXXXX";
 static char report[ROOM];
 static char output[ROOM];
 
+/* Defines a case, which main runs: in the order in which they stand. */
+#define CASE(name)                                                                                 \
+    static bool name(void);                                                                        \
+    __attribute__((constructor)) static void add_##name(void) {                                    \
+        names[n_cases] = #name;                                                                    \
+        cases[n_cases++] = name;                                                                   \
+    }                                                                                              \
+    static bool name(void)
+
+static const char *names[64];
+static bool (*cases[64])(void);
+static size_t n_cases;
+
 static void read_file(const char *path, char text[ROOM]) {
     text[0] = '\0';
     int fd = open(path, O_RDONLY);
@@ -121,103 +134,103 @@ static bool between(double value, double low, double high) {
     return false;
 }
 
-static bool exit_status_is_reported(void) {
+CASE(exit_status_is_reported) {
     return run("-- $S exit 7") == 0 &&
            says("\"exit_status\":7,\"signal\":null,\"timed_out\":false");
 }
 
-static bool fatal_signal_is_reported(void) {
+CASE(fatal_signal_is_reported) {
     return run("-- $S crash") == 0 && says("\"exit_status\":null,\"signal\":11,");
 }
 
-static bool short_spike_is_in_the_peak(void) {
+CASE(short_spike_is_in_the_peak) {
     return run("--sample-ms 10000 -- $S spike") == 0 && says("\"peak_from\":\"exit\"") &&
            between(number("peak_rss_bytes"), 64.0 * MIB, 68.0 * MIB) &&
            between(number("peak_anon_bytes"), 63.0 * MIB, 66.0 * MIB);
 }
 
-static bool steady_memory_is_the_mean(void) {
+CASE(steady_memory_is_the_mean) {
     return run("-- $S hold") == 0 && between(number("mean_anon_bytes"), 10.0 * MIB, 17.0 * MIB) &&
            number("n_samples") >= 2 && number("wall_ns") >= 0.3e9;
 }
 
 /* A third of the time, or the half where the machine is slow. */
-static bool the_mean_is_from_the_start_to_the_end(void) {
+CASE(the_mean_is_from_the_start_to_the_end) {
     return run("-- $S rest-hold-rest") == 0 &&
            between(number("mean_anon_bytes"), 1.0 * MIB, 24.0 * MIB) &&
            between(number("peak_anon_bytes"), 32.0 * MIB, 34.0 * MIB);
 }
 
-static bool memory_held_while_waiting_is_not_in_the_mean_over_cpu_time(void) {
+CASE(memory_held_while_waiting_is_not_in_the_mean_over_cpu_time) {
     return run("-- $S burn-then-hold") == 0 &&
            between(number("mean_anon_cpu_bytes"), 0, 8.0 * MIB) &&
            between(number("mean_anon_bytes"), 16.0 * MIB, 33.0 * MIB);
 }
 
-static bool lazily_freed_pages_are_not_in_the_mean(void) {
+CASE(lazily_freed_pages_are_not_in_the_mean) {
     return run("-- $S lazy") == 0 && between(number("mean_anon_bytes"), 0, 20.0 * MIB) &&
            between(number("lazy_free_bytes"), 30.0 * MIB, 33.0 * MIB);
 }
 
-static bool memory_before_an_exec_is_forgotten(void) {
+CASE(memory_before_an_exec_is_forgotten) {
     return run("-- $S spike-then-exec") == 0 && between(number("peak_rss_bytes"), 1, 8.0 * MIB);
 }
 
-static bool time_before_an_exec_is_forgotten(void) {
+CASE(time_before_an_exec_is_forgotten) {
     return run("-- $S burn-child-then-exec") == 0 && between(number("user_ns"), 0, 0.05e9) &&
            between(number("children_cpu_ns"), 0, 0) && number("instructions") < 1e8;
 }
 
-static bool memory_after_the_first_thread_ended_is_seen(void) {
+CASE(memory_after_the_first_thread_ended_is_seen) {
     return run("--sample-ms 1 -- $S first-thread-ends") == 0 && says("\"peak_from\":\"samples\"") &&
            between(number("peak_rss_bytes"), 39.0 * MIB, 48.0 * MIB);
 }
 
-static bool threads_are_counted(void) {
+CASE(threads_are_counted) {
     return run("--sample-ms 1 -- $S first-thread-ends") == 0 && number("n_threads") == 2.0 &&
            run("-- $S spike") == 0 && number("n_threads") == 1.0;
 }
 
-static bool system_calls_of_all_threads_are_counted(void) {
+CASE(system_calls_of_all_threads_are_counted) {
     double few = run("--count-syscalls -- $S syscalls 10") == 0 ? number("syscalls") : -1.0;
     double many = run("--count-syscalls -- $S syscalls 1010") == 0 ? number("syscalls") : -1.0;
     return between(few, 20.0, 200.0) && between(many - few, 1999.0, 2001.0) &&
            run("-- $S exit 0") == 0 && says("\"syscalls\":null");
 }
 
-static bool program_that_hangs_is_stopped(void) {
+CASE(program_that_hangs_is_stopped) {
     return run("--timeout 0.2 -- $S hang") == 0 && says("\"signal\":9,\"timed_out\":true");
 }
 
-static bool program_that_hangs_in_another_group_is_stopped(void) {
+CASE(program_that_hangs_in_another_group_is_stopped) {
     return run("--timeout 0.2 -- $S hang-in-another-group") == 0 &&
            says("\"signal\":9,\"timed_out\":true");
 }
 
-static bool faults_of_the_program_are_counted(void) {
+CASE(faults_of_the_program_are_counted) {
     return run("-- $S spike") == 0 && between(number("faults"), 64 * 256, 64 * 256 + 400);
 }
 
-static bool time_of_children_is_included_and_told_apart(void) {
+CASE(time_of_children_is_included_and_told_apart) {
     return run("-- $S burn-in-a-child") == 0 && number("user_ns") >= 0.05e9 &&
            says("\"leaves_others\":false") &&
            between(number("children_cpu_ns"), 0.8 * number("user_ns") - 2e7,
                    1.2 * number("user_ns") + 2e7);
 }
 
-static bool orphans_are_ended(void) {
+CASE(orphans_are_ended) {
     return run("-- $S leave-a-child") == 0 && says("\"exit_status\":0") && atoi(output) > 1 &&
            kill(atoi(output), 0) != 0 && says("\"leaves_others\":true");
 }
 
-static bool environment_is_for_the_program_only(void) {
+CASE(environment_is_for_the_program_only) {
     (void)setenv("SUPERVISE_TEST_GONE", "here", 1);
     bool is_set = run("--env A_NAME=a=b -- $S echo A_NAME") == 0 && strcmp(output, "a=b\n") == 0;
     return is_set && run("--unset SUPERVISE_TEST_GONE -- $S echo SUPERVISE_TEST_GONE") == 0 &&
            strcmp(output, "unset\n") == 0;
 }
 
-static bool addresses_are_fixed(void) {
+CASE(addresses_are_fixed) {
     char first[ROOM];
     if (run("-- $S address") != 0)
         return false;
@@ -228,7 +241,7 @@ static bool addresses_are_fixed(void) {
 }
 
 /* As in a container: personality(2) may only be asked. */
-static bool addresses_may_stay_random(void) {
+CASE(addresses_may_stay_random) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_personality, 0, 3),
@@ -247,7 +260,7 @@ static bool addresses_may_stay_random(void) {
     return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static bool preload_is_checked(void) {
+CASE(preload_is_checked) {
     bool is_mapped = run("--preload $L -- $S exit 0") == 0 && says("\"preload_mapped\":true");
     bool is_unknown = run("-- $S exit 0") == 0 && says("\"preload_mapped\":null");
     /* A later setting of the variable takes the library out again: that must be noticed. */
@@ -255,24 +268,24 @@ static bool preload_is_checked(void) {
            says("\"preload_mapped\":false");
 }
 
-static bool allocators_in_the_program_are_named(void) {
+CASE(allocators_in_the_program_are_named) {
     bool is_named = run("--preload $M -- $S exit 0") == 0 && says("odd\\u0022malloc.so\"],");
     is_named = is_named && run("--preload $E -- $S exit 0") == 0 && says("libexgen.so\"],");
     return is_named && run("-- $S exit 0") == 0 && says("\"malloc_libraries\":[],");
 }
 
-static bool missing_program_has_its_own_exit_code(void) {
+CASE(missing_program_has_its_own_exit_code) {
     return run("-- /nonexistent/program") == 3 &&
            run("--preload /nonexistent.so -- $S exit 0") == 1;
 }
 
-static bool bad_usage_is_refused(void) {
+CASE(bad_usage_is_refused) {
     return run("--cpu x -- $S exit 0") == 2 && run("--thp maybe -- $S exit 0") == 2 &&
            run("--env =x -- $S exit 0") == 2 && run("--sample-ms 0 -- $S exit 0") == 2 &&
            run("--") == 2;
 }
 
-static bool core_is_the_one_asked_for(void) {
+CASE(core_is_the_one_asked_for) {
     return run("--cpu 0 -- $S exit 0") == 0 && run("--cpu 1023 -- $S exit 0") == 1;
 }
 
@@ -305,19 +318,19 @@ static int run_service(bool has_end, const char *line) {
     return status;
 }
 
-static bool a_service_ends_with_its_orders(void) {
+CASE(a_service_ends_with_its_orders) {
     return run_service(true, "--service -- $S hang-in-another-group") == 0 &&
            says("\"event\":\"start\"") && says("\"schema\":\"supervise.service\",\"version\":1") &&
            says("\"event\":\"end\"") && says("\"processes\":0");
 }
 
-static bool the_orphans_of_a_service_end_with_its_orders(void) {
+CASE(the_orphans_of_a_service_end_with_its_orders) {
     return run_service(true, "--service -- $S leave-a-child") == 0 &&
            (atoi(output) == 0 || kill(atoi(output), 0) != 0);
 }
 
 /* Some sample has both: those taken while processes begin or end are of neither state. */
-static bool memory_shared_with_children_is_lazily_freed_once(void) {
+CASE(memory_shared_with_children_is_lazily_freed_once) {
     bool is_seen = false;
     if (run_service(false, "--service --sample-ms 20 -- $S lazy-then-fork") != 0)
         return false;
@@ -331,54 +344,15 @@ static bool memory_shared_with_children_is_lazily_freed_once(void) {
     return is_seen;
 }
 
-static bool time_of_children_that_nobody_waits_for_is_kept(void) {
+CASE(time_of_children_that_nobody_waits_for_is_kept) {
     return run_service(false, "--service --sample-ms 10 -- $S ignore-children") == 0 &&
            series_of("cpu_ns").rises && between(series_of("cpu_ns").greatest, 0.3e9, 1.2e9);
 }
 
-static bool a_missing_service_has_its_own_exit_code(void) {
+CASE(a_missing_service_has_its_own_exit_code) {
     return run_service(false, "--service -- /nonexistent/program") == 3 &&
            run("--user nobody-of-this-name -- $S exit 0") == 2;
 }
-
-#define CASE(name)                                                                                 \
-    { #name, name }
-
-static const struct {
-    const char *name;
-    bool (*passes)(void);
-} cases[] = {
-    CASE(exit_status_is_reported),
-    CASE(fatal_signal_is_reported),
-    CASE(short_spike_is_in_the_peak),
-    CASE(steady_memory_is_the_mean),
-    CASE(the_mean_is_from_the_start_to_the_end),
-    CASE(memory_held_while_waiting_is_not_in_the_mean_over_cpu_time),
-    CASE(lazily_freed_pages_are_not_in_the_mean),
-    CASE(memory_before_an_exec_is_forgotten),
-    CASE(time_before_an_exec_is_forgotten),
-    CASE(memory_after_the_first_thread_ended_is_seen),
-    CASE(threads_are_counted),
-    CASE(system_calls_of_all_threads_are_counted),
-    CASE(program_that_hangs_is_stopped),
-    CASE(program_that_hangs_in_another_group_is_stopped),
-    CASE(faults_of_the_program_are_counted),
-    CASE(time_of_children_is_included_and_told_apart),
-    CASE(orphans_are_ended),
-    CASE(environment_is_for_the_program_only),
-    CASE(addresses_are_fixed),
-    CASE(addresses_may_stay_random),
-    CASE(preload_is_checked),
-    CASE(allocators_in_the_program_are_named),
-    CASE(missing_program_has_its_own_exit_code),
-    CASE(bad_usage_is_refused),
-    CASE(core_is_the_one_asked_for),
-    CASE(a_service_ends_with_its_orders),
-    CASE(the_orphans_of_a_service_end_with_its_orders),
-    CASE(memory_shared_with_children_is_lazily_freed_once),
-    CASE(time_of_children_that_nobody_waits_for_is_kept),
-    CASE(a_missing_service_has_its_own_exit_code),
-};
 
 static void clean(void) {
     char path[64];
@@ -413,9 +387,9 @@ int main(int argc, char **argv) {
     if (!copy_file(library, oddly_named) || !copy_file(library, other_named))
         return 2;
     int n_failed = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (!cases[i].passes()) {
-            fprintf(stderr, "FAILED: %s\n  report: %.600s\n", cases[i].name, report);
+    for (size_t i = 0; i < n_cases; i++) {
+        if (!cases[i]()) {
+            fprintf(stderr, "FAILED: %s\n  report: %.600s\n", names[i], report);
             n_failed++;
         }
     }
