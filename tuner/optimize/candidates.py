@@ -75,13 +75,20 @@ class Places(NamedTuple):
     """One after the other, where the first are given up."""
 
 
-def affordable(work: Work, reference: Reference, seconds: float | None = None) -> Places:
-    """Return how many candidates some time can decide on, or the time left.
+def seconds_for(work: Work, before: Collection[Configuration] = ()) -> float:
+    """Return the time to choose candidates for: that left, or where others ran before, all of it.
+
+    What follows is worth another call as long as this one, if there is no time left.
+    """
+    return work.watch.seconds if before else work.watch.left_s
+
+
+def affordable(work: Work, reference: Reference, seconds: float) -> Places:
+    """Return how many candidates some time can decide on.
 
     At least one at once; then one by one, once the first are given up or wait.  Of these at least
     one, if there is time for any round of it: a later call goes on with it.
     """
-    seconds = work.watch.left_s if seconds is None else seconds
     n_runs = seconds / work.run_seconds(reference)
     at_once = max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
     n_left = n_runs - (at_once + 1) * ROUNDS_TO_GIVE_UP
@@ -216,8 +223,7 @@ class Choosing:
     ) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         estimates = self._estimates(selected.course, list(selected.labels.values()))
-        # What follows is worth another call as long as this one, if there is no time left.
-        seconds = self._work.watch.seconds if without else self._work.watch.left_s
+        seconds = seconds_for(self._work, without)
         beyond = self._beyond(selected.course, seconds)
         rules = self._rules_of(selected.course)
         places = affordable(self._work, self._reference, seconds)

@@ -115,7 +115,8 @@ class Confirming:
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
-        at_once = min(len(chosen), affordable(work, self._reference).at_once)
+        places = affordable(work, self._reference, work.watch.left_s)
+        at_once = min(len(chosen), places.at_once)
         n_claims = _claims(len(chosen), number)
         file, *later = CONFIRMATION_FILES[number:]
         is_followed = any((work.run / one).exists() for one in later)

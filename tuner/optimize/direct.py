@@ -24,7 +24,7 @@ from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import affordable, untried
+from tuner.optimize.candidates import affordable, seconds_for, untried
 from tuner.optimize.correction import Floats
 from tuner.optimize.judgement import OF_EXACT, Rules
 from tuner.optimize.kinds import Files
@@ -417,7 +417,7 @@ class DirectSearch:
             return {}
         expected = untried(self._estimates(selected.labels), without, self._work)
         estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
-        places = affordable(self._work, self._reference)
+        places = affordable(self._work, self._reference, seconds_for(self._work, without))
         chosen = with_reserves(estimates, rules, places.at_once)
         if not chosen and not without:
             # The time left is for new runs: they decide, not one unlucky one.

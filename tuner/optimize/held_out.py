@@ -131,23 +131,8 @@ class Judging:
         standing = plan.standing(course)
         shown = standings(course, [label], self._rules, gives_up=False)[label].gains
         doubtful = plan.doubtful(standing)
-        n_rounds = self._rounds_to_settle(course, standing, doubtful) if doubtful else 0
+        n_rounds = plan.rounds_to_settle(course, standing, doubtful) if doubtful else 0
         return HeldOutStanding(standing, shown, doubtful, n_rounds * self._round_s)
-
-    def _rounds_to_settle(
-        self, course: Course[None, Sample], standing: Standing, names: Sequence[str]
-    ) -> int:
-        """Return about how many more rounds show on which side of their limits guards are."""
-        logs = logs_of(course, standing.label)
-        wanted = [
-            rounds_for(
-                max(-standing.gains[name].middle - self._rules.margin(name), self._rules.least),
-                statistics.stdev(logs[name]) / 2.0**0.5,
-                _ERROR,
-            )
-            for name in names
-        ]
-        return max(1, max(wanted) - standing.n_rounds)
 
 
 class _Plan:
@@ -222,3 +207,18 @@ class _Plan:
         names = (*standing.unsure, *standing.scaled)
         margins = {name: self._of_limit * self._rules.margin(name) for name in names}
         return tuple(n for n in names if standing.gains[n].middle < -margins[n])
+
+    def rounds_to_settle(
+        self, course: Course[None, Sample], standing: Standing, names: Sequence[str]
+    ) -> int:
+        """Return about how many more rounds show on which side of their limits guards are."""
+        logs = logs_of(course, standing.label)
+        wanted = [
+            rounds_for(
+                max(-standing.gains[name].middle - self._rules.margin(name), self._rules.least),
+                statistics.stdev(logs[name]) / 2.0**0.5,
+                self._rules.error,
+            )
+            for name in names
+        ]
+        return max(1, max(wanted) - standing.n_rounds)

@@ -56,7 +56,7 @@ def test_short_time_is_not_split_over_many_candidates(
     work = begun(tmp_path, Request(("app",), seconds, ("glibc",)))
     reference = as_it_is({})
 
-    assert affordable(work, reference) == places
+    assert affordable(work, reference, seconds) == places
 
 
 AS_GLIBC = Configuration("glibc")

@@ -499,3 +499,12 @@ def test_the_held_out_input_runs_as_often_as_time_is_left_but_often_enough_to_te
 
 def test_no_time_is_reserved_for_counts_without_an_instrument(tmp_path: Path) -> None:
     assert seconds_to_count(work_of(tmp_path, App({}), 2000.0), REFERENCE, CHOSEN) == 0.0
+
+
+def test_who_shares_the_error_with_others_takes_longer_to_settle(tmp_path: Path):
+    other = held_out_of(Lossy({"exgen": 0.03}, noise=0.04))
+    judging = Judging(work_of(tmp_path, App({}), 1.0), other)
+    alone, later = (judging.judge("exgen", CHOSEN["exgen"], n) for n in (0, 9))
+
+    assert alone.standing.n_rounds <= later.standing.n_rounds
+    assert 0.0 < 1.5 * alone.more_seconds < later.more_seconds

@@ -215,6 +215,17 @@ def test_of_known_settings_that_do_the_same_the_fewest_come_first(tmp_path: Path
     assert chosen.index(label_of(good)) < chosen.index(label_of(more))
 
 
+def test_what_follows_has_as_many_places_as_in_a_whole_call(tmp_path: Path):
+    clock = Clock()
+    good = [Configuration.of("jemalloc", {"cache": False, "decay": n}) for n in (10, 100, 1000)]
+    search = searched(tmp_path, App(clock, known=tuple(good)), clock, seconds=60.0)
+    selected = search.select(60)
+    clock.now_s = 60.0
+
+    assert len(search.finalists(selected)) == 1
+    assert len(search.finalists(selected, [Configuration("exgen")])) > 1
+
+
 @pytest.mark.parametrize(("slower", "is_chosen"), [(1.05, True), (1.11, True), (1.3, False)])
 def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
     tmp_path: Path, *, slower: float, is_chosen: bool
