@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE
 from tuner.output import write_text
+from tuner.page import series
 from tuner.recording.explain import has_glibc, is_static
 from tuner.runs import REFERENCE_FILE
 from tuner.service.plan import ServicePlan
@@ -48,7 +50,7 @@ def examine(
         service: what is done to it, if it is a service.
 
     Raises:
-        SpecError: the folder is of another state of the program's file.
+        SpecError: the program's file has changed since, or one that its command names.
         MissingToolError: it is of another version of an allocator.
         ProgramError: it fails, or does not do the same again.
         ProgramTimeoutError: it does not end in time.
@@ -57,13 +59,7 @@ def examine(
     """
     path = run / REFERENCE_FILE
     if is_begun and path.exists():
-        known = Reference.load(path)
-        if known.file_sha256 not in ("", _digest(known)):
-            program = known.command[0]
-            now = f", which is {shutil.which(program)} now" if "/" not in program else ""
-            raise SpecError(
-                f"{run}: holds runs of {program} before its file changed{now}; choose another -o"
-            )
+        known = _unchanged(run, Reference.load(path))
         for one in installations:
             check_version(one, known.versions.get(one.allocator))
         return known
@@ -71,9 +67,8 @@ def examine(
     if service is not None:
         view.tell(f"waits for  --ready {service.ready}, {service.ready_s:g} s at most, in each run")
     warm_memory()
-    made = tuned.examine()
     versions = {one.allocator: one.version for one in installations}
-    found = _kept(path, replace(made, file_sha256=_digest(made), versions=versions))
+    found = _kept(path, replace(_examined(tuned), versions=versions))
     for note in found.notes:
         view.tell(f"note       {note}")
     return found
@@ -99,11 +94,11 @@ def examine_held_out(
     """
     path = run / HELD_OUT_REFERENCE_FILE
     if is_begun and path.exists():
-        found = Reference.load(path)
+        found = _unchanged(run, Reference.load(path))
     else:
         view.begin(f"held-out {given}", None)
         try:
-            found = _kept(path, tuned.examine())
+            found = _kept(path, _examined(tuned))
         except TunerError as error:
             raise type(error)(f"the held-out {given}: {error}") from error
     for note in found.notes:
@@ -145,6 +140,47 @@ def loadable(
         )
     view.tell(f"note       {words}: only settings of glibc act, unless it has another malloc")
     return left
+
+
+def _examined(tuned: Tuned) -> Reference:
+    """Run it as it is; of the files that its command names, those that it left alone are inputs."""
+    before = _named_files(tuned.command)
+    made = tuned.examine()
+    left = [
+        word for word, stamp in _named_files(tuned.command).items() if before.get(word) == stamp
+    ]
+    return replace(made, file_sha256=_digest(made), inputs={word: _content(word) for word in left})
+
+
+def _named_files(command: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return size and time of change of the files that words name, or what is behind their =."""
+    words = (one for word in command for one in (word, word.partition("=")[2]))
+    found = {word: Path(word).stat() for word in words if os.path.isfile(word)}  # noqa: PTH113
+    return {word: (one.st_size, one.st_mtime_ns) for word, one in found.items()}
+
+
+def _content(file: str) -> str:
+    try:
+        return digest(Path(file))
+    except OSError:
+        return ""
+
+
+def _unchanged(run: Path, known: Reference) -> Reference:
+    """Return what was known before.
+
+    Raises:
+        SpecError: it was of other files.
+    """
+    program = known.command[0]
+    held = f"{run}: holds runs of {program} before"
+    if known.file_sha256 not in ("", _digest(known)):
+        now = f", which is {shutil.which(program)} now" if "/" not in program else ""
+        raise SpecError(f"{held} its file changed{now}; choose another -o")
+    changed = [word for word, content in known.inputs.items() if _content(word) != content]
+    if changed:
+        raise SpecError(f"{held} {series(changed)} changed; choose another -o")
+    return known
 
 
 def _digest(reference: Reference) -> str:

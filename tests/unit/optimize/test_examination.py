@@ -23,6 +23,8 @@ FAILING = Reference(
 class App(View):
     """Remembers what is said, and how often it was examined."""
 
+    command: tuple[str, ...] = ("app",)
+
     def __init__(self, error: TunerError | None = None) -> None:
         self.error = error
         self.said: list[str] = []
@@ -92,6 +94,25 @@ def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Pa
 
     with pytest.raises(SpecError, match="before its file changed; choose another -o"):
         examine(tmp_path, cast("Tuned", app), app, is_begun=True)
+
+
+@pytest.mark.parametrize("first_runs", [examine, examine_held_out])
+def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
+    tmp_path: Path, first_runs: Examines
+) -> None:
+    """The evidence of two inputs was mixed in one folder."""
+    data, out, app = tmp_path / "data", tmp_path / "out", App()
+    app.command = ("app", f"--input={data}", str(out))
+    data.write_text("one")
+    out.write_text("before")
+    app.examine = lambda: (out.write_text("by it"), FAILING)[1]  # type: ignore[method-assign]
+    first_runs(tmp_path, cast("Tuned", app), app, is_begun=False)
+    out.write_text("by another run")
+    first_runs(tmp_path, cast("Tuned", app), app, is_begun=True)
+    data.write_text("two")
+
+    with pytest.raises(SpecError, match=r"holds runs of app before \S+/data changed; choose an"):
+        first_runs(tmp_path, cast("Tuned", app), app, is_begun=True)
 
 
 def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
