@@ -1,8 +1,8 @@
 """gem5 as the program: simulations in interleaved rounds, each a validation of its own.
 
-In every round each simulation is run under every subject; in the first round the baseline comes
-first, and what it simulated is what all others must simulate: every statistic but the host's,
-and the guest's output.
+Before the first round of each simulation the baseline runs it once unrecorded: what it simulated
+is what all others must simulate, every statistic but the host's, and the guest's output.  In every
+round each simulation is run under every subject, in random order.
 
 A subject that fails on a simulation is out of that simulation, with its reason.  A simulation
 that fails under the baseline, or does not repeat itself, is out with that one record; the others
@@ -11,13 +11,13 @@ go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from tuner.compare.loop import Observer, compare, interruptible
-from tuner.compare.plan import Rounds, Step
+from tuner.compare.plan import Course, Rounds, Step
 from tuner.config.gem5_suite import Simulation
 from tuner.errors import ProgramError
 from tuner.machine import Machine
@@ -77,6 +77,7 @@ class _Reference:
 
     file: Path
     """Statistics of the baseline's first run."""
+    failure: Outcome[RealMeasurement] | None = None
     digest: str | None = None
     """Of what the baseline simulated; None before its first run."""
     baseline_ns: int | None = None
@@ -110,26 +111,44 @@ class SimulationRounds:
         found = _Reference(file)
         good = [(one.label, run) for one in record.samples if (run := one.outcome.good) is not None]
         for label, run in good:
-            if label == self._baseline and found.digest is None:
-                found.digest, found.baseline_ns = run.output_sha256, run.wall_ns
+            found.digest = found.digest or run.output_sha256
+            if label == self._baseline and found.baseline_ns is None:
+                found.baseline_ns = run.wall_ns
         self._counted |= {(name, label) for label, _ in good}
         self._references[name] = found
+
+    def refers(self, name: str) -> bool:
+        """Run the baseline unrecorded unless its results are known; return whether they are."""
+        reference = self._references[name]
+        if reference.digest is None:
+            found = self._simulate(name, self._baseline)
+            status, reason = judge_simulation(found, None)
+            if status is not Status.OK:
+                values = measured(found.heap, output_sha256=None, instructions=None)
+                reference.failure = Outcome(status, reason, values)
+                return False
+            reference.digest, reference.baseline_ns = digest_of(found), found.run.wall_ns
+            write_text(reference.file, statistics_of(found).to_text())
+        return True
+
+    def _simulate(self, name: str, label: str) -> Gem5Run:
+        surroundings = self._options.limited(
+            self._references[name].baseline_ns, _TIMEOUT_FLOOR_S, _FIRST_TIMEOUT_S
+        )
+        environment = self._entries[label].environment
+        return self._gem5.simulate(self._simulations[name], environment, surroundings)
 
     def __call__(self, step: Step[str]) -> Outcome[RealMeasurement]:
         """Run it once."""
         entry = self._entries[step.subject]
         if entry.refusal is not None:
             return Outcome.did_not_succeed(Status.REFUSED, entry.refusal)
-        simulation, reference = self._simulations[step.task], self._references[step.task]
-        surroundings = self._options.limited(
-            reference.baseline_ns, _TIMEOUT_FLOOR_S, _FIRST_TIMEOUT_S
-        )
-        found = self._gem5.simulate(simulation, entry.environment, surroundings)
+        reference = self._references[step.task]
+        if reference.failure is not None:
+            return reference.failure
+        found = self._simulate(step.task, step.subject)
         status, reason = judge_simulation(found, reference.digest)
-        if status is Status.OK and reference.digest is None:
-            reference.digest, reference.baseline_ns = digest_of(found), found.run.wall_ns
-            write_text(reference.file, statistics_of(found).to_text())
-        elif status is Status.FAILED and found.run.exit_status == 0 and found.result is not None:
+        if status is Status.FAILED and found.run.exit_status == 0 and found.result is not None:
             is_baseline = step.subject == self._baseline
             reason = _difference(reference.file, found, is_baseline=is_baseline)
         is_wanted = status is Status.OK and (step.task, step.subject) not in self._counted
@@ -139,12 +158,31 @@ class SimulationRounds:
             output_sha256=digest_of(found) if status is Status.OK else None,
             instructions=self._counting.instructions(
                 found.heap,
-                self._gem5.command(simulation),
+                self._gem5.command(self._simulations[step.task]),
                 entry.environment,
                 is_wanted=is_wanted,
             ),
         )
         return Outcome(status, reason, values)
+
+
+@dataclass(frozen=True)
+class _AfterReference:
+    """Rounds of each simulation, once the baseline's results are known; see `Plan`."""
+
+    rounds: Rounds[str]
+    refers: Callable[[str], bool]
+
+    def blocks(self, course: Course[str, RealMeasurement]) -> Iterator[Sequence[Step[str]]]:
+        """Yield the rounds; of a simulation that fails under the baseline, that first."""
+        for block in self.rounds.blocks(course):
+            if any(map(course.wants, block)) and not self.refers(block[0].task):
+                yield [step for step in block if step.subject == course.baseline]
+            yield block
+
+    def n_left(self, course: Course[str, RealMeasurement]) -> int:
+        """Return how many steps are missing."""
+        return self.rounds.n_left(course)
 
 
 def validate_on_gem5(
@@ -203,7 +241,9 @@ def validate_on_gem5(
         run.take(name, file, records[identifier])
     labels = tuple(entry.subject.label for entry in prepared)
     compare(
-        Rounds(labels, (*wanted,), options.rounds, options.seed, leads=True, is_alike=True),
+        _AfterReference(
+            Rounds(labels, (*wanted,), options.rounds, options.seed, is_alike=True), run.refers
+        ),
         run,
         StoreKeeper(store, identifiers, prepared),
         observer,
@@ -276,7 +316,7 @@ def _difference(reference: Path, found: Gem5Run, *, is_baseline: bool) -> str:
     except OSError:
         return "its statistics differ from the baseline's"
     differing = differences(known, statistics)
-    whose = "its own of the first round" if is_baseline else "the baseline's"
+    whose = "its own of the first run" if is_baseline else "the baseline's"
     if not differing:
         return f"the guest's output differs from {whose}"
     return f"{len(differing)} simulated statistics differ from {whose}: {differing[0]}"
