@@ -32,7 +32,7 @@ def subject(
 ) -> SubjectSummary:
     metrics = tuple(
         MetricSummary(name, Estimate(1.0, None, 12), ratio(value))
-        for name, value in (("mean_heap", heap), ("peak_heap", peak), ("cpu", cpu))
+        for name, value in (("mean_heap", heap), ("peak_rss", peak), ("cpu", cpu))
     )
     claim = Claim("mean_heap", "mean_heap", 0.9, 0.9, ratio(heap, spread), verdict)
     chosen = Subject(label, Configuration.of(allocator, settings), 1, ("balanced",))
@@ -119,7 +119,7 @@ def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains():
 
 
 @pytest.mark.parametrize(
-    ("peak", "cpu", "words"), [(1.2, 1.0, "peak heap +20 %"), (1.0, 1.05, "CPU time +5.0 %")]
+    ("peak", "cpu", "words"), [(1.2, 1.0, "peak RSS +20 %"), (1.0, 1.05, "CPU time +5.0 %")]
 )
 def test_a_gain_that_costs_elsewhere_is_no_recommendation(peak: float, cpu: float, words: str):
     costly = subject("lean", "jemalloc", {}, CONFIRMED, 0.7, peak=peak, cpu=cpu)
