@@ -250,8 +250,8 @@ def find_metric(name: str) -> Metric:
     return found or find_metrics([name])[0]
 
 
-_OF_OPTIMIZE: Final = {"cpu_time": COST, "mean_memory": "mean_heap", "peak_memory": "peak_heap"}
-"""Names in `optimize`."""
+OF_OPTIMIZE: Final = {"cpu_time": COST, "mean_memory": "mean_heap", "peak_memory": "peak_heap"}
+"""Name in `optimize` -> objective."""
 
 
 def find_objective(name: str) -> Metric:
@@ -261,7 +261,7 @@ def find_objective(name: str) -> Metric:
         SpecError: there is none.
     """
     if name not in objective_names():
-        other = _OF_OPTIMIZE.get(name)
+        other = OF_OPTIMIZE.get(name)
         meant = f"; did you mean {other!r}?" if other else ""
         raise SpecError(
             f"objective {name!r} is unknown{meant}; choose among {', '.join(objective_names())}"

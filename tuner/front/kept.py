@@ -19,6 +19,7 @@ from typing import Any
 from tuner.errors import SelectionError, SpecError, StoreError, what_is_wrong
 from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, first_pick, standard_picks
 from tuner.front.whole import campaign_whole
+from tuner.metrics import OF_OPTIMIZE
 from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE, Run
@@ -166,7 +167,10 @@ def deployed_subject(run: Run) -> Subject | None:
         if record["decision"] != "deploy" or not record["configuration"]:
             return None
         configuration = Configuration.from_key(record["configuration"])
-        return Subject(RECOMMENDED, configuration, record["trial"], (RECOMMENDED,))
+        trial, changes = record["trial"], record["changes"] or {}
+        known = [key for key in changes if trial is None and key in OF_OPTIMIZE]
+        expected = tuple((OF_OPTIMIZE[key], 1.0 + changes[key]["change"]) for key in known)
+        return Subject(RECOMMENDED, configuration, trial, (RECOMMENDED,), expected)
     except (KeyError, TypeError, ValueError) as error:
         raise damaged_answer(run.folder, error) from error
 

@@ -26,6 +26,9 @@ class Subject:
     """Number of its trial; None when the campaign has none."""
     roles: tuple[str, ...]
     """Names of picks, `DEFAULT`, `FRONT`, `DOMINATED`, `AS_IT_IS`; at least one."""
+    expected: tuple[tuple[str, float], ...] = ()
+    """Objective and the ratio to the baseline that runs of the program showed, where there is no
+    trial to claim anything."""
 
     @property
     def is_pick(self) -> bool:
@@ -49,10 +52,13 @@ class Subject:
             "configuration": self.configuration.key,
             "trial": self.trial,
             "roles": list(self.roles),
+            **({"expected": dict(self.expected)} if self.expected else {}),
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Subject:
         """Rebuild a subject from `as_record`."""
         configuration = Configuration.from_key(record["configuration"])
-        return cls(record["label"], configuration, record["trial"], tuple(record["roles"]))
+        expected = tuple(record.get("expected", {}).items())
+        roles = tuple(record["roles"])
+        return cls(record["label"], configuration, record["trial"], roles, expected)

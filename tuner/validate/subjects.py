@@ -64,6 +64,7 @@ def choose_subjects(
             configuration,
             numbers.get(configuration),
             tuple(roles),
+            deployed.expected if deployed and deployed.configuration == configuration else (),
         )
         for configuration, roles in chosen.items()
     )

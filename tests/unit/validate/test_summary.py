@@ -393,6 +393,21 @@ def test_claims_are_counted_before_anything_is_run():
     assert count_claims(make_run(), (unknown, *SUBJECTS)) == 0
 
 
+def test_what_runs_showed_is_a_claim_where_there_is_no_trial():
+    """What `optimize` deployed after a search with runs was not judged at all."""
+    record, run = make_record(), make_run(("peak_heap", "mean_heap"))
+    seen = replace(SUBJECTS[1], expected=(("peak_heap", 0.8), ("mean_heap", 0.9)))
+    run = replace(run, trials=tuple(t for t in run.trials if t.configuration != _LESS))
+    summary = summarize(run, replace(record, subjects=(SUBJECTS[0], seen, SUBJECTS[2])))
+
+    found = [(c.metric, c.expected, c.verdict) for c in summary.subjects[1].claims]
+    assert found == [
+        ("peak_rss", 0.8, Verdict.CONFIRMED),
+        ("mean_heap", 0.9, Verdict.CONFIRMED),
+    ]
+    assert summary.n_claims == 4
+
+
 def test_claims_of_subjects_that_failed_still_count():
     record = make_record()
     samples = tuple(
