@@ -18,6 +18,8 @@ from tuner.optimize.answer_table import (
     AnswerRow,
     as_is_words,
     gain_words,
+    limit_words,
+    loss_words,
     rows_table,
 )
 from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
@@ -370,10 +372,7 @@ def recommended(run: Path) -> Recommendation | None:
             *_subjects(record),
             record.get("seconds", 0.0),
             record.get("held_out") is not None,
-            {
-                one["label"]: "worse in " + series(key.replace("_", " ") for key in one["broken"])
-                for one in record.get("turned_down", ())
-            },
+            {one["label"]: _worse_words(one) for one in record.get("turned_down", ())},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged_answer(run, error) from error
@@ -398,6 +397,16 @@ def _subjects(
     return as_is["allocator"], baseline, tuple(rows)
 
 
+def _worse_words(record: Mapping[str, Any]) -> str:
+    """Say what was worse than its limit of a setting that was turned down."""
+    changes = record["changes"]
+    worse = (
+        key.replace("_", " ") + limit_words(changes.get(key, {}).get("limit"))
+        for key in record["broken"]
+    )
+    return f"worse in {series(worse)}"
+
+
 def _gain(name: str, record: Mapping[str, Any]) -> Gain:
     """Return what `_changes` wrote."""
     is_more = TABLE[name].is_more_better
@@ -409,7 +418,7 @@ def _gain(name: str, record: Mapping[str, Any]) -> Gain:
     middle = sign * math.log1p(record["change"])
     seen = record.get("smoothed")  # earlier versions have none
     smoothed = None if seen is None else sign * math.log1p(seen)
-    return Gain(middle, low, high, record["exact"], is_more, smoothed)
+    return Gain(middle, low, high, record["exact"], is_more, smoothed, record.get("limit"))
 
 
 def on_the_program(run: Path) -> str:
@@ -532,7 +541,7 @@ def _best_words(standing: Standing, rules: Rules) -> str:
     if gains[name].middle < _NEXT_TO_NOTHING * rules.least:
         return ""
     bad = standing.worse or standing.likely_worse
-    worse = ", ".join(f"{other} {signed_percent(gains[other].change)}" for other in bad)
+    worse = ", ".join(loss_words(other, gains[other]) for other in bad)
     return f"{name} {signed_percent(gains[name].change)}" + (f", but {worse}" if worse else "")
 
 
@@ -543,6 +552,7 @@ def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
             "bounds": gain.bounds,
             "exact": gain.is_exact,
             "smoothed": gain.smoothed_change,
+            "limit": gain.limit,
         }
         for name, gain in gains.items()
     }
@@ -623,15 +633,20 @@ def _left_words(standing: Standing) -> str:
     if standing.state is State.FAILED:
         return standing.reason
     if standing.state is State.WORSE:
-        return f"worse: {', '.join(standing.worse)}"
+        return f"worse: {_limited(standing, standing.worse)}"
     if standing.state is State.HOPELESS:
-        worse = ", ".join(standing.likely_worse)
+        worse = _limited(standing, standing.likely_worse)
         return f"likely worse: {worse}" if worse else "likely gains too little"
     if standing.state is State.OUT_OF_REACH:
         return "no gain that the time could prove"
     if not standing.n_rounds:
         return "no time was left to run it"
     return ""
+
+
+def _limited(standing: Standing, names: Sequence[str]) -> str:
+    """Return quantities, each with its limit."""
+    return ", ".join(name + limit_words(standing.gains[name].limit) for name in names)
 
 
 def minutes_words(seconds: float) -> str:

@@ -119,6 +119,21 @@ def gain_words(gain: Gain, *, with_bounds: bool) -> str:
     return text
 
 
+def loss_words(name: str, gain: Gain) -> str:
+    """Return what became worse, by how much, and what was allowed of it.
+
+    Example:
+        >>> loss_words("peak memory", Gain(-0.006, -0.006, -0.006, limit=0.005))
+        'peak memory +0.6 % (limit 0.5 %)'
+    """
+    return f"{name} {signed_percent(gain.change)}{limit_words(gain.limit)}"
+
+
+def limit_words(limit: float | None) -> str:
+    """Return in brackets how much worse a guard may become; nothing of what is none."""
+    return "" if limit is None else f" (limit {100.0 * limit:.3g} %)"
+
+
 def _column(name: str, *, has_bounds: bool) -> int:
     """Return the width of a column: those of times show bounds where there is room."""
     if not has_bounds:

@@ -18,7 +18,7 @@ from tuner.optimize.answer import (
     open_words,
     rows_of,
 )
-from tuner.optimize.answer_table import AnswerRow, gain_words
+from tuner.optimize.answer_table import AnswerRow, gain_words, loss_words
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets
@@ -37,7 +37,7 @@ from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
 from tuner.page import series
 from tuner.records import Configuration
-from tuner.units import show_percent, signed_percent
+from tuner.units import show_percent
 
 _MUCH_UNSEEN = 1.5
 """Times the least effect, from which it is said that smaller gains do not show."""
@@ -411,9 +411,7 @@ class Conclusion:
 def _turned_down_words(label: str, held_out: HeldOutStanding, given: str) -> str:
     """Say what turns a setting down with the held-out input, or load."""
     found = held_out.standing
-    bad = found.reason or ", ".join(
-        f"{name} {signed_percent(found.gains[name].change)}" for name in found.worse
-    )
+    bad = found.reason or ", ".join(loss_words(name, found.gains[name]) for name in found.worse)
     return f"{label} gains with the tuned {given}, but with the held-out one: {bad}."
 
 

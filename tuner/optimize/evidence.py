@@ -64,7 +64,7 @@ def lower_bound(differences: Sequence[float], error: float) -> float:
         ``-inf`` where the rounds are too few for any bound.
     """
     wanted = 1.0 / error
-    if not differences or greatest_evidence([1.0] * len(differences)) < wanted:
+    if len(differences) < fewest_rounds(error):
         return -math.inf
     low, high = min(differences) - _PRECISION, max(differences)
     # A shift that is refuted lies below the bound; evidence falls as the shift grows.

@@ -24,9 +24,9 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 from tuner.optimize.evidence import (
@@ -173,6 +173,8 @@ class Gain:
     smoothed: float | None = None
     """What all runs of all settings together say of it, where few runs of its own were made;
     None where rounds of its own prove it."""
+    limit: float | None = None
+    """Greatest share by which a guard may become worse; None where it was not judged as one."""
 
     @property
     def likely(self) -> float:
@@ -310,12 +312,11 @@ def judge(
         state = State.HOPELESS
     elif all(one.is_out_of_reach for one in judged if one.quantity in rules.goals):
         state = State.OUT_OF_REACH
-    gains = {one.quantity: one.gain for one in judged}
     by_count = {
         one.quantity: counted for one in judged if counted is not None and one.is_proven_by_count
     }
     return Standing(
-        label, n_rounds, state, gains, better, worse, unsure,
+        label, n_rounds, state, _Gains(judged), better, worse, unsure,
         promise=_promise(judged, rules), likely_worse=likely_worse, stuck=stuck,
         scaled=scaled, by_count=by_count,
     )  # fmt: skip
@@ -349,8 +350,24 @@ def _promise(judged: Sequence[_Judged], rules: Rules) -> float:
     return sum(max(one.least_likely, -math.log1p(rules.least)) for one in goals)
 
 
+class _Gains(Mapping[str, Gain]):
+    """Gains by quantity: their bounds, which decide nothing in a race, are found when asked for."""
+
+    def __init__(self, judged: Sequence[_Judged]) -> None:
+        self._judged = {one.quantity: one for one in judged}
+
+    def __getitem__(self, name: str) -> Gain:
+        return self._judged[name].gain
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._judged)
+
+    def __len__(self) -> int:
+        return len(self._judged)
+
+
 class _Judged:
-    """One quantity of a candidate."""
+    """One quantity of a candidate; what takes long is found once, and only when asked for."""
 
     def __init__(
         self,
@@ -394,13 +411,13 @@ class _Judged:
             self._is_counted_not_worse and not self._is_seen_not_worse
         )
 
-    @property
+    @cached_property
     def _is_seen_better(self) -> bool:
         if self.quantity not in self._rules.goals:
             return False
         return self._exceeds(self._threshold, self._error / len(self._rules.goals))
 
-    @property
+    @cached_property
     def _is_seen_not_worse(self) -> bool:
         return self._exceeds(-self._margin, self._error)
 
@@ -409,7 +426,7 @@ class _Judged:
         is_goal = self.quantity in self._rules.goals
         return is_goal and self._is_counted_beyond(self._threshold) and self._may_be_better
 
-    @property
+    @cached_property
     def _is_counted_not_worse(self) -> bool:
         return (
             self.quantity not in self._rules.strict
@@ -428,7 +445,7 @@ class _Judged:
         """Return whether the rounds leave room for a gain beyond the threshold."""
         return statistics.fmean(self._logs) + self._doubt >= self._threshold
 
-    @property
+    @cached_property
     def holds_scaled(self) -> bool:
         """Return whether it holds only within what the program as it is varies by."""
         return (
@@ -444,7 +461,7 @@ class _Judged:
         """Return the share that is within what the program as it is varies by."""
         return math.expm1(self._scaled)
 
-    @property
+    @cached_property
     def is_worse(self) -> bool:
         if self._is_exact:
             return statistics.median(self._logs) < -self._margin
@@ -479,7 +496,7 @@ class _Judged:
         if len(self._logs) < _FEW_LIKELY:
             return self._needs_signs and self._n_in_all < fewest_rounds(self._error)
         middle = statistics.fmean(self._logs)
-        reach = self._showable(statistics.stdev(self._logs), self._error)
+        reach = self._showable(self._spread, self._error)
         return middle < -self._margin or middle < reach - max(self._margin, self._scaled)
 
     @property
@@ -498,8 +515,11 @@ class _Judged:
 
     def _off_by(self, probability: float) -> float:
         n_rounds = len(self._logs)
-        spread = statistics.stdev(self._logs) / math.sqrt(n_rounds)
-        return _standard_errors(n_rounds, probability) * spread
+        return _standard_errors(n_rounds, probability) * (self._spread / math.sqrt(n_rounds))
+
+    @cached_property
+    def _spread(self) -> float:
+        return statistics.stdev(self._logs)
 
     @property
     def _is_counted_below(self) -> bool:
@@ -520,7 +540,7 @@ class _Judged:
         if len(self._logs) < ROUNDS_TO_GIVE_UP:
             return self.is_hopeless
         error = self._error / len(self._rules.goals)
-        return self._is_below(self._showable(statistics.stdev(self._logs), error))
+        return self._is_below(self._showable(self._spread, error))
 
     def _is_below(self, reach: float) -> bool:
         """Return whether the gain is most likely less than the threshold and some more."""
@@ -540,7 +560,7 @@ class _Judged:
             return 0.0
         return showable_gain(spread / math.sqrt(2.0), int(self._n_in_all), error)
 
-    @property
+    @cached_property
     def gain(self) -> Gain:
         is_more = TABLE[self.quantity].is_more_better
         if not self._logs:
@@ -548,11 +568,16 @@ class _Judged:
         middle = statistics.median(self._logs)
         if self._is_exact:
             ends = min(self._logs), max(self._logs)
-            return Gain(middle, *ends, is_exact=True, is_more_better=is_more)
+            return Gain(middle, *ends, is_exact=True, is_more_better=is_more, limit=self._limit)
         low = max(lower_bound(self._logs, self._error), self._proven)
         high = upper_bound(self._logs, self._error)
         # An end may stem from an earlier look, and lie beyond the middle of all rounds.
-        return Gain(middle, min(low, middle), max(high, middle), is_more_better=is_more)
+        ends = min(low, middle), max(high, middle)
+        return Gain(middle, *ends, is_more_better=is_more, limit=self._limit)
+
+    @property
+    def _limit(self) -> float | None:
+        return math.expm1(self._margin) if self.quantity in self._rules.guards else None
 
     @property
     def _proven(self) -> float:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from tuner.optimize.answer_table import limit_words
 from tuner.optimize.judgement import Gain, Rules
 from tuner.optimize.quantities import PEAK, QUANTITIES, SERVICE_NAMES, TABLE, key_of
 from tuner.page import series
@@ -77,9 +78,9 @@ class TurnedDown:
     @property
     def words(self) -> str:
         """Say what it gains, what it loses, and what allows it."""
-        losses = _loss_words({name: self.gains[name].change for name in self.broken})
+        losses = _loss_words({name: self.gains[name] for name in self.broken})
         gains = series([f"{show_percent(abs(self.gains[n].change))} of {n}" for n in self.gained])
-        once = "" if self.in_rounds else " (in few runs)"
+        once = "" if self.in_rounds else " in few runs"
         text = f"Turned down: {self.label} saves {gains} but {losses}{once}"
         options = " ".join(f"--constraint '{one}'" for one in self.constraints)
         return f"{text}; {options} allow{'' if len(self.constraints) > 1 else 's'} it."
@@ -149,9 +150,11 @@ def turned_down(
         limits = tuple(
             constraint(name, gains[name].change, is_service=is_service) for name in broken
         )
+        limited = {name: _limited(gains[name], rules.margin(name)) for name in broken}
         least = _WORTH_RUNS * math.log1p(rules.least)
         much = [n for n in seen_to_gain if n != goal and gains[n].likely > least]
-        found = TurnedDown(label, gains, (goal, *much), broken, worse is not None, limits)
+        in_rounds = worse is not None
+        found = TurnedDown(label, {**gains, **limited}, (goal, *much), broken, in_rounds, limits)
         lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
         net = sum(won.values()) - lost
         rank = net if found.in_rounds else min(net, _OF_FEW_RUNS * net)
@@ -159,6 +162,11 @@ def turned_down(
             best[broken] = rank, found
     ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)
     return tuple(found for _, found in ordered[:_MOST])
+
+
+def _limited(gain: Gain, margin: float) -> Gain:
+    """Return a gain with what few runs were allowed to lose, where rounds did not judge it."""
+    return gain if gain.limit is not None else replace(gain, limit=math.expm1(margin))
 
 
 def _won(gains: Mapping[str, Gain], goal: str, deployed: Mapping[str, Gain] | None) -> float:
@@ -196,13 +204,13 @@ def constraint(name: str, change: float, *, is_service: bool = False) -> str:
     return f"{key} <= default * {1.0 + allowed / 100.0:g}"
 
 
-def _loss_words(changes: Mapping[str, float]) -> str:
+def _loss_words(gains: Mapping[str, Gain]) -> str:
     """Say what is lost; a verb that comes again is left out."""
     words: list[str] = []
     before = ""
-    for name, change in changes.items():
-        verb, what = _loss(name, show_percent(abs(change)))
-        words.append(what if verb == before else f"{verb} {what}")
+    for name, gain in gains.items():
+        verb, what = _loss(name, show_percent(abs(gain.change)))
+        words.append((what if verb == before else f"{verb} {what}") + limit_words(gain.limit))
         before = verb
     return series(words)
 

@@ -69,14 +69,16 @@ def test_keeping_says_what_came_nearest():
     [{"state": State.WORSE, "worse": (PEAK,)}, {"state": State.HOPELESS, "likely_worse": (PEAK,)}],
 )
 def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]):
-    worse = replace(STANDING, better=(), **state)
+    gains = {**GAINS, PEAK: Gain(-0.08, -0.1, -0.05, limit=0.005)}
+    worse = replace(STANDING, better=(), gains=gains, **state)
     (row,) = rows_of("", [worse], {}, {})
-    assert row.note in {"worse: peak memory", "likely worse: peak memory"}
-    gains = {**GAINS, PEAK: Gain(-0.08, -0.1, -0.05)}
+    assert row.note in {f"{likely}worse: peak memory (limit 0.5 %)" for likely in ("", "likely ")}
 
-    text = " ".join(replace(KEEP, standing=replace(worse, gains=gains)).lines())
+    answer = replace(KEEP, standing=worse)
 
-    assert "Nearest: jemalloc narenas=2, mean memory -10.0 %, but peak memory +8.3 %." in text
+    near = "Nearest: jemalloc narenas=2, mean memory -10.0 %, but peak memory +8.3 % (limit 0.5 %)."
+    assert near in " ".join(" ".join(answer.lines()).split())
+    assert answer.as_record()["changes"]["peak_memory"]["limit"] == 0.005
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """What rounds prove of a candidate: better in a goal, worse in no guard."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tuner.optimize import judgement
 from tuner.optimize.judgement import Gain, Rules, Standing, State, exact_quantities, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 
@@ -57,6 +59,7 @@ def test_what_repeats_itself_on_one_input_holds_half_of_a_limit_that_no_user_set
     found = judge("x", logs(0.10, -loss, 0.0, 30), EXACT, rules, 2)
 
     assert found.state is wanted
+    assert found.gains[PEAK].limit == pytest.approx(0.01 if rules.strict else 0.005)
 
 
 def test_no_gain_is_given_up():
@@ -242,7 +245,8 @@ def test_the_gain_of_what_repeats_itself_is_exact_and_that_of_time_has_an_interv
 
     gains = judge("x", found, EXACT, RULES, 2).gains
 
-    assert gains[MEAN] == Gain(0.10, 0.099999, 0.100001, is_exact=True)
+    exact = Gain(0.10, 0.099999, 0.100001, is_exact=True)
+    assert gains[MEAN] == replace(exact, limit=gains[MEAN].limit)
     assert not gains[CPU].is_exact
     assert gains[CPU].low < gains[CPU].middle < gains[CPU].high
 
@@ -319,3 +323,20 @@ def test_what_is_shown_of_a_guard_is_no_less_than_what_was_proven_of_it():
 
     assert MEAN not in found.unsure
     assert found.gains[MEAN].low == -RULES.margin(MEAN)
+
+
+def test_a_race_needs_no_bounds(monkeypatch: pytest.MonkeyPatch):
+    """They took most of the time that a round of a short program is judged in."""
+    asked: list[float] = []
+
+    def lower_bound(_: object, error: float) -> float:
+        asked.append(error)
+        return -1.0
+
+    monkeypatch.setattr(judgement, "lower_bound", lower_bound)
+
+    found = judge("x", logs(0.10, 0.02, 0.0, 30), EXACT, RULES, 2)
+
+    assert (found.state, asked) == (State.CONFIRMED, [])
+    assert found.gains[CPU].low == pytest.approx(-RULES.margin(CPU))
+    assert len(asked) == 1

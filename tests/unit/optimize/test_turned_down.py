@@ -36,7 +36,7 @@ def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it():
 
     assert one.words == (
         "Turned down: mimalloc saves 43.0 % of CPU time but holds 7.6 % more peak memory "
-        "(in few runs); --constraint 'peak_memory <= default * 1.1' allows it."
+        "(limit 1 %) in few runs; --constraint 'peak_memory <= default * 1.1' allows it."
     )
     name, share = parse_program_constraint(one.constraints[0])
     assert found({"mimalloc": (one.gains, None)}, rules=Rules(limits=((name, share),))) == ()
@@ -174,8 +174,8 @@ def test_two_losses_of_a_kind_have_one_verb():
     (one,) = turned_down([("x", changes(0.09, 0.11, -0.21), (MEAN, PEAK))], RULES, None, NOISE)
 
     assert one.words == (
-        "Turned down: x saves 21.0 % of CPU time but holds 9.0 % more mean memory and 11.0 % more "
-        "peak memory; --constraint 'mean_memory <= default * 1.11' "
+        "Turned down: x saves 21.0 % of CPU time but holds 9.0 % more mean memory (limit 1 %) "
+        "and 11.0 % more peak memory (limit 1 %); --constraint 'mean_memory <= default * 1.11' "
         "--constraint 'peak_memory <= default * 1.14' allow it."
     )
 
