@@ -52,10 +52,10 @@ def _measured(record: CampaignRecord, summary: Summary) -> str:
     points = "point" if summary.n_front == 1 else "points"
     gain = f", hypervolume {summary.gain:.2f} x that of the defaults" if summary.gain else ""
     found = f"{summary.n_front} {points} on the front{gain}"
-    what = "those expected of the whole program, " if record.workload.program else ""
+    whose = "expected of the whole program" if record.workload.program else "of the allocator alone"
     against = ""
     if summary.picked:
-        against = f"; changes are {what}against the default of {record.baseline}"
+        against = f"; changes are those {whose}, against the default of {record.baseline}"
     return f"{record.name}: {', '.join(counts)}; {found}{against}"
 
 

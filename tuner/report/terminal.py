@@ -249,9 +249,10 @@ def _footer(table: FrontTable) -> str:
 
 
 def whole_words(table: FrontTable) -> list[str]:
-    """Return what changes are shares of, where that is the whole program."""
+    """Return what changes are shares of."""
     if not table.whole:
-        return []
+        known = "what the whole program uses is not known of this recording"
+        return [f"Changes are those of the allocator's own heap and work; {known}."]
     recorded = [name for name in table.whole if name not in table.validated]
     sources = [f"medians of validation {number}" for number in {*table.validated.values()}]
     if recorded:

@@ -118,6 +118,7 @@ def test_the_picks_in_the_table_are_explained_below_it():
 
     assert "no-regret: balanced among the points that are worse than glibc's default" in text
     assert "no-regret:" not in table_text(front_table(run, names))
+    assert "Changes are those of the allocator's own heap and work" in text
 
 
 def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place():
