@@ -6,9 +6,10 @@ import contextlib
 import json
 import math
 import os
+import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,6 @@ from tuner.cli.services import (
     service_plan,
 )
 from tuner.errors import (
-    ConditionVerdict,
     InterruptedCampaign,
     MissingToolError,
     OutputError,
@@ -70,7 +70,6 @@ from tuner.limits import (
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
-    from tuner.optimize.conditions import AnswerCondition
     from tuner.optimize.request import Request
     from tuner.optimize.view import View
 
@@ -101,7 +100,6 @@ def register(app: typer.Typer) -> None:
                 ProgramTimeoutError,
                 StoreError,
                 OutputError,
-                ConditionVerdict,
                 InterruptedCampaign,
             ),
         ),
@@ -253,7 +251,7 @@ def optimize(
     import_numpy()
     from tuner.campaign.executors import Where
     from tuner.cli.optimize_request import read_request
-    from tuner.optimize.conditions import parse_condition
+    from tuner.optimize.conditions import parse_condition, refuse
     from tuner.optimize.options import Options, judged_on, service_request
     from tuner.optimize.session import Session
 
@@ -314,19 +312,7 @@ def optimize(
         for line in answer.lines():
             print(line)
         _print_next(run, answer)
-    _check(conditions, answer)
-
-
-def _check(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
-    """Refuse an answer that a condition of --fail-if describes.
-
-    Raises:
-        ConditionVerdict: names the first one.
-        SpecError: one is about what was not measured.
-    """
-    for text, is_so in conditions.items():
-        if is_so(answer):
-            raise ConditionVerdict(f"--fail-if {text!r} holds: {answer.sentence}")
+    refuse(conditions, answer)
 
 
 def _commands(request: Request) -> Iterator[tuple[str, ...]]:
@@ -343,7 +329,10 @@ def _check_program(program: str) -> None:
         message = f"{program}: no such program, nor a run folder of `optimize`"
         first, *further = program.split()
         if further and shutil.which(first):
-            message = f"{program!r}: is one word; give the command without quotes: -- {program}"
+            needs_shell = re.search(r"[|&;<>$()]", program)
+            rest = f"sh -c {shlex.quote(program)}" if needs_shell else program
+            how = "to a shell" if needs_shell else "without quotes"
+            message = f"{program!r}: is one word; give the command {how}: -- {rest}"
         if (Path(program) / REQUEST_FILE).is_file():
             message = (
                 f"{program}: a run folder goes on with its own command, so give none; "

@@ -149,7 +149,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 def closest(word: str, allowed: Sequence[str]) -> str:
-    """Return "; did you mean 'x'?" for a misspelt word, or an empty text.
+    """Return "; did you mean 'x'?" for a misspelt or shortened word, or an empty text.
 
     Example:
         >>> closest("timout", ["timeout", "threads"])
@@ -158,6 +158,7 @@ def closest(word: str, allowed: Sequence[str]) -> str:
     import difflib  # noqa: PLC0415 - only for mistakes
 
     close = difflib.get_close_matches(word, allowed, n=1)
+    close += [one for one in allowed if word and one.startswith(word)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

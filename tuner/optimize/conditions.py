@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tuner.errors import SpecError
+from tuner.errors import ConditionVerdict, SpecError
 from tuner.optimize.answer import Answer, Decision
 from tuner.optimize.quantities import TABLE, key_of
 from tuner.units import parse_percent
@@ -88,6 +88,23 @@ def parse_condition(text: str) -> AnswerCondition:
     limit = parse_percent(found["share"])
     name, is_so = known[found["name"]], _COMPARISONS[found["sign"]]
     return AnswerCondition(text, lambda answer: is_so(change_of(answer, name), limit), name)
+
+
+def refuse(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
+    """Refuse an answer that conditions describe.
+
+    Args:
+        conditions: by their texts.
+        answer: what they are about.
+
+    Raises:
+        ConditionVerdict: names all that hold.
+        SpecError: one is about what was not measured.
+    """
+    held = [f"--fail-if {text!r}" for text, is_so in conditions.items() if is_so(answer)]
+    if held:
+        verb = f"hold{'s'[: len(held) == 1]}"
+        raise ConditionVerdict(f"{' and '.join(held)} {verb}: {answer.sentence}")
 
 
 def change_of(answer: Answer, name: str) -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tuner.config.campaign import AllocatorChoice
+from tuner.config.reading import closest
 from tuner.errors import SpecError
 from tuner.limits import BUDGET, EFFECT, RUN_TIME, USUAL_EFFECT, USUAL_TIME
 from tuner.optimize.judgement import Rules
@@ -196,7 +197,10 @@ def _known_goals(names: Sequence[str] | None) -> tuple[str, ...]:
     known = {key_of(name): name for name in QUANTITIES}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise SpecError(f"--goals: {', '.join(unknown) or 'nothing'}; there are {series(known)}")
+        hint = closest(unknown[0], list(known)) if unknown else ""
+        raise SpecError(
+            f"--goals: {', '.join(unknown) or 'nothing'}{hint or ';'} there are {series(known)}"
+        )
     return tuple(name for key, name in known.items() if key in names)
 
 

@@ -200,10 +200,17 @@ def test_a_program_of_the_current_folder_is_told_its_path(working_folder: Path, 
     assert "not in PATH; give ./app-of-this-folder" in cli.fails(4, "optimize", "--", program.name)
 
 
-def test_a_command_in_quotes_is_told_to_leave_them_out(cli: CommandLine):
-    assert "'sort some.txt': is one word; give the command without quotes: -- sort some.txt" in (
-        cli.fails(4, "optimize", "--", "sort some.txt")
-    )
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("sort some.txt", "without quotes: -- sort some.txt"),
+        ("sort a | uniq", "to a shell: -- sh -c 'sort a | uniq'"),
+    ],
+)
+def test_a_command_in_quotes_is_told_how_to_give_it(given: str, advice: str, cli: CommandLine):
+    said = cli.fails(4, "optimize", "--", given)
+
+    assert f"{given!r}: is one word; give the command {advice}" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.optimize.test_answer import DEPLOY, KEEP, OPEN
-from tuner.errors import SpecError
+from tuner.errors import ConditionVerdict, SpecError
 from tuner.optimize.answer import Answer
-from tuner.optimize.conditions import parse_condition
+from tuner.optimize.conditions import parse_condition, refuse
 from tuner.optimize.quantities import CPU
 
 
@@ -62,3 +62,10 @@ def test_quantities_of_services_are_named_as_files_name_them():
     for name in ("cpu/request", "requests/s", "p99.9_latency"):
         with pytest.raises(SpecError, match=f"no run measures {name}"):
             parse_condition(f"{name} > 1%")(DEPLOY)
+
+
+def test_all_conditions_that_hold_are_named():
+    conditions = {text: parse_condition(text) for text in ("keep", "mean_memory > -5%", "deploy")}
+
+    with pytest.raises(ConditionVerdict, match="'keep' and --fail-if 'mean_memory > -5%' hold: K"):
+        refuse(conditions, KEEP)

@@ -21,7 +21,10 @@ def test_goals_are_named_as_in_conditions_and_stand_in_the_order_of_tables():
 
 @pytest.mark.parametrize(
     ("goals", "words"),
-    [(("peak", "cpu_time"), "--goals: peak; there are"), ((), "--goals: nothing")],
+    [
+        (("peak", "cpu_time"), "--goals: peak; did you mean 'peak_memory'. there are"),
+        ((), "--goals: nothing"),
+    ],
 )
 def test_a_goal_that_is_not_measured_is_refused(goals: tuple[str, ...], words: str):
     with pytest.raises(SpecError, match=rf"^{words}.* mean_memory, peak_memory and cpu_time$"):
