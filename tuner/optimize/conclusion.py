@@ -18,7 +18,7 @@ from tuner.optimize.answer import (
     open_words,
     rows_of,
 )
-from tuner.optimize.answer_table import AnswerRow, gain_words, loss_words
+from tuner.optimize.answer_table import AnswerRow, gain_words, limit_words, loss_words
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets
@@ -207,8 +207,9 @@ class Conclusion:
         lost = [name for name in nearest.unsure if gains[name].middle < -margin(name)]
         if not lost or not nearest.n_rounds:
             return ()
-        words = f"{series(lost)} {'are' if len(lost) > 1 else 'is'}"
-        return (f"So far {words} worse than the limit: if that stays so, it is not deployed.",)
+        words = series(f"{name}{limit_words(math.expm1(margin(name)))}" for name in lost)
+        verb = "are" if len(lost) > 1 else "is"
+        return (f"So far {words} {verb} worse: if that stays so, it is not deployed.",)
 
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:
         """Say which constraint would settle a gain that is proven, but for guards that are open."""

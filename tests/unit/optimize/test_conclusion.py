@@ -168,7 +168,7 @@ def test_what_the_rounds_so_far_speak_against_is_said(
 
     answer = conclusion.conclude(None, replace(found, standings={"mimalloc": standing}))
 
-    said = "So far CPU time is worse than the limit: if that stays so, it is not deployed."
+    said = "So far CPU time (limit 1 %) is worse: if that stays so, it is not deployed."
     assert (said in answer.reasons) is is_said
 
 
