@@ -51,7 +51,7 @@ def choosing_among(
 )
 def test_short_time_is_not_split_over_many_candidates(
     tmp_path: Path, seconds: float, places: tuple[int, int]
-) -> None:
+):
     """Three candidates in the time of seven rounds decide nothing; one would be decided."""
     work = begun(tmp_path, Request(("app",), seconds, ("glibc",)))
     reference = as_it_is({})
@@ -111,7 +111,7 @@ def choosing_of(
     return choosing_among(work, reference, proposals)
 
 
-def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Path) -> None:
+def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Path):
     """Two would have been the answer, "the time left was not needed"."""
     app = Timed({str(SETTINGS[9]): 0.1})
 
@@ -124,7 +124,7 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert found.changes[str(SETTINGS[9])][MEAN].change == pytest.approx(-0.1)
 
 
-def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path) -> None:
+def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path):
     app = Timed({str(one): 0.1 for one in SETTINGS})
 
     choosing_of(tmp_path, app, 60.0).select(n_possible=6)
@@ -132,7 +132,7 @@ def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path) -> None:
     assert app.stages == ["selection"]
 
 
-def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path) -> None:
+def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path):
     """One round shows what emulation got wrong; all settings twice were the answer's time."""
     losing = Timed({str(one): -0.1 for one in SETTINGS})
     one_gains = Timed({str(one): -0.1 for one in SETTINGS[1:]} | {str(SETTINGS[0]): 0.1})
@@ -166,9 +166,7 @@ class SlowOnce(Timed):
 
 
 @pytest.mark.usefixtures("nothing_smaller")
-def test_what_one_slow_run_speaks_against_runs_again_where_memory_speaks_for_it(
-    tmp_path: Path,
-) -> None:
+def test_what_one_slow_run_speaks_against_runs_again_where_memory_speaks_for_it(tmp_path: Path):
     """It was "nothing to gain" after three rounds, with nearly all of the time left."""
     settings = [Configuration.of("glibc", {"mxfast": number}) for number in range(24)]
     app = SlowOnce({str(settings[3]): 0.2})
@@ -242,9 +240,7 @@ def showable() -> float:
 
 
 @pytest.mark.usefixtures("nothing_smaller")
-def test_where_there_is_nothing_to_gain_no_luck_is_confirmed(
-    tmp_path: Path,
-) -> None:
+def test_where_there_is_nothing_to_gain_no_luck_is_confirmed(tmp_path: Path):
     """Most often in the first third of the time; seldom some luck is left to the confirmation."""
     found = [chosen_under_noise(tmp_path / str(seed), 0.0, seed) for seed in range(20)]
 
@@ -254,9 +250,7 @@ def test_where_there_is_nothing_to_gain_no_luck_is_confirmed(
 
 
 @pytest.mark.usefixtures("nothing_smaller")
-def test_a_gain_that_there_is_time_to_show_is_a_candidate_whatever_the_noise(
-    tmp_path: Path,
-) -> None:
+def test_a_gain_that_there_is_time_to_show_is_a_candidate_whatever_the_noise(tmp_path: Path):
     found = [
         chosen_under_noise(tmp_path / str(seed), 2.0 * showable(), seed)[0] for seed in range(20)
     ]
@@ -266,7 +260,7 @@ def test_a_gain_that_there_is_time_to_show_is_a_candidate_whatever_the_noise(
 
 def test_candidates_that_are_the_same_in_fewer_settings_leave_room_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def default(*args: object, **_: object) -> Configuration:
         return Configuration(cast("Configuration", args[3]).allocator)
 
@@ -325,13 +319,13 @@ def after_four_runs(folder: Path, app: Noisy, seconds: float) -> tuple[Choosing,
 )
 def test_a_gain_that_the_time_left_does_not_show_is_no_candidate(
     tmp_path: Path, *, seconds: float, is_chosen: bool
-) -> None:
+):
     choosing, selected = after_four_runs(tmp_path, Noisy(0.0, 1), seconds)
 
     assert bool(choosing.finalists(selected)) is is_chosen
 
 
-def test_counted_work_shows_what_the_time_left_does_not(tmp_path: Path) -> None:
+def test_counted_work_shows_what_the_time_left_does_not(tmp_path: Path):
     timed, seen = after_four_runs(tmp_path, Noisy(0.0, 1), 100.0)
     counted, _ = after_four_runs(tmp_path, Counts(0.0, 1), 100.0)
 
@@ -344,7 +338,7 @@ def test_counted_work_shows_what_the_time_left_does_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("peak", "is_chosen"), [(1.004, True), (1.006, False)])
 def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
     tmp_path: Path, *, peak: float, is_chosen: bool
-) -> None:
+):
     """New runs would turn it down at once."""
     course: Course[None, Sample] = Course()
     for number in range(4):
@@ -362,7 +356,7 @@ def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
     assert bool(found) is is_chosen
 
 
-def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path) -> None:
+def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path):
     """Four settings of a service were its answer, and none of them what people copy."""
     known = [Configuration.of("glibc", {"arena_max": number}) for number in range(1, 9)]
     app = Timed({str(one): -6.0 for one in known})
@@ -372,7 +366,7 @@ def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: 
     assert {*map(str, known)} <= {*found.labels}
 
 
-def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path) -> None:
+def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path):
     scatters = {str(one): -0.04 * (place % 2) for place, one in enumerate(SETTINGS)}
     first, later = Timed(scatters), Timed(scatters)
 
@@ -385,7 +379,7 @@ def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path) -> No
     assert (len(whole.labels), whole.n_untried) == (len(SETTINGS), 0)
 
 
-def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path) -> None:
+def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path):
     """A tenth more work of an allocator that has a hundredth of the CPU time is next to nothing."""
     values = {"mean_heap": 1e6, "peak_heap": 2_000_000, "cost": 1e6}
     wanted = ONE.with_values(**values)
@@ -401,7 +395,7 @@ def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path)
     assert lost(wanted.with_values(mean_heap=1.01e6), wanted)[MEAN] == pytest.approx(math.log(1.01))
 
 
-def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) -> None:
+def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path):
     """Its round would make all that ran in it look faster."""
     course: Course[None, Sample] = Course()
     for number, base in enumerate((1.0, 2.0, 1.0)):
@@ -423,7 +417,7 @@ def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) ->
 )
 def test_a_trade_runs_where_time_is_left(
     tmp_path: Path, *, seconds: float, n_untried: int, is_run: bool
-) -> None:
+):
     course: Course[None, Sample] = Course()
     setting = Configuration.of("glibc", {"mxfast": 0})
     label = label_of(setting)
@@ -440,7 +434,7 @@ def test_a_trade_runs_where_time_is_left(
     assert found == ({label: setting} if is_run else {})
 
 
-def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path) -> None:
+def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path):
     """All are alike; one of them had a fast run."""
     course: Course[None, Sample] = Course()
     settings = [Configuration.of("exgen", {"a": number}) for number in range(8)]
@@ -472,7 +466,7 @@ def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path) -> None:
 )
 def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocator: str, default_mean: float
-) -> None:
+):
     """Emulation expects nothing of either setting; the default itself ran, and gains nothing."""
 
     def smallest(*args: object, **named: Any) -> Configuration:
@@ -509,7 +503,7 @@ def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     assert [len(one.settings) for one in found.values()] == [1]
 
 
-def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_first(tmp_path: Path) -> None:
+def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_first(tmp_path: Path):
     costly, free = Configuration.of("exgen", {"a": 1}), Configuration.of("glibc", {"b": 2})
     shares = {label_of(costly): (0.6, 1.4), label_of(free): (0.75, 1.0)}
     course: Course[None, Sample] = Course()

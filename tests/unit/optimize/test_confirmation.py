@@ -93,7 +93,7 @@ ALL = {AS_IS: 1_000_000, "mimalloc": 960_000, "exgen": 950_000}
 @pytest.mark.usefixtures("prices")
 def test_what_is_said_of_the_time_knows_of_counted_work(
     tmp_path: Path, counts: Mapping[str, int | None], words: str
-) -> None:
+):
     app = App(counts)
 
     found = Confirming(work_of(tmp_path, app, 2000.0), REFERENCE, None).confirm(CHOSEN)
@@ -104,9 +104,7 @@ def test_what_is_said_of_the_time_knows_of_counted_work(
 
 
 @pytest.mark.usefixtures("prices")
-def test_rounds_are_not_promised_of_time_that_is_kept_for_the_held_out_input(
-    tmp_path: Path,
-) -> None:
+def test_rounds_are_not_promised_of_time_that_is_kept_for_the_held_out_input(tmp_path: Path):
     """Seven were said to fit, and none was made."""
     said = []
     for name, held_out in (("with", held_out_of(App({}))), ("without", None)):
@@ -120,7 +118,7 @@ def test_rounds_are_not_promised_of_time_that_is_kept_for_the_held_out_input(
 
 
 @pytest.mark.usefixtures("prices")
-def test_no_time_is_reserved_for_counts_that_were_made(tmp_path: Path) -> None:
+def test_no_time_is_reserved_for_counts_that_were_made(tmp_path: Path):
     """The race stopped long before the end for what was done already."""
     app = App(ALL, noise=2.0)
     work = work_of(tmp_path, app, 400.0)
@@ -135,7 +133,7 @@ def test_no_time_is_reserved_for_counts_that_were_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("prices")
-def test_what_was_in_reserve_and_never_ran_has_no_standing(tmp_path: Path) -> None:
+def test_what_was_in_reserve_and_never_ran_has_no_standing(tmp_path: Path):
     app = App({})
 
     found = Confirming(work_of(tmp_path, app, 25.0), REFERENCE, None).confirm(CHOSEN)
@@ -146,7 +144,7 @@ def test_what_was_in_reserve_and_never_ran_has_no_standing(tmp_path: Path) -> No
     assert second in found.chosen
 
 
-def test_what_is_not_counted_yet_is_reserved(tmp_path: Path) -> None:
+def test_what_is_not_counted_yet_is_reserved(tmp_path: Path):
     app = App(ALL)
     work = work_of(tmp_path, app, 2000.0)
     both_s = seconds_to_count(work, REFERENCE, CHOSEN)
@@ -173,7 +171,7 @@ class Without(App):
         return less
 
 
-def test_a_guard_that_the_held_out_input_does_not_show_is_not_judged_on_it(tmp_path: Path) -> None:
+def test_a_guard_that_the_held_out_input_does_not_show_is_not_judged_on_it(tmp_path: Path):
     """As p99 latency, where the other load does not print it."""
     values = {name: value for name, value in USES.items() if name != PEAK}
     held_out = held_out_of(Without(PEAK), replace(REFERENCE, values=values))
@@ -188,9 +186,7 @@ def test_a_guard_that_the_held_out_input_does_not_show_is_not_judged_on_it(tmp_p
 
 @pytest.mark.parametrize("seconds", [2000.0, 5.0])
 @pytest.mark.usefixtures("prices")
-def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(
-    tmp_path: Path, seconds: float
-) -> None:
+def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(tmp_path: Path, seconds: float):
     """Of a service, whose CPU time is that of a request: it was said to vary by 3 %."""
     app = App({})
     values = {MEAN: USES[MEAN], PEAK: USES[PEAK]}
@@ -202,7 +198,7 @@ def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(
     assert re.fullmatch(r"confirming \d candidates?.*, about \d+ rounds? in the time left", said)
 
 
-def test_rounds_of_earlier_calls_count_for_what_the_time_can_show(tmp_path: Path) -> None:
+def test_rounds_of_earlier_calls_count_for_what_the_time_can_show(tmp_path: Path):
     """A call that went on said that its rounds were too few, and proved a gain with them."""
     app = App({}, noise=0.03)
     for seconds in (20.0, 40.0):  # the second call goes on where the first one ended
@@ -214,7 +210,7 @@ def test_rounds_of_earlier_calls_count_for_what_the_time_can_show(tmp_path: Path
     assert re.search(r"about 20 rounds in the time left, 9 made before, enough to show", second)
 
 
-def test_of_what_is_decided_nothing_is_said_again(tmp_path: Path) -> None:
+def test_of_what_is_decided_nothing_is_said_again(tmp_path: Path):
     """It said how many rounds the time is enough for, and made none."""
     app = App({})
     for has_run in (True, False):
@@ -259,7 +255,7 @@ class Failing(Lossy):
         return lambda step: crash if self.fails(step.round, step.subject) else run(step)
 
 
-def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: Path) -> None:
+def test_a_winner_that_crashes_on_the_held_out_input_is_not_deployed(tmp_path: Path):
     """It was, with a change of +0.0 % in everything."""
     held_out = held_out_of(Failing(lambda _, subject: subject != AS_IS))
     work = work_of(tmp_path, App({}), 200.0)
@@ -288,7 +284,7 @@ def judged(
 ONE = {"exgen": CHOSEN["exgen"]}
 
 
-def test_a_crash_after_a_round_that_looked_worse_turns_the_winner_down(tmp_path: Path) -> None:
+def test_a_crash_after_a_round_that_looked_worse_turns_the_winner_down(tmp_path: Path):
     """It was a defect of ours: one round has no spread."""
     other = Failing(lambda number, subject: number == 1 and subject != AS_IS, {"exgen": 0.1})
 
@@ -299,9 +295,7 @@ def test_a_crash_after_a_round_that_looked_worse_turns_the_winner_down(tmp_path:
     assert "with the held-out one: killed by SIGSEGV." in answer.reasons[0]
 
 
-def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
-    tmp_path: Path,
-) -> None:
+def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(tmp_path: Path):
     """Above it stood "Deploy", and a build went on with it."""
     other = Lossy({"exgen": 0.03}, noise=0.04)
 
@@ -323,7 +317,7 @@ def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
     assert "On the input that was not tuned on:" in text
 
 
-def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path) -> None:
+def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path):
     """Of many that lose a little, one would pass by luck."""
     other = held_out_of(Lossy({"exgen": 0.009}, noise=0.01))
     judging = Judging(work_of(tmp_path, App({}), 50.0), other)
@@ -334,7 +328,7 @@ def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path) -
     assert later.standing.n_rounds > alone.standing.n_rounds
 
 
-def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path) -> None:
+def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path):
     other = Lossy({"exgen": 0.03}, noise=0.04)
     _, before = judged(tmp_path, App({}, noise=0.001), other, 45.0, ONE)
     (journal,) = tmp_path.glob(HELD_OUT_FILES)
@@ -351,7 +345,7 @@ def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path)
     assert answer.decision is Decision.KEEP
 
 
-def test_what_holds_on_the_held_out_input_takes_few_rounds(tmp_path: Path) -> None:
+def test_what_holds_on_the_held_out_input_takes_few_rounds(tmp_path: Path):
     found, answer = judged(tmp_path, App({}, noise=0.001), App({}, noise=0.001), 1000.0, ONE)
 
     assert answer.decision is Decision.DEPLOY
@@ -360,7 +354,7 @@ def test_what_holds_on_the_held_out_input_takes_few_rounds(tmp_path: Path) -> No
     assert found.held_out.standing.unsure == ()
 
 
-def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path) -> None:
+def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path):
     other = Lossy({"exgen": 0.0}, noise=0.1)
 
     found, answer = judged(tmp_path, App({}, noise=0.001), other, 400.0, ONE)
@@ -371,7 +365,7 @@ def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path)
     assert other.now_s == pytest.approx(200.0, abs=25.0)
 
 
-def test_where_the_held_out_input_turns_one_down_the_next_one_has_its_turn(tmp_path: Path) -> None:
+def test_where_the_held_out_input_turns_one_down_the_next_one_has_its_turn(tmp_path: Path):
     """It was "keep", though another one was confirmed and held there."""
     other = Lossy({"exgen": 0.1}, noise=0.001)
     app = App({}, noise=0.001)
@@ -414,9 +408,7 @@ class Unequal(App):
         return less
 
 
-def test_where_the_held_out_input_turns_the_winner_down_the_race_goes_on_without_it(
-    tmp_path: Path,
-) -> None:
+def test_where_the_held_out_input_turns_the_winner_down_the_race_goes_on_without_it(tmp_path: Path):
     """It was "keep", with most of the time left: the other one had four rounds."""
     other = Lossy({"mimalloc": 0.1}, noise=0.001)
 
@@ -433,9 +425,7 @@ def test_where_the_held_out_input_turns_the_winner_down_the_race_goes_on_without
     assert other.now_s == 0.0
 
 
-def test_a_candidate_keeps_its_rounds_on_the_held_out_input_where_another_one_leads(
-    tmp_path: Path,
-) -> None:
+def test_a_candidate_keeps_its_rounds_on_the_held_out_input_where_another_one_leads(tmp_path: Path):
     other = Lossy({"mimalloc": 0.1}, noise=0.001)
     judged(tmp_path, Unequal("mimalloc"), other, 1000.0, CHOSEN)
     (tmp_path / CONFIRMATION_FILE).unlink()
@@ -447,7 +437,7 @@ def test_a_candidate_keeps_its_rounds_on_the_held_out_input_where_another_one_le
     assert other.now_s == 0.0
 
 
-def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path) -> None:
+def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path):
     other = Lossy({"mimalloc": 0.1}, noise=0.001)
 
     found, answer = judged(tmp_path, Unequal("mimalloc"), other, 46.0, CHOSEN)
@@ -458,7 +448,7 @@ def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path) -> None:
     assert "mimalloc gains with the tuned input, but" in answer.reasons[0]
 
 
-def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path) -> None:
+def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: Path):
     """The answer was "not decided", in this call and in every later one."""
     app = Failing(lambda number, subject: (number, subject) == (1, AS_IS))
     for _ in range(2):
@@ -486,7 +476,7 @@ class Alternating(App):
 @pytest.mark.parametrize(("wall_s", "n_rounds"), [(0.98, 15), (2.5, 10), (5.0, 6), (100.0, 4)])
 def test_the_held_out_input_runs_as_often_as_time_is_left_but_often_enough_to_tell(
     tmp_path: Path, wall_s: float, n_rounds: int
-) -> None:
+):
     """Twenty runs were made, whatever one took."""
     held_out = held_out_of(Alternating({}), replace(REFERENCE, wall_s=wall_s))
     confirming = Confirming(work_of(tmp_path, App({}), 62.0), REFERENCE, held_out)
@@ -497,7 +487,7 @@ def test_the_held_out_input_runs_as_often_as_time_is_left_but_often_enough_to_te
     assert found.standing.n_rounds == n_rounds
 
 
-def test_no_time_is_reserved_for_counts_without_an_instrument(tmp_path: Path) -> None:
+def test_no_time_is_reserved_for_counts_without_an_instrument(tmp_path: Path):
     assert seconds_to_count(work_of(tmp_path, App({}), 2000.0), REFERENCE, CHOSEN) == 0.0
 
 

@@ -38,7 +38,7 @@ def each(allocator: str, name: str, *values: int) -> list[Configuration]:
     return [Configuration.of(allocator, {name: value}) for value in values]
 
 
-def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path) -> None:
+def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path):
     clock = Clock()
     search = searched(tmp_path, App(clock), clock)
 
@@ -50,7 +50,7 @@ def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path) -> 
     assert selected.changes["jemalloc"][MEAN].change == pytest.approx(0.0, abs=0.01)
 
 
-def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path) -> None:
+def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path):
     """A CPU time that varies by 15 % gave each of fourteen settings an effect."""
     clock = Clock()
     search = searched(tmp_path, App(clock, noise=0.15), clock, seconds=300.0)
@@ -76,7 +76,7 @@ class Expected(direct._Smoothed):  # noqa: SLF001 - the rule itself
 
 
 @pytest.mark.parametrize(("limit", "left"), [(0.01, ["slack"]), (0.03, [])])
-def test_memory_that_is_kept_is_not_given_for_fewer_settings(limit: float, left: list[str]) -> None:
+def test_memory_that_is_kept_is_not_given_for_fewer_settings(limit: float, left: list[str]):
     """All candidates had lost what kept their peak, and were turned down for it."""
     model = Expected(make_space(["jemalloc"]))
     chosen = Configuration.of("jemalloc", {"cache": False, "decay": 0, "slack": 1})
@@ -86,7 +86,7 @@ def test_memory_that_is_kept_is_not_given_for_fewer_settings(limit: float, left:
     assert list(found.as_dict) == left
 
 
-def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
+def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path):
     clock = Clock()
     app = App(clock)
 
@@ -99,7 +99,7 @@ def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
     assert app.ran.count(AS_IS) >= len(settings) / 4
 
 
-def test_known_settings_come_before_the_defaults_if_they_lie_in_the_space(tmp_path: Path) -> None:
+def test_known_settings_come_before_the_defaults_if_they_lie_in_the_space(tmp_path: Path):
     clock = Clock()
     known = [{"decay": 100, "slack": 2}, {"slack": 3}, {"cache": False, "decay": 0}]
     inside, outside, other = (Configuration.of("jemalloc", one) for one in known)
@@ -122,7 +122,7 @@ def test_known_settings_come_before_the_defaults_if_they_lie_in_the_space(tmp_pa
 )
 def test_known_settings_run_longer_while_none_of_them_gains(
     tmp_path: Path, *, gains: bool, slower: float, n_untried: int
-) -> None:
+):
     clock = Clock()
     idle = [{"decay": 10}, {"decay": 100}, {"decay": 1000}, *({"slack": n} for n in (1, 2, 4, 8))]
     first: dict[str, bool | int] = {"cache": False} if gains else {"decay": 1}
@@ -134,7 +134,7 @@ def test_known_settings_run_longer_while_none_of_them_gains(
     assert selected.n_untried == n_untried
 
 
-def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path) -> None:
+def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path):
     """What a run of a service needs in CPU time varies by a tenth."""
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
@@ -146,9 +146,7 @@ def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path) 
     assert selected.n_untried == 0
 
 
-def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_before(
-    tmp_path: Path,
-) -> None:
+def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_before(tmp_path: Path):
     """A default ran in place of the settings before it, for it was alone in its round."""
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
@@ -160,9 +158,7 @@ def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_bef
     assert set(app.ran) == {AS_IS, *map(label_of, known[:4])}
 
 
-def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(
-    tmp_path: Path,
-) -> None:
+def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(tmp_path: Path):
     """A service was not decided after half of its time, with nine of thirteen never run."""
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
@@ -175,7 +171,7 @@ def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(
     assert selected.n_untried == 0
 
 
-def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: Path) -> None:
+def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: Path):
     clock = Clock()
     good = Configuration.of("jemalloc", {"cache": False})
     alike = Configuration.of("jemalloc", {"cache": False, "decay": 10})
@@ -190,7 +186,7 @@ def test_known_settings_of_an_allocator_that_gains_come_before_others(tmp_path: 
     assert label_of(alike) in settings[4:8]
 
 
-def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_path: Path) -> None:
+def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_path: Path):
     clock = Clock()
     good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
     others = each("jemalloc", "slack", 1, 2, 4)
@@ -201,7 +197,7 @@ def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_pat
     assert chosen == {label_of(good): good}
 
 
-def test_of_known_settings_that_do_the_same_the_fewest_come_first(tmp_path: Path) -> None:
+def test_of_known_settings_that_do_the_same_the_fewest_come_first(tmp_path: Path):
     """Rounds went in turn to a setting and to the same with one more that does nothing."""
     good = Configuration.of("jemalloc", {"cache": False})
     more = Configuration.of("jemalloc", {"cache": False, "decay": 10})
@@ -229,7 +225,7 @@ def test_what_follows_has_as_many_places_as_in_a_whole_call(tmp_path: Path):
 @pytest.mark.parametrize(("slower", "is_chosen"), [(1.05, True), (1.11, True), (1.3, False)])
 def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
     tmp_path: Path, *, slower: float, is_chosen: bool
-) -> None:
+):
     """A single run that is 5 % slower is noise as often as not; 11 %, where nothing else is near.
 
     A service was kept as it is after a third of its time.
@@ -245,7 +241,7 @@ def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
     assert (label_of(good) in chosen) == is_chosen
 
 
-def test_a_lucky_run_is_shown_as_all_runs_together_have_it(tmp_path: Path) -> None:
+def test_a_lucky_run_is_shown_as_all_runs_together_have_it(tmp_path: Path):
     lucky = Configuration.of("jemalloc", {"decay": 100})
     others = each("jemalloc", "decay", 10, 1000)
     clock = Clock()
@@ -258,7 +254,7 @@ def test_a_lucky_run_is_shown_as_all_runs_together_have_it(tmp_path: Path) -> No
     assert abs(shown.smoothed_change) < 0.03
 
 
-def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
+def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path):
     clock = Clock()
     app = App(clock, missing="jemalloc")
 
@@ -269,7 +265,7 @@ def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> Non
     assert len(selected.labels) > 20
 
 
-def test_what_the_allocator_refuses_does_not_run(tmp_path: Path) -> None:
+def test_what_the_allocator_refuses_does_not_run(tmp_path: Path):
     clock = Clock()
     app = App(clock, refused="slack")
 
@@ -279,7 +275,7 @@ def test_what_the_allocator_refuses_does_not_run(tmp_path: Path) -> None:
     assert any("fit" in label for label in app.ran)
 
 
-def test_a_search_that_goes_on_proposes_what_it_proposed(tmp_path: Path) -> None:
+def test_a_search_that_goes_on_proposes_what_it_proposed(tmp_path: Path):
     """As if it had been killed; the rest is that of a search that was not."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     clock = Clock()
@@ -297,7 +293,7 @@ def test_a_search_that_goes_on_proposes_what_it_proposed(tmp_path: Path) -> None
     assert (cut / SELECTION_FILE).read_text().splitlines(keepends=True) == lines
 
 
-def test_it_is_over_when_the_confirmation_has_begun(tmp_path: Path) -> None:
+def test_it_is_over_when_the_confirmation_has_begun(tmp_path: Path):
     clock = Clock()
     first = searched(tmp_path, App(clock), clock)
     before = first.select(100)
@@ -312,7 +308,7 @@ def test_it_is_over_when_the_confirmation_has_begun(tmp_path: Path) -> None:
 
 def test_it_tries_no_more_settings_than_models_can_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """All of the generation in which the limit is reached."""
     monkeypatch.setattr(direct, "_MOST_SETTINGS", 10)
     clock = Clock()
@@ -333,7 +329,7 @@ class Adapter:
         return PARTS["glibc"]
 
 
-def test_a_program_that_was_not_recorded_counts_as_one_that_frees_much() -> None:
+def test_a_program_that_was_not_recorded_counts_as_one_that_frees_much():
     adapter = Adapter()
     reference = replace(REFERENCE, wall_s=2.5, n_threads=3)
 
@@ -343,7 +339,7 @@ def test_a_program_that_was_not_recorded_counts_as_one_that_frees_much() -> None
     assert space == make_space(["glibc"])
 
 
-def test_a_service_lives_long_enough_for_all_that_is_set_in_time() -> None:
+def test_a_service_lives_long_enough_for_all_that_is_set_in_time():
     adapter = Adapter()
     reference = replace(REFERENCE, values={SERVICE_NAMES["floor"]: 1e6}, wall_s=2.5)
 

@@ -99,7 +99,7 @@ def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Pa
 @pytest.mark.parametrize("first_runs", [examine, examine_held_out])
 def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
     tmp_path: Path, first_runs: Examines
-) -> None:
+):
     """The evidence of two inputs was mixed in one folder."""
     data, out, app = tmp_path / "data", tmp_path / "out", App()
     app.command = ("app", f"--input={data}", str(out))
