@@ -522,7 +522,7 @@ def _seen_in_few_runs(gains: Mapping[str, Gain], rules: Rules) -> dict[str, Gain
     return {
         name: gain
         for name, gain in gains.items()
-        if gain.bounds is None and TABLE[name].is_memory and abs(gain.middle) >= rules.least
+        if gain.bounds is None and TABLE[name].is_memory and abs(gain.likely) >= rules.least
     }
 
 
@@ -548,7 +548,7 @@ def _best_words(standing: Standing, rules: Rules) -> str:
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
     return {
         key_of(name): {
-            "change": gain.change,
+            "change": gain.seen_change,
             "bounds": gain.bounds,
             "exact": gain.is_exact,
             "smoothed": gain.smoothed_change,

@@ -183,7 +183,12 @@ class Gain:
 
     @property
     def change(self) -> float:
-        """Change of the quantity in the middle, -0.05 for 5 % less."""
+        """Change of the quantity that is to be expected, -0.05 for 5 % less."""
+        return self._change_of(self.likely)
+
+    @property
+    def seen_change(self) -> float:
+        """Change of the quantity in the middle of its own runs."""
         return self._change_of(self.middle)
 
     @property

@@ -2,8 +2,8 @@
 
 Every setting that ran is a row; those of the confirmation have bounds, the others ran once or three
 times and hold that noise.  The front is that of the goals, the program as it is among them.  What
-ran few times has the place that all runs together give it: as seen, the front would be of the
-luckiest runs.
+ran few times is shown as all runs together say of it: as seen, the front would be of the luckiest
+runs.
 """
 
 import csv
@@ -65,7 +65,7 @@ class MeasuredFront:
 
     @property
     def is_smoothed(self) -> bool:
-        """Whether some rows have their place by all runs together."""
+        """Whether some rows are shown as all runs together say."""
         return any(gain.smoothed is not None for row in self.rows for gain in row.changes.values())
 
     def shown_label(self, row: AnswerRow) -> str:
@@ -162,7 +162,7 @@ def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
     if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
-        yield "What had few runs is placed by what all runs together say of it."
+        yield "Of what had few runs, the figures are what all runs together say of it."
     yield answer.sentence
 
 
@@ -211,7 +211,7 @@ def _row(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
         "in_rounds": row.is_candidate,
         "changes": {
             key_of(name): {
-                "change": gain.change,
+                "change": gain.seen_change,
                 "bounds": gain.bounds,
                 "smoothed": gain.smoothed_change,
             }
@@ -286,7 +286,7 @@ def _scale(rows: Sequence[AnswerRow], name: str) -> Spec:
 
 
 def _steps(found: MeasuredFront, x: str, y: str) -> list[dict[str, float]]:
-    """Return the corners of the front, as measured, in this plane; some points lie behind it."""
+    """Return the corners of the front in this plane; with more goals some points lie behind it."""
     points = sorted((row.changes[x].change, row.changes[y].change) for row in found.front)
     lowest = list(accumulate((b for _, b in points), min, initial=math.inf))
     corners = [(a, b) for (a, b), before in zip(points, lowest, strict=False) if b < before]

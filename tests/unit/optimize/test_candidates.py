@@ -121,7 +121,7 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert str(SETTINGS[9]) in found.labels
     assert app.now_s < 60.0
     assert app.stages == ["selection", "others"], "how many there will be is open"
-    assert found.changes[str(SETTINGS[9])][MEAN].change == pytest.approx(-0.1)
+    assert found.changes[str(SETTINGS[9])][MEAN].seen_change == pytest.approx(-0.1)
 
 
 def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path):
@@ -456,8 +456,8 @@ def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path):
 
     assert trade(work, reference, as_seen), "a fifth of the time would be worth 8 % of memory"
     lucky = found.changes[label_of(settings[3])][CPU]
-    assert lucky.change == pytest.approx(-0.2)
-    assert lucky.smoothed_change == pytest.approx(-0.04, abs=0.02)
+    assert lucky.seen_change == pytest.approx(-0.2)
+    assert lucky.change == pytest.approx(-0.04, abs=0.02)
     assert trade(work, reference, found) == {}
 
 
