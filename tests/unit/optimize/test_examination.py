@@ -1,5 +1,6 @@
 """The first runs, of the program and of its held-out input."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,13 +98,15 @@ def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Pa
 
 
 @pytest.mark.parametrize("first_runs", [examine, examine_held_out])
+@pytest.mark.parametrize("n_bytes", [3, (1 << 28) + 1], ids=["read", "too large to read"])
 def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
-    tmp_path: Path, first_runs: Examines
+    tmp_path: Path, first_runs: Examines, n_bytes: int
 ):
     """The evidence of two inputs was mixed in one folder."""
     data, out, app = tmp_path / "data", tmp_path / "out", App()
     app.command = ("app", f"--input={data}", str(out))
     data.write_text("one")
+    os.truncate(data, n_bytes)
     out.write_text("before")
     app.examine = lambda: (out.write_text("by it"), FAILING)[1]  # type: ignore[method-assign]
     first_runs(tmp_path, cast("Tuned", app), app, is_begun=False)
