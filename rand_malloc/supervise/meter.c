@@ -29,15 +29,27 @@ static void walk_lazy_free(struct meter *meter, uint64_t now) {
     meter->next_walk_ns = after + (after - now) * WALK_SHARE;
 }
 
+/* Where the peak grew since the last sample and is above it and this one, memory went up to it and
+ * came down again in between, which nobody saw. */
+static double mean_on_the_way(const struct meter *meter, const struct proc_memory *memory,
+                              uint64_t kept) {
+    double straight = 0.5 * ((double)meter->last_kept + (double)kept);
+    uint64_t others = max_u64(meter->peak_file, memory->file) + meter->lazy;
+    uint64_t top = memory->high_water > others ? memory->high_water - others : 0;
+    bool is_between = memory->high_water > meter->peak_rss && top > max_u64(meter->last_kept, kept);
+    return is_between ? 0.5 * (straight + (double)top) : straight;
+}
+
 static void add(struct meter *meter, uint64_t now, const struct proc_memory *memory) {
     uint64_t kept = memory->anon > meter->lazy ? memory->anon - meter->lazy : 0;
     uint64_t cpu_ns = max_u64(proc_cpu_ns(meter->pid), meter->last_cpu_ns);
-    double mean = 0.5 * ((double)meter->last_kept + (double)kept);
     if (meter->n_samples == 0) {
         meter->first_ns = now;
         meter->first_cpu_ns = cpu_ns;
     } else {
-        meter->area += mean * (double)(now - meter->last_ns);
+        double straight = 0.5 * ((double)meter->last_kept + (double)kept);
+        double mean = mean_on_the_way(meter, memory, kept);
+        meter->area += straight * (double)(now - meter->last_ns);
         meter->cpu_area += mean * (double)(cpu_ns - meter->last_cpu_ns);
     }
     meter->last_ns = now;

@@ -8,7 +8,9 @@
  * mean_anon  integral of (RssAnon - LazyFree) over time, trapezoids, divided by
  *            the time between the first and the last sample.
  * mean_anon_cpu  the same over the CPU time of the process, all its threads: a machine that
- *            lets the program wait does not move it.
+ *            lets the program wait does not move it.  Where VmHWM shows that a peak lies between
+ *            two samples, by way of it: on a busy machine a short program may run from its start
+ *            to its end without a sample.
  *
  * LazyFree costs a walk over the page tables under the program's memory lock,
  * so it is read at most so often that walks take 1/WALK_SHARE of the time, and

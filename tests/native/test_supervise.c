@@ -145,6 +145,7 @@ CASE(fatal_signal_is_reported) {
 
 CASE(short_spike_is_in_the_peak) {
     return run("--sample-ms 10000 -- $S spike") == 0 && says("\"peak_from\":\"exit\"") &&
+           between(number("mean_anon_cpu_bytes"), 20.0 * MIB, 41.0 * MIB) &&
            between(number("peak_rss_bytes"), 64.0 * MIB, 68.0 * MIB) &&
            between(number("peak_anon_bytes"), 63.0 * MIB, 66.0 * MIB);
 }

@@ -109,7 +109,7 @@ def test_people_see_shares_of_the_program_and_files_have_both():
     assert "about those of the whole program" in " ".join(text.split())
     mixed = table_text(replace(table, validated={"cost": 3}))
     assert "validation 3; peak heap and mean heap of few runs" in " ".join(mixed.split())
-    assert "whole program" not in table_text(front_table(run_with(), NAMES))
+    assert "those of the whole program" not in table_text(front_table(run_with(), NAMES))
 
 
 def test_the_report_speaks_of_the_program():
