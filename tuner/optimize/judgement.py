@@ -484,14 +484,22 @@ class _Judged:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether a guard is so likely worse that proving it would waste the time left."""
+        """Return whether a guard is so likely worse that proving it would waste the time left.
+
+        By the mean, or since most rounds are worse: where a peak is one of two, the mean may hold
+        a limit that most rounds break, and those decide.
+        """
         if self.is_worse:
             return True
         n_rounds = len(self._logs)
         if n_rounds < _FEW_LIKELY or self._is_exact:
             return False
         error = _VERY_UNLIKELY if n_rounds >= ROUNDS_TO_GIVE_UP else _ALL_BUT_IMPOSSIBLE
-        return statistics.fmean(self._logs) + self._off_by(error) < -self._margin
+        n_beyond = sum(x < -self._margin for x in self._logs)
+        return (
+            statistics.fmean(self._logs) + self._off_by(error) < -self._margin
+            or _chance_of_heads(n_rounds, n_beyond) < error
+        )
 
     @property
     def is_stuck(self) -> bool:
@@ -500,7 +508,7 @@ class _Judged:
             return False
         if len(self._logs) < _FEW_LIKELY:
             return self._needs_signs and self._n_in_all < fewest_rounds(self._error)
-        middle = statistics.fmean(self._logs)
+        middle = min(statistics.fmean(self._logs), statistics.median(self._logs))
         reach = self._showable(self._spread, self._error)
         return middle < -self._margin or middle < reach - max(self._margin, self._scaled)
 
@@ -599,6 +607,14 @@ class _Judged:
         if self._is_exact:
             return statistics.median(self._logs) > limit
         return greatest_evidence([x - limit for x in self._logs]) * error >= 1.0
+
+
+@cache
+def _chance_of_heads(n_tosses: int, n_heads: int) -> float:
+    """Return how likely a fair coin shows so many heads or more, of which there is at least one."""
+    from scipy.special import bdtrc  # noqa: PLC0415 - as below
+
+    return float(bdtrc(n_heads - 1, n_tosses, 0.5)) if n_heads else 1.0
 
 
 @cache
