@@ -62,7 +62,7 @@ NO_KNEE = "the front has no knee: none of its points is clearly better balanced 
 
 NO_GAIN = (
     f"no measured configuration gains more than {100 * TIE:g} % in one objective without losing "
-    "in another"
+    "in another, or in peak heap"
 )
 """What is said where there is no no-regret pick."""
 

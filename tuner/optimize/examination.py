@@ -6,10 +6,11 @@ spent.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 import shutil
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from tuner.service.plan import ServicePlan
 from tuner.validate.setup import check_version
 
 _MOST_DIGESTED: Final = 1 << 28
-"""Bytes of an input that are read at each call, a fifth of a second or so."""
+"""Bytes of all inputs that are read at each call, a fifth of a second or so."""
 
 
 def examine(
@@ -72,7 +73,8 @@ def examine(
         view.tell(f"waits for  --ready {service.ready}, {service.ready_s:g} s at most, in each run")
     warm_memory()
     versions = {one.allocator: one.version for one in installations}
-    found = _kept(path, replace(_examined(tuned), versions=versions))
+    texts = [] if service is None else [service.load, service.setup or "", service.teardown or ""]
+    found = _kept(path, replace(_examined(tuned, texts), versions=versions))
     for note in found.notes:
         view.tell(f"note       {note}")
     return found
@@ -90,11 +92,25 @@ def noted(run: Path, reference: Reference, notes: Sequence[str]) -> Reference:
 
 
 def examine_held_out(
-    run: Path, tuned: Tuned, view: View, *, is_begun: bool, given: str = "input"
+    run: Path,
+    tuned: Tuned,
+    view: View,
+    *,
+    is_begun: bool,
+    given: str = "input",
+    texts: Sequence[str] = (),
 ) -> Reference:
     """Return what the program as it is does with the held-out input; see `examine`.
 
     What is to be known of it is said again in every call: it bears on all answers.
+
+    Args:
+        run: the folder.
+        tuned: the program.
+        view: is shown what is to be known of it.
+        is_begun: what the folder holds is of this optimisation.
+        given: what is held out, an input or a load.
+        texts: shell commands that are run beside the program's.
     """
     path = run / HELD_OUT_REFERENCE_FILE
     if is_begun and path.exists():
@@ -102,7 +118,7 @@ def examine_held_out(
     else:
         view.begin(f"held-out {given}", None)
         try:
-            found = _kept(path, _examined(tuned))
+            found = _kept(path, _examined(tuned, texts))
         except TunerError as error:
             raise type(error)(f"the held-out {given}: {error}") from error
     for note in found.notes:
@@ -146,32 +162,37 @@ def loadable(
     return left
 
 
-def _examined(tuned: Tuned) -> Reference:
-    """Run it as it is; of the files that its command names, those that it left alone are inputs."""
-    before = _named_files(tuned.command)
+def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:
+    """Run it as it is; of the files that commands name, those that it left alone are inputs."""
+    words = [word for text in (*tuned.command, *texts) for word in (text, *text.split())]
+    before = _named_files(words)
     made = tuned.examine()
-    left = [
-        word for word, stamp in _named_files(tuned.command).items() if before.get(word) == stamp
-    ]
-    return replace(made, file_sha256=_digest(made), inputs={word: _content(word) for word in left})
+    left = [word for word, stamp in _named_files(words).items() if before.get(word) == stamp]
+    return replace(made, file_sha256=_digest(made), inputs=_contents(left))
 
 
-def _named_files(command: Sequence[str]) -> dict[str, tuple[int, int]]:
+def _named_files(words: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return size and time of change of the files that words name, or what is behind their =."""
-    words = (one for word in command for one in (word, word.partition("=")[2]))
-    found = {word: Path(word).stat() for word in words if os.path.isfile(word)}  # noqa: PTH113
-    return {word: (one.st_size, one.st_mtime_ns) for word, one in found.items()}
+    found = {}
+    for name in (one for word in words for one in (word, word.partition("=")[2])):
+        with contextlib.suppress(OSError):
+            one = Path(name).stat()
+            if stat.S_ISREG(one.st_mode):
+                found[name] = one.st_size, one.st_mtime_ns
+    return found
 
 
-def _content(file: str) -> str:
-    """Return what changes with a file: its digest, of a large one size and time of change."""
-    try:
-        found = Path(file).stat()
-        if found.st_size > _MOST_DIGESTED:
-            return f"{found.st_size} {found.st_mtime_ns}"
-        return digest(Path(file))
-    except OSError:
-        return ""
+def _contents(files: Iterable[str]) -> dict[str, str]:
+    """Return what changes with files: digests, or where much would be read, sizes and times."""
+    found, n_bytes = {}, 0
+    for file in sorted(files):
+        size, changed_ns = _named_files([file]).get(file, (0, 0))
+        n_bytes += size
+        found[file] = f"{size} {changed_ns}"
+        if n_bytes <= _MOST_DIGESTED:
+            with contextlib.suppress(OSError):
+                found[file] = digest(Path(file))
+    return found
 
 
 def _unchanged(run: Path, known: Reference) -> Reference:
@@ -185,7 +206,8 @@ def _unchanged(run: Path, known: Reference) -> Reference:
     if known.file_sha256 not in ("", _digest(known)):
         now = f", which is {shutil.which(program)} now" if "/" not in program else ""
         raise SpecError(f"{held} its file changed{now}; choose another -o")
-    changed = [word for word, content in known.inputs.items() if _content(word) != content]
+    now_in = _contents(known.inputs)
+    changed = [word for word, content in known.inputs.items() if now_in[word] != content]
     if changed:
         raise SpecError(f"{held} {series(changed)} changed; choose another -o")
     return known

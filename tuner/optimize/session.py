@@ -344,7 +344,14 @@ class Session:
         begun = self._begun_with
         is_begun = begun is not None and begun.held_out == self.request.held_out
         given = self.request.given
-        found = examine_held_out(self.run, tuned, self._view, is_begun=is_begun, given=given)
+        found = examine_held_out(
+            self.run,
+            tuned,
+            self._view,
+            is_begun=is_begun,
+            given=given,
+            texts=self.request.held_out or (),
+        )
         least_s = least_seconds(found)
         if least_s > SHARE_HELD_OUT * self.request.seconds:
             words = f"each setting that wins runs {minutes_words(least_s)} or more, past --time too"

@@ -63,7 +63,8 @@ class Reference:
     file_sha256: str = ""
     """Of the file of the program, or of several together; empty where none was found."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """File that its command names, and that it leaves as it is -> SHA-256."""
+    """File that its commands name, and that it leaves as it is -> SHA-256, or where these files are
+    large, size and time of change."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Allocator -> version of its library; without those that are not known."""
     requests: float = 1.0

@@ -104,7 +104,7 @@ def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
 ):
     """The evidence of two inputs was mixed in one folder."""
     data, out, app = tmp_path / "data", tmp_path / "out", App()
-    app.command = ("app", f"--input={data}", str(out))
+    app.command = ("sh", "-c", f"app --input={data} {out}")
     data.write_text("one")
     os.truncate(data, n_bytes)
     out.write_text("before")
