@@ -10,7 +10,7 @@
  * mean_anon_cpu  the same over the CPU time of the process, all its threads: a machine that
  *            lets the program wait does not move it.  Where VmHWM shows that a peak lies between
  *            two samples, by way of it: on a busy machine a short program may run from its start
- *            to its end without a sample.
+ *            to its end without a sample.  File pages that came and went in between count, too.
  *
  * LazyFree costs a walk over the page tables under the program's memory lock,
  * so it is read at most so often that walks take 1/WALK_SHARE of the time, and

@@ -323,7 +323,9 @@ def _is_worth_its_words(one: Estimated, default: Estimated | None, rules: Rules)
     if default is None or one is default:
         return True
     gains = {goal: default.logs[goal] - one.logs[goal] for goal in rules.goals}
-    doubts = {goal: max(e.doubts.get(goal, 0.0) for e in (one, default)) for goal in gains}
+    doubts = {
+        goal: math.hypot(*(e.doubts.get(goal, 0.0) for e in (one, default))) for goal in gains
+    }
     sure = [gain for goal, gain in gains.items() if abs(gain) > doubts[goal]]
     return max(sum(gains.values()), sum(sure)) >= math.log1p(rules.least) / 2.0
 
