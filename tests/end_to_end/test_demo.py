@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -99,12 +100,14 @@ def test_the_validation_is_in_the_store(run: Path):
     assert validations[0].samples
 
 
-def demo_with(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+def demo_with(
+    folder: Path, script: str, configs: Path = ROOT / "configs"
+) -> subprocess.CompletedProcess[str]:
     """Run the demo of a malloc-tuner that is a line of shell."""
     tool = folder / "malloc-tuner"
     tool.write_text(f"#!/bin/sh\n{script}\n")
     tool.chmod(0o755)
-    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", folder / "run"]
+    command = [ROOT / "scripts" / "demo", tool, configs, folder / "run"]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
@@ -115,15 +118,18 @@ def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path):
     assert f"delete {tmp_path / 'run'}" in done.stderr
 
 
-def test_only_another_front_is_validated_anew(tmp_path: Path):
+def test_only_another_front_or_program_is_validated_anew(tmp_path: Path):
     said, front = tmp_path / "said", tmp_path / "front"
+    configs = shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    program = configs / "workloads" / "perl-index" / "run.sh"
     script = f"""echo "$*" >> {said}; case "$1" in front) cat {front};; optimize) exit 19;; esac"""
-    for text in ("one", "one", "other"):
+    for text, comment in (("one", ""), ("one", ""), ("other", ""), ("other", "# new\n")):
         front.write_text(text)
-        assert demo_with(tmp_path, script).returncode == 0
+        program.write_text(program.read_text() + comment)
+        assert demo_with(tmp_path, script, configs).returncode == 0
 
     validated = [line for line in said.read_text().splitlines() if line.startswith("validate")]
-    assert [" -- " in line for line in validated] == [True, False, True]
+    assert [" -- " in line for line in validated] == [True, False, True, True]
 
 
 @pytest.mark.parametrize("status", [0, 12])
