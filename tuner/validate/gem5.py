@@ -12,7 +12,7 @@ go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -81,7 +81,7 @@ class _Reference:
     digest: str | None = None
     """Of what the baseline simulated; None before its first run."""
     baseline_ns: int | None = None
-    """Elapsed time of that run."""
+    """Elapsed time of its first run that is known; None before."""
 
 
 class SimulationRounds:
@@ -148,8 +148,10 @@ class SimulationRounds:
             return reference.failure
         found = self._simulate(step.task, step.subject)
         status, reason = judge_simulation(found, reference.digest)
+        is_baseline = step.subject == self._baseline
+        if status is Status.OK and is_baseline and reference.baseline_ns is None:
+            reference.baseline_ns = found.run.wall_ns
         if status is Status.FAILED and found.run.exit_status == 0 and found.result is not None:
-            is_baseline = step.subject == self._baseline
             reason = _difference(reference.file, found, is_baseline=is_baseline)
         is_wanted = status is Status.OK and (step.task, step.subject) not in self._counted
         self._counted.add((step.task, step.subject))
@@ -220,19 +222,12 @@ def validate_on_gem5(
         prepared, notices = with_known_malloc(gem5, prepared)
     for notice in notices:
         on_notice(notice)
-    wanted = {
-        simulation.name: new_record(
-            gem5.command(simulation),
-            prepared,
-            options,
-            machine,
-            notices=notices,
-            simulation=SimulationRecord(
-                simulation.name, simulation.role.value, gem5.identity(simulation)
-            ),
-        )
-        for simulation in simulations
-    }
+    wanted = {}
+    for simulation in simulations:
+        of = SimulationRecord(simulation.name, simulation.role.value, gem5.identity(simulation))
+        command = gem5.command(simulation)
+        record = new_record(command, prepared, options, machine, notices=notices, simulation=of)
+        wanted[simulation.name] = replace(record, is_shuffled=True)
     identifiers = _begin(store, wanted, on_notice)
     run = SimulationRounds(gem5, simulations, prepared, options, counter)
     records = {record.identifier: record for record in store.validations()}

@@ -150,6 +150,7 @@ def test_no_subject_comes_first_in_every_first_round(store: Store):
         run_all(store, good_runs(), options=ValidationOptions(rounds=1, seed=seed))
     found = [one for record in store.validations() for one in record.samples]
     assert len({sample.label for sample in found if sample.position == 0}) > 1
+    assert all(record.is_shuffled for record in store.validations())
 
 
 def test_heap_is_without_the_part_of_the_program(store: Store):
@@ -309,6 +310,21 @@ def test_limit_follows_the_baseline(store: Store):
     gem5 = Simulator(always(slow))
     run_all(store, gem5, simulations=SIMULATIONS[:1], options=ValidationOptions(rounds=1))
     assert gem5.limits == [3600.0, 200.0, 200.0, 200.0]
+
+
+def test_limit_follows_the_baseline_where_only_a_candidate_ran_before(store: Store):
+    slow = replace(_GOOD, run=replace(_RUN, wall_ns=20_000_000_000))
+    options = ValidationOptions(rounds=3, seed=6)  # the baseline comes last in round 0
+
+    def stops(simulation: str, name: str, number: int) -> Gem5Run | BaseException:
+        return KeyboardInterrupt() if (name, number) == ("base", 2) else slow
+
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, Simulator(stops), simulations=SIMULATIONS[:1], options=options)
+    assert {sample.label for sample in records(store)["tree"].samples} == {"good", "other"}
+    again = Simulator(always(slow))
+    run_all(store, again, simulations=SIMULATIONS[:1], options=options)
+    assert again.limits == [3600.0, *[200.0] * 6]
 
 
 def test_instructions_are_counted_once_per_subject_and_simulation(store: Store):
