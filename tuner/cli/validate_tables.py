@@ -29,8 +29,8 @@ _STYLES = {
 
 _MOST_ROWS = 9
 _MOST_NOTES = 6
-_SHOWN = ("mean_heap", "peak_heap", "cpu", "faults")
-"""Metrics of the table that fits on a screen."""
+_SHOWN = ("mean_heap", "peak_heap", "peak_rss", "cpu", "faults")
+"""Metrics of the table that fits on a screen: claimed ones, and those of the decision."""
 
 
 def print_summary(summary: ValidationSummary, run: Path, *, has_details: bool = False) -> None:

@@ -41,7 +41,7 @@ from tuner.validate.verdicts import (
     too_few,
 )
 
-_STEADY = ("peak_heap", "mean_heap", "cpu", "wall")
+_STEADY = ("peak_heap", "mean_heap", "peak_rss", "cpu", "wall")
 """Metrics of which a reader must know when the baseline's vary."""
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from tests.doubles.runs import broken, synthetic_run
 from tuner.cli.validate_tables import print_details, print_summary
+from tuner.metrics import REAL
 from tuner.runs import Run
+from tuner.validate.decision import GUARDED
 from tuner.validate.summary import summarize
 
 
@@ -43,6 +45,8 @@ def test_one_screen_says_what_was_decided_first(run: Run, capsys: pytest.Capture
     assert " ".join(lines).startswith(" ".join(summary.decision.sentence.split()))
     assert any(line.startswith("malloc-tuner report runs/x") for line in lines)
     assert sum("note:" in line for line in lines) == len(summary.notices)
+    head = next(line for line in lines if "verdict" in line)
+    assert all(REAL[name].label in head for name in GUARDED), "what a gain must not cost"
 
 
 def test_details_do_not_name_themselves_as_the_next_command(run: Run, printed: Printed):

@@ -359,10 +359,14 @@ def test_the_summary_says_what_to_deploy():
 
 def test_unsteady_baseline_is_noticed():
     record = make_record()
-    samples = tuple(changed(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)
+    samples = tuple(
+        changed(s, wall_ns=20_000 + 3_000 * s.round, peak_rss_bytes=2000 + 300 * s.round)
+        for s in record.samples
+    )
     summary = summary_of(record, samples)
     (notice,) = [notice for notice in summary.notices if "more than 10 %" in notice]
     assert "elapsed time" in notice
+    assert "peak RSS" in notice
     assert not any("elapsed" in notice for notice in summarize(make_run(), record).notices)
 
 
