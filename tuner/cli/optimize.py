@@ -216,7 +216,7 @@ def optimize(
         typer.Option(
             "--held-out",
             callback=_misplaced,
-            help="Behind the command, with another one to judge on; with -o RUN, there too.",
+            help="Judge on another command, which follows the first: -- APP A --held-out -- APP B.",
         ),
     ] = False,
     held_out_load: HeldOutLoad = None,

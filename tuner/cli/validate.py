@@ -385,11 +385,19 @@ def _kept(context: typer.Context, run: Path, number: int | None) -> ValidationSu
 
 
 def _kept_of_service(run: Path) -> tuple[str, ...]:
-    """Return the answer of a comparison on a service; nothing where the folder has none."""
+    """Return the answer of a comparison on a service; nothing where a campaign is in the folder.
+
+    Raises:
+        SelectionError: a comparison was begun, and has no answer yet.
+    """
     from tuner.optimize.answer import recommended
+    from tuner.optimize.request import what_goes_on
+    from tuner.runs import REQUEST_FILE
     from tuner.store import store_path
 
-    found = None if store_path(run).exists() else recommended(run)
+    found = None if (is_campaign := store_path(run).exists()) else recommended(run)
+    if found is None and not is_campaign and (run / REQUEST_FILE).is_file():
+        raise SelectionError(f"{run}: has no answer yet; {what_goes_on(run)} goes on to one")
     return found.text if found else ()
 
 

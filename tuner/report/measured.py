@@ -21,7 +21,7 @@ import numpy as np
 
 from tuner.drawing.figure import WIDTH, Figure, Spec, colours, label_layers, layer, quantity, shapes
 from tuner.drawing.style import INK, MUTED
-from tuner.errors import StoreError
+from tuner.errors import SelectionError, StoreError
 from tuner.moocore import load_moocore
 from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
@@ -62,6 +62,8 @@ class MeasuredFront:
     """By the first goal; `AS_IS` is among them where nothing dominates it."""
     others: tuple[AnswerRow, ...]
     """Dominated, then failed."""
+    n_commands: int = 1
+    """That were tuned on together."""
 
     @property
     def is_smoothed(self) -> bool:
@@ -102,15 +104,18 @@ def measured_front(folder: Path) -> MeasuredFront:
     """Read what the program measured in a run folder of `optimize`, or the one of a comparison.
 
     Raises:
-        StoreError: there is no answer yet, or it is damaged.
+        SelectionError: there is no answer yet.
+        StoreError: nothing was optimised here, or the answer is damaged.
     """
     answer = recommended(folder)
     if answer is None:
-        words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
         if (folder / REQUEST_FILE).is_file():
-            words = f"has no answer yet; {what_goes_on(folder)} goes on to one"
-        raise StoreError(f"{folder}: {words}")
-    goals = tuple(name for name in Request.load(folder).rules.goals if name in answer.baseline)
+            goes_on = what_goes_on(folder)
+            raise SelectionError(f"{folder}: has no answer yet; {goes_on} goes on to one")
+        begin = "begin with `malloc-tuner optimize -- COMMAND`"
+        raise StoreError(f"{folder}: holds no optimisation; {begin}")
+    request = Request.load(folder)
+    goals = tuple(name for name in request.rules.goals if name in answer.baseline)
     zero = {name: Gain(0.0, 0.0, 0.0, is_exact=True) for name in answer.baseline}
     ran = [AnswerRow(AS_IS, zero, is_candidate=True), *(r for r in answer.rows if r.changes)]
     failed = [row for row in answer.rows if not row.changes]
@@ -119,7 +124,8 @@ def measured_front(folder: Path) -> MeasuredFront:
     front = [row for row, kept in zip(ran, is_front, strict=True) if kept]
     others = [row for row, kept in zip(ran, is_front, strict=True) if not kept]
     front.sort(key=lambda row: -row.changes[goals[0]].likely)
-    return MeasuredFront(answer, goals, tuple(front), (*others, *failed))
+    n_commands = 1 + len(request.further)
+    return MeasuredFront(answer, goals, tuple(front), (*others, *failed), n_commands)
 
 
 def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
@@ -158,6 +164,8 @@ def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     n_ran = sum(1 for row in found.rows if row.changes) - 1
     answer = found.answer
     yield f"{n_ran} settings ran, few times or in rounds: {answer.n_runs} runs; {answer.date}."
+    if found.n_commands > 1:
+        yield f"Values are geometric means over the {found.n_commands} commands."
     n_hidden = sum(row.label != AS_IS and row not in shown for row in found.others)
     if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
@@ -186,7 +194,7 @@ def measured_json(found: MeasuredFront) -> str:
 def measured_csv(found: MeasuredFront) -> str:
     """Write the rows; changes are shares, empty where there is none."""
     names = [key_of(name) for name in found.answer.baseline]
-    ends = [f"{name}_{end}" for name in names for end in ("change", "low", "high")]
+    ends = [f"{name}_{end}" for name in names for end in ("change", "low", "high", "smoothed")]
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["label", "state", "in_rounds", *ends, "note"])
@@ -194,8 +202,8 @@ def measured_csv(found: MeasuredFront) -> str:
         cells: list[Any] = []
         for name in found.answer.baseline:
             gain = row.changes.get(name)
-            bounds = gain.bounds if gain else None
-            cells += [gain.change if gain else None, *(bounds or (None, None))]
+            low, high = (gain.bounds if gain else None) or (None, None)
+            cells += [gain and gain.seen_change, low, high, gain and gain.smoothed_change]
         writer.writerow([row.label, _state(row, found), row.is_candidate, *cells, row.note])
     return text.getvalue()
 

@@ -323,7 +323,11 @@ def test_a_point_of_an_allocator_that_takes_no_part_is_named(
     words = ["validate", str(campaign), "--points", "best-cost", "--allocators", "glibc"]
 
     out, _ = cli.run(*words, *_SERVICE, "--", "server")
-    assert "left out: best-cost: jemalloc is not in --allocators\n" in out
+    refused = "best-cost: jemalloc is not in --allocators"
+    assert f"left out: {refused}\n" in out
+    out, _ = cli.run(*words, "--json", *_SERVICE, "--", "server")
+    document = json.loads(out)
+    assert (document["refused"], document["rounds"] > 1) == ([refused], True)
 
 
 def test_points_run_with_the_library_that_their_campaign_measured(

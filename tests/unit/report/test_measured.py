@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.cli import main
-from tuner.errors import StoreError
+from tuner.errors import SelectionError, StoreError
 from tuner.optimize.answer import write_answer
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.judgement import Gain
@@ -87,6 +87,14 @@ def test_a_lucky_run_makes_no_front(folder: Path):
     (mine,) = [one for one in document["rows"] if one["label"] == "exgen b=1"]
     assert mine["changes"]["mean_memory"]["smoothed"] == pytest.approx(math.expm1(-0.21))
     assert mine["changes"]["cpu_time"]["smoothed"] is None
+    cells = next(
+        one
+        for one in csv.DictReader(io.StringIO(measured_csv(found)))
+        if one["label"] == "exgen b=1"
+    )
+    for name, values in mine["changes"].items():
+        assert float(cells[f"{name}_change"]) == values["change"]
+        assert cells[f"{name}_smoothed"] == str(values["smoothed"] or "")
 
 
 def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFront):
@@ -238,6 +246,18 @@ def test_front_and_report_work_where_nothing_was_emulated(
         assert "malloc-tuner front" in capsys.readouterr().err
 
 
+def test_values_of_several_commands_are_said_to_be_means(folder: Path):
+    words = "geometric means over the 2 commands"
+    assert "geometric" not in measured_text(measured_front(folder))
+    request = Request(("./app",), 60.0, ("glibc",), is_direct=True, further=(("./app", "b"),))
+    (folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+
+    found = measured_front(folder)
+
+    assert words in measured_text(found)
+    assert words in render_measured(folder, found)
+
+
 def test_a_long_command_is_folded(found: MeasuredFront):
     long = replace(found, answer=replace(found.answer, command=("./app", *["--option"] * 20)))
 
@@ -250,7 +270,8 @@ def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path):
     with pytest.raises(StoreError, match="holds no optimisation"):
         measured_front(folder)
     (folder / REQUEST_FILE).write_text(json.dumps(Request(("app",), 60.0, ("glibc",)).as_record()))
-    with pytest.raises(StoreError, match=r"optimize '.*my run'` goes on to one"):
+    with pytest.raises(SelectionError, match=r"optimize '.*my run'` goes on to one"):
         measured_front(folder)
+    assert main.run(["validate", str(folder)]) == SelectionError.exit_code
     with pytest.raises(StoreError, match=r"malloc-tuner front '.*my run'`"):
         load_run(folder)
