@@ -391,13 +391,13 @@ def _kept_of_service(run: Path) -> tuple[str, ...]:
         SelectionError: a comparison was begun, and has no answer yet.
     """
     from tuner.optimize.answer import recommended
-    from tuner.optimize.request import what_goes_on
+    from tuner.optimize.request import no_answer_yet
     from tuner.runs import REQUEST_FILE
     from tuner.store import store_path
 
     found = None if (is_campaign := store_path(run).exists()) else recommended(run)
     if found is None and not is_campaign and (run / REQUEST_FILE).is_file():
-        raise SelectionError(f"{run}: has no answer yet; {what_goes_on(run)} goes on to one")
+        raise SelectionError(no_answer_yet(run))
     return found.text if found else ()
 
 

@@ -17,7 +17,7 @@ from tuner.front.kept import RECOMMENDED, find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.machine import read_machine
 from tuner.optimize.answer import Decision, Recommendation, recommended
-from tuner.optimize.request import Request, what_goes_on
+from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
 from tuner.records import Configuration
 from tuner.resources import native_file
@@ -71,7 +71,7 @@ def find_deployment(
 def _load(folder: Path) -> Run:
     """Read a run folder; one of a comparison, or of `optimize --direct`, has no campaign."""
     if not store_path(folder).exists() and _is_begun(folder) and recommended(folder) is None:
-        raise SelectionError(f"{folder}: has no answer yet; {what_goes_on(folder)} goes on to one")
+        raise SelectionError(no_answer_yet(folder))
     return load_run(folder)
 
 

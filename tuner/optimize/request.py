@@ -125,6 +125,11 @@ def what_goes_on(run: Path) -> str:
     return f"`malloc-tuner optimize {shlex.quote(str(run))}`"
 
 
+def no_answer_yet(run: Path) -> str:
+    """Return what is said where a run folder was begun, but has no answer yet."""
+    return f"{run}: has no answer yet; {what_goes_on(run)} goes on to one"
+
+
 def check_goes_on(run: Path, begun: Request, asked: Request) -> None:
     """Refuse a request that is another optimisation than the one in a run folder.
 

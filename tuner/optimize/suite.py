@@ -57,6 +57,7 @@ class ProgramSuite:
             raise ProgramError(
                 f"the commands bring different allocators ({names}); tune them one by one"
             )
+        means = f"Figures are geometric means over the {len(parts)} commands."
         return Reference(
             command=self.command,
             values=_mean([part.values for part in parts]),
@@ -65,7 +66,7 @@ class ProgramSuite:
             brings=parts[0].brings,
             wall_s=sum(part.wall_s for part in parts),
             timeout_s=sum(part.timeout_s for part in parts),
-            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+            notes=tuple(dict.fromkeys((means, *(note for part in parts for note in part.notes)))),
             steered=parts[0].steered,
             n_threads=_most_threads(parts),
             parts=parts,

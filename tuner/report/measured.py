@@ -27,7 +27,7 @@ from tuner.optimize.answer import Decision, Recommendation, label_of, recommende
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import key_of
-from tuner.optimize.request import Request, what_goes_on
+from tuner.optimize.request import Request, no_answer_yet
 from tuner.optimize.tuned import AS_IS
 from tuner.page import series, wrapped
 from tuner.runs import REQUEST_FILE
@@ -110,8 +110,7 @@ def measured_front(folder: Path) -> MeasuredFront:
     answer = recommended(folder)
     if answer is None:
         if (folder / REQUEST_FILE).is_file():
-            goes_on = what_goes_on(folder)
-            raise SelectionError(f"{folder}: has no answer yet; {goes_on} goes on to one")
+            raise SelectionError(no_answer_yet(folder))
         begin = "begin with `malloc-tuner optimize -- COMMAND`"
         raise StoreError(f"{folder}: holds no optimisation; {begin}")
     request = Request.load(folder)

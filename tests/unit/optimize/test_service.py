@@ -11,7 +11,7 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
-from tuner.errors import OutputError, ProgramError, ProgramTimeoutError, SpecError, StoreError
+from tuner.errors import OutputError, ProgramError, ProgramTimeoutError, SelectionError, SpecError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
 from tuner.optimize.answer import Decision
@@ -348,7 +348,7 @@ def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisati
         Session(tmp_path, Request.load(tmp_path))
 
     (tmp_path / ANSWER_FILE).unlink()
-    with pytest.raises(StoreError, match=r"the same `malloc-tuner validate` goes on"):
+    with pytest.raises(SelectionError, match=r"the same `malloc-tuner validate` goes on"):
         measured_front(tmp_path)
 
 
