@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tuner.front.kept import ANSWER_SCHEMA, ANSWER_VERSION
 from tuner.runs import ANSWER_FILE
 
 
 def write_record(folder: Path, **fields: Any) -> None:
     """Write the answer to keep glibc, but for these fields."""
     record = {
+        "schema": ANSWER_SCHEMA,
+        "version": ANSWER_VERSION,
         "decision": "keep",
         "sentence": "Keep it.",
         "configuration": None,

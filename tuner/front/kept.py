@@ -12,9 +12,9 @@ Layer: above `picks`.
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tuner.errors import SelectionError, SpecError, StoreError, what_is_wrong
 from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, first_pick, standard_picks
@@ -28,6 +28,12 @@ from tuner.store.subject import Subject
 SCHEMA = "malloc-tuner.pick"
 VERSION = 1
 """Schema and version of a pick file; docs/formats.md describes it."""
+
+ANSWER_SCHEMA = "malloc-tuner.answer"
+ANSWER_VERSION = 1
+"""Those of what `optimize` answers."""
+
+_T = TypeVar("_T")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -142,7 +148,10 @@ def find_pick(run: Run, name: str) -> Pick:
         why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
         if name == RECOMMENDED:
             rename = f"; give {path} another name to use it" if path.is_file() else ""
-            why = f" (`malloc-tuner optimize` deployed nothing here{rename})"
+            found_nothing = "`malloc-tuner optimize` deployed nothing here"
+            if deployed_subject(run) is not None:
+                found_nothing = "no trial stands behind what `malloc-tuner optimize` deploys"
+            why = f" ({found_nothing}{rename})"
         raise SelectionError(f"{run.folder}: has no pick {name!r}{why}; picks: {known}")
     return standard[name]
 
@@ -159,26 +168,36 @@ def deployed_subject(run: Run) -> Subject | None:
     Raises:
         StoreError: its answer is damaged.
     """
-    path = run.folder / ANSWER_FILE
+    return read_answer(run.folder, _deployed)
+
+
+def _deployed(record: dict[str, Any]) -> Subject | None:
+    if record["decision"] != "deploy" or not record["configuration"]:
+        return None
+    configuration = Configuration.from_key(record["configuration"])
+    trial, changes = record["trial"], record["changes"] or {}
+    known = [key for key in changes if trial is None and key in OF_OPTIMIZE]
+    expected = sorted((OF_OPTIMIZE[key], 1.0 + changes[key]["change"]) for key in known)
+    return Subject(RECOMMENDED, configuration, trial, (RECOMMENDED,), tuple(expected))
+
+
+def read_answer(folder: Path, read: Callable[[dict[str, Any]], _T]) -> _T | None:
+    """Return what a function makes of the answer of a run folder; None where there is none.
+
+    Raises:
+        StoreError: the file is damaged, or of another version.
+    """
+    path = folder / ANSWER_FILE
     if not path.is_file():
         return None
+    again = f"repeat `malloc-tuner optimize {shlex.quote(str(folder))}`"
     try:
         record = json.loads(path.read_bytes())
-        if record["decision"] != "deploy" or not record["configuration"]:
-            return None
-        configuration = Configuration.from_key(record["configuration"])
-        trial, changes = record["trial"], record["changes"] or {}
-        known = [key for key in changes if trial is None and key in OF_OPTIMIZE]
-        expected = tuple((OF_OPTIMIZE[key], 1.0 + changes[key]["change"]) for key in known)
-        return Subject(RECOMMENDED, configuration, trial, (RECOMMENDED,), expected)
+        if (record["schema"], record["version"]) != (ANSWER_SCHEMA, ANSWER_VERSION):
+            raise StoreError(f"{path}: is not an answer of version {ANSWER_VERSION}; {again}")
+        return read(record)
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged_answer(run.folder, error) from error
-
-
-def damaged_answer(folder: Path, error: Exception) -> StoreError:
-    """Return what is raised where the answer of a run folder cannot be read."""
-    again = f"`malloc-tuner optimize {shlex.quote(str(folder))}`"
-    return StoreError(f"{folder / ANSWER_FILE}: damaged ({what_is_wrong(error)}); repeat {again}")
+        raise StoreError(f"{path}: damaged ({what_is_wrong(error)}); {again}") from error
 
 
 def answered_pick(run: Run) -> Pick | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.front.kept import damaged_answer
+from tuner.front.kept import ANSWER_SCHEMA, ANSWER_VERSION, read_answer
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import (
     TABLE_WIDTH,
@@ -32,7 +32,6 @@ from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE
 from tuner.units import show_duration, show_percent, signed_percent
 
-_SCHEMA = "malloc-tuner.answer"
 _MOST_ROWS = 8
 EARLY = 0.8
 """Of the time that was given: an answer before it needed no more."""
@@ -248,8 +247,8 @@ class Answer:
     def as_record(self) -> dict[str, Any]:
         """Return it for a file, and for ``--json``."""
         return {
-            "schema": _SCHEMA,
-            "version": 1,
+            "schema": ANSWER_SCHEMA,
+            "version": ANSWER_VERSION,
             "decision": str(self.decision),
             "sentence": self.sentence,
             "text": [self.sentence, *self._details()],
@@ -348,34 +347,31 @@ def recommended(run: Path) -> Recommendation | None:
     Raises:
         StoreError: the file is damaged.
     """
-    path = run / ANSWER_FILE
-    if not path.is_file():
-        return None
-    try:
-        record = json.loads(path.read_bytes())
-        key = record["configuration"]
-        changes = record["changes"] or {}
-        return Recommendation(
-            Decision(record["decision"]),
-            record["sentence"],
-            Configuration.from_key(key) if key else None,
-            record["trial"],
-            {
-                name: (one["change"], tuple(one["bounds"]) if one["bounds"] else None)
-                for name, one in changes.items()
-            },
-            tuple(record["command"]),
-            record["date"],
-            record["runs"],
-            record["least_effect"],
-            tuple(record["text"]),
-            *_subjects(record),
-            record.get("seconds", 0.0),
-            record.get("held_out") is not None,
-            {one["label"]: _worse_words(one) for one in record.get("turned_down", ())},
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged_answer(run, error) from error
+    return read_answer(run, _recommendation)
+
+
+def _recommendation(record: Mapping[str, Any]) -> Recommendation:
+    key = record["configuration"]
+    changes = record["changes"] or {}
+    return Recommendation(
+        Decision(record["decision"]),
+        record["sentence"],
+        Configuration.from_key(key) if key else None,
+        record["trial"],
+        {
+            name: (one["change"], tuple(one["bounds"]) if one["bounds"] else None)
+            for name, one in changes.items()
+        },
+        tuple(record["command"]),
+        record["date"],
+        record["runs"],
+        record["least_effect"],
+        tuple(record["text"]),
+        *_subjects(record),
+        record.get("seconds", 0.0),
+        record.get("held_out") is not None,
+        {one["label"]: _worse_words(one) for one in record.get("turned_down", ())},
+    )
 
 
 def _subjects(

@@ -27,8 +27,8 @@ class Subject:
     roles: tuple[str, ...]
     """Names of picks, `DEFAULT`, `FRONT`, `DOMINATED`, `AS_IT_IS`; at least one."""
     expected: tuple[tuple[str, float], ...] = ()
-    """Objective and the ratio to the baseline that runs of the program showed, where there is no
-    trial to claim anything."""
+    """Objective, in the order of names, and the ratio to the baseline that runs of the program
+    showed, where there is no trial to claim anything."""
 
     @property
     def is_pick(self) -> bool:
@@ -59,6 +59,6 @@ class Subject:
     def from_record(cls, record: Mapping[str, Any]) -> Subject:
         """Rebuild a subject from `as_record`."""
         configuration = Configuration.from_key(record["configuration"])
-        expected = tuple(record.get("expected", {}).items())
+        expected = tuple(sorted(record.get("expected", {}).items()))
         roles = tuple(record["roles"])
         return cls(record["label"], configuration, record["trial"], roles, expected)

@@ -241,11 +241,15 @@ def simulation_of(record: ValidationRecord) -> str | None:
 def find_same(
     validations: Sequence[ValidationRecord], wanted: ValidationRecord
 ) -> ValidationRecord | None:
-    """Return the latest validation of the same subjects, conditions and machine; None for none."""
+    """Return the latest validation of the same subjects, conditions and machine; None for none.
+
+    What is expected of a subject may differ: a new answer of `optimize` moves its figures.
+    """
 
     def essence(record: ValidationRecord) -> tuple[object, ...]:
         how = (record.rounds, record.conditions, record.simulation, record.machine)
-        return (record.command, record.baseline, record.subjects, *how)
+        subjects = [replace(subject, expected=()) for subject in record.subjects]
+        return (record.command, record.baseline, subjects, *how)
 
     same = (found for found in reversed(validations) if essence(found) == essence(wanted))
     return next(same, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.answers import write_record
 from tuner.errors import StoreError
 from tuner.optimize.answer import Answer, Decision, recommended, rows_of, write_answer
 from tuner.optimize.answer_table import AnswerRow, value_words
@@ -262,6 +263,9 @@ def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path):
     (folder / ANSWER_FILE).write_text('{"decision": "deploy"}')
 
     with pytest.raises(StoreError, match=r"answer\.json: damaged \(no '\w+'\); .* '.*my run'`"):
+        recommended(folder)
+    write_record(folder, version=2)
+    with pytest.raises(StoreError, match=r"answer\.json: is not an answer of version 1; repeat"):
         recommended(folder)
 
 

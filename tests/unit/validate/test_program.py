@@ -466,6 +466,15 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
     assert "is a subject and the baseline" in record.notices[0]
 
 
+def test_a_new_answer_of_other_figures_continues_a_validation_that_was_kept():
+    """Read back they were in another order, and every call began at round 0."""
+    deployed = replace(of_glibc("base").subject, expected=(("peak_heap", 0.9), ("cost", 0.8)))
+    wanted = ValidationRecord(("app",), 2, "base", (deployed,))
+    kept = replace(Subject.from_record(deployed.as_record()), expected=(("cost", 0.7),))
+
+    assert find_unfinished([replace(wanted, subjects=(kept,), identifier=7)], wanted) == 7
+
+
 def test_validation_whose_baseline_failed_is_not_continued():
     wanted = ValidationRecord(("app",), 2, "base", (of_glibc("base").subject,))
     failure = Outcome.did_not_succeed(Status.FAILED, "x")
