@@ -128,9 +128,10 @@ def print_details(summary: ValidationSummary) -> None:
 def _reading(summary: ValidationSummary) -> str:
     claims = "1 claim" if summary.n_claims == 1 else f"{summary.n_claims} claims"
     return (
-        "Claimed: in emulation. Expected: the difference claimed, in bytes or priced in time, on "
-        "top of the real baseline. Real: the median of the ratios to the baseline of the same "
-        "round; interval: holds that median with 95 % (fewer than six rounds: their range). "
+        "Claimed: in emulation; without a trial, by runs of optimize, and the same is expected. "
+        "Expected otherwise: the difference claimed, in bytes or priced in time, on top of the "
+        "real baseline. Real: the median of the ratios to the baseline of the same round; "
+        "interval: holds that median with 95 % (fewer than six rounds: their range). "
         f"p: of Wilcoxon's signed-rank test, adjusted for {claims} by Holm's rule; a difference "
         "counts at p up to 0.05, so one or more false ones among all are 5 % likely at most. No "
         "difference shown does not mean that there is none. Beside a subject: the weakest "

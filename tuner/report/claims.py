@@ -38,23 +38,37 @@ _REAL_SERIES: Final = "real, with interval"
 def claim_title(claim: Claim) -> str:
     """Name an objective and the metric it was checked with."""
     emulated, real = find_metric(claim.objective).label, REAL[claim.metric].label
-    return emulated if emulated == real else f"{real}, claimed as {emulated}"
+    is_same = emulated == real or not claim.is_emulated
+    return real if is_same else f"{real}, claimed as {emulated}"
+
+
+def _checks(summary: ValidationSummary) -> dict[tuple[str, str], str]:
+    """Return title by objective and metric of all claims, those of emulation first."""
+    claims = [claim for subject in summary.subjects for claim in subject.claims]
+    found: dict[tuple[str, str], str] = {}
+    for claim in sorted(claims, key=lambda claim: not claim.is_emulated):
+        found.setdefault(claim.check, claim_title(claim))
+    return found
 
 
 # Figures
 
 
 def claims_figures(summary: ValidationSummary) -> list[Figure]:
-    """Draw, for each objective that was checked, the expected and the real change."""
-    found: dict[str, list[tuple[str, Claim]]] = {}
-    for subject in summary.subjects:
-        for claim in subject.claims:
-            if claim.real_ratio is not None:
-                found.setdefault(claim.objective, []).append((subject.subject.label, claim))
-    return [
-        Figure(f"claims-{objective}", claim_title(claims[0][1]), _spec(claims))
-        for objective, claims in found.items()
-    ]
+    """Draw, for each objective and what checks it, the expected and the real change."""
+    figures: dict[str, Figure] = {}
+    for check, title in _checks(summary).items():
+        claims = [
+            (subject.subject.label, claim)
+            for subject in summary.subjects
+            for claim in subject.claims
+            if claim.check == check and claim.real_ratio is not None
+        ]
+        name = f"claims-{check[0]}"
+        name = f"{name}-{check[1]}" if name in figures else name
+        if claims:
+            figures[name] = Figure(name, title, _spec(claims))
+    return list(figures.values())
 
 
 def _spec(claims: Sequence[tuple[str, Claim]]) -> Spec:
@@ -94,12 +108,16 @@ def _marks(claims: Sequence[tuple[str, Claim]], series: str) -> Iterator[dict[st
             tip = "\n".join(
                 (
                     label,
-                    f"claimed, of heap or cost alone: {show_change(claim.claimed_ratio)}",
+                    f"{_source(claim)}: {show_change(claim.claimed_ratio)}",
                     f"{_EXPECTED}: {show_expected(claim.expected_ratio)}",
                     f"real: {show_estimate(claim.real_ratio)}, {claim.verdict.value}",
                 )
             )
             yield {"label": label, "series": series, "x": percent(ratio), "tip": tip}
+
+
+def _source(claim: Claim) -> str:
+    return f"claimed, {'of heap or cost alone' if claim.is_emulated else 'by runs of optimize'}"
 
 
 def zero_line(channel: str) -> Spec:
@@ -166,8 +184,8 @@ def _estimate_document(found: Estimate | None) -> dict[str, Any] | None:
 
 def claims_context(summary: ValidationSummary) -> dict[str, Any]:
     """Return heads and cells of the table, as texts."""
-    claims = next((s.claims for s in summary.subjects if s.claims), ())
-    claimed = [claim.metric for claim in claims]
+    checks = _checks(summary)
+    claimed = [metric for _, metric in checks]
     measured = [
         name
         for name in _REAL
@@ -177,14 +195,14 @@ def claims_context(summary: ValidationSummary) -> dict[str, Any]:
         "summary": summary,
         "command": shlex.join(summary.record.command),
         "date": summary.record.created_at[:16].replace("T", " "),
-        "claim_heads": [claim_title(claim) for claim in claims],
+        "claim_heads": list(checks.values()),
         "real_heads": [REAL[name].label for name in measured],
         "rows": [
             {
                 "subject": subject,
                 "verdict": subject.verdict_words,
                 "class": _VERDICT_CLASSES.get(subject.verdict, "") if subject.verdict else "",
-                "claims": [_claim_cell(subject, claim.metric) for claim in claims],
+                "claims": [_claim_cell(subject, check) for check in checks],
                 "reals": [_real_cell(subject, name) for name in measured],
             }
             for subject in summary.subjects
@@ -195,13 +213,13 @@ def claims_context(summary: ValidationSummary) -> dict[str, Any]:
     }
 
 
-def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
-    """Show claim, reality and verdict; for the baseline its own value."""
-    claim = next((claim for claim in subject.claims if claim.metric == metric), None)
+def _claim_cell(subject: SubjectSummary, check: tuple[str, str]) -> dict[str, str]:
+    """Show claim, reality and verdict; without a claim reality alone."""
+    claim = next((claim for claim in subject.claims if claim.check == check), None)
     if claim is None:
-        real = _real_cell(subject, metric) if subject.is_baseline else MISSING
-        return {"claimed": "", "expected": "", "real": real, "verdict": "", "class": ""}
+        return {"claimed": "", "real": _real_cell(subject, check[1]), "verdict": "", "class": ""}
     return {
+        "source": "claimed" if claim.is_emulated else "claimed by runs of optimize",
         "claimed": show_change(claim.claimed_ratio),
         "expected": show_expected(claim.expected_ratio),
         "real": show_estimate(claim.real_ratio),

@@ -46,7 +46,8 @@ _STEADY = ("peak_heap", "mean_heap", "peak_rss", "cpu", "wall")
 
 
 _SEEN_AS = {"peak_heap": REAL["peak_rss"]}
-"""Objective -> metric that runs of `optimize` show of it, where emulation's claims have another."""
+"""Objective -> metric of the real program that checks what runs of `optimize` showed of it: they
+measure the peak of the whole process. Where there is none, the one that checks emulation."""
 
 
 @dataclass(frozen=True)
@@ -259,8 +260,9 @@ def _claims(
     for objective, metric in checked:
         expected = ratio = seen.get(objective)
         reference = base.measurement.value(objective)
-        if theirs and theirs.measurement and reference > 0.0:
-            value = theirs.measurement.value(objective)
+        emulated = theirs.measurement if theirs and reference > 0.0 else None
+        if emulated:
+            value = emulated.value(objective)
             ratio = value / reference
             expected = expected_ratio(samples.whole, objective, value, reference)
         else:
@@ -275,6 +277,7 @@ def _claims(
                     samples.ratio(subject.label, metric),
                     Verdict.UNDECIDED,
                     samples.p_value(subject.label, metric),
+                    is_emulated=emulated is not None,
                 )
             )
     return claims

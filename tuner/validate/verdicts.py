@@ -67,22 +67,31 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """One objective of one subject, emulated and real."""
+    """One objective of one subject, claimed and real."""
 
     objective: str
     metric: str
     """The metric it is checked with."""
     claimed_ratio: float
-    """Emulated, relative to the emulated baseline."""
+    """Emulated, relative to the emulated baseline; what runs of `optimize` showed of the program,
+    where the claim is of them."""
     expected_ratio: float | None
     """What the claim means for the real program: the emulated difference to the baseline,
-    added to the real baseline and divided by it; None when its price is not known."""
+    added to the real baseline and divided by it; None when its price is not known. Of runs of
+    `optimize`, `claimed_ratio`."""
     real_ratio: Estimate | None
     """Real, relative to the real baseline, with the interval of this claim alone."""
     verdict: Verdict
     p_value: float | None = None
     """Of the difference to the real baseline, adjusted for all claims once `decide` has seen
     them; None when there are too few rounds."""
+    is_emulated: bool = True
+    """False where it is of runs of `optimize`: no trial stands behind the setting."""
+
+    @property
+    def check(self) -> tuple[str, str]:
+        """Objective, and the metric it is checked with."""
+        return self.objective, self.metric
 
     @property
     def is_gain(self) -> bool:

@@ -404,11 +404,13 @@ def test_what_runs_showed_is_a_claim_where_there_is_no_trial():
     run = replace(run, trials=tuple(t for t in run.trials if t.configuration != _LESS))
     summary = summarize(run, replace(record, subjects=(SUBJECTS[0], seen, SUBJECTS[2])))
 
-    found = [(c.metric, c.expected, c.verdict) for c in summary.subjects[1].claims]
-    assert found == [
+    claims = summary.subjects[1].claims
+    assert [(c.metric, c.expected, c.verdict) for c in claims] == [
         ("peak_rss", 0.8, Verdict.CONFIRMED),
         ("mean_heap", 0.9, Verdict.CONFIRMED),
     ]
+    assert not any(c.is_emulated for c in claims)
+    assert all(c.is_emulated for c in summary.subjects[2].claims)
     assert summary.n_claims == 4
 
 
