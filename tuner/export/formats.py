@@ -245,15 +245,15 @@ def _proof_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     validation = deployment.validation
     if deployment.proof is not None:
         yield "proven", deployment.proof
-    elif deployment.pick is None:
-        yield "validated", "not on your program: it is a setting that was given"
-    elif validation is None:
-        yield "validated", "not yet; malloc-tuner validate runs it on the real program"
-    else:
+    elif validation is not None:
         date, rounds = validation.created_at[:10], validation.rounds
         made = f"validation {validation.identifier} of {date}"
         yield "validated", f"{made}, {rounds} rounds of {command_text(validation)}"
         yield from (("note", notice) for notice in deployment.notices)
+    elif deployment.pick is None:
+        yield "validated", "not on your program: it is a setting that was given"
+    else:
+        yield "validated", "not yet; malloc-tuner validate runs it on the real program"
     if deployment.unset:
         names = ", ".join(deployment.unset)
         yield "not set", f"{names}: the program had it as it was, and the gains are without"

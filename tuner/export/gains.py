@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.export.deployment import ObjectiveGain
-from tuner.export.reduction import Reduction
 from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
 from tuner.front.whole import Whole, expected_ratio
@@ -63,9 +63,8 @@ def _verdict(bounds: tuple[float, float] | None, least: float, *, is_more_better
 _Validated = tuple[ValidationSummary, SubjectSummary]
 
 
-def _validated(run: Run, pick: Pick, reduction: Reduction, number: int | None) -> _Validated | None:
-    """Return the most believed validation of the program that ran the pick or its reduction."""
-    wanted = (pick.trial.configuration, reduction.configuration)
+def _validated(run: Run, wanted: Sequence[Configuration], number: int | None) -> _Validated | None:
+    """Return the most believed validation of the program that ran one of the settings."""
     recorded = recorded_program(run.campaign)
     trusted = [record for record in run.validations if is_recorded_program(record, recorded)]
     if number is not None and (named := believed_validation(run, number)) is not None:
@@ -80,25 +79,24 @@ def _validated(run: Run, pick: Pick, reduction: Reduction, number: int | None) -
     return None
 
 
-def _ran(run: Run, pick: Pick, reduction: Reduction) -> AnswerRow | None:
-    """Return what `optimize` measured of a pick on the program, as picked or as reduced."""
+def _ran(run: Run, wanted: Sequence[Configuration]) -> AnswerRow | None:
+    """Return what `optimize` measured on the program of one of the settings."""
     answer = recommended(run.folder)
-    wanted = {label_of(pick.trial.configuration), label_of(reduction.configuration)}
-    found = [row for row in answer.rows if row.label in wanted and row.changes] if answer else []
+    labels = {label_of(one) for one in wanted}
+    found = [row for row in answer.rows if row.label in labels and row.changes] if answer else []
     return max(found, key=lambda row: row.is_candidate, default=None)
 
 
-def on_program(run: Run, pick: Pick, reduction: Reduction, number: int | None) -> OnProgram:
-    """Return what is known of a pick, as picked or as reduced.
+def on_program(run: Run, wanted: Sequence[Configuration], number: int | None) -> OnProgram:
+    """Return what is known of a setting.
 
     Args:
         run: the campaign.
-        pick: one of its trials.
-        reduction: the pick without settings that change nothing.
-        number: of the validation that is shown; None for the last one that ran the pick.
+        wanted: the setting as picked, and as reduced.
+        number: of the validation that is shown; None for the last one that ran either.
     """
-    validated = _validated(run, pick, reduction, number)
-    ran = None if validated else _ran(run, pick, reduction)
+    validated = _validated(run, wanted, number)
+    ran = None if validated else _ran(run, wanted)
     return OnProgram(validated, ran, shown_whole(run, number=number))
 
 
@@ -119,12 +117,12 @@ class OnProgram:
         return self.ran is not None and self.ran.label == label_of(configuration)
 
 
-def pick_gain(run: Run, pick: Pick, name: str, known: OnProgram) -> ObjectiveGain:
-    """Return what a pick gains in one objective."""
+def pick_gain(run: Run, pick: Pick | None, name: str, known: OnProgram) -> ObjectiveGain:
+    """Return what a pick, or a setting without a trial, gains in one objective."""
     ran, validated = known.ran, known.validated
     default = default_trials(run.trials).get(run.campaign.baseline)
     emulated = expected = None
-    if default and default.measurement and pick.trial.measurement:
+    if default and default.measurement and pick and pick.trial.measurement:
         reference = default.measurement.value(name)
         mine = pick.trial.measurement.value(name)
         if reference > 0.0:
@@ -146,7 +144,7 @@ def pick_gain(run: Run, pick: Pick, name: str, known: OnProgram) -> ObjectiveGai
         find_objective(name).label,
         emulated,
         REAL[claim.metric].label if claim else None,
-        claim.expected_ratio if claim else expected,
+        claim.expected_ratio if claim and claim.is_emulated else expected,
         claim.real_ratio if claim else None,
         claim.verdict.value if claim else None,
     )

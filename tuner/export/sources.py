@@ -57,14 +57,16 @@ def find_deployment(
         words = shlex.quote(str(folder))
         message = f"{folder}: not decided yet; `malloc-tuner optimize {words}` goes on. "
         raise SelectionError(message + "--pick exports a point all the same")
+    if proven is not None:
+        if other := other_input(run, validation):
+            on_note(other)
+        return deployment(run, proven, library, validation=validation)
     if isinstance(pick, int):
         chosen = pick_of_trial(run, pick)
     else:
-        chosen = proven or find_pick(run, pick or first_name(run))
-    if proven is None and (doubt := doubts(run, chosen, validation)) is not None:
+        chosen = find_pick(run, pick or first_name(run))
+    if (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
-    if proven is not None and (other := other_input(run, validation)):
-        on_note(other)
     return deployment(run, chosen, library, validation=validation)
 
 
@@ -192,8 +194,10 @@ def _proof(found: Recommendation) -> str:
     return f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}{other}"
 
 
-def validated_pick(run: Run, number: int | None = None) -> Pick | None:
+def validated_pick(run: Run, number: int | None = None) -> Pick | Configuration | None:
     """Return what a validation of the program recommends; None where there is none.
+
+    It is a setting where no trial stands behind it.
 
     Args:
         run: the campaign.
@@ -213,8 +217,10 @@ def validated_pick(run: Run, number: int | None = None) -> Pick | None:
             "all the same, name its --pick or --trial"
         )
     wanted = next(one for one in record.subjects if one.label == decision.label)
+    if wanted.trial is None:
+        return wanted.configuration
     # Of what `optimize` deploys, settings of the trial may be left out.
-    trial = replace(run.trial(wanted.trial or 0), configuration=wanted.configuration)
+    trial = replace(run.trial(wanted.trial), configuration=wanted.configuration)
     rule = f"validation {record.identifier} on the program recommends it"
     return Pick(RECOMMENDED, trial, rule)
 
@@ -265,17 +271,17 @@ def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
 
 def deployment(
     run: Run,
-    pick: Pick,
+    chosen: Pick | Configuration,
     library: Path | None = None,
     *,
     reduction: Reduction | None = None,
     validation: int | None = None,
 ) -> Deployment:
-    """Compute what a pick is exported as.
+    """Compute what a pick is exported as, or a setting that a validation recommends.
 
     Args:
         run: the campaign.
-        pick: one of its trials.
+        chosen: one of its trials; a setting where no trial stands behind it.
         library: where the library lies on the machine the file is for; None for the one that
             was measured.
         reduction: the pick without settings that change nothing; None: found in the campaign.
@@ -287,20 +293,22 @@ def deployment(
         SpecError: the campaign file, or a search space that it names, is wrong or gone.
         StoreError: there is no such validation.
     """
-    if pick.trial.measurement is None:
+    pick = chosen if isinstance(chosen, Pick) else None
+    if pick is not None and pick.trial.measurement is None:
         raise SelectionError(f"trial {pick.trial.number} has no numbers: {pick.trial.reason}")
+    setting = chosen.trial.configuration if isinstance(chosen, Pick) else chosen
     is_open = reduction is None
-    reduction = reduction or reduce_configuration(pick.trial, run.trials, run.campaign.objectives)
+    reduction = reduction or _reduced(run, chosen)
     campaign = run.campaign
-    record = campaign.allocators[pick.trial.configuration.allocator]
-    name = reduction.configuration.allocator
+    name = setting.allocator
+    record = campaign.allocators[name]
     adapter = get_allocator(name, search_spaces(run.folder).get(name))
     measured = Path(record.library) if record.library else None
     here = Installation(adapter.name, measured, record.version)
     brought = _brought(run, validation)
-    known = on_program(run, pick, reduction, validation)
-    if is_open and known.has_run(pick.trial.configuration):  # emulation may not see what it does
-        reduction = Reduction(pick.trial.configuration, (), None)
+    known = on_program(run, (setting, reduction.configuration), validation)
+    if is_open and known.has_run(setting):  # emulation may not see what it does
+        reduction = Reduction(setting, (), None)
     rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
     validated = known.validated[0] if known.validated else None
     return Deployment(
@@ -318,10 +326,16 @@ def deployment(
         baseline=campaign.baseline,
         gains=tuple(pick_gain(run, pick, name, known) for name in campaign.objectives),
         validation=validated.record if validated else None,
-        valid_for=_valid_for(run, pick),
+        valid_for=_valid_for(run, name),
         brought=brought,
         notices=validated.notices if validated else (),
     )
+
+
+def _reduced(run: Run, chosen: Pick | Configuration) -> Reduction:
+    if isinstance(chosen, Configuration):
+        return Reduction(chosen, (), None)
+    return reduce_configuration(chosen.trial, run.trials, run.campaign.objectives)
 
 
 def _is_shipped(adapter: Allocator, library: Path | None) -> bool:
@@ -342,9 +356,8 @@ def _brought(run: Run, number: int | None) -> tuple[str, ...]:
     return (recorded,) if recorded else ()
 
 
-def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
+def _valid_for(run: Run, allocator: str) -> dict[str, str]:
     campaign = run.campaign
-    allocator = pick.trial.configuration.allocator
     record = campaign.allocators[allocator]
     facts = facts_of(allocator, record.version, record.library, campaign.machine)
     facts["transparent huge pages in emulation"] = _HUGE_PAGES[campaign.emulation.thp]

@@ -13,6 +13,7 @@ import pytest
 from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import changed, synthetic_run, trial, without_counts, write_run
+from tuner import library
 from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.export.sources import validated_pick
 from tuner.front import repricing
@@ -410,6 +411,10 @@ def test_what_an_older_version_kept_as_recommended_is_none(fresh: Run):
     assert (names.count(RECOMMENDED), find_pick(fresh, RECOMMENDED).trial.number) == (1, 3)
     assert find_configuration(fresh, RECOMMENDED) == less
 
+    write_record(fresh.folder, decision="deploy", configuration=less.key)
+    with pytest.raises(SelectionError, match="no trial stands behind what `malloc-tuner"):
+        find_pick(fresh, RECOMMENDED)
+
 
 def test_pick_of_another_campaign_is_refused(fresh: Run, tmp_path: Path):
     other = replace(fresh, trials=(fresh.trials[0], replace(fresh.trials[2], number=1)))
@@ -487,8 +492,32 @@ def test_what_a_validation_proves_may_have_less_than_its_trial(
 
     found = validated_pick(replace(run, validations=(record,)))
 
-    assert found is not None
+    assert isinstance(found, Pick)
     assert found.trial.configuration == less
+
+
+def test_what_a_validation_proves_without_a_trial_has_no_emulated_gain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It was exported as trial 0, with the numbers of that."""
+    run = validated(tmp_path / "v", "Deploy", monkeypatch)
+    (record,) = run.validations
+    less = Configuration.of("glibc", {"mxfast": 8})
+    seen = (("cost", 0.9), ("mean_heap", 0.8))
+    found = (
+        replace(s, configuration=less, trial=None, expected=seen) if s.label == "no-regret" else s
+        for s in record.subjects
+    )
+    run = replace(run, validations=(replace(record, subjects=tuple(found)),))
+
+    document = json.loads(library.export(run, form="json", validation=record.identifier))
+    text = library.export(run, form="env", validation=record.identifier)
+
+    assert (document["pick"], document["settings"]) == (None, {"mxfast": 8})
+    gains = [(g["emulated_ratio"], g["expected_ratio"]) for g in document["gain"]]
+    assert gains == [(None, None)] * len(run.campaign.objectives)
+    assert None not in [gain["verdict"] for gain in document["gain"]]
+    assert f"validated: validation {record.identifier} of" in text
 
 
 def test_export_before_any_validation_takes_what_costs_nothing_and_says_that_it_is_not_proven(
