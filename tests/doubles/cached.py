@@ -33,8 +33,11 @@ class App:
         luck: float = 0.95,
         quick: str = "",
         noise: float = 0.0,
+        peaks: float | None = None,
     ) -> None:
         self.known = known
+        self._peaks = peaks
+        """Of the peak, without jemalloc's cache and without slack; memory then repeats itself."""
         self._noise = noise
         self._random = random.Random(1)
         self._quick = quick
@@ -63,6 +66,10 @@ class App:
             share[CPU] *= 0.9 if step.subject == self._quick else 1.0
             share[CPU] *= math.exp(self._noise * self._random.gauss(0.0, 1.0))
             share[MEAN] *= self._luck if step.subject == self._lucky else 1.0
+            if self._peaks is not None:
+                is_high = not is_cached and "slack" not in configuration.as_dict
+                share[PEAK] = self._peaks if is_high else 1.0
+                share[MEAN], share[PEAK] = share[MEAN] / noise, share[PEAK] / noise
             return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 
         return run

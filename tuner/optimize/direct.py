@@ -26,7 +26,8 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import affordable, seconds_for, untried
 from tuner.optimize.correction import Floats
-from tuner.optimize.judgement import OF_EXACT, Rules
+from tuner.optimize.duets import runs_as_is
+from tuner.optimize.judgement import OF_EXACT, Rules, exact_quantities
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import (
@@ -159,6 +160,7 @@ class DirectPlan:
         self._make_space = make_space
         self._has_time = has_time
         self._before = before.logs if before else {}
+        self._exact = _exact_in(before.selected.course, self._rules) if before else frozenset()
         self._share = before.share if before else SHARE_OF_TIME
         self._round = _GENERATION if before else _ROUND  # runs as it is are known from before
         self._n_rounds = before.selected.course.n_rounds if before else 0
@@ -245,7 +247,7 @@ class DirectPlan:
         Of a time it is less by what this run and that of the program as it is may be off by.
         """
         logs = self._logs(course, configuration)
-        if logs is None or self._violation(logs, slack) > 0.0:
+        if logs is None or self._violation(logs, course, slack) > 0.0:
             return 0.0
         lucky = {goal: 0.0 if TABLE[goal].is_memory else 2.0 * SLACK for goal in self._rules.goals}
         return max(math.expm1(-logs[goal] - lucky[goal]) for goal in self._rules.goals)
@@ -319,11 +321,17 @@ class DirectPlan:
         if logs is None:
             return Told(genome, None, _FAILED)
         objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
-        return Told(genome, objectives, self._violation(logs))
+        return Told(genome, objectives, self._violation(logs, course))
 
-    def _violation(self, logs: Logs, slack: float = SLACK) -> float:
-        """Return by how much guards are broken, what a single run may be off by apart."""
-        excess = (logs[name] - self._rules.margin(name) - slack for name in self._rules.guards)
+    def _violation(self, logs: Logs, course: Course[None, Sample], slack: float = SLACK) -> float:
+        """Return by how much guards are broken, what a single run may be off by apart.
+
+        A run is off by nothing of what repeats itself.
+        """
+        exact = self._exact or _exact_in(course.first(self._n_rounds), self._rules)
+        rules = self._rules.of_exact(exact)
+        slacks = {name: 0.0 if name in exact else slack for name in rules.guards}
+        excess = (logs[name] - rules.margin(name) - slacks[name] for name in rules.guards)
         return sum(max(0.0, math.expm1(one)) for one in excess)
 
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
@@ -418,11 +426,12 @@ class DirectSearch:
         expected = untried(self._estimates(selected.labels), without, self._work)
         estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
-        chosen = with_reserves(estimates, rules, places.at_once)
+        strict = rules.of_exact(_exact_in(selected.course, rules))
+        chosen = with_reserves(estimates, strict, places.at_once)
         if not chosen and not without:
             # The time left is for new runs: they decide, not one unlucky one.
             widened = [one.widened() for one in estimates]
-            chosen = with_reserves(widened, rules, places.at_once)
+            chosen = with_reserves(widened, strict, places.at_once)
         by_setting = {one.setting: one for one in estimates}
         found: dict[str, Configuration] = {}
         for estimate in _parts_first([by_setting[one] for one in chosen], rules.goals):
@@ -454,6 +463,11 @@ class DirectSearch:
 
     def _scene(self) -> Scene:
         return Scene(self._reference, self._plan.running)
+
+
+def _exact_in(course: Course[None, Sample], rules: Rules) -> frozenset[str]:
+    """Return what repeats itself, by the runs of the program as it is."""
+    return exact_quantities(runs_as_is(course), rules)
 
 
 def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
