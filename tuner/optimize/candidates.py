@@ -117,6 +117,11 @@ def untried(
     return [e for e in estimates if e.setting not in before and e.proposal.trial not in trials]
 
 
+def exact_in(course: Course[None, Sample], rules: Rules) -> frozenset[str]:
+    """Return the quantities that repeat themselves, by the runs of the program as it is."""
+    return exact_quantities(runs_as_is(course), rules)
+
+
 class Choosing:
     """Runs proposals once and chooses the candidates of the confirmation."""
 
@@ -307,7 +312,7 @@ class Choosing:
 
     def _rules_of(self, course: Course[None, Sample]) -> Rules:
         """Return what counts where the program does what these runs of it did."""
-        return self._rules.of_exact(exact_quantities(runs_as_is(course), self._rules))
+        return self._rules.of_exact(exact_in(course, self._rules))
 
     def _beyond(
         self, course: Course[None, Sample], seconds: float | None = None

@@ -24,10 +24,9 @@ from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import affordable, seconds_for, untried
+from tuner.optimize.candidates import affordable, exact_in, seconds_for, untried
 from tuner.optimize.correction import Floats
-from tuner.optimize.duets import runs_as_is
-from tuner.optimize.judgement import OF_EXACT, Rules, exact_quantities
+from tuner.optimize.judgement import OF_EXACT, Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import (
@@ -160,7 +159,7 @@ class DirectPlan:
         self._make_space = make_space
         self._has_time = has_time
         self._before = before.logs if before else {}
-        self._exact = _exact_in(before.selected.course, self._rules) if before else frozenset()
+        self._exact = exact_in(before.selected.course, self._rules) if before else frozenset()
         self._share = before.share if before else SHARE_OF_TIME
         self._round = _GENERATION if before else _ROUND  # runs as it is are known from before
         self._n_rounds = before.selected.course.n_rounds if before else 0
@@ -328,7 +327,7 @@ class DirectPlan:
 
         A run is off by nothing of what repeats itself.
         """
-        exact = self._exact or _exact_in(course.first(self._n_rounds), self._rules)
+        exact = self._exact or exact_in(course.first(self._n_rounds), self._rules)
         rules = self._rules.of_exact(exact)
         slacks = {name: 0.0 if name in exact else slack for name in rules.guards}
         excess = (logs[name] - rules.margin(name) - slacks[name] for name in rules.guards)
@@ -426,7 +425,7 @@ class DirectSearch:
         expected = untried(self._estimates(selected.labels), without, self._work)
         estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
-        strict = rules.of_exact(_exact_in(selected.course, rules))
+        strict = rules.of_exact(exact_in(selected.course, rules))
         chosen = with_reserves(estimates, strict, places.at_once)
         if not chosen and not without:
             # The time left is for new runs: they decide, not one unlucky one.
@@ -463,11 +462,6 @@ class DirectSearch:
 
     def _scene(self) -> Scene:
         return Scene(self._reference, self._plan.running)
-
-
-def _exact_in(course: Course[None, Sample], rules: Rules) -> frozenset[str]:
-    """Return what repeats itself, by the runs of the program as it is."""
-    return exact_quantities(runs_as_is(course), rules)
 
 
 def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
