@@ -7,6 +7,11 @@ allocators that were compared with their versions and digests, and the rounds.  
 another time have another stamp.  Stamps of former times may lack the commit; their `kept_in` is
 the commit of `kept_on` that added the results, later than the measurement.
 
+In the file rows lie by column, which packs better: a list of objects is
+`{"=rows": [order, table, ...]}`, a table for each set of members; `order` has the table of each
+row, and is empty where there is one table.  A list of JSON texts, such as a journal, is
+`{"=lines": rows}`.
+
 Stale is a part whose sources have changed: by their digests, or, for a stamp without them, by
 `git diff` from its commit.  A comment that changed counts like any other change.
 """
@@ -34,11 +39,16 @@ Parts = Mapping[str, Any]
 Identities = Mapping[str, Mapping[str, Any]]
 """Label of an allocator -> its version and the digest of its library."""
 
-VERSION: Final = 3
+VERSION: Final = 4
+"""Since 4 by column; older files are read."""
 _LEVEL: Final = 19
 """Of zstd: written once, read often."""
 _DIGITS: Final = 5
 """Significant digits that are kept of what was measured; no figure repeats to more."""
+_ROWS: Final = "=rows"
+_LINES: Final = "=lines"
+_MANY: Final = 4
+"""Rows that lie by column; fewer are smaller as they are."""
 _FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
 
 
@@ -51,7 +61,8 @@ def read_results(path: Path) -> dict[str, Any]:
     """Return a results file; an empty one where there is none."""
     if not path.exists():
         return {"provenance": [], "parts": {}}
-    found: dict[str, Any] = json.loads(zstd.decompress(path.read_bytes()))
+    text = zstd.decompress(path.read_bytes())
+    found: dict[str, Any] = json.loads(text, object_hook=_by_row)
     return found
 
 
@@ -65,7 +76,7 @@ def write_results(path: Path, name: str, parts: Parts, stamps: Sequence[Stamp]) 
     """
     head = {"schema": f"malloc-tuner.benchmark.{name}", "version": VERSION}
     document = {**head, "provenance": stamps, "parts": _rounded(parts)}
-    text = json.dumps(document, separators=(",", ":"))
+    text = json.dumps(_by_column(document), separators=(",", ":"))
     write_bytes(path, zstd.compress(_FOLDERS.sub("", text).encode(), _LEVEL))
 
 
@@ -75,6 +86,57 @@ def _rounded(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _by_column(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _by_column(item) for key, item in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    if len(value) >= _MANY and all(isinstance(row, Mapping) and row for row in value):
+        return {_ROWS: _tables(value)}
+    if (rows := _rows_of_lines(value)) is not None:
+        return {_LINES: _by_column(rows)}
+    return [_by_column(item) for item in value]
+
+
+def _tables(rows: Sequence[Mapping[str, Any]]) -> list[object]:
+    alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault(tuple(row), []).append(row)
+    kinds = list(alike)
+    order = [kinds.index(tuple(row)) for row in rows] if len(kinds) > 1 else []
+    tables = [
+        {name: _by_column([row[name] for row in some]) for name in kind}
+        for kind, some in alike.items()
+    ]
+    return [order, *tables]
+
+
+def _rows_of_lines(lines: Sequence[object]) -> list[object] | None:
+    """Return the values of JSON texts; None where `json.dumps` writes others."""
+    if not lines or not all(isinstance(line, str) for line in lines):
+        return None
+    try:
+        rows = [json.loads(str(line)) for line in lines]
+    except ValueError:
+        return None
+    return rows if [*map(json.dumps, rows)] == [*lines] else None
+
+
+def _by_row(found: dict[str, Any]) -> object:
+    """Return an object of a file as it was before `_by_column`; those within it are already."""
+    if _LINES in found:
+        return [json.dumps(row) for row in found[_LINES]]
+    if _ROWS not in found:
+        return found
+    order, *tables = found[_ROWS]
+    rows = [_rows(table) for table in tables]
+    return [next(rows[kind]) for kind in order] if order else list(rows[0])
+
+
+def _rows(table: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
+    return (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
 
 
 # Stamps

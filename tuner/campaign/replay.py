@@ -35,8 +35,8 @@ from tuner.search import Told, make_strategy, population_for
 from tuner.space import ALLOCATOR, Genome, Parameter, Space
 
 SCHEMA: Final = "malloc-tuner.points"
-VERSION: Final = 1
-"""Of the file; docs/formats.md describes it."""
+VERSION: Final = 2
+"""Of the file; in 1, which is read too, genomes lay by row."""
 _PACKING_LEVEL: Final = 19
 """Written once, read often."""
 
@@ -137,13 +137,14 @@ def read_points(source: Path) -> Points:
         return recorded_points(load_run(source))
     try:
         found = json.loads(zstd.decompress(source.read_bytes()))
-        if (found["schema"], found["version"]) != (SCHEMA, VERSION):
-            raise StoreError(f"{source}: is no file of points of version {VERSION}")
+        if found["schema"] != SCHEMA or found["version"] not in (1, VERSION):
+            raise StoreError(f"{source}: is no file of points of version 1 or {VERSION}")
+        genomes = found["genomes"]
         points = Points(
             found["name"],
             tuple(found["objectives"]),
             _space(map(Parameter.from_record, found["space"]), tuple(found["allocators"])),
-            tuple(map(tuple, found["genomes"])),
+            tuple(map(tuple, genomes if found["version"] == 1 else zip(*genomes, strict=True))),
             tuple(None if v is None else tuple(v) for v in found["values"]),
             tuple(found["violations"]),
             tuple(found["reference"]),
@@ -184,7 +185,7 @@ def save_points(points: Points, file: Path) -> None:
         "objectives": points.objectives,
         "allocators": points.space.allocators,
         "space": [one.as_record() for one in points.space.parameters],
-        "genomes": points.genomes,
+        "genomes": list(zip(*points.genomes, strict=True)),
         "values": points.values,
         "violations": points.violations,
         "reference": points.reference,

@@ -1,5 +1,6 @@
 """Results files say what they measured, and which of them are old."""
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,25 @@ def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_pat
     assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, **kept}
     assert found["provenance"] == [stamp()]
     assert path.stat().st_size < 1000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"n": n, "of": [{"a": n + 0.5}] * n} for n in range(9)],
+        [{"n": 1}, {"n": None, "why": "x"}, {"why": "y", "n": 3}, {"n": 4}],
+        [f'{{"a": {n}, "b": [1.5, null]}}' for n in range(4)],
+        ['{"a":1}', "{"],
+        [{}] * 4,
+        [[], "", {"a": [{"b": True}] * 4}],
+    ],
+    ids=["rows of rows", "other members", "journal", "no journal", "empty", "no rows"],
+)
+def test_rows_lie_by_column_only_in_the_file(tmp_path: Path, value: object):
+    path = tmp_path / "x.json.zst"
+    write_results(path, "x", {"a": value}, [])
+
+    assert json.dumps(read_results(path)["parts"]["a"]) == json.dumps(value)
 
 
 def test_results_that_are_there_stay_whole_while_others_are_written(tmp_path: Path):

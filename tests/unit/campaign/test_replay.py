@@ -11,6 +11,7 @@ from tests.doubles import synthetic
 from tests.doubles.command_line import CommandLine
 from tests.doubles.synthetic import SyntheticEvaluator
 from tests.unit.campaign.test_purchases import Gated
+from tuner import zstd
 from tuner.campaign.replay import Nearest, Points, read_points, recorded_points, replay, save_points
 from tuner.cli import main
 from tuner.emulation import EmulationOptions
@@ -85,6 +86,16 @@ def test_points_are_kept_compactly(points: Points, tmp_path: Path):
 
     assert read_points(file) == points
     assert file.stat().st_size < 60 * len(points.genomes)
+
+
+def test_points_of_the_former_version_are_read(points: Points, tmp_path: Path):
+    file = tmp_path / "a.points.json.zst"
+    save_points(points, file)
+    former = json.loads(zstd.decompress(file.read_bytes()))
+    former |= {"version": 1, "genomes": points.genomes}
+    file.write_bytes(zstd.compress(json.dumps(former).encode()))
+
+    assert read_points(file) == points
 
 
 def test_a_damaged_file_is_one_error(tmp_path: Path):
