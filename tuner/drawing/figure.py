@@ -153,8 +153,8 @@ def _slim(svg: str) -> str:
     """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths.
 
     Ends of lines at 0, lines' usual width, the width of strokes that are not there, and moves by
-    nothing go too.  Lines become paths, which are shorter, neighbours one.  The font stands once,
-    where it is one for all texts.
+    nothing go too.  Lines become paths, which are shorter, neighbours one.  Texts of one line have
+    a place, not a move.  The font stands once, where it is one for all texts.
     """
     fonts = set(re.findall(r' font-family="[^"]*"', svg))
     if len(fonts) == 1:
@@ -165,6 +165,8 @@ def _slim(svg: str) -> str:
     svg = re.sub(r'(<line[^>]*?) [xy]2="0"', r"\1", svg.replace(' opacity="1"', ""))
     svg = re.sub(r'(<line[^>]*?) stroke-width="1"', r"\1", svg)
     svg = svg.replace(' transform="translate(0,0)"', "")
+    text = r'(<text[^>]*?) transform="translate\(([^,)]+),([^)]+)\)"([^>]*>)(?!<tspan)'
+    svg = re.sub(text, r'\1 x="\2" y="\3"\4', svg)
     svg = re.sub(r'(<path(?![^>]* stroke=")[^>]*?) stroke-width="[^"]*"', r"\1", svg)
     svg = re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg)
     moved = r'<line transform="translate\(([^,)]+),([^)]+)\)" ([xy])2="([^"]+)"(?! [xy]2)'

@@ -62,6 +62,18 @@ def test_level_and_upright_lines_are_short_paths_and_others_stay_lines(tmp_path:
     assert not re.search(r"<path[^>]* y2=", svg)
 
 
+def test_texts_of_one_line_have_a_place_and_others_are_moved(tmp_path: Path):
+    axes = {"x": {"field": "x", "title": ["two", "lines"]}, "y": quantity("y", "one")}
+    spec = layer(ROWS, {"type": "point"}, **axes)
+
+    (path,) = save_figure(Figure("texts", "Texts", spec), tmp_path, ("svg",))
+    texts = re.findall(r"<text[^>]*>(?:<tspan)?", path.read_text())
+
+    assert {one.endswith("<tspan") for one in texts} == {True, False}
+    for one in texts:
+        assert ("transform=" in one) == (one.endswith("<tspan") or "rotate" in one)
+
+
 def test_numbers_in_text_are_not_cut(tmp_path: Path):
     encoding = {"x": quantity("x", "share of 5.688"), "y": quantity("y", "RSS")}
     mark = {"type": "line", "opacity": 0.35}
