@@ -10,7 +10,6 @@ folder is removed.  When anything fails in between, the folder stays and
     explain   why a recording is empty
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,14 @@ from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.recording import explain
 from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
 from tuner.recording.program import Ending, run_program
-from tuner.recording.spool import check_output, lasting_writers, locked, make_spool
+from tuner.recording.spool import (
+    check_output,
+    lasting_writers,
+    locked,
+    make_spool,
+    remove_spool,
+    spools_in,
+)
 from tuner.recording.window import WHOLE, WindowPlan, WindowWatch
 
 FEW_EVENTS = 2_000
@@ -102,8 +108,8 @@ def record(
                 background=background, is_kept=not is_silent,
             )  # fmt: skip
         except (OSError, TunerError, KeyboardInterrupt):
-            if is_silent or not any(spool.glob("*.spool")):  # else there is something to recover
-                shutil.rmtree(spool, ignore_errors=True)
+            if is_silent or not spools_in(spool):  # else there is something to recover
+                remove_spool(spool)
             raise
     return Recording(processes, ending, watch.missed, background or ())
 
@@ -131,5 +137,5 @@ def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[Recorded
 
 def _check_started(spool: Path, command: Sequence[str], ending: Ending) -> None:
     """Raise ProgramError when the recorder did not start in the program."""
-    if not any(spool.glob("*.spool")):
+    if not spools_in(spool):
         raise ProgramError(explain.why_nothing(command, ending))

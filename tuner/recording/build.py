@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import tuner
 from tuner.errors import OutputError, ProgramError
 from tuner.recording import explain
 from tuner.recording.program import Ending
+from tuner.recording.spool import remove_spool, spools_in
 from tuner.resources import native_file
 from tuner.trace import SPOOL_SUFFIX
 
@@ -91,7 +91,7 @@ def build_traces(
     background: Sequence[int] | None = None,
     is_kept: bool = True,
 ) -> tuple[RecordedProcess, ...]:
-    """Build the traces of a spool folder and remove it.
+    """Build the traces of a spool folder and remove what the recording wrote there.
 
     A process that became another program by exec counts as the last one.
 
@@ -132,7 +132,7 @@ def build_traces(
     if is_empty or (stopped and not is_kept):
         for process in processes:
             process.path.unlink(missing_ok=True)
-        shutil.rmtree(spool, ignore_errors=True)
+        remove_spool(spool)
         if stopped and not is_empty:
             raise OutputError(f"{output}: recording stopped early: {stopped}; {_AGAIN}")
         if stopped:
@@ -141,7 +141,7 @@ def build_traces(
         raise ProgramError(
             explain.why_no_events(command, ending, is_window=is_window, background=background)
         )
-    shutil.rmtree(spool, ignore_errors=True)
+    remove_spool(spool)
     return tuple(processes)
 
 
@@ -158,13 +158,13 @@ class _Image:
 
 def _images_by_process(folder: Path) -> list[list[_Image]]:
     """Return the images of each process in order, the processes by their start."""
-    paths = sorted(folder.glob("*.spool"))
+    paths = spools_in(folder)
     if not paths:
         raise OutputError(f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}")
     begun = [path for path in paths if _has_begun(path)]
     if not begun:
         is_full = not any(path.stat().st_size for path in paths)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_spool(folder)
         raise OutputError(explain.no_room(folder) if is_full else explain.ended_at_once(folder))
     processes: dict[int, list[_Image]] = {}
     for image in sorted(map(_image, begun), key=lambda image: image.start_ns):

@@ -10,7 +10,6 @@ import glob
 import os
 import re
 import shlex
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,10 @@ from typing import Final
 from tuner.errors import OutputError, TraceError
 from tuner.output import make_folder
 from tuner.trace import SPOOL_SUFFIX
+
+_SPOOL: Final = re.compile(r"\d+(?:-\d+)?\.spool", re.ASCII)
+_CONTROL: Final = "control"
+"""What a recording writes into its folder; ``rand_malloc/recorder/spool``."""
 
 _OPEN_FOLDER = 0o1733
 """Any user may add files; none sees or removes those of others."""
@@ -86,7 +89,21 @@ def remove_left(output: Path) -> None:
     spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
     if spool.is_dir():
         with locked(spool, must_be_idle=True):
-            shutil.rmtree(spool, ignore_errors=True)
+            remove_spool(spool)
+
+
+def spools_in(folder: Path) -> list[Path]:
+    """Return the spools of recorded processes: ``PID.spool``, after an exec ``PID-N.spool``."""
+    paths = folder.glob("*.spool")
+    return sorted(path for path in paths if _SPOOL.fullmatch(path.name) and path.is_file())
+
+
+def remove_spool(folder: Path) -> None:
+    """Remove what a recording wrote into a folder, and the folder if nothing else is in it."""
+    with contextlib.suppress(OSError):
+        for path in (*spools_in(folder), folder / _CONTROL):
+            path.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def let_others_record(spool: Path) -> None:
@@ -159,9 +176,8 @@ def lasting_writers(spool: Path) -> tuple[int, ...]:
 
 
 def recorded_pids(spool: Path) -> set[int]:
-    """Return the processes that have a spool: ``PID.spool``, after an exec ``PID-N.spool``."""
-    names = (re.match(r"(\d+)[-.]", path.name) for path in spool.glob("*.spool"))
-    return {int(name[1]) for name in names if name}
+    """Return the processes that have a spool."""
+    return {int(re.split(r"[-.]", path.name)[0]) for path in spools_in(spool)}
 
 
 def _maps_into(pid: int, spool: Path) -> bool:

@@ -10,9 +10,12 @@ from tuner.recording import build, record, recover
 from tuner.trace.file import Trace
 
 
-def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path):
+def test_a_folder_without_spools_cannot_be_recovered_and_stays(tmp_path: Path):
+    notes = tmp_path / "notes.spool"
+    notes.touch()
     with pytest.raises(OutputError, match=r"no recording here; give the folder OUTPUT\.spool"):
         recover(tmp_path, tmp_path / "a.trace")
+    assert notes.exists()
 
 
 def test_a_spool_that_is_none_is_an_error_and_kept(tmp_path: Path):
@@ -48,9 +51,11 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(
     with pytest.raises(OutputError, match=r"No space left.*kept.*trace recover .*a\.trace\.spool"):
         record(["ls", "/"], output)
     monkeypatch.setattr(build, "run_build_trace", real)
-    (process,) = recover(tmp_path / "a.trace.spool", output)
+    thesis = tmp_path / "a.trace.spool" / "thesis.txt"
+    thesis.touch()
+    (process,) = recover(thesis.parent, output)
     assert process.totals.n_events > 0
-    assert not (tmp_path / "a.trace.spool").exists()
+    assert [*thesis.parent.iterdir()] == [thesis], "what is not of the recording stays"
 
 
 def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path):
