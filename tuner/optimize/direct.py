@@ -5,14 +5,16 @@ into the program takes no further part.  What ran before stands for all of these
 strategy proposes small generations.  Each setting runs once, and the program as it is runs among
 them.  Objectives are the goals; what breaks a guard by far counts as infeasible.
 
-One run is one draw of the noise, so candidates are chosen by what a Gaussian process makes of all
-runs, never by the luckiest one; a setting that it sees no effect of goes back to unset.  These
-runs choose; they are no evidence for what they choose.
+One run is one draw of the noise, so what may be confirmed is chosen by what a Gaussian process
+makes of all runs, never by the luckiest one.  That runs twice more, as it is and without what the
+process sees no effect of: a process smooths, and shorter forms never ran.  These runs choose; they
+are no evidence for what they choose.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +43,7 @@ from tuner.optimize.proposals import (
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample
-from tuner.optimize.work import EXPLORATION_FILE, Work, run_seconds
+from tuner.optimize.work import EXPLORATION_FILE, Work
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.search import Told, make_strategy
@@ -57,6 +59,18 @@ far: an answer without them is none."""
 
 _SHARE_ALONE: Final = 0.95
 """The same as long as none gains at all, and there is nothing to confirm."""
+
+SHARE_OF_LOOKS: Final = 0.1
+"""Of the time, for further looks at what may be confirmed."""
+
+_LOOKS: Final = 2
+"""At each of them."""
+
+_MOST_LOOKED_AT: Final = 16
+"""Settings that may be confirmed, those in fewer words among them."""
+
+_FEWEST_LOOKED_AT: Final = 3
+"""Of less one would not choose."""
 
 _GENERATION: Final = 8
 """Settings between two fits of the strategy's model: a run costs more than a fit."""
@@ -120,11 +134,11 @@ class Before:
     """Of the time, until which the search goes on."""
 
     @property
-    def logs(self) -> dict[Configuration, Logs]:
-        """What the runs of each setting showed."""
+    def ran(self) -> dict[str, Configuration]:
+        """The settings that ran well, by label."""
         selected = self.selected
         return {
-            selected.labels[label].configuration: {n: -gain.middle for n, gain in gains.items()}
+            label: selected.labels[label].configuration
             for label, gains in selected.changes.items()
             if gains and label not in selected.failures
         }
@@ -142,6 +156,10 @@ class DirectPlan:
         as_is: Configuration | None,
         make_space: Callable[[Sequence[str]], Space],
         has_time: Callable[[int, float], bool],
+        worth_a_look: Callable[
+            [Space, Mapping[str, Tried], Course[None, Sample]], list[Configuration]
+        ],
+        *,
         before: Before | None = None,
     ) -> None:
         """Prepare.
@@ -151,6 +169,7 @@ class DirectPlan:
             as_is: the setting that the program as it is runs under; None for one of its own.
             make_space: from the names of allocators to what can be set of them.
             has_time: whether so many runs end before this share of the time is over.
+            worth_a_look: from what ran well, by label, and the runs so far to what runs again.
             before: what ran before, with which the search begins; None: nothing did.
         """
         self._work = work
@@ -158,7 +177,9 @@ class DirectPlan:
         self._as_is = as_is
         self._make_space = make_space
         self._has_time = has_time
-        self._before = before.logs if before else {}
+        self._worth_a_look = worth_a_look
+        self._before = before.ran if before else {}
+        self._course_before = before.selected.course if before else None
         self._exact = exact_in(before.selected.course, self._rules) if before else frozenset()
         self._share = before.share if before else SHARE_OF_TIME
         self._round = _GENERATION if before else _ROUND  # runs as it is are known from before
@@ -187,9 +208,17 @@ class DirectPlan:
         if not usable:
             return
         self.space = space = self._make_space(usable)
-        first = [*space.defaults(), *space.genomes_of(known), *space.genomes_of(self._before)]
-        first = list(dict.fromkeys(first))
+        before = space.genomes_of(self._before.values())
+        first = list(dict.fromkeys((*space.defaults(), *space.genomes_of(known), *before)))
         self._genomes = {space.decode(genome): genome for genome in first}
+        yield from self._search(space, first, course)
+        yield from self._look_again(space, course)
+        self._n_rounds = max(self._n_rounds, course.n_rounds)
+
+    def _search(
+        self, space: Space, first: Sequence[Genome], course: Course[None, Sample]
+    ) -> Iterator[Sequence[Step[None]]]:
+        """Yield rounds of what the strategy proposes, until time or settings are used up."""
         strategy = make_strategy(
             "auto",
             space,
@@ -207,6 +236,19 @@ class DirectPlan:
             if not genomes or not self._is_whole(configurations, course):
                 return
             strategy.tell([self._told(one, course) for one in configurations])
+
+    def _look_again(
+        self, space: Space, course: Course[None, Sample]
+    ) -> Iterator[Sequence[Step[None]]]:
+        """Yield rounds of what may be confirmed: the best of many were lucky in their one run."""
+        chosen = self._worth_a_look(space, self.tried(course), course.first(self._n_rounds))
+        for one in chosen:
+            genome = space.genome_of(one)
+            if genome is not None:
+                self._genomes[one] = genome
+        for _ in range(_LOOKS if len(chosen) >= _FEWEST_LOOKED_AT else 0):
+            if not (yield from self._rounds(chosen, course, self._share_with_looks)):
+                return
 
     def tried(self, course: Course[None, Sample]) -> dict[str, Tried]:
         """Return the settings that ran well, by label."""
@@ -227,6 +269,9 @@ class DirectPlan:
         """Return 0: how many runs there will be is open."""
         del course
         return 0
+
+    def _share_with_looks(self) -> float:
+        return self._share + SHARE_OF_LOOKS
 
     def _share_of_known(self, course: Course[None, Sample]) -> float:
         """Return until when known settings run: less where one that ran gains, or does by far.
@@ -334,18 +379,18 @@ class DirectPlan:
         return sum(max(0.0, math.expm1(one)) for one in excess)
 
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
-        """Return what one run showed against the median of the runs as it is; None without.
+        """Return what its runs showed against the median of the runs as it is; None without.
 
         Of the rounds handed out so far: a search that goes on learns what it learnt before.
         """
-        if configuration in self._before:
-            return self._before[configuration]
         names = dict.fromkeys((*self._rules.goals, *self._rules.guards), 0.0)
         if configuration == self._as_is:
             return names
-        seen = course.first(self._n_rounds)
-        gains = {name: gains_in(seen, label_of(configuration), name) for name in names}
-        return {n: -found[-1] for n, found in gains.items()} if all(gains.values()) else None
+        label, courses = label_of(configuration), [course.first(self._n_rounds)]
+        if self._course_before and label in self._before:
+            courses.insert(0, self._course_before)
+        gains = {n: [g for one in courses for g in gains_in(one, label, n)] for n in names}
+        return {n: -statistics.median(g) for n, g in gains.items()} if all(gains.values()) else None
 
 
 class DirectSearch:
@@ -369,8 +414,11 @@ class DirectSearch:
         self._work = work
         self._reference = reference
         self._before = before
-        self._as_is = Configuration("glibc") if reference.brings is None else None
-        self._plan = DirectPlan(work, self._as_is, make_space, self._has_time, before)
+        plain = Configuration("glibc")
+        self._as_is = plain if reference.is_of(plain) else None
+        self._plan = DirectPlan(
+            work, self._as_is, make_space, self._has_time, self._worth_a_look, before=before
+        )
         self._tried: dict[str, Tried] = {}
         self._model: _Smoothed | None = None
 
@@ -393,17 +441,11 @@ class DirectSearch:
             file, stage, n_runs = SELECTION_FILE, "search", int(SHARE_OF_TIME * n_possible)
         work.view.begin(stage, max(1, min(n_runs, self._plan.most_runs)))
         course = work.explore(file, self._plan, self._scene)
-        self._tried = self._plan.tried(course)
         before = self._before.selected if self._before else None
-        if before:
-            course = Course(AS_IS, (*before.course.samples.items(), *course.samples.items()))
-        proposed = before.labels if before else {}
-        labels = {
-            label: proposed.get(label) or Proposal(one.configuration, None, one.logs)
-            for label, one in self._tried.items()
-        }
-        if self._plan.space is not None and self._tried:
-            self._model = _Smoothed(self._plan.space, self._tried)
+        tried = self._plan.tried(course)
+        if self._plan.space is not None:
+            self._learn(self._plan.space, tried)
+        course, labels = self._whole(course), self._labels(tried)
         smoothed = {label_of(one.setting): one.logs for one in self._estimates(labels)}
         found = selected_of(course, labels, smoothed)
         for (_, label), reason in course.out.items():
@@ -418,32 +460,108 @@ class DirectSearch:
     def finalists(
         self, selected: Selected, without: Collection[Configuration] = ()
     ) -> dict[str, Configuration]:
-        """Return the candidates to confirm, in as few settings as the runs allow."""
-        model, rules = self._model, self._work.request.rules
-        if model is None:
+        """Return the candidates to confirm, in as few settings as the runs allow.
+
+        Those that were looked at again come first; with fewer settings, too, where these were.
+        """
+        if self._model is None:
             return {}
-        expected = untried(self._estimates(selected.labels), without, self._work)
-        estimates = [replace(one, doubts=_with_noise(one.doubts)) for one in expected]
+        course = selected.course
+        left = untried(self._estimates(selected.labels), without, self._work)
+        again = [self._as_seen(e, course) for e in left if _n_runs(course, e) >= _LOOKS]
+        once = [one for one in left if _n_runs(course, one) < _LOOKS]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
-        strict = rules.of_exact(exact_in(selected.course, rules))
-        chosen = with_reserves(estimates, strict, places.at_once)
-        if not chosen and not without:
-            # The time left is for new runs: they decide, not one unlucky one.
-            widened = [one.widened() for one in estimates]
-            chosen = with_reserves(widened, strict, places.at_once)
-        by_setting = {one.setting: one for one in estimates}
+        chosen = self._chosen(again, course, places.at_once)
+        seen = {one.setting for one in chosen}
+        if not chosen:
+            chosen = self._chosen(once, course, places.at_once, is_wide=not without)
         found: dict[str, Configuration] = {}
-        for estimate in _parts_first([by_setting[one] for one in chosen], rules.goals):
-            one, trial = estimate.setting, estimate.proposal.trial
-            if one not in self._work.known:  # of few settings, which few runs cannot tell apart
-                one = model.smallest(one, rules)
+        for estimate in chosen:
+            one = self._smallest(estimate)
+            if seen and one not in seen:
+                one = estimate.setting
             if one != self._as_is and one not in without:  # one may be left of several
                 found[label_of(one)] = one
-                if trial is not None:
-                    self._work.trials.setdefault(label_of(one), trial)
+                self._name_trial(one, estimate.proposal.trial)
             if len(found) == sum(places):
                 break
         return found
+
+    def _worth_a_look(
+        self, space: Space, tried: Mapping[str, Tried], course: Course[None, Sample]
+    ) -> list[Configuration]:
+        """Return what runs again: the best that may be confirmed, whole and in fewer settings."""
+        run_s = _LOOKS * self._work.run_seconds(self._reference)
+        n = min(_MOST_LOOKED_AT, int(SHARE_OF_LOOKS * self._work.watch.seconds / run_s))
+        self._learn(space, tried)
+        estimates = self._estimates(self._labels(tried))
+        found: dict[Configuration, None] = {}
+        for estimate in self._chosen(estimates, self._whole(course), _MOST_LOOKED_AT):
+            one = self._smallest(estimate)
+            self._name_trial(one, estimate.proposal.trial)
+            found |= dict.fromkeys((estimate.setting, one))
+        return list(found)[:n]
+
+    def _chosen(
+        self,
+        estimates: Sequence[Estimated],
+        course: Course[None, Sample],
+        n: int,
+        *,
+        is_wide: bool = True,
+    ) -> list[Estimated]:
+        """Return what may be confirmed, the best first; n of them without those in reserve."""
+        noisy = [replace(one, doubts=_with_noise(one.doubts)) for one in estimates]
+        rules = self._work.request.rules
+        strict = rules.of_exact(exact_in(course, rules))
+        chosen = with_reserves(noisy, strict, n)
+        if not chosen and is_wide:
+            # The time left is for new runs: they decide, not one unlucky one.
+            chosen = with_reserves([one.widened() for one in noisy], strict, n)
+        by_setting = {one.setting: one for one in noisy}
+        return _parts_first([by_setting[one] for one in chosen], rules.goals)
+
+    def _as_seen(self, estimate: Estimated, course: Course[None, Sample]) -> Estimated:
+        """Return it with the worst run of what repeats itself, which is not to be smoothed."""
+        label = label_of(estimate.setting)
+        exact = exact_in(course, self._work.request.rules)
+        worst = {name: -min(gains_in(course, label, name)) for name in exact}
+        return replace(
+            estimate,
+            logs={**estimate.logs, **worst},
+            doubts={**estimate.doubts, **dict.fromkeys(exact, 0.0)},
+        )
+
+    def _smallest(self, estimate: Estimated) -> Configuration:
+        """Return a candidate in few settings, which few runs cannot tell apart; known ones stay."""
+        one = estimate.setting
+        if self._model is None or one in self._work.known:
+            return one
+        return self._model.smallest(one, self._work.request.rules)
+
+    def _name_trial(self, configuration: Configuration, trial: int | None) -> None:
+        if trial is not None:
+            self._work.trials.setdefault(label_of(configuration), trial)
+
+    def _learn(self, space: Space, tried: Mapping[str, Tried]) -> None:
+        """Fit the model to what ran, if anything did."""
+        self._tried = dict(tried)
+        self._model = _Smoothed(space, tried, self._as_is) if tried else None
+
+    def _whole(self, course: Course[None, Sample]) -> Course[None, Sample]:
+        """Return the runs with those before them."""
+        if self._before is None:
+            return course
+        before = self._before.selected.course.samples
+        return Course(AS_IS, (*before.items(), *course.samples.items()))
+
+    def _labels(self, tried: Mapping[str, Tried]) -> dict[str, Proposal]:
+        """Return what is known of what ran, by label."""
+        proposed = self._before.selected.labels if self._before else {}
+        return {
+            label: proposed.get(label) or Proposal(one.configuration, None, one.logs)
+            for label, one in tried.items()
+        }
 
     def _estimates(self, labels: Mapping[str, Proposal]) -> list[Estimated]:
         """Return what is to be expected of all that ran, by label."""
@@ -457,11 +575,15 @@ class DirectSearch:
         work = self._work
         if (work.run / CONFIRMATION_FILE).exists():
             return False
-        after_s = work.watch.used_s + n_runs * run_seconds(self._reference)
+        after_s = work.watch.used_s + n_runs * work.run_seconds(self._reference)
         return after_s < share * work.watch.seconds
 
     def _scene(self) -> Scene:
         return Scene(self._reference, self._plan.running)
+
+
+def _n_runs(course: Course[None, Sample], estimate: Estimated) -> int:
+    return len(course.good(None, label_of(estimate.setting)))
 
 
 def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
@@ -494,16 +616,20 @@ def _parts_first(chosen: Sequence[Estimated], goals: Sequence[str]) -> list[Esti
 class _Smoothed:
     """What all runs together say of settings: a Gaussian process for each quantity."""
 
-    def __init__(self, space: Space, tried: Mapping[str, Tried]) -> None:
-        """Fit to what ran, by label; at least one."""
+    def __init__(
+        self, space: Space, tried: Mapping[str, Tried], as_is: Configuration | None
+    ) -> None:
+        """Fit to what ran, by label, at least one; what the program runs under changes nothing."""
         self._space = space
+        self._as_is = as_is
         self._features = features_of(space)
         self._models: dict[str, Surrogate] = {}
-        genomes = [one.genome for one in tried.values()]
-        seen = self._features.of(genomes)
+        plain = space.genome_of(as_is) if as_is else None
+        zeros = [] if plain is None else [plain]
+        seen = self._features.of([*(one.genome for one in tried.values()), *zeros])
         for name in next(iter(tried.values())).logs:
             model = Surrogate(self._features.gene, len(space.parameters))
-            values = [one.logs[name] for one in tried.values()]
+            values = [*(one.logs[name] for one in tried.values()), *(0.0 for _ in zeros)]
             model.fit(*seen, np.array(values, dtype=np.float64), n_steps=_FITTING_STEPS)
             self._models[name] = model
 
@@ -528,7 +654,7 @@ class _Smoothed:
 
         def loss(fewer: Configuration) -> float:
             asked = self._space.genome_of(fewer)
-            if asked is None:
+            if asked is None or fewer == self._as_is:
                 return math.inf
             found = self.of([asked])
             if any(found[what][0][0] > limit for what, limit in most.items()):

@@ -14,17 +14,17 @@ from tuner.optimize.direct import SHARE_OF_TIME, Before, DirectSearch
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import EXPLORATION_FILE, Work, run_seconds
+from tuner.optimize.work import EXPLORATION_FILE, Work
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE
 from tuner.space import Parameter, Space, joint_space
 
-_SHARE_IF_NEAR: Final = 0.5
+_SHARE_IF_NEAR: Final = 0.45
 """Of the time, until which it goes on where a setting is worth confirming; else the answer is that
 none is, and comes sooner."""
 
-_FEWEST_RUNS: Final = 60
-"""That there must be time for: fewer teach little beyond what emulation knows."""
+_FEWEST_RUNS: Final = 24
+"""That there must be time for: three generations."""
 
 
 class Exploring:
@@ -84,7 +84,7 @@ class Exploring:
         if self._work.request.service is not None or (self._work.run / CONFIRMATION_FILE).exists():
             return 0
         left_s = share * watch.seconds - watch.used_s
-        return int(left_s / run_seconds(self._reference))
+        return int(left_s / self._work.run_seconds(self._reference))
 
     def _space_of(self, names: Sequence[str]) -> Space:
         """Return what emulation searched of some allocators."""

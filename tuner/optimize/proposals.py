@@ -115,10 +115,12 @@ class Baseline:
     trial: Trial
     """The emulated trial of what it runs under."""
     ns_per_instruction: float
+    is_plain: bool = True
+    """It runs under just that: not its own library, nor settings of its environment."""
 
 
 def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
-    """Return every measured trial but the baseline's with what is expected of it.
+    """Return every measured trial but what the program runs under with what is expected of it.
 
     What an emulated setting changes is added to what the program uses as it is: the memory and
     work that are not the allocator's stay.
@@ -126,7 +128,8 @@ def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
     return [
         Proposal(trial.configuration, trial.number, expected_of(trial.measurement, baseline))
         for trial in trials
-        if trial.measurement is not None and trial.configuration != baseline.trial.configuration
+        if trial.measurement is not None
+        and not (baseline.is_plain and trial.configuration == baseline.trial.configuration)
     ]
 
 

@@ -7,7 +7,7 @@
     explore    where runs are short, further settings by what all of these showed (exploration.py)
 
     in place of these four, where nothing is recorded or the time is too short for it:
-    search     settings on the program, once each, a third of the time (direct.py)
+    search     settings on the program, and again what is best, nearly half of the time (direct.py)
 
     confirm    at most three candidates at once on new runs, round after round until it is decided,
                then others where these are given up and time is left
@@ -424,7 +424,10 @@ class Session:
         emulated = self._search(work, reference)
         base = reference.allocator if reference.allocator in files else next(iter(files))
         baseline = Baseline(
-            reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
+            reference.whole_values,
+            emulated.default_of(base),
+            emulated.ns_per_instruction,
+            is_plain=reference.is_of(Configuration(base)),
         )
         proposals = with_known(propose(emulated.trials, baseline), work.known)
         choosing = Choosing(work, reference, proposals, emulated, baseline)

@@ -103,7 +103,7 @@ def test_what_ran_before_does_not_run_again(tmp_path: Path):
     assert app.ran.count(label_of(WORSE)) == app.ran.count("jemalloc") == 1
 
 
-@pytest.mark.parametrize(("is_near", "until_s"), [(True, 150.0), (False, 105.0)])
+@pytest.mark.parametrize(("is_near", "until_s"), [(True, 165.0), (False, 135.0)])
 def test_it_leaves_time_to_confirm_and_more_where_nothing_is_near(
     tmp_path: Path, is_near: bool, until_s: float
 ):
@@ -116,7 +116,7 @@ def test_it_leaves_time_to_confirm_and_more_where_nothing_is_near(
 
 def test_where_there_is_time_for_few_runs_emulation_chooses(tmp_path: Path):
     clock = Clock()
-    search = exploring(tmp_path, App(clock), clock, 120.0)
+    search = exploring(tmp_path, App(clock), clock, 60.0)
 
     selected = search.select(100)
 

@@ -45,6 +45,13 @@ def test_what_a_setting_changes_is_added_to_the_whole_program():
     assert found.expected[CPU] == pytest.approx(math.log(0.975))
 
 
+def test_what_a_program_with_a_library_of_its_own_runs_under_is_proposed_plain():
+    base = trial(0, Configuration("jemalloc"), 10.0 * MIB, 100e6)
+    baseline = Baseline({CPU: 1e9}, base, 0.5, is_plain=False)
+
+    assert [one.configuration for one in propose([base], baseline)] == [base.configuration]
+
+
 def test_no_more_work_can_be_saved_than_the_allocator_does():
     """Its work, at the prices of a busy machine, may seem more than all of the program's."""
     base = trial(0, Configuration("glibc"), 10.0 * MIB, 100e6)
