@@ -125,7 +125,7 @@ def register(app: typer.Typer) -> None:
 def validate(
     *,
     run: Annotated[
-        Path | None,
+        str | None,  # a Path drops the ./ of a service's command
         typer.Argument(
             metavar="RUN|FILE.toml",
             help="Run folder of a campaign, or a file with [service]. With --ready and --load, the "
@@ -222,12 +222,13 @@ def validate(
             ctx=context,
             param_hint="RUN|FILE.toml",
         )
+    path = Path(run)
     words = check_points(context, points)
     options = ServiceOptions(
         allocators, setting or (), rounds, front, output, cpu, seed, tuple(constraint or ())
     )
-    if run.suffix == ".toml":
-        found = _of_file(context, run, command, options, timeout=timeout)
+    if path.suffix == ".toml":
+        found = _of_file(context, path, command, options, timeout=timeout)
         print_compared(found, as_json=as_json)
         return
     if ready or load:
@@ -248,7 +249,7 @@ def validate(
         print_compared(found, as_json=as_json)
         return
     refuse_without_service(context)
-    _refuse_program(context, run)
+    _refuse_program(context, path)
     if as_json:
         refuse_options(context, ["--details"], "with --json, which has them all")
     if command:
@@ -266,17 +267,17 @@ def validate(
         surroundings = partial(
             made_surroundings, timeout=timeout, cpu=cpu, thp=thp, sample_ms=sample_ms
         )
-        summary = _of_program(context, run, command, measure, surroundings)
-    elif lines := _kept_of_service(run):
+        summary = _of_program(context, path, command, measure, surroundings)
+    elif lines := _kept_of_service(path):
         allow_options(context, {"--json"}, "without a COMMAND, on what was measured of a service")
-        print((run / ANSWER_FILE).read_text().rstrip() if as_json else "\n".join(lines))
+        print((path / ANSWER_FILE).read_text().rstrip() if as_json else "\n".join(lines))
         return
     else:
-        summary = _kept(context, run, validation)
+        summary = _kept(context, path, validation)
     if as_json:
         print(claims_json(summary))
     else:
-        print_summary(summary, run, has_details=details)
+        print_summary(summary, path, has_details=details)
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
@@ -321,7 +322,7 @@ def _of_file(
 
 def _of_service(
     context: typer.Context,
-    run: Path,
+    run: str,
     command: Sequence[str],
     points: Sequence[str],
     *,
@@ -330,10 +331,10 @@ def _of_service(
 ) -> Compared:
     """Compare settings on a service that options describe; `run` may be its first word."""
     allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
-    campaign = run if is_run_folder(run) else None
+    campaign = path if is_run_folder(path := Path(run)) else None
     if campaign is None:
         refuse_options(context, ["--points", "--front"], "without the run folder of a campaign")
-    words = (*command,) if campaign else (str(run), *command)
+    words = (*command,) if campaign else (run, *command)
     return compare_on_service(plan(words), campaign, points, options)
 
 

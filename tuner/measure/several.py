@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from tuner.errors import ProgramError
 from tuner.measure.emulator import Emulation, EmulatorEvaluator, MemoryRun
 from tuner.measure.evaluation import Evaluation, Gate, uncounted
 from tuner.metrics import METRICS, Metric
@@ -53,6 +54,7 @@ class SeveralWorkloads:
         """Measure the configuration on every workload, one after the other.
 
         Raises:
+            ProgramError: the default that a worst case is relative to failed.
             TunerError: as `EmulatorEvaluator.evaluate`.
         """
         found = self._measured(configuration, cpu)
@@ -64,7 +66,11 @@ class SeveralWorkloads:
             if not self._bases:
                 base = self._measured(self._worst_against, cpu)
                 if base.values is None:
-                    return Outcome(base.status, base.reason, None)
+                    words = base.status.value.replace("_", " ")
+                    raise ProgramError(
+                        f"the default of {self._worst_against.allocator}, which worst cases are "
+                        f"relative to, {words}: {base.reason}"
+                    )
                 self._bases = base.values
         return Outcome.succeeded(worst_measurement(found.values, self._bases), found.incidents)
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.process import last_lines
 from tuner.measure.program import Surroundings, clean_environment, supervise_options
+from tuner.records import signal_name
 from tuner.resources import native_file
 
 _POLL_S = 0.02
@@ -55,6 +56,13 @@ class Ended:
 
     exit_status: int | None
     signal: int | None
+
+    @property
+    def words(self) -> str:
+        """What follows its name in a sentence."""
+        if self.signal is None:
+            return f"ended with exit status {self.exit_status}"
+        return f"was killed by {signal_name(self.signal)}"
 
 
 class Guard:
@@ -213,11 +221,15 @@ class Guard:
 class ShellRun:
     """How a command that ends by itself ended."""
 
-    exit_status: int | None
-    """None when a signal ended it, or at the time limit."""
+    ended: Ended | None
+    """None at the time limit."""
     text: str
     """What it printed."""
-    timed_out: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it ended with exit status 0."""
+        return self.ended is not None and self.ended.exit_status == 0
 
     @property
     def said(self) -> str:
@@ -253,7 +265,4 @@ def run_shell(
     shell = ("sh", "-c", command)
     with Guard(shell, environment, output, surroundings=slow, user=user) as guard:
         guard.wait(lambda: guard.ended is not None or not is_wanted(), timeout_s)
-    text = output.read_text(errors="replace")
-    if guard.ended is None:
-        return ShellRun(None, text, timed_out=True)
-    return ShellRun(guard.ended.exit_status, text)
+    return ShellRun(guard.ended, output.read_text(errors="replace"))

@@ -26,7 +26,7 @@ from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.process import printed_last
 from tuner.measure.program import OWN_VARIABLES, PRELOAD, Surroundings, clean_environment, steering
 from tuner.output import scratch_folder
-from tuner.records import Outcome, Status, signal_name
+from tuner.records import Outcome, Status
 from tuner.service.figures import Phases, figures
 from tuner.service.guard import Guard, Use, run_shell
 from tuner.service.output import LoadReport, pgbench_latencies, read_load
@@ -226,8 +226,8 @@ class RunUnderWay:
     def _wait_until_ready(self, service: Guard, log: Path) -> None:
         def succeeds(command: str) -> bool:
             output = self.folder / "ready.out"
-            done = run_shell(command, self._plain, output, _PROBE_S, user=self._plan.user)
-            return done.exit_status == 0
+            user = self._plan.user
+            return run_shell(command, self._plain, output, _PROBE_S, user=user).is_good
 
         is_ready = probe_of(self._plan.ready, log, succeeds)
         is_met = service.wait(lambda: is_dead(service) or is_ready(), self._plan.ready_s)
@@ -253,7 +253,7 @@ class RunUnderWay:
         added = self.environment.items() - os.environ.items()  # what it has as it is may change
         given = {n: v for n, v in added if n in steers and not n.startswith(OWN_VARIABLES)}
         if name := lacking((one.pid for one in found), given):
-            words = f"{name} did not arrive in the service: is its environment cleaned?"
+            words = f"{name} did not arrive in the service: does a script clean or set it?"
             raise _FailedError(Status.REFUSED, words)
 
     def _load(self, service: Guard, log: Path) -> LoadReport:
@@ -264,19 +264,20 @@ class RunUnderWay:
         done = run_shell(
             plan.load, self._plain, output, plan.load_s, is_wanted=lambda: not is_dead(service)
         )
-        if done.exit_status != 0:  # most likely since the service is dying
+        if not done.is_good:  # most likely since the service is dying
             service.wait(lambda: is_dead(service), _DYING_S)
         self._check_alive(service, log, "under load")
-        if done.timed_out:
+        if done.ended is None:
             limit = f"{plan.load_s:g} s"
             words = f"the load has not ended after {limit}; raise --timeout (in a file: timeout)"
             raise _FailedError(Status.TIMED_OUT, words + printed_last(done.text))
-        if done.exit_status != 0:
-            words = f"the load ended with exit status {done.exit_status}{done.said}"
-            raise _FailedError(Status.FAILED, words)
+        if not done.is_good:
+            raise _FailedError(Status.FAILED, f"the load {done.ended.words}{done.said}")
         report = read_load(done.text, plan.read)
         if report.failed > 0:
             raise _FailedError(Status.FAILED, f"{report.failed:g} requests failed")
+        if 0 in (report.rate, report.requests):
+            raise _FailedError(Status.FAILED, f"the load made no requests{done.said}")
         logged = pgbench_latencies((self.folder / "state").glob("pgbench_log*"))
         return LoadReport(
             report.rate, report.requests, report.failed, {**report.latencies, **logged}
@@ -320,10 +321,10 @@ class RunUnderWay:
         """Run a command of the user's, and return how it failed; None where it did not."""
         output = self.folder / f"{what}.out"
         done = run_shell(command, self._plain, output, self._plan.load_s, user=self._plan.user)
-        if done.exit_status == 0:
+        if done.is_good:
             return None
-        status = Status.TIMED_OUT if done.timed_out else Status.FAILED
-        ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
+        status = Status.FAILED if done.ended else Status.TIMED_OUT
+        ending = done.ended.words if done.ended else "timed out"
         return _FailedError(status, f"--{what} {command}: {ending}{done.said}")
 
 
@@ -349,12 +350,7 @@ def _said(log: Path) -> str:
 
 
 def _ending(service: Guard) -> str:
-    ended = service.ended
-    if ended is None:
-        return "ended"
-    if ended.signal is None:
-        return f"ended with exit status {ended.exit_status}"
-    return f"killed by {signal_name(ended.signal)}"
+    return service.ended.words if service.ended else "ended"
 
 
 @contextlib.contextmanager

@@ -7,7 +7,9 @@ Source of the formats: output of wrk 4.1, ab 2.3, hey 0.1.4, redis-benchmark 7.0
 sysbench 1.0 as packaged; k6's end-of-test summary and the JSON of oha and autocannon as documented.
 """
 
+import contextlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +25,9 @@ from tuner.errors import ProgramError, SpecError
 PERCENTILES: Final = {"50": "p50", "90": "p90", "95": "p95", "99": "p99", "99.9": "p999"}
 """Percentile as tools print it -> name of its metric."""
 
-_NS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "secs": 1e9, "m": 60e9}
+_NS: Final = {
+    "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "secs": 1e9, "m": 60e9, "h": 3600e9,
+}  # fmt: skip
 """Unit as tools print it -> ns."""
 
 AUTO: Final = "auto"
@@ -117,7 +121,7 @@ def _wrk(text: str) -> LoadReport:
         _number(r"Requests/sec: +([\d.]+)", text),
         _number(r"(\d+) requests in ", text),
         failed,
-        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m) *$", text, re.MULTILINE)),
+        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m|h) *$", text, re.MULTILINE)),
     )
 
 
@@ -211,17 +215,24 @@ def _sysbench(text: str) -> LoadReport:
 def _k6(text: str) -> LoadReport:
     times = re.search(r"http_req_duration\.*:(.*)", text)
     line = times.group(1) if times else ""
-    rows = [("50", *found) for found in re.findall(r"med=([\d.]+)(ns|us|µs|ms|s|m)\b", line)]
-    rows += re.findall(r"p\(([\d.]+)\)=([\d.]+)(ns|us|µs|ms|s|m)\b", line)
-    share = _number(r"http_req_failed\.*: *([\d.]+)%", text) or 0.0
+    found = re.findall(r"(med|p\(([\d.]+)\))=(\S+)", line)
+    rows = ((name or "50", str(_go_ns(duration)), "ns") for _, name, duration in found)
+    # Its share has two digits, so the counts behind it: ✓ 4  ✗ 96, or 4 out of 100.
+    failed = _number(r"http_req_failed\.*: *[\d.]+%[^\d\n]*(\d+)", text) or 0.0
     requests = _number(r"http_reqs\.*: *(\d+)", text)
     dropped = _number(r"dropped_iterations\.*: *(\d+)", text) or 0.0
     return LoadReport(
         _number(r"http_reqs\.*: *\d+ +([\d.]+)/s", text),
         requests,
-        share / 100.0 * (requests or 0.0) + dropped,
+        failed + dropped,
         _percentiles(rows),
     )
+
+
+def _go_ns(duration: str) -> float:
+    """Return what Go prints as 1h2m3.5s."""
+    parts = re.findall(r"([\d.]+)(ns|us|µs|ms|s|m|h)", duration)
+    return sum(float(number) * _NS[unit] for number, unit in parts)
 
 
 # ---- tools that print JSON ----
@@ -301,13 +312,13 @@ def _by_pattern(pattern: str, text: str) -> LoadReport:
 
 
 def _value_of(group: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ProgramError(
-            f"--read: the group {group} matches {text!r}, which is no number: let the load print "
-            "it with digits and a point alone, or change the expression"
-        ) from error
+    with contextlib.suppress(ValueError):
+        if 0.0 <= (value := float(text)) < math.inf:
+            return value
+    raise ProgramError(
+        f"--read: the group {group} matches {text!r}, which is no number from 0 on: let the load "
+        "print it with digits and a point alone, or change the expression"
+    )
 
 
 def _is_group(name: str) -> bool:

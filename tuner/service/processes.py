@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.measure.program import PRELOAD
+
 _TUNABLES = "GLIBC_TUNABLES"
 _PROC = Path("/proc")
 _MARKS = ("malloc", "libexgen")
@@ -89,10 +91,29 @@ def lacking(pids: Iterable[int], variables: Mapping[str, str]) -> str | None:
         (
             name
             for name, value in variables.items()
-            if known and not any(value in found.get(name, "") for found in known)
+            if known and not any(_has(found, name, value) for found in known)
         ),
         None,
     )
+
+
+def _has(variables: Mapping[str, str], name: str, value: str) -> bool:
+    """Return whether a variable has a value; a start script may have added to a list."""
+    found = variables.get(name, "")
+    if name == PRELOAD:
+        return set(_words(value)) <= set(_words(found))
+    if name == _TUNABLES:  # the last one of a name counts
+        return _tunables(value).items() <= _tunables(found).items()
+    return found == value
+
+
+def _words(preload: str) -> list[str]:
+    return preload.replace(":", " ").split()
+
+
+def _tunables(value: str) -> dict[str, str]:
+    parts = (part.partition("=") for part in value.split(":"))
+    return {name: setting for name, _, setting in parts}
 
 
 def _environ(pid: int) -> dict[str, str] | None:

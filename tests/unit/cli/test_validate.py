@@ -258,9 +258,9 @@ def test_json_has_what_the_tables_of_a_program_have(tmp_path: Path, cli: Command
 def test_options_describe_a_service_too(compared: dict[str, Any]):
     options = ["--seed", "3", "--constraint", "p99 <= default * 1.1", "--setting", "glibc x=1"]
 
-    assert main.run(["validate", *_SERVICE, *options, "--", "bin/server", "word"]) == 0
+    assert main.run(["validate", *_SERVICE, *options, "--", "./server", "word"]) == 0
 
-    assert compared["plan"].command == ("bin/server", "word")
+    assert compared["plan"].command == ("./server", "word"), "not one on PATH"
     assert compared["run"] is None
     assert compared["folder"] == Path("runs/server-service")
     assert compared["limits"] == {"p99": pytest.approx(0.1)}
@@ -269,11 +269,11 @@ def test_options_describe_a_service_too(compared: dict[str, Any]):
 
 def test_points_of_a_campaign_take_part_in_a_service(compared: dict[str, Any], tmp_path: Path):
     (tmp_path / STORE_NAME).touch()
-    words = ["validate", str(tmp_path), "--points", "best", *_SERVICE, "--", "server", "word"]
+    words = ["validate", str(tmp_path), "--points", "best", *_SERVICE, "--", "./server", "word"]
 
     assert main.run(words) == 0
 
-    assert compared["plan"].command == ("server", "word")
+    assert compared["plan"].command == ("./server", "word")
     assert (compared["run"], compared["points"]) == (tmp_path, ("best",))
     assert compared["folder"] == tmp_path / "service"
 

@@ -12,11 +12,11 @@ from tuner.allocators import Installation, get_allocator
 from tuner.campaign.setup import open_campaign
 from tuner.config import campaign_from_options, dump_campaign, load_campaign
 from tuner.emulation import Calibration
-from tuner.errors import SpecError
+from tuner.errors import ProgramError, SpecError
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.several import SeveralWorkloads, mean_measurement, worst_measurement
 from tuner.profile.trust import Workload, join_workloads
-from tuner.records import Configuration, Status
+from tuner.records import Configuration, Outcome, Status
 
 _DOUBLE = Path(__file__).parents[2] / "doubles" / "rand_malloc"
 GLIBC = Configuration("glibc")
@@ -109,6 +109,17 @@ def test_a_worst_case_measures_the_default_once_for_all(tmp_path: Path):
 
     assert all(one and math.isclose(one.value("mean_heap"), 2e6, rel_tol=1e-6) for one in found)
     assert len((tmp_path / "a.calls").read_text().splitlines()) == 4
+
+
+def test_a_default_that_fails_is_no_outcome_of_a_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    evaluator = workload(tmp_path, "a")
+    good, bad = evaluator.evaluate(GLIBC), Outcome[Any].did_not_succeed(Status.FAILED, "no memory")
+    monkeypatch.setattr(evaluator, "evaluate", lambda one, _: bad if one == GLIBC else good)
+
+    with pytest.raises(ProgramError, match=r"the default of glibc, .* failed: no memory"):
+        SeveralWorkloads([evaluator], GLIBC).evaluate(Configuration.of("glibc", {"x": 0}))
 
 
 def test_seeds_make_further_workloads_of_a_profile(tmp_path: Path):

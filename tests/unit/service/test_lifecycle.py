@@ -112,7 +112,7 @@ def test_every_readiness_is_waited_for(ready: str):
         (
             replace(PLAN, stop="echo no server; exit 3"),
             Status.FAILED,
-            "^--stop echo no server; exit 3: exit status 3: no server$",
+            "^--stop echo no server; exit 3: ended with exit status 3: no server$",
         ),
         (
             replace(PLAN, load="exit 4", teardown="exit 6"),
@@ -123,6 +123,12 @@ def test_every_readiness_is_waited_for(ready: str):
             replace(PLAN, load="echo 9 5", read=r"(?P<requests>\d+) (?P<failed>\d+)"),
             Status.FAILED,
             "5 requests failed",
+        ),
+        (replace(PLAN, load="echo 0 requests"), Status.FAILED, "made no requests: 0 requests$"),
+        (
+            replace(PLAN, load="echo no; kill -9 $$"),
+            Status.FAILED,
+            "^the load was killed by SIGKILL: no$",
         ),
     ],
 )
@@ -137,7 +143,7 @@ def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words:
 def test_a_stop_command_that_does_not_end_fails_the_run(monkeypatch: pytest.MonkeyPatch):
     def run(command: str, *arguments: Any, **options: Any) -> ShellRun:
         if command == "stop it":
-            return ShellRun(None, "waiting\n", timed_out=True)
+            return ShellRun(None, "waiting\n")
         return run_shell(command, *arguments, **options)
 
     monkeypatch.setattr("tuner.service.lifecycle.run_shell", run)
@@ -218,7 +224,7 @@ def test_what_the_service_does_with_its_own_variables_is_its_affair(
 
 
 def test_a_setup_that_fails_is_an_error_with_its_last_line():
-    with pytest.raises(ProgramError, match="exit status 5: no room"):
+    with pytest.raises(ProgramError, match="ended with exit status 5: no room"):
         run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)
 
 
@@ -234,12 +240,21 @@ def test_a_service_that_does_not_start_is_quoted_with_more_than_its_last_line():
 
 
 def test_a_setup_that_fails_in_silence_is_said_to():
-    with pytest.raises(ProgramError, match=r"--setup exit 5: exit status 5, and printed nothing$"):
+    with pytest.raises(
+        ProgramError, match=r"exit 5: ended with exit status 5, and printed nothing$"
+    ):
         run_service(replace(PLAN, setup="exit 5"), ENVIRONMENT)
 
 
+def test_a_setup_that_a_signal_ends_names_it():
+    with pytest.raises(ProgramError, match=r"was killed by SIGTERM, and printed nothing$"):
+        run_service(replace(PLAN, setup="kill $$"), ENVIRONMENT)
+
+
 def test_a_teardown_that_fails_after_a_good_run_is_an_error():
-    with pytest.raises(ProgramError, match="--teardown echo busy; exit 6: exit status 6: busy"):
+    with pytest.raises(
+        ProgramError, match="--teardown echo busy; exit 6: ended with exit status 6"
+    ):
         run_service(replace(PLAN, teardown="echo busy; exit 6"), ENVIRONMENT)
 
 
@@ -247,7 +262,7 @@ def test_the_first_error_is_told_and_teardown_runs_all_the_same(tmp_path: Path):
     torn = tmp_path / "torn"
     plan = replace(PLAN, setup="exit 5", teardown=f"touch {torn}; exit 6")
 
-    with pytest.raises(ProgramError, match="--setup exit 5: exit status 5"):
+    with pytest.raises(ProgramError, match="--setup exit 5: ended with exit status 5"):
         run_service(plan, ENVIRONMENT)
 
     assert torn.exists()

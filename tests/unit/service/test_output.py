@@ -78,10 +78,15 @@ Error distribution:
 AUTOCANNON = """{"errors": 1, "timeouts": 0, "non2xx": 2,
 "requests": {"average": 1250.5, "total": 12505}, "latency": {"p50": 0, "p90": 3, "p99": 12}}"""
 K6 = """
-     http_req_duration..............: avg=117.5ms min=102µs med=1.5ms max=2.1s p(90)=5ms p(95)=9s
-     http_req_failed................: 10.00% ✓ 10  ✗ 90
-     http_reqs......................: 100    9.985/s
+     http_req_duration..............: avg=1m3s min=0s med=102.5µs max=1h p(90)=1m2.5s p(95)=1h0m5s
+     http_req_failed................: 0.00%  ✓ 40  ✗ 999960
+     http_reqs......................: 1000000 9.985/s
      dropped_iterations.............: 7      0.7/s
+"""
+K6_NEW = """
+    http_req_duration.......................: avg=3s med=2s p(90)=500ns p(95)=9ms
+    http_req_failed.........................: 0.00%  1 out of 30000
+    http_reqs...............................: 30000  9.985/s
 """
 REDIS_CSV = (
     '"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",'
@@ -122,7 +127,8 @@ SYSBENCH = """    transactions:                        2579   (642.13 per sec.)
             AUTOCANNON,
             LoadReport(1250.5, 12505, 3, {"p50": 0.5e6, "p90": 3e6, "p99": 12e6}),
         ),
-        ("k6", K6, LoadReport(9.985, 100, 17, {"p50": 1.5e6, "p90": 5e6, "p95": 9e9})),
+        ("k6", K6, LoadReport(9.985, 1e6, 47, {"p50": 102.5e3, "p90": 62.5e9, "p95": 3605e9})),
+        ("k6", K6_NEW, LoadReport(9.985, 3e4, 1, {"p50": 2e9, "p90": 500.0, "p95": 9e6})),
         (
             "redis-benchmark",
             REDIS_CSV,
@@ -155,9 +161,10 @@ def test_an_expression_names_what_it_finds():
     assert found == LoadReport(50.0, 100.0, 1.0, {"p99": 750e3})
 
 
-def test_what_a_group_matches_has_to_be_a_number():
-    with pytest.raises(ProgramError, match=r"the group rate matches '1,234\.5', which is no"):
-        read_load("1,234.5 req/s", r"(?P<rate>[\d,.]+) req/s")
+@pytest.mark.parametrize("number", ["1,234.5", "nan", "inf", "-5"])
+def test_what_a_group_matches_has_to_be_a_number_from_0_on(number: str):
+    with pytest.raises(ProgramError, match=f"the group rate matches '{number}', which is no"):
+        read_load(f"{number} req/s", r"(?P<rate>\S+) req/s")
 
 
 @pytest.mark.parametrize("reader", ["wkr", "(unclosed", r"(?P<speed>\d+)"])

@@ -43,3 +43,26 @@ def test_a_variable_is_missed_only_where_a_process_shows_what_it_was_started_wit
     (tmp_path / "7" / "environ").write_bytes(content)
 
     assert processes.lacking([7, 8], {"A_CONF": "x:1"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "arrived"),
+    [
+        ("A_CONF=x:1", "A_CONF=x:16", False),
+        ("GLIBC_TUNABLES=g.a=1", "GLIBC_TUNABLES=g.a=16", False),
+        ("GLIBC_TUNABLES=g.a=1:g.b=2", "GLIBC_TUNABLES=g.b=2:g.c=3:g.a=1", True),
+        ("GLIBC_TUNABLES=g.a=1", "GLIBC_TUNABLES=g.a=1:g.a=2", False),
+        ("LD_PRELOAD=/l/a.so", "LD_PRELOAD=/l/b.so:/l/a.so", True),
+        ("LD_PRELOAD=/l/a.so", "LD_PRELOAD=/l/a.so.2", False),
+    ],
+)
+def test_a_start_script_may_add_to_a_list_and_change_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, found: str, *, arrived: bool
+):
+    """What merely stood in the value that it exports was taken for arrived."""
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "environ").write_text(found)
+    name, _, value = given.partition("=")
+
+    assert processes.lacking([7], {name: value}) == (None if arrived else name)
