@@ -238,7 +238,12 @@ def _ran_together(course: Course[None, Sample], step: Step[None]) -> bool:
 
 def runs_together(sample: Sample) -> bool:
     """Return whether a run had others beside it."""
-    return sample.get(AT_ONCE, 1.0) > 1.0
+    return n_at_once(sample) > 1.0
+
+
+def n_at_once(sample: Sample) -> float:
+    """Return how many ran at once, itself too."""
+    return sample.get(AT_ONCE, 1.0)
 
 
 def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
@@ -297,12 +302,11 @@ class _Mode:
 
 def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
     """Return the samples of the mode that most runs had: those at once slow each other down."""
-    n_at_once = [sample.good.get(AT_ONCE, 1.0) for sample in course.samples.values() if sample.good]
-    if not n_at_once:
+    modes = [n_at_once(sample.good) for sample in course.samples.values() if sample.good]
+    if not modes:
         return course
-    usual = statistics.mode(n_at_once)
-    every = course.samples.items()
-    of_mode = (one for one in every if one[1].good and one[1].good.get(AT_ONCE, 1.0) == usual)
+    every, usual = course.samples.items(), statistics.mode(modes)
+    of_mode = (one for one in every if one[1].good and n_at_once(one[1].good) == usual)
     return Course(course.baseline, of_mode)
 
 
