@@ -200,7 +200,7 @@ class Choosing:
             candidates,
             self._reference,
             duets=duets,
-            n_first=n_first,
+            counts={"n_first": n_first},
         )
         ran = {label_of(p.configuration): p for p in proposals if _has_run(course, p)}
         found = self.selected(course, ran)

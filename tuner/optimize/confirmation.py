@@ -128,6 +128,7 @@ class Confirming:
             self._tell_what_time_buys(file, at_once, n_more, n_claims, is_counted=is_counted)
 
         sizes = {label: len(one.settings) for label, one in chosen.items()}
+        before = self._judging.turned_down(chosen) if self._judging else []
         found, held_back = dict[str, Standing](), dict[str, HeldOutStanding]()
         while True:
             standings, course = self.race(
@@ -135,7 +136,8 @@ class Confirming:
                 share=0.0 if is_followed else 1.0, on_round=tell_once,
             )  # fmt: skip
             found |= standings
-            best = choose(standings, sizes, self._rules)
+            known = {label: one for label, one in standings.items() if label in before}
+            best = choose(known, sizes, self._rules) or choose(standings, sizes, self._rules)
             judged = self.hold_out(best.label, chosen[best.label]) if best else None
             if best is None or judged is None or not judged.is_bad:
                 break

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tuner.compare.plan import Course, Rounds, Step
+from tuner.compare.journal import read_journal
+from tuner.compare.plan import Course, Once, Plan, Rounds, Step
 from tuner.optimize.evidence import fewest_rounds, rounds_for
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.race import standings
@@ -104,6 +105,34 @@ class Judging:
     def _round_s(self) -> float:
         return 2.0 * self._work.run_seconds(self._reference)
 
+    def turned_down(self, chosen: Mapping[str, Configuration]) -> list[str]:
+        """Return labels of the settings that earlier calls proved bad; nothing runs."""
+        found = []
+        for label, configuration in chosen.items():
+            n_before = self._kept_n_before(configuration)
+            if n_before is not None:
+                plan = _Plan(label, self._rules, n_before, lambda: 0.0)
+                if plan.standing(self._course(label, configuration, Once(()), n_before)).is_bad:
+                    found.append(label)
+        return found
+
+    def _kept_n_before(self, configuration: Configuration) -> int | None:
+        """Return how many were turned down before a setting was; None where it was not judged."""
+        content = read_journal(self._work.run / held_out_file(configuration))
+        return content.header.get("n_before", 0) if content else None
+
+    def _course(
+        self, label: str, configuration: Configuration, plan: Plan[None, Sample], n_before: int
+    ) -> Course[None, Sample]:
+        return self._work.compare(
+            held_out_file(configuration),
+            plan,
+            {label: configuration},
+            self._reference,
+            self._tuned,
+            counts={"n_before": n_before},
+        )
+
     def judge(
         self,
         label: str,
@@ -117,17 +146,18 @@ class Judging:
         Args:
             label: of the setting.
             configuration: it.
-            n_before: settings that were turned down before it.
+            n_before: settings that this call turned down before it; those of the call that judged
+                it first count, too.
             kept_s: of the time left, for other things.
         """
 
         def rounds_left() -> float:
             return max(0.0, (self._work.watch.left_s - kept_s) / self._round_s)
 
+        n_before = max(n_before, self._kept_n_before(configuration) or 0)
         plan = _Plan(label, self._rules, n_before, rounds_left)
         self._work.view.begin(f"held-out {self._work.request.given}", 2 * plan.n_planned())
-        file, candidates = held_out_file(configuration), {label: configuration}
-        course = self._work.compare(file, plan, candidates, self._reference, self._tuned)
+        course = self._course(label, configuration, plan, n_before)
         standing = plan.standing(course)
         shown = standings(course, [label], self._rules, gives_up=False)[label].gains
         doubtful = plan.doubtful(standing)

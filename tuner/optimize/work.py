@@ -123,7 +123,7 @@ class Work:
         tuned: Tuned | None = None,
         *,
         duets: Duets | None = None,
-        n_first: int | None = None,
+        counts: Mapping[str, int] | None = None,
     ) -> Course[None, Sample]:
         """Make the runs of a comparison that are missing.
 
@@ -137,7 +137,7 @@ class Work:
             reference: what runs must equal.
             tuned: what runs; None: what is tuned.
             duets: make the runs; None: as `tuned` does.
-            n_first: candidates that run in any case, where others may not; None: all of them.
+            counts: name -> number, kept of the call that begins it; None: none.
 
         Raises:
             ProgramError: a run of the program as it is failed.
@@ -150,7 +150,7 @@ class Work:
             "candidates": {label: one.key for label, one in candidates.items()},
             "trials": {name: n for name, n in self.trials.items() if name in candidates},
             "command": list(what.command),
-            **({} if n_first is None else {"n_first": n_first}),
+            **(counts or {}),
         }
         if file in _OF_ONE_WINNER and self._is_of_others(file, candidates):
             move_aside(self.run / file)

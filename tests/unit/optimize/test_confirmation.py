@@ -63,6 +63,10 @@ class App(View, Counting):
         return run
 
 
+def quiet() -> App:
+    return App({}, noise=0.001)
+
+
 def held_out_of(app: App, reference: Reference = REFERENCE) -> HeldOutInput:
     return HeldOutInput(cast("Tuned", app), reference)
 
@@ -288,7 +292,7 @@ def test_a_crash_after_a_round_that_looked_worse_turns_the_winner_down(tmp_path:
     """It was a defect of ours: one round has no spread."""
     other = Failing(lambda number, subject: number == 1 and subject != AS_IS, {"exgen": 0.1})
 
-    found, answer = judged(tmp_path, App({}, noise=0.001), other, 200.0, ONE)
+    found, answer = judged(tmp_path, quiet(), other, 200.0, ONE)
 
     assert not found.is_good
     assert answer.decision is Decision.KEEP
@@ -299,7 +303,7 @@ def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
     """Above it stood "Deploy", and a build went on with it."""
     other = Lossy({"exgen": 0.03}, noise=0.04)
 
-    found, answer = judged(tmp_path, App({}, noise=0.001), other, 45.0, ONE)
+    found, answer = judged(tmp_path, quiet(), other, 45.0, ONE)
 
     assert found.best is not None
     assert found.best.state is State.CONFIRMED
@@ -327,15 +331,21 @@ def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path):
     assert alone.standing.gains[CPU].middle < -0.005
     assert later.standing.n_rounds > alone.standing.n_rounds
 
+    first, again = (
+        Judging(work_of(tmp_path / "two", App({}), 50.0), other).judge("exgen", CHOSEN["exgen"], n)
+        for n in (2, 0)
+    )
+    assert again == first, "in a later call, too"
+
 
 def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path):
     other = Lossy({"exgen": 0.03}, noise=0.04)
-    _, before = judged(tmp_path, App({}, noise=0.001), other, 45.0, ONE)
+    _, before = judged(tmp_path, quiet(), other, 45.0, ONE)
     (journal,) = tmp_path.glob(HELD_OUT_FILES)
     n_rounds = len(journal.read_text().splitlines()) // 2
 
-    again, _ = judged(tmp_path, App({}, noise=0.001), other, 0.1, ONE)
-    found, answer = judged(tmp_path, App({}, noise=0.001), other, 1000.0, ONE)
+    again, _ = judged(tmp_path, quiet(), other, 0.1, ONE)
+    found, answer = judged(tmp_path, quiet(), other, 1000.0, ONE)
 
     assert before.decision is Decision.UNDECIDED
     assert again.held_out is not None
@@ -346,7 +356,7 @@ def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path)
 
 
 def test_what_holds_on_the_held_out_input_takes_few_rounds(tmp_path: Path):
-    found, answer = judged(tmp_path, App({}, noise=0.001), App({}, noise=0.001), 1000.0, ONE)
+    found, answer = judged(tmp_path, quiet(), quiet(), 1000.0, ONE)
 
     assert answer.decision is Decision.DEPLOY
     assert found.held_out is not None
@@ -357,7 +367,7 @@ def test_what_holds_on_the_held_out_input_takes_few_rounds(tmp_path: Path):
 def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path):
     other = Lossy({"exgen": 0.0}, noise=0.1)
 
-    found, answer = judged(tmp_path, App({}, noise=0.001), other, 400.0, ONE)
+    found, answer = judged(tmp_path, quiet(), other, 400.0, ONE)
 
     assert answer.decision is Decision.DEPLOY
     assert found.held_out is not None
@@ -368,7 +378,7 @@ def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path)
 def test_where_the_held_out_input_turns_one_down_the_next_one_has_its_turn(tmp_path: Path):
     """It was "keep", though another one was confirmed and held there."""
     other = Lossy({"exgen": 0.1}, noise=0.001)
-    app = App({}, noise=0.001)
+    app = quiet()
 
     first, _ = judged(tmp_path / "one", app, Lossy({}, noise=0.001), 400.0, CHOSEN)
     assert first.best is not None
@@ -435,6 +445,18 @@ def test_a_candidate_keeps_its_rounds_on_the_held_out_input_where_another_one_le
     assert found.held_back == {}
     assert (answer.decision, answer.label) == (Decision.DEPLOY, "exgen")
     assert other.now_s == 0.0
+
+
+def test_what_was_turned_down_stays_so_where_another_one_leads(tmp_path: Path):
+    """A later call forgot it, and judged the other one as if it were the first."""
+    other = Lossy({"mimalloc": 0.1}, noise=0.001)
+    judged(tmp_path, quiet(), other, 1000.0, {"mimalloc": CHOSEN["mimalloc"]})
+    (tmp_path / CONFIRMATION_FILE).unlink()
+
+    found, answer = judged(tmp_path, quiet(), other, 1000.0, CHOSEN)
+
+    assert list(found.held_back) == ["mimalloc"]
+    assert (answer.decision, answer.label) == (Decision.DEPLOY, "exgen")
 
 
 def test_where_all_others_are_open_the_answer_is_open(tmp_path: Path):
