@@ -234,8 +234,8 @@ def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFix
     selection = folder / "selection.jsonl"
     header, *runs = selection.read_text().splitlines(keepends=True)
     selection.write_text("".join([header, *runs[:1], runs[1][:20]]))
-    (folder / "confirmation.jsonl").unlink(missing_ok=True)
-    (folder / "answer.json").unlink()
+    for name in ("exploration.jsonl", "confirmation.jsonl", "answer.json"):
+        (folder / name).unlink(missing_ok=True)
     capfd.readouterr()
 
     assert optimize(folder, "--time", "20s") == 0

@@ -43,7 +43,7 @@ from tuner.optimize.selection import (
 )
 from tuner.optimize.tuned import Reference, Sample
 from tuner.optimize.turned_down import best_trade
-from tuner.optimize.work import TRACE_FILE, Work, duets_for, run_seconds
+from tuner.optimize.work import EXPLORATION_FILE, TRACE_FILE, Work, duets_for, run_seconds
 from tuner.records import Configuration, Measurement
 from tuner.runs import SELECTION_FILE
 
@@ -183,14 +183,16 @@ class Choosing:
             return self._is_in_vain(course, proposals, proposals[:n_first])
 
         duets = duets_for(self._work, candidates, self._reference)
+        n_closed = self._n_closed()
+        # Machines make rounds at the same time, so none waits for another.
+        may_end = ends if self._work.machines is None else None
         plan = Selection(
             list(candidates)[:n_first],
             self._work.request.seed,
-            promising,
+            None if n_closed else promising,
             budget.times,
-            others=others,
-            # Machines make rounds at the same time, so none waits for another.
-            ends=ends if self._work.machines is None else None,
+            others=None if n_closed else others,
+            ends=(lambda course: course.n_rounds >= n_closed) if n_closed else may_end,
             is_over=lambda: self._work.watch.left_s <= 0.0,
         )
         self._work.view.begin("selection", None)
@@ -208,6 +210,14 @@ class Choosing:
         found.beyond = self._beyond(course)
         found.may_show = bool(self._possible(course, proposals, {}))
         return found
+
+    def _n_closed(self) -> int:
+        """Return after how many rounds an exploration began; 0: none did.
+
+        It begins anew as it began: after more runs it would propose others and lose its own.
+        """
+        content = read_journal(self._work.run / EXPLORATION_FILE)
+        return min((one["round"] for one in content.records), default=0) if content else 0
 
     def _to_run(self, n_possible: int) -> tuple[list[Proposal], int]:
         """Return what may run, and how many of them run in any case: as begun with, or anew."""

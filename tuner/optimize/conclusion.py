@@ -34,7 +34,7 @@ from tuner.optimize.selected import Selected
 from tuner.optimize.selection import ROUND_OF_SELECTION
 from tuner.optimize.tuned import AS_IS, Reference, growth_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
-from tuner.optimize.work import Work
+from tuner.optimize.work import EXPLORATION_FILE, Work
 from tuner.page import series
 from tuner.records import Configuration
 from tuner.units import show_percent
@@ -72,11 +72,11 @@ class Conclusion:
     def nothing_near(self, selected: Selected) -> Answer:
         """Return that nothing came near enough to be confirmed, as far as there was time to see."""
         n_untried = selected.n_untried
-        if not n_untried:
+        if not n_untried or (self._work.run / EXPLORATION_FILE).exists():  # they run no more
             answer = self._answer(Decision.KEEP, None, selected)
             remedy = _ANEW if selected.may_show else ""
             unseen = self._unseen(self._showable_of_few(selected), remedy)
-            return replace(answer, reasons=(*unseen, *answer.reasons))
+            return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
         n_ran = len(selected.labels)
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
         n_runs = n_untried + -(-n_untried // ROUND_OF_SELECTION)
@@ -395,7 +395,11 @@ class Conclusion:
         worse = {label: self._broken(one) for label, one in standings.items()}
         expected = None
         if selected is not None and not self._work.request.is_direct:
-            expected = {label: one.expected for label, one in selected.labels.items()}
+            expected = {
+                label: one.expected
+                for label, one in selected.labels.items()
+                if one.is_known or one.trial is not None  # else it is what its own run showed
+            }
         return turned_down(
             [
                 (row.label, row.changes, worse[row.label] if row.is_candidate else None)

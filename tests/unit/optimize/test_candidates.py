@@ -1,5 +1,6 @@
 """How many candidates the time left can decide on."""
 
+import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +24,9 @@ from tuner.optimize.request import Request
 from tuner.optimize.selected import Selected, selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
-from tuner.optimize.work import Watch, Work
+from tuner.optimize.work import EXPLORATION_FILE, Watch, Work
 from tuner.records import Configuration, Origin, Outcome, Trial
+from tuner.runs import SELECTION_FILE
 
 
 def begun(
@@ -377,6 +379,24 @@ def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path):
     assert first.now_s <= 9.0
     assert not {*first.ran_labels} & {*later.ran_labels} - {AS_IS}
     assert (len(whole.labels), whole.n_untried) == (len(SETTINGS), 0)
+
+
+def test_once_an_exploration_began_no_more_run_before_it(tmp_path: Path):
+    """It began with more runs than before, proposed others, and lost its own."""
+    first, later = Timed({}), Timed({})
+    short = choosing_of(tmp_path, first, 9.0).select(n_possible=6)
+    n_rounds, journal = short.course.n_rounds, tmp_path / SELECTION_FILE
+    (tmp_path / EXPLORATION_FILE).write_text(f'{{}}\n{{"round": {n_rounds}}}\n')
+
+    again = choosing_of(tmp_path, later, 60.0).select(n_possible=40)
+    assert later.ran_labels == []
+    assert again.changes == short.changes
+
+    header, lost, *lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text(header + "".join(lines))
+    again = choosing_of(tmp_path, later, 60.0).select(n_possible=40)
+    assert later.ran_labels == [json.loads(lost)["subject"]]
+    assert again.changes == short.changes
 
 
 def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path):

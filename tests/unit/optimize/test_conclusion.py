@@ -20,7 +20,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.selected import selected_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, values_of
-from tuner.optimize.work import Watch, Work, run_seconds
+from tuner.optimize.work import EXPLORATION_FILE, Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
@@ -258,13 +258,18 @@ def test_a_guard_that_holds_only_within_its_variation_is_said(
     assert [words in one for one in said] == [True] * bool(words)
 
 
-def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion):
+def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion, tmp_path: Path):
     runs = course(1.0)
     runs.add((0, None, "mimalloc"), Outcome.succeeded(USES))
     label = {"mimalloc": Proposal(CHOSEN["mimalloc"], 1, dict.fromkeys(USES, 0.0))}
 
-    answer = conclusion.nothing_near(replace(selected_of(runs, label), n_untried=8))
+    selected = replace(selected_of(runs, label), n_untried=8)
+    answer = conclusion.nothing_near(selected)
+    (tmp_path / EXPLORATION_FILE).touch()
+    closed = conclusion.nothing_near(selected)
 
+    assert closed.decision is Decision.KEEP
+    assert closed.reasons[0].startswith("1 of 9 promising settings ran; the others need a new -o")
     assert answer.decision is Decision.UNDECIDED
     assert "1 of 9 promising settings ran, and none gains enough" in answer.sentence
     assert answer.more_seconds == pytest.approx(10.2)
@@ -298,6 +303,9 @@ def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion):
     assert any("Turned down: mimalloc saves 43" in line for line in answer.lines())
     assert answer.as_record()["turned_down"][0]["broken"] == ["peak_memory"]
     assert math.isclose(found.gains[PEAK].change, 0.08)
+
+    explored = {"mimalloc": Proposal(CHOSEN["mimalloc"], None, expected)}
+    assert not conclusion.nothing_near(selected_of(runs, explored)).turned_down, "expected by none"
 
 
 def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
