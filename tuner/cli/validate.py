@@ -334,6 +334,12 @@ def _of_service(
     campaign = path if is_run_folder(path := Path(run)) else None
     if campaign is None:
         refuse_options(context, ["--points", "--front"], "without the run folder of a campaign")
+    if not campaign and run.startswith("{"):
+        raise typer.BadParameter(
+            f"{run} is no program: quote the whole load, as in --load './load.sh {run}'",
+            ctx=context,
+            param_hint="COMMAND",
+        )
     words = (*command,) if campaign else (run, *command)
     return compare_on_service(plan(words), campaign, points, options)
 

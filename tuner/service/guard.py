@@ -26,6 +26,9 @@ _POLL_S = 0.02
 _CLOSE_S = 20.0
 """After this, a supervise that does not end is itself killed."""
 
+_FIRST = 200
+"""Characters of the first line that are quoted."""
+
 _SAMPLE_NOW = 0
 """In place of a signal's number: take a sample at once."""
 
@@ -233,8 +236,11 @@ class ShellRun:
 
     @property
     def said(self) -> str:
-        """What a sentence on its end closes with: its last lines, or that there are none."""
+        """What a sentence on its end closes with: what it printed first and last, or nothing."""
         lines = last_lines(self.text)
+        first = self.text.lstrip().partition("\n")[0].rstrip()[:_FIRST]
+        if first not in lines:  # the reason, where its usage follows
+            lines = f"{first} / ... / {lines}"
         return f": {lines}" if lines else ", and printed nothing"
 
 

@@ -239,10 +239,7 @@ class RunUnderWay:
 
     def _check_alive(self, service: Guard, log: Path, when: str) -> None:
         if is_dead(service):
-            raise _FailedError(
-                Status.FAILED,
-                f"{_ending(service)} {when}{_said(log)}",
-            )
+            raise _FailedError(Status.FAILED, f"{_ending(service)} {when}{_said(log)}")
 
     def _check_preload(self, found: list[Process]) -> None:
         library = self.environment.get(PRELOAD)
@@ -275,7 +272,7 @@ class RunUnderWay:
             raise _FailedError(Status.FAILED, f"the load {done.ended.words}{done.said}")
         report = read_load(done.text, plan.read)
         if report.failed > 0:
-            raise _FailedError(Status.FAILED, f"{report.failed:g} requests failed")
+            raise _FailedError(Status.FAILED, f"{report.failed:g} requests failed{done.said}")
         if 0 in (report.rate, report.requests):
             raise _FailedError(Status.FAILED, f"the load made no requests{done.said}")
         logged = pgbench_latencies((self.folder / "state").glob("pgbench_log*"))
@@ -298,10 +295,7 @@ class RunUnderWay:
             words = f"still running {limit_s:g} s after {self._plan.stop}; see --stop"
             raise _FailedError(Status.TIMED_OUT, words)
         if service.ended and service.ended.signal in _CRASHES:
-            raise _FailedError(
-                Status.FAILED,
-                f"{_ending(service)} at the stop{_said(log)}",
-            )
+            raise _FailedError(Status.FAILED, f"{_ending(service)} at the stop{_said(log)}")
 
     def _begin_stop(self, service: Guard) -> None:
         number = stop_signal(self._plan.stop)

@@ -370,7 +370,7 @@ def _not_understood(text: str) -> str:
     words = f"; it ends with\n  {last}" if last else "; it printed nothing"
     return (
         "the output of the load is not understood: name its tool or give a regular expression "
-        f"with --read{words}"
+        rf"with --read, such as '(?P<requests>\d+) requests'{words}"
     )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,14 +102,10 @@ def _has(variables: Mapping[str, str], name: str, value: str) -> bool:
     """Return whether a variable has a value; a start script may have added to a list."""
     found = variables.get(name, "")
     if name == PRELOAD:
-        return set(_words(value)) <= set(_words(found))
+        return set(re.split("[ :]", value)) <= set(re.split("[ :]", found))
     if name == _TUNABLES:  # the last one of a name counts
         return _tunables(value).items() <= _tunables(found).items()
     return found == value
-
-
-def _words(preload: str) -> list[str]:
-    return preload.replace(":", " ").split()
 
 
 def _tunables(value: str) -> dict[str, str]:

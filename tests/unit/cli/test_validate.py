@@ -102,15 +102,6 @@ def test_one_confirmed_pick_is_enough_when_asked():
     check_outcome(found, worse=False, unconfirmed=True)
 
 
-def test_a_default_that_gains_is_no_pick_and_the_message_says_so():
-    found = outcome(
-        subject("knee", Verdict.NOT_CONFIRMED),
-        subject("jemalloc-default", Verdict.CONFIRMED, "default"),
-    )
-    with pytest.raises(UnconfirmedVerdict, match=r"^no gain of a pick is .* knee \(not confirmed"):
-        check_outcome(found, worse=False, unconfirmed=True)
-
-
 def test_one_of_two_gains_confirmed_is_enough_and_named():
     """The sentence says to deploy what gains one thing and loses nothing."""
     half = subject("knee", Verdict.NOT_CONFIRMED)
@@ -126,12 +117,16 @@ def test_one_of_two_gains_confirmed_is_enough_and_named():
         check_outcome(worse, worse=False, unconfirmed=True)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.COSTS, Verdict.BETTER])
+@pytest.mark.parametrize(
+    "verdict", [Verdict.UNDECIDED, Verdict.COSTS, Verdict.BETTER, Verdict.NOT_CONFIRMED]
+)
 def test_unconfirmed_picks_fail_when_asked(verdict: Verdict):
+    """A default that gains is no pick."""
     found = outcome(
         subject("knee", verdict), subject("jemalloc-default", Verdict.CONFIRMED, "default")
     )
-    with pytest.raises(UnconfirmedVerdict, match=rf"picks: knee \({verdict}\)$"):
+    words = rf"^no gain of a pick is .* picks: knee \({verdict}\)$"
+    with pytest.raises(UnconfirmedVerdict, match=words):
         check_outcome(found, worse=False, unconfirmed=True)
 
 
@@ -265,6 +260,12 @@ def test_options_describe_a_service_too(compared: dict[str, Any]):
     assert compared["folder"] == Path("runs/server-service")
     assert compared["limits"] == {"p99": pytest.approx(0.1)}
     assert (compared["seed"], compared["settings"]) == (3, ["glibc x=1"])
+
+
+def test_a_load_without_quotes_is_named(cli: CommandLine):
+    words = ["validate", *_SERVICE[:3], "./load.sh", "{port}", "--", "./server", "{port}"]
+
+    assert "--load './load.sh {port}'" in " ".join(cli.fails(2, *words).split())
 
 
 def test_points_of_a_campaign_take_part_in_a_service(compared: dict[str, Any], tmp_path: Path):

@@ -176,9 +176,6 @@ def test_a_reader_that_says_nothing_is_refused(reader: str):
 def test_output_that_no_reader_knows_says_how_it_ends():
     with pytest.raises(ProgramError, match=r"(?s)--read.*all fine"):
         read_load("hello\nall fine\n")
-
-
-def test_a_named_tool_that_printed_nothing_is_not_understood():
     with pytest.raises(ProgramError, match="printed nothing"):
         read_load("", "wrk")
 
@@ -211,8 +208,4 @@ def test_sums_over_an_interval_have_no_percentiles(tmp_path: Path):
     log = tmp_path / "pgbench_log.1"
     log.write_text("1764150000 1988 140608 9991404 60 194 0 0 0\n")
 
-    assert pgbench_latencies([log]) == {}
-
-
-def test_there_are_no_percentiles_without_a_log():
-    assert pgbench_latencies([]) == {}
+    assert pgbench_latencies([log]) == pgbench_latencies([]) == {}
