@@ -51,6 +51,8 @@ _END: Final = "MAPPED_LIBRARIES:"
 
 _STEP_NS: Final = 1000
 """Time between two allocations; neither file has it."""
+_MOST_SITES: Final = 1_000_000
+
 _BRIEF: Final = 0.01
 """Share of the run that a freed block lives, unless its site allocates sooner again."""
 
@@ -61,7 +63,9 @@ def _read(source: Source) -> tuple[Sites, str]:
     head = matched(_HEAD, next(lines, ""), "heap_v2/BYTES or heap profile: counts @ kind")
     wanted = "a stack @ or counts blocks: bytes [blocks: bytes]"
     found = (matched(_LINE, line, wanted).groups() for line in lines)
-    counts = [one for one in found if one[0] is not None]
+    counts = [*itertools.islice((one for one in found if one[0]), _MOST_SITES + 2)]
+    if len(counts) > _MOST_SITES + 1:
+        raise BadCallError(f"more than {_MOST_SITES:,} call sites")
     # Live blocks and bytes of each site, and those ever allocated.
     rows = np.array(counts if head[1] else counts[1:], np.float64).reshape(-1, 4)
     lacks_ever = (rows[:, 2] < rows[:, 0]) | (rows[:, 3] < rows[:, 1])

@@ -23,6 +23,9 @@ from tuner.errors import TraceError
 _GZIP: Final = b"\x1f\x8b"
 _LINE_BYTES: Final = 1 << 20
 """Longer lines are no text."""
+_MOST_BYTES: Final = 512 << 20
+_MOST_VALUES: Final = 20_000_000
+"""Of a JSON file: values take up to 250 bytes each, however short they are in the file."""
 _SHOWN: Final = 80
 """Characters of what is wrong that a message shows."""
 
@@ -51,13 +54,15 @@ class Source:
         """Add the place to what a reader raises.
 
         Raises:
-            TraceError: for a `BadCallError`.
+            TraceError: for a `BadCallError`, or where memory runs out.
         """
         try:
             yield
         except BadCallError as error:
             place = f"{self.path}:{self.place}" if self.place else self.path
             raise TraceError(f"{place}: {error}") from error
+        except MemoryError as error:
+            raise TraceError(f"{self.path}: there is not enough memory to read it") from error
 
     @contextlib.contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -115,10 +120,13 @@ class Source:
 
         Raises:
             TraceError: the file cannot be read.
-            BadCallError: it is no JSON, or not of this form; names the first wrong member.
+            BadCallError: it is too much, no JSON, or its first wrong member.
         """
         with self.open() as file:
-            content = file.read()
+            content = file.read(_MOST_BYTES + 1)
+        n_values = sum(map(content.count, (b",", b"[", b"{")))
+        if len(content) > _MOST_BYTES or n_values > _MOST_VALUES:
+            raise BadCallError("more JSON than fits into memory")
         try:
             return form.model_validate_json(content)
         except ValidationError as error:

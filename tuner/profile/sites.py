@@ -44,8 +44,8 @@ from tuner.trace.lives import Ints
 SITES: Final = "call sites"
 """Level of the profiles made here; rand_malloc knows it by this name."""
 
-MOST_BLOCKS: Final = 100_000_000
-"""More blocks than this are not laid out: 10 GB would be needed."""
+MOST_BLOCKS: Final = 10_000_000
+"""More blocks than this are not laid out: 5 GB would be needed."""
 
 ASSUMED: Final = (
     "order: sites begin in the order of the file, blocks of a site come in even cohorts",

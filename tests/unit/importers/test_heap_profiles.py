@@ -80,6 +80,11 @@ def test_malformed_heap_profiles_are_one_error(tmp_path: Path, text: str, messag
     refuse_profile(tmp_path, text, message)
 
 
+def test_too_many_call_sites_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tuner.importers.heap_profiles._MOST_SITES", 2)
+    refuse_profile(tmp_path, "heap_v2/9\n" + 4 * "t*: 1: 8 [1: 8]\n", ":5: more than 2 call")
+
+
 def dhat(**changes: Any) -> str:
     """Return a DHAT file of one site, with members changed, of the site or the file."""
     site = {
@@ -116,8 +121,8 @@ def dhat(**changes: Any) -> str:
         (dhat(dhatFileVersion=3), "dhatFileVersion: Input should be 2, not 3"),
         (dhat(mode="copy"), "mode: Input should be 'heap', not 'copy'"),
         (dhat(tu="weeks"), "tu: Input should be 'instrs' or 'ms', not 'weeks'"),
-        (dhat(tbk=10**9), "more than 100,000,000 blocks"),
-        (dhat(pps=[json.loads(dhat(tbk=2**53 - 1))["pps"][0]] * 2048), "more than 100,000,000"),
+        (dhat(tbk=10**9), "more than 10,000,000 blocks"),
+        (dhat(pps=[json.loads(dhat(tbk=2**53 - 1))["pps"][0]] * 2048), "more than 10,000,000"),
         (dhat(tb=2**52), "/bad: a size is out of range"),
         (dhat(te=2**50, tu="ms"), "an end that no program reaches"),
         (dhat()[:-9], "not JSON"),

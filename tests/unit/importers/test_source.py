@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from tuner import zstd
 from tuner.errors import TraceError
@@ -50,6 +51,23 @@ def test_a_line_without_end_is_no_text(tmp_path: Path):
     source = Source(tmp_path / "file")
     with pytest.raises(TraceError, match=r"file:1: a line of more than 1 MiB"), source.errors():
         list(source.lines())
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_BYTES", 5999), ("_MOST_VALUES", 3999)])
+def test_too_much_json_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+):
+    monkeypatch.setattr(f"tuner.importers.source.{limit}", most)
+    (tmp_path / "file").write_bytes(gzip.compress(b"[]," * 2000))
+
+    source = Source(tmp_path / "file")
+    with pytest.raises(TraceError, match="file: more JSON than fits"), source.errors():
+        source.document(BaseModel)
+
+
+def test_where_memory_runs_out_the_file_is_named():
+    with pytest.raises(TraceError, match="a: there is not"), Source(Path("a")).errors():
+        raise MemoryError
 
 
 def test_a_pipe_is_refused_since_it_can_be_read_only_once():

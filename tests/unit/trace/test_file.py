@@ -165,11 +165,6 @@ def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path: Path):
         write_trace(tmp_path / "nowhere" / "a.trace", np.zeros(0, EVENT), {})
 
 
-def test_a_missing_file_is_a_trace_error(tmp_path: Path):
-    with pytest.raises(TraceError, match="cannot open the trace: No such file"):
-        Trace(tmp_path / "a.trace")
-
-
 def test_a_folder_is_refused(tmp_path: Path):
     with pytest.raises(TraceError, match="not a regular file"):
         Trace(tmp_path)
