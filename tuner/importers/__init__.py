@@ -28,7 +28,8 @@ from tuner.output import check_apart, make_folder
 from tuner.profile import sites
 from tuner.profile.file import write_profile
 from tuner.profile.trust import caveat
-from tuner.trace.file import MAGIC, Trace, TraceTotals, TraceWriter
+from tuner.trace import MAGIC
+from tuner.trace.file import Trace, TraceTotals, TraceWriter
 
 DEFAULT_STEP_NS: Final = 1000
 """Time between two events where the file has no times: about that of a busy program."""
@@ -147,7 +148,8 @@ def _recognise(path: Path, start: bytes) -> Format:
     found = next((form for form in FORMATS.values() if form.recognise(start)), None)
     if found is None and start.startswith(MAGIC):
         raise TraceError(
-            f"{path}: is a trace already; `malloc-tuner tune {path}` takes it as it is"
+            f"{path}: is a trace already; `malloc-tuner tune {shlex.quote(str(path))}` takes it as "
+            "it is"
         )
     if found is None:
         names = ", ".join(FORMATS)

@@ -23,6 +23,8 @@ from tuner.recording.spool import (
     lasting_writers,
     locked,
     make_spool,
+    recorded_pids,
+    remove_replaced,
     remove_spool,
     spools_in,
 )
@@ -74,7 +76,7 @@ def record(
         output: the trace of the first process; further ones, with `follow`, stand
             beside it as ``NAME.2-program.trace``.
         follow: record the children too.
-        force: replace a trace that is there.
+        force: replace what is there, with `follow` all traces of the earlier recording.
         is_silent: give the program no input, drop what it prints, and keep no part of a trace.
         window: which part the traces are of.
 
@@ -88,7 +90,7 @@ def record(
     if isinstance(command, str):
         raise SpecError(f"command {command!r}: give a list of words, such as ['./app', 'data']")
     output = Path(output)
-    check_output(output, follow=follow, force=force)
+    there = check_output(output, follow=follow, force=force)
     spool = make_spool(output)
     with locked(spool, must_be_idle=False):
         try:
@@ -111,6 +113,7 @@ def record(
             if is_silent or not spools_in(spool):  # else there is something to recover
                 remove_spool(spool)
             raise
+    remove_replaced(there, output, [process.path for process in processes])
     return Recording(processes, ending, watch.missed, background or ())
 
 
@@ -131,8 +134,10 @@ def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[Recorded
         ProgramError: there is no event in any spool.
     """
     with locked(spool, must_be_idle=True):
-        check_output(output, follow=False, force=force)
-        return build_traces(spool, output, None, ())
+        there = check_output(output, follow=len(recorded_pids(spool)) > 1, force=force)
+        processes = build_traces(spool, output, None, ())
+    remove_replaced(there, output, [process.path for process in processes])
+    return processes
 
 
 def _check_started(spool: Path, command: Sequence[str], ending: Ending) -> None:

@@ -16,7 +16,7 @@ from tuner.recording import explain
 from tuner.recording.program import Ending
 from tuner.recording.spool import remove_spool, spools_in
 from tuner.resources import native_file
-from tuner.trace import SPOOL_SUFFIX
+from tuner.trace import SPOOL_SUFFIX, recovery
 
 _NAME_CHARACTERS = 40
 """Of what a process calls itself, in the name of its trace."""
@@ -120,8 +120,7 @@ def build_traces(
         try:
             process = _build(images, trace, ended, typed, window)
         except OutputError as error:
-            later = f"`malloc-tuner trace recover {spool} -o {output}`"
-            kept = f"the recording is kept, build the trace later with {later}"
+            kept = f"the recording is kept, build the trace later with {recovery(spool, output)}"
             raise OutputError(f"{error}; {kept if is_kept else _AGAIN}") from error
         if process.totals.n_events or len(all_images) == 1:
             processes.append(process)
@@ -136,7 +135,7 @@ def build_traces(
         if stopped and not is_empty:
             raise OutputError(f"{output}: recording stopped early: {stopped}; {_AGAIN}")
         if stopped:
-            raise OutputError(explain.no_room(spool))
+            raise OutputError(explain.no_room(spool, stopped))
         is_window = window != NO_WINDOW
         raise ProgramError(
             explain.why_no_events(command, ending, is_window=is_window, background=background)
@@ -154,6 +153,8 @@ class _Image:
     program: str
     """What it calls itself, if that is no command line; else its program."""
     start_ns: int
+    is_fork: bool
+    """It began with a fork: it is the first of its process."""
 
 
 def _images_by_process(folder: Path) -> list[list[_Image]]:
@@ -166,10 +167,14 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
         is_full = not any(path.stat().st_size for path in paths)
         remove_spool(folder)
         raise OutputError(explain.no_room(folder) if is_full else explain.ended_at_once(folder))
-    processes: dict[int, list[_Image]] = {}
+    processes: list[list[_Image]] = []
+    latest: dict[int, list[_Image]] = {}
     for image in sorted(map(_image, begun), key=lambda image: image.start_ns):
-        processes.setdefault(image.pid, []).append(image)
-    return list(processes.values())
+        if image.is_fork or image.pid not in latest:
+            latest[image.pid] = []
+            processes.append(latest[image.pid])
+        latest[image.pid].append(image)
+    return processes
 
 
 def _has_begun(spool: Path) -> bool:
@@ -184,7 +189,8 @@ def _has_begun(spool: Path) -> bool:
 def _image(spool: Path) -> _Image:
     facts = run_build_trace("--describe", str(spool))
     program = _title(facts) or (Path(facts["argv"][0]).name if facts["argv"] else "unknown")
-    return _Image(spool, int(facts["pid"]), program, int(facts["start_clock_ns"]))
+    start_ns = int(facts["start_clock_ns"])
+    return _Image(spool, int(facts["pid"]), program, start_ns, facts["is_fork"])
 
 
 def _title(facts: Mapping[str, Any]) -> str:

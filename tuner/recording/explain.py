@@ -59,12 +59,10 @@ def went_on(command: Sequence[str], pids: Sequence[int]) -> str:
     )
 
 
-def no_room(spool: Path) -> str:
-    """Explain that the disk was full before the first event."""
-    return (
-        f"{spool}: nothing could be recorded, the disk is full; make room, or record to another "
-        "disk with -o"
-    )
+def no_room(spool: Path, why: str = "the disk is full, or `ulimit -f` too low") -> str:
+    """Explain that nothing could be written; `why` where the recorder could note it."""
+    start = f"{spool}: nothing could be recorded: {why}"
+    return f"{start}; make room, or record to another disk with -o"
 
 
 def ended_at_once(spool: Path) -> str:

@@ -11,13 +11,13 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from tuner.errors import OutputError, TraceError
 from tuner.output import make_folder
-from tuner.trace import SPOOL_SUFFIX
+from tuner.trace import MAGIC, SPOOL_SUFFIX, recovery
 
 _SPOOL: Final = re.compile(r"\d+(?:-\d+)?\.spool", re.ASCII)
 _CONTROL: Final = "control"
@@ -32,13 +32,16 @@ GRACE_S: Final = 1.0
 _POLL_S: Final = 0.01
 
 
-def check_output(output: Path, *, follow: bool, force: bool) -> None:
+def check_output(output: Path, *, follow: bool, force: bool) -> list[Path]:
     """Check that a trace may be written, before anything runs.
 
     Args:
         output: the trace of the first process.
         follow: True if traces of further processes may appear beside it.
         force: True allows to replace what is there.
+
+    Returns:
+        What is there.
 
     Raises:
         OutputError: `output` is no name for a file, or something is there that would be lost.
@@ -55,6 +58,19 @@ def check_output(output: Path, *, follow: bool, force: bool) -> None:
             f"{there[0]}: exists ({_describe(there[0])}); choose another name with -o, or "
             "replace it with --force"
         )
+    return there
+
+
+def remove_replaced(there: Sequence[Path], output: Path, new: Collection[Path]) -> None:
+    """Remove what `check_output` found of further processes, unless it is one of the new traces."""
+    for path in there:
+        number = re.match(r"(\d+)-", path.name[len(output.stem) + 1 :])
+        # Their numbers have no gaps: what has a date in its name is the user's.
+        if path in new or not number or int(number[1]) > len(there) + 1:
+            continue
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if file.read(len(MAGIC)) == MAGIC:
+                path.unlink()
 
 
 def make_spool(output: Path) -> Path:
@@ -72,7 +88,7 @@ def make_spool(output: Path) -> Path:
         with locked(spool, must_be_idle=True):  # else the message names the writer
             message = (
                 f"{spool}: left by an interrupted recording; save it with "
-                f"`malloc-tuner trace recover {spool} -o {output}` or remove the folder"
+                f"{recovery(spool, output)} or remove the folder"
             )
         raise OutputError(message) from error
     except OSError as error:

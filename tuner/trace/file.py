@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tuner.errors import OutputError, TraceError
 from tuner.resources import native_file
-from tuner.trace import SPOOL_SUFFIX
+from tuner.trace import SPOOL_SUFFIX, recovery
 from tuner.units import show_size
 
 EVENT: Final = np.dtype(
@@ -44,8 +44,6 @@ EVENT: Final = np.dtype(
 Events = npt.NDArray[np.void]
 """A batch of events: shape (n_events,), dtype `EVENT`, in the order of the trace."""
 
-MAGIC: Final = b"\x93MTTRC\r\n"
-"""First bytes of a trace; TRACE_MAGIC of ``rand_malloc/trace/format.h``."""
 
 MAX_LIFE_NS: Final = 1 << 62
 MAX_SIZE: Final = 1 << 47
@@ -227,7 +225,7 @@ def _unfinished(path: Path) -> str | None:
         return None
     return (
         f"{path}: not there yet, but its recording is, unfinished: build the trace with "
-        f"`malloc-tuner trace recover {spool} -o {path}`"
+        + recovery(spool, path)
     )
 
 

@@ -1,6 +1,9 @@
 """Spools become traces, or stay where they are."""
 
+import struct
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,15 +34,18 @@ def test_spools_that_a_full_disk_kept_empty_are_reported_and_removed(tmp_path: P
     spool = tmp_path / "a.trace.spool"
     spool.mkdir()
     (spool / "1.spool").touch()
-    with pytest.raises(OutputError, match="nothing could be recorded, the disk is full; make room"):
+    with pytest.raises(OutputError, match="nothing could be recorded: the disk is full, or"):
         recover(spool, tmp_path / "a.trace")
     assert not spool.exists()
 
 
-def test_a_trace_that_cannot_be_written_leaves_the_spool(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    output = tmp_path / "a.trace"
+Record = Callable[..., Path]
+
+
+@pytest.fixture
+def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
+    """Record a program onto a disk that is full as the traces are built; returns their name."""
+    output = tmp_path / "a new" / "folder" / "a.trace"
     real = build.run_build_trace
 
     def full_disk(*arguments: str) -> dict[str, object]:
@@ -47,15 +53,49 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(
             raise OutputError(f"{output}: cannot write: No space left on device")
         return real(*arguments)
 
-    monkeypatch.setattr(build, "run_build_trace", full_disk)
-    with pytest.raises(OutputError, match=r"No space left.*kept.*trace recover .*a\.trace\.spool"):
-        record(["ls", "/"], output)
-    monkeypatch.setattr(build, "run_build_trace", real)
-    thesis = tmp_path / "a.trace.spool" / "thesis.txt"
+    def record_it(*command: str) -> Path:
+        with monkeypatch.context() as patch:
+            patch.setattr(build, "run_build_trace", full_disk)
+            words = f"trace recover '{output}.spool' -o '{output}'`"
+            with pytest.raises(OutputError, match=f"No space left.*kept.*{words}"):
+                record(command, output, follow=True)
+        return output
+
+    return record_it
+
+
+def test_a_trace_that_cannot_be_written_leaves_the_spool(unbuilt: Record):
+    output = unbuilt("ls", "/")
+    thesis = Path(f"{output}.spool") / "thesis.txt"
     thesis.touch()
     (process,) = recover(thesis.parent, output)
     assert process.totals.n_events > 0
     assert [*thesis.parent.iterdir()] == [thesis], "what is not of the recording stays"
+
+
+TWO_CHILDREN = "import os\nfor _ in 'ab':\n os.fork() or os._exit(len([0] * 99))\n os.wait()"
+
+
+@pytest.mark.parametrize("name", ["a.trace", "a.2-sort.trace"])
+def test_recover_keeps_traces_that_exist(unbuilt: Record, name: str):
+    output = unbuilt(sys.executable, "-c", TWO_CHILDREN)
+    output.with_name(name).touch()
+
+    with pytest.raises(OutputError, match=f"{name}: exists"):
+        recover(Path(f"{output}.spool"), output)
+    assert len(recover(Path(f"{output}.spool"), output, force=True)) == 3
+
+
+def test_a_child_with_the_number_of_an_earlier_one_hides_no_process(unbuilt: Record):
+    """As in a container, where numbers come again soon."""
+    output = unbuilt(sys.executable, "-c", TWO_CHILDREN)
+    _, *spools = sorted(Path(f"{output}.spool").iterdir(), key=lambda path: int(path.stem))
+    for spool in spools:
+        with spool.open("r+b") as file:
+            file.seek(16)  # the number in the header
+            file.write(struct.pack("=i", 500))
+
+    assert [process.pid for process in recover(Path(f"{output}.spool"), output)][1:] == [500, 500]
 
 
 def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path):

@@ -36,12 +36,6 @@ def test_follow_is_not_advised_where_it_was_given():
     assert words.endswith("; nothing was recorded")
 
 
-def test_a_static_program_cannot_be_recorded(tmp_path: Path):
-    program = compile_(tmp_path, SINGLE, "-static")
-
-    assert "it is statically linked" in why_nothing([str(program)], ENDED)
-
-
 def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(tmp_path: Path):
     """`ld.so ./app` counted as a static program: the loader names no interpreter."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()

@@ -54,27 +54,25 @@ def test_a_trace_that_exists_is_kept(there: Path, capfd: pytest.CaptureFixture[s
     assert (out, there.read_bytes()) == ("", before), "the program did not even run"
 
 
-def test_a_trace_that_exists_is_replaced_when_asked_to(there: Path):
-    record(["ls", "--all", "/"], there, force=True)
-
-    with Trace(there) as trace:
-        assert trace.metadata["argv"] == ["ls", "--all", "/"]
-
-
-def test_a_file_of_another_kind_is_kept_too(tmp_path: Path):
-    output = tmp_path / "notes"
-    output.write_text("no trace")
-
-    with pytest.raises(OutputError, match=r"notes: exists \(no trace, 8 bytes, written"):
-        record(["ls", "/"], output)
-
-
 def test_traces_of_children_are_kept_too(tmp_path: Path):
-    (tmp_path / "a.2-sh.trace").write_text("")
+    (tmp_path / "a.2-sh.trace").write_text("no trace")
 
-    with pytest.raises(OutputError, match=r"a\.2-sh\.trace: exists"):
+    with pytest.raises(OutputError, match=r"a\.2-sh\.trace: exists \(no trace, 8 bytes, written"):
         record(["ls", "/"], tmp_path / "a.trace", follow=True)
     assert len(record(["ls", "/"], tmp_path / "a.trace").processes) == 1
+
+
+def test_all_traces_of_a_recording_are_replaced_when_asked_to(there: Path):
+    """Those of its children would be taken for some of the new one."""
+    other = there.with_name("a.2026-11.trace")
+    for number in (2, 3, 2026):
+        there.with_name(f"a.{number}-11.trace").write_bytes(there.read_bytes())
+
+    record(["ls", "--all", "/"], there, follow=True, force=True)
+
+    assert {*there.parent.iterdir()} == {there, other}
+    with Trace(there) as trace:
+        assert trace.metadata["argv"] == ["ls", "--all", "/"]
 
 
 @pytest.fixture
@@ -122,14 +120,6 @@ def test_a_spool_whose_command_runs_is_not_recovered(tmp_path: Path):
         pytest.raises(OutputError, match="its `malloc-tuner record` is still running"),
     ):
         recover(tmp_path, tmp_path / "a.trace")
-
-
-def test_recover_keeps_a_trace_that_exists(there: Path):
-    spool = there.with_name("b.spool")
-    spool.mkdir()
-
-    with pytest.raises(OutputError, match=r"a\.trace: exists"):
-        recover(spool, there)
 
 
 def test_a_missing_trace_points_at_its_recording(tmp_path: Path):
