@@ -634,7 +634,7 @@ def _left_words(standing: Standing) -> str:
         worse = _limited(standing, standing.likely_worse)
         return f"likely worse: {worse}" if worse else "likely gains too little"
     if standing.state is State.OUT_OF_REACH:
-        return "no gain that the time could prove"
+        return "no gain that its rounds could prove"
     if not standing.n_rounds:
         return "no time was left to run it"
     return ""

@@ -86,7 +86,7 @@ def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]):
     ("state", "note"),
     [
         (State.HOPELESS, "likely gains too little"),
-        (State.OUT_OF_REACH, "no gain that the time could prove"),
+        (State.OUT_OF_REACH, "no gain that its rounds could prove"),
         (State.CONFIRMED, ""),
         (State.OPEN, ""),
     ],
