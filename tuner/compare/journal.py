@@ -85,7 +85,8 @@ class Journal:
         Args:
             path: the file; its folder is made when missing.
             header: the first line of a new journal: ``schema``, ``version`` and more.
-            same: what of the header must be as in the file, beside schema and version.
+            same: what of the header must be as in the file, beside schema and version,
+                unless it is lacking there.
 
         Raises:
             StoreError: the file is another journal or damaged, or another process writes it.
@@ -96,7 +97,8 @@ class Journal:
         try:
             found = read_journal(path)
             if found is not None:
-                _check_same(path, found.header, header, ("schema", "version", *same))
+                known = [name for name in same if name in found.header]
+                _check_same(path, found.header, header, ("schema", "version", *known))
             self.content = found or Content(path, json.loads(_line(header)), (), None, 0)
             self._end = self.content.n_bytes
             with writing(path):
@@ -219,6 +221,6 @@ def _check_same(path: Path, kept: Record, asked: Record, names: Sequence[str]) -
     for name in names:
         if kept.get(name) != wanted.get(name):
             raise StoreError(
-                f"{path}: is a comparison with other {name}; "
+                f"{path}: is a comparison with other {name.replace('_', ' ')}; "
                 "choose another -o, or remove the file to measure anew"
             )

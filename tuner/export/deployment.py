@@ -17,7 +17,7 @@ from tuner.errors import OutputError
 from tuner.export.reduction import Reduction
 from tuner.front.picks import Pick
 from tuner.machine import Machine
-from tuner.measure.program import PRELOAD
+from tuner.measure.preloads import PRELOAD
 from tuner.records import Configuration
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord

@@ -18,6 +18,7 @@ from typing import Any
 
 from tuner.errors import OutputError
 from tuner.export.deployment import Deployment, ObjectiveGain, command_text
+from tuner.measure.preloads import PRELOAD, TUNABLES
 from tuner.page import wrapped
 from tuner.records import value_text
 from tuner.registry import EXPORTERS
@@ -31,6 +32,11 @@ _WIDTH = 92
 """Columns of a comment line, without its mark."""
 _RAW_VALUE = re.compile(r"[A-Za-z0-9_./:,+=@%-]*")
 """What a shell and ``docker --env-file`` both take as it is."""
+_OTHER_TUNABLES = (
+    '"$(echo "${GLIBC_TUNABLES:+$GLIBC_TUNABLES:}" | '
+    """sed 's/glibc[.]malloc[.][^:]*://g')\""""
+)
+"""What the shell has, less those of malloc."""
 
 
 def render(deployment: Deployment, name: str) -> str:
@@ -55,8 +61,9 @@ def environment_file(deployment: Deployment) -> str:
             )
     name = shlex.quote(deployment.file_name or "malloc.env")
     use = (
-        f"use: (set -a; . ./{name}; exec PROGRAM ARGUMENT...)",
+        f"use: (set -a; {_unset(deployment)}. ./{name}; exec PROGRAM ARGUMENT...)",
         f"  or: docker run --env-file {name} IMAGE",
+        *_to_remove(deployment),
     )
     lines = [f"{name}={value}" for name, value in deployment.variables]
     return document(comments(deployment, *use), lines)
@@ -65,20 +72,22 @@ def environment_file(deployment: Deployment) -> str:
 def shell_wrapper(deployment: Deployment) -> str:
     """Write a script that runs its arguments as a command under the configuration.
 
-    A library that is preloaded already stays, behind the allocator.
+    Behind it stay a library that is preloaded already, and tunables other than malloc's.
     """
     words = []
     for name, value in deployment.variables:
         quoted = shlex.quote(value)
-        if name == "LD_PRELOAD":
+        if name == PRELOAD:
             quoted += '"${LD_PRELOAD:+:$LD_PRELOAD}"'
+        if name == TUNABLES:
+            quoted = _OTHER_TUNABLES + quoted
         words.append(f"{name}={quoted}")
     lines = [
         "if [ $# -eq 0 ]; then",
         '    echo "usage: $0 PROGRAM [ARGUMENT...]" >&2',
         "    return 2 2>/dev/null || exit 2",  # sourced by mistake, it must not end the shell
         "fi",
-        *([f"unset {' '.join(deployment.unset)}"] if deployment.unset else []),
+        *filter(None, [_unset(deployment).removesuffix("; ")]),
         " \\\n    ".join(["exec env", *words, '"$@"']),
     ]
     name = shlex.quote(deployment.file_name or "malloc.sh")
@@ -107,6 +116,7 @@ def dockerfile_lines(deployment: Deployment) -> str:
     use = ["use: at the end of the Dockerfile, since it also acts on every RUN after it"]
     if deployment.library:
         use.append(f"     the image must hold {deployment.library}")
+    use += _to_remove(deployment)
     lines = []
     for name, value in deployment.variables:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
@@ -119,11 +129,21 @@ def kubernetes_env(deployment: Deployment) -> str:
     use = ["use: in spec.containers[] of the pod, or of the pod's template"]
     if deployment.library:
         use.append(f"     the image must hold {deployment.library}")
+    use += _to_remove(deployment)
     lines = ["env:" if deployment.variables else "env: []"]
     for name, value in deployment.variables:
         escaped = json.dumps(value.replace("$(", "$$("), ensure_ascii=False)
         lines += [f"  - name: {name}", f"    value: {escaped}"]
     return document(comments(deployment, *use), lines)
+
+
+def _unset(deployment: Deployment) -> str:
+    return f"unset {' '.join(deployment.unset)}; " if deployment.unset else ""
+
+
+def _to_remove(deployment: Deployment) -> list[str]:
+    names = ", ".join(deployment.unset)
+    return [f"     remove {names} from the image or pod"] if names else []
 
 
 def json_document(deployment: Deployment) -> str:

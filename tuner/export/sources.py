@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -16,6 +16,7 @@ from tuner.export.reduction import Reduction, reduce_configuration
 from tuner.front.kept import RECOMMENDED, find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.machine import read_machine
+from tuner.measure.preloads import in_front
 from tuner.optimize.answer import Decision, Recommendation, recommended
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
@@ -112,15 +113,19 @@ def recommended_deployment(
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
     made = deployment(run, pick, library, reduction=reduction)
-    unset = _unset(run.folder, made.variables)
-    return replace(made, gains=proven_gains(found), proof=_proof(found), unset=unset)
+    path = run.folder / REFERENCE_FILE
+    if path.exists():
+        made = _in_place(made, Reference.load(path))
+    return replace(made, gains=proven_gains(found), proof=_proof(found))
 
 
-def _unset(folder: Path, variables: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return what the program as it is had in its environment, and the variables do not set."""
-    path = folder / REFERENCE_FILE
-    had = Reference.load(path).steered if path.exists() else ()
-    return tuple(name for name in had if name not in dict(variables))
+def _in_place(made: Deployment, had: Reference) -> Deployment:
+    """Return a deployment that leaves of the variables that the program had what was measured."""
+    own = dict(made.variables)
+    kept = {*own, *had.steered} & had.beside.keys()
+    own = in_front(own, {name: had.beside[name] for name in kept})
+    unset = tuple(name for name in had.steered if name not in own)
+    return replace(made, variables=tuple(own.items()), unset=unset)
 
 
 def direct_deployment(
@@ -153,10 +158,9 @@ def direct_deployment(
     brings = reference.brings
     brought = (brings,) if brings else ()
     rendered = Environment.of(adapter, here, chosen, library, brought)
-    return Deployment(
+    made = Deployment(
         reduction=Reduction(chosen, (), None),
         variables=rendered.variables,
-        unset=_unset(folder, rendered.variables),
         library=rendered.library,
         is_shipped=_is_shipped(adapter, here.library),
         version=here.version,
@@ -167,6 +171,7 @@ def direct_deployment(
         brought=brought,
         proof=_proof(found),
     )
+    return _in_place(made, reference)
 
 
 def _check_here(

@@ -20,12 +20,12 @@ from tuner.compare.loop import compare
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError
 from tuner.fidelity.verdict import Panel, by_family, judge_values, left_out, numbers
+from tuner.measure.preloads import PRELOAD
 from tuner.measure.program import (
-    PRELOAD,
     ProgramRun,
     RunsPrograms,
     Surroundings,
-    clean_environment,
+    environment_under,
     padded,
 )
 from tuner.profile.fidelity import MetricFidelity, ProgramFidelity
@@ -135,7 +135,6 @@ def environments_of(
         located: adapter and installation of every allocator.
         environment: the caller's; what steers an allocator in it is left out.
     """
-    plain = clean_environment(environment)
     libc = str(located["glibc"][0].observe({}).malloc_from) if "glibc" in located else None
     environments = []
     for configuration in panel:
@@ -143,7 +142,7 @@ def environments_of(
         variables = adapter.environment(installation, configuration)
         # A program may bring a malloc of its own; ld.so(8) takes the preloaded one first.
         brought = {PRELOAD: libc} if libc and PRELOAD not in variables else {}
-        environments.append({**variables, **plain, **brought, **variables})
+        environments.append(environment_under({**brought, **variables}, environment))
     return [dict(environment) for environment in padded(environments)]
 
 

@@ -7,6 +7,7 @@ instruments.py   which instruction counters work on this machine
 warm.py          memory that was touched before, for what is timed next
 calibration.py   what a fault and a system call cost here, in instructions
 program.py       one run of a real program under supervise
+preloads.py      what a program's environment preloads beside an allocator
 counting.py      instructions of a real program by cachegrind
 gem5.py          one run of gem5, gem5_inside.py programs inside its machines
 gem5_stats.py    the statistics that it leaves

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tuner.errors import MissingToolError
+from tuner.measure.preloads import TUNABLES
 from tuner.measure.process import Processes
 from tuner.output import scratch_folder
-
-TUNABLES = "GLIBC_TUNABLES"
 
 _NO_REPEATED_STRINGS = (
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000"

@@ -29,7 +29,7 @@ from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
 from tuner.measure.process import Processes, tool_environment
-from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings
+from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings, clean_environment
 from tuner.output import fresh_folder
 from tuner.records import Status
 from tuner.resources import gem5_dir
@@ -228,8 +228,9 @@ def statistics_of(found: Gem5Run) -> Statistics:
 
 
 def gem5_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what steers the Python that is a part of gem5."""
-    return {name: text for name, text in environment.items() if not name.startswith("PYTHON")}
+    """Return an environment without what steers allocators, or the Python that gem5 has."""
+    found = clean_environment(environment).items()
+    return {name: text for name, text in found if not name.startswith("PYTHON")}
 
 
 def find_gem5(program: Path) -> Path:

@@ -43,8 +43,9 @@ from tuner.measure.gem5 import (
     statistics_of,
 )
 from tuner.measure.gem5_stats import Statistics
+from tuner.measure.preloads import PRELOAD
 from tuner.measure.process import Processes, tool_environment
-from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, padded
+from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.output import fresh_folder
 from tuner.records import Outcome, Status
 from tuner.resources import native_file

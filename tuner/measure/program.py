@@ -24,23 +24,27 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from tuner.config import allocator_variables
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.answers import misunderstood
+from tuner.measure.preloads import (
+    PRELOAD,
+    TUNABLES,
+    beside,
+    in_front,
+    parts_of,
+    preloaded_allocator,
+)
 from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
 from tuner.records import CurvePoint, signal_name
 from tuner.resources import native_file
 
-PRELOAD = "LD_PRELOAD"
-
 _FURTHER_VARIABLES = re.compile(
-    r"MALLOC_.*|JE_MALLOC_CONF|_RJEM_MALLOC_CONF|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*"
+    r"MALLOC_(?!TUNER_).*|JE_MALLOC_CONF|_RJEM_MALLOC_CONF|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*"
     r"|LD_PRELOAD"
 )
 """Variables that steer an allocator, or put another one into the program, beside those that the
 allocators' files name."""
 
-OWN_VARIABLES = "MALLOC_TUNER_"
-"""Begin of the names of variables that no allocator reads."""
-_PADDING = f"{OWN_VARIABLES}PADDING_"
+_PADDING = "MALLOC_TUNER_PADDING_"
 """Begin of the names of the variables that only take up room."""
 
 _GRACE_S = 30.0
@@ -216,7 +220,7 @@ class ProgramRunner:
 
         Args:
             command: program and arguments.
-            environment: its whole environment; ``LD_PRELOAD`` names at most one library.
+            environment: its whole environment.
             surroundings: core, limits and kernel settings.
             cwd: working folder; None for the usual one.
 
@@ -288,14 +292,41 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def environment_under(
+    variables: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return an environment with an allocator's variables in place of all that steer one in it.
+
+    They stand first as well as last: mimalloc 2.0 reads only the first 256 variables.
+    """
+    own = in_front(variables, beside(environment))
+    return {**own, **clean_environment(environment), **own}
+
+
 def steering(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that steer an allocator, sorted; ``LD_PRELOAD`` is none of them.
+    """Return the variables that steer an allocator, or preload one, sorted.
 
     Example:
         >>> steering({"HOME": "/root", "MALLOC_ARENA_MAX": "1", "LD_PRELOAD": "x.so"})
         ('MALLOC_ARENA_MAX',)
     """
-    return tuple(sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}))
+    others = beside(environment)
+    return tuple(
+        name
+        for name in _removed(environment)
+        if name not in (PRELOAD, TUNABLES)
+        or parts_of(environment[name]) != parts_of(others.get(name))
+    )
+
+
+def steering_digest(environment: Mapping[str, str]) -> str:
+    """Return a digest of what steers or preloads something, names and values."""
+    found = [(name, environment[name]) for name in _removed(environment)]
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+def _removed(environment: Mapping[str, str]) -> list[str]:
+    return sorted(environment.keys() - clean_environment(environment).keys())
 
 
 def supervise_options(environment: Mapping[str, str], surroundings: Surroundings) -> list[str]:
@@ -312,10 +343,10 @@ def supervise_options(environment: Mapping[str, str], surroundings: Surroundings
         words += ["--cpu", str(surroundings.cpu)]
     if surroundings.counts_syscalls:
         words += ["--count-syscalls"]
-    for name in steering(environment):
+    if library := preloaded_allocator(environment):
+        words += ["--preload", library]  # it is checked, one file alone
+    for name in _removed(environment):
         words += ["--env", f"{name}={environment[name]}"]
-    if environment.get(PRELOAD):
-        words += ["--preload", environment[PRELOAD]]
     return words
 
 

@@ -1,7 +1,8 @@
 """The program as it is and under candidates: environments, runs, and what a run must equal.
 
 The program as it is runs in the caller's own environment, with whatever allocator and settings
-that gives it; candidates run in the same one without settings of allocators.  In a round all
+that gives it; candidates run in the same one without settings of allocators, and with what else is
+preloaded behind theirs.  In a round all
 environments have the same length, and every round another one, since the length alone moves the
 stack and with it a program's speed.
 """
@@ -26,13 +27,13 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.measure.counting import InstructionCounter
+from tuner.measure.preloads import PRELOAD, beside
 from tuner.measure.process import last_lines, printed_last
 from tuner.measure.program import (
-    PRELOAD,
     ProgramRun,
     RunsPrograms,
     Surroundings,
-    clean_environment,
+    environment_under,
     limit_after,
     padded,
     steering,
@@ -216,6 +217,7 @@ class Program:
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
             notes=(*steered_words(self._environment), *left),
             steered=steering(self._environment),
+            beside=beside(self._environment),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
@@ -261,7 +263,6 @@ class Program:
         self, candidates: Mapping[str, Configuration], reference: Reference
     ) -> dict[str, dict[str, str]]:
         """Return the environment of the program as it is and of every candidate, by label."""
-        plain = clean_environment(self._environment)
         found = {AS_IS: self._environment}
         for label, configuration in candidates.items():
             allocator, installation = self._files[configuration.allocator]
@@ -269,7 +270,7 @@ class Program:
             if reference.brings and PRELOAD not in given:
                 # libc's malloc, put before the one that the program is linked with
                 given = {PRELOAD: libc_malloc(), **given}
-            found[label] = {**given, **plain}
+            found[label] = environment_under(given, self._environment)
         return found
 
     def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
@@ -358,9 +359,10 @@ def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
     found = steering(environment)
     if not found:
         return ()
-    names = series(found)
+    names, kept = series(found), tuple(beside(environment).values())
+    without = f"without, except for {series(kept)}" if kept else "without"
     return (
-        f"As it is, its environment has {names}; settings are measured, and exported, without.",
+        f"As it is, its environment has {names}; settings are measured, and exported, {without}.",
     )
 
 

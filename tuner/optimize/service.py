@@ -12,6 +12,7 @@ from typing import Final
 from tuner.allocators import Allocator, Installation
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError
+from tuner.measure.preloads import beside
 from tuner.measure.program import ProgramRunner, Surroundings, padded, steering
 from tuner.optimize.judgement import Rules
 from tuner.optimize.known import known_for
@@ -122,6 +123,7 @@ class Service:
             requests=runs[1].requests,
             notes=steered_words(self._environment),
             steered=steering(self._environment),
+            beside=beside(self._environment),
         )
 
     def _run_as_it_is(self) -> ServiceRun:

@@ -68,6 +68,7 @@ class ProgramSuite:
             timeout_s=sum(part.timeout_s for part in parts),
             notes=tuple(dict.fromkeys((means, *(note for part in parts for note in part.notes)))),
             steered=parts[0].steered,
+            beside=parts[0].beside,
             n_threads=_most_threads(parts),
             parts=parts,
         )

@@ -60,6 +60,8 @@ class Reference:
     """Greatest number seen alive at once; None where it is not known."""
     steered: tuple[str, ...] = ()
     """Variables in its environment that steer an allocator; candidates run without them."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """What candidates keep of LD_PRELOAD and GLIBC_TUNABLES: neither is an allocator's."""
     file_sha256: str = ""
     """Of the file of the program, or of several together; empty where none was found."""
     inputs: Mapping[str, str] = field(default_factory=dict)

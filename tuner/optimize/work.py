@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shlex
 import time
@@ -16,6 +17,7 @@ from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_
 from tuner.compare.loop import Observer, compare, ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.errors import ProgramError
+from tuner.measure.program import steering_digest
 from tuner.optimize.aside import move_aside
 from tuner.optimize.duets import Duets, duets_of
 from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
@@ -33,6 +35,8 @@ ABLATION_FILE = "ablation.jsonl"
 REDUCED_FILE = "reduced.jsonl"
 HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
+
+_ENVIRONMENT = "preloads_and_allocator_variables"
 
 _OF_ONE_WINNER = (ABLATION_FILE, REDUCED_FILE)
 """Of these, what is begun anew where another candidate wins."""
@@ -194,9 +198,9 @@ class Work:
         scene: Callable[[], Scene],
     ) -> Course[None, Sample]:
         kind = {"schema": f"malloc-tuner.{file.partition('.')[0]}", "version": 1}
-        with Journal(
-            self.run / file, {**kind, **header}, same=("candidates", "command")
-        ) as journal:
+        header = {**kind, **header, _ENVIRONMENT: steering_digest(os.environ)}
+        same = ("candidates", "command", _ENVIRONMENT)
+        with Journal(self.run / file, header, same) as journal:
             keeper = SampleKeeper(journal, relative_to(scene().reference, self.run))
             observer = self._observer(journal)
             if self.machines is None:

@@ -19,7 +19,8 @@ from pydantic import BaseModel, Field, ValidationError
 from tuner.allocators import get_allocator
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
-from tuner.measure.program import PRELOAD
+from tuner.measure.preloads import OF_MALLOC, PRELOAD, TUNABLES, parts_of
+from tuner.measure.program import steering
 from tuner.records import Configuration, value_text
 from tuner.service.processes import Process, place_of, process_of, variables_of
 
@@ -40,6 +41,7 @@ class _Export(BaseModel):
     library: str | None
     settings: dict[str, bool | int | float | str]
     environment: dict[str, str]
+    unset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class ExportedSetting:
     """File that is preloaded; None: none is."""
     variables: Mapping[str, str]
     """All but LD_PRELOAD."""
+    unset: tuple[str, ...] = ()
+    """What the program had as it was, and must not have."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def load_expected(path: Path) -> ExportedSetting:
         ) from error
     variables = {name: text for name, text in found.environment.items() if name != PRELOAD}
     configuration = Configuration.of(found.allocator, found.settings)
-    return ExportedSetting(configuration, found.library, variables)
+    return ExportedSetting(configuration, found.library, variables, found.unset)
 
 
 def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
@@ -175,8 +179,21 @@ def _variables(
             )
         else:
             found = environment[name]
-            is_same = found == asked
+            is_same = found == asked or (name == TUNABLES and _is_alike(found, asked))
             yield InEffect(name, asked, is_same, "" if is_same else f"it is {found!r}")
+    others = {name: text for name, text in (environment or {}).items() if name != PRELOAD}
+    for name in sorted({*expected.unset, *steering(others)} - expected.variables.keys()):
+        if environment is None:
+            yield InEffect(name, "unset", None, "the process has written over its variables")
+        else:
+            why = f"it is {environment[name]!r}" if name in environment else ""
+            yield InEffect(name, "unset", not why, why)
+
+
+def _is_alike(found: str, asked: str) -> bool:
+    """Return whether tunables are those asked for; others than malloc's may be more."""
+    have, want = set(parts_of(found)), set(parts_of(asked))
+    return want <= have and not any(one.startswith(OF_MALLOC) for one in have - want)
 
 
 def _settings(

@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
+from tuner.measure.preloads import PRELOAD, preloaded_allocator
 from tuner.measure.process import printed_last
-from tuner.measure.program import OWN_VARIABLES, PRELOAD, Surroundings, clean_environment, steering
+from tuner.measure.program import Surroundings, clean_environment, steering
 from tuner.output import scratch_folder
 from tuner.records import Outcome, Status
 from tuner.service.figures import Phases, figures
@@ -242,13 +243,13 @@ class RunUnderWay:
             raise _FailedError(Status.FAILED, f"{_ending(service)} {when}{_said(log)}")
 
     def _check_preload(self, found: list[Process]) -> None:
-        library = self.environment.get(PRELOAD)
+        library = preloaded_allocator(self.environment)
         if library and not any(str(Path(library).resolve()) in one.files for one in found):
             words = "the library was not loaded: is the program static, or its environment cleaned?"
             raise _FailedError(Status.REFUSED, words)
         steers = {PRELOAD, *steering(self.environment)}
         added = self.environment.items() - os.environ.items()  # what it has as it is may change
-        given = {n: v for n, v in added if n in steers and not n.startswith(OWN_VARIABLES)}
+        given = {name: value for name, value in added if name in steers}
         if name := lacking((one.pid for one in found), given):
             words = f"{name} did not arrive in the service: does a script clean or set it?"
             raise _FailedError(Status.REFUSED, words)

@@ -2,14 +2,12 @@
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.measure.program import PRELOAD
+from tuner.measure.preloads import PRELOAD, TUNABLES, parts_of
 
-_TUNABLES = "GLIBC_TUNABLES"
 _PROC = Path("/proc")
 _MARKS = ("malloc", "libexgen")
 _TITLE_CHARS = 60
@@ -102,8 +100,8 @@ def _has(variables: Mapping[str, str], name: str, value: str) -> bool:
     """Return whether a variable has a value; a start script may have added to a list."""
     found = variables.get(name, "")
     if name == PRELOAD:
-        return set(re.split("[ :]", value)) <= set(re.split("[ :]", found))
-    if name == _TUNABLES:  # the last one of a name counts
+        return set(parts_of(value)) <= set(parts_of(found))
+    if name == TUNABLES:  # the last one of a name counts
         return _tunables(value).items() <= _tunables(found).items()
     return found == value
 
@@ -134,13 +132,13 @@ def variables_of(content: bytes) -> dict[str, str] | None:
 
 
 def _with_tunables_joined(words: Sequence[str]) -> list[str]:
-    """Return the variables with those of `_TUNABLES` as they were given.
+    """Return the variables with those of `TUNABLES` as they were given.
 
     glibc up to 2.37 reads them in place and leaves an end of string for every colon.
     """
     joined: list[str] = []
     for word in words:
-        if joined and word.startswith("glibc.") and joined[-1].startswith(f"{_TUNABLES}="):
+        if joined and word.startswith("glibc.") and joined[-1].startswith(f"{TUNABLES}="):
             joined[-1] += f":{word}"
         else:
             joined.append(word)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import ProgramError
-from tuner.measure.program import PRELOAD, Surroundings, clean_environment
+from tuner.measure.preloads import PRELOAD
+from tuner.measure.program import Surroundings, environment_under
 from tuner.recording import Ending, RecordedProcess
 from tuner.recording.build import RecordedPart, build_traces
 from tuner.recording.program import SETTING, recorder_setting
@@ -69,5 +70,5 @@ def preload_recorder(run: RunUnderWay) -> Path:
     run.folder.chmod(0o755)
     setting = recorder_setting(spool, follow=True)
     recorder = str(native_file("librecorder.so"))
-    run.environment = {**clean_environment(run.environment), PRELOAD: recorder, SETTING: setting}
+    run.environment = environment_under({PRELOAD: recorder, SETTING: setting}, run.environment)
     return spool

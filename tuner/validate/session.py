@@ -14,7 +14,8 @@ from typing import Generic, Protocol
 
 from tuner.compare.plan import Step, TaskT
 from tuner.machine import Machine
-from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, limit_after
+from tuner.measure.preloads import preloaded_allocator
+from tuner.measure.program import ProgramRun, Surroundings, limit_after
 from tuner.records import Outcome
 from tuner.store import (
     RealMeasurement,
@@ -168,7 +169,7 @@ def quoted_tail(run: ProgramRun) -> str:
 
 def brought_allocators(run: ProgramRun, baseline: Prepared) -> list[Path]:
     """Return the allocators in a program that the baseline did not put there."""
-    preloaded = Path(baseline.environment.get(PRELOAD, "/")).resolve()
+    preloaded = Path(preloaded_allocator(baseline.environment) or "/").resolve()
     return [path for path in map(Path, run.malloc_libraries) if path.resolve() != preloaded]
 
 

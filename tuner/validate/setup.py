@@ -14,7 +14,8 @@ from tuner.allocators import Allocator, Installation, Located, get_allocator, li
 from tuner.config import AllocatorChoice, AllocatorFile, load_campaign
 from tuner.config.campaign import allocator_files
 from tuner.errors import MissingToolError, SettingError
-from tuner.measure.program import PRELOAD, clean_environment, padded
+from tuner.measure.preloads import PRELOAD, in_front, preloaded_allocator
+from tuner.measure.program import environment_under, padded
 from tuner.records import Configuration
 from tuner.store import AllocatorRecord, CampaignRecord
 from tuner.store.subject import AS_IT_IS, Subject
@@ -53,14 +54,12 @@ def prepare(
         for name, record in campaign.allocators.items()
         if any(subject.configuration.allocator == name for subject in subjects)
     }
-    plain = clean_environment(environment)
     environments = []
     refusals = []
     for subject in subjects:
         allocator, installation = found[subject.configuration.allocator]
         variables = allocator.environment(installation, subject.configuration)
-        # First as well as last: mimalloc 2.0 reads only the first 256 variables.
-        environments.append({**variables, **plain, **variables})
+        environments.append(environment_under(variables, environment))
         refusals.append(_refusal(allocator, installation, subject))
     return [Prepared(*row) for row in zip(subjects, padded(environments), refusals, strict=True)]
 
@@ -73,8 +72,13 @@ def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:
     Args:
         prepared: subjects with a preloaded allocator are left as they are.
     """
-    libc = libc_malloc()
-    environments = [{PRELOAD: libc, **entry.environment} for entry in prepared]
+    libc = {PRELOAD: libc_malloc()}
+    environments = [
+        entry.environment
+        if preloaded_allocator(entry.environment)
+        else in_front(libc, entry.environment)
+        for entry in prepared
+    ]
     return [
         replace(entry, environment=environment)
         for entry, environment in zip(prepared, padded(environments), strict=True)

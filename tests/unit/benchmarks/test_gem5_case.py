@@ -34,7 +34,7 @@ from tests.doubles.traces import TraceMaker
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import SpecError
 from tuner.measure.gem5 import Gem5Run
-from tuner.measure.program import PRELOAD
+from tuner.measure.preloads import PRELOAD
 from tuner.records import Configuration, Origin, Trial
 from tuner.stats import Interval
 from tuner.store.subject import Subject

@@ -89,6 +89,7 @@ def test_another_comparison_is_refused(path: Path):
     with pytest.raises(StoreError, match="other version"):
         Journal(path, {**HEADER, "version": 2})
     Journal(path, {**HEADER, "machine": "another"}).close()
+    Journal(path, {**HEADER, "environment": "of a later version"}, same=("environment",)).close()
 
     assert path.read_bytes() == before
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,18 +268,18 @@ def test_shell_wrapper_gives_its_arguments_the_environment(tmp_path: Path):
     assert done.stdout.decode() == HOSTILE + "\n"
 
 
-def test_shell_wrapper_keeps_other_preloaded_libraries(tmp_path: Path):
+def test_shell_wrapper_keeps_what_is_no_allocators(tmp_path: Path):
     path = tmp_path / "malloc.sh"
-    path.write_text(render(with_value("1"), "sh"))
+    own = (("LD_PRELOAD", "/lib/x.so"), ("GLIBC_TUNABLES", "glibc.malloc.a=1"))
+    path.write_text(render(replace(plain(), variables=own), "sh"))
+    words = ["/bin/sh", str(path), "/usr/bin/printenv", "LD_PRELOAD", "GLIBC_TUNABLES"]
+    tunables = "glibc.malloc.b=1:glibc.pthread.rseq=0:glibc.malloc.a=2"
+    had = {"PATH": os.environ["PATH"], "LD_PRELOAD": "/lib/other.so", "GLIBC_TUNABLES": tunables}
 
-    done = subprocess.run(
-        ["/bin/sh", path, "/usr/bin/printenv", "LD_PRELOAD"],
-        capture_output=True,
-        check=True,
-        env={"LD_PRELOAD": "/lib/other.so"},
-    )
+    found = [subprocess.check_output(words, env=env) for env in (had, {"PATH": had["PATH"]})]
 
-    assert done.stdout.decode() == "/lib/x.so:/lib/other.so\n"
+    behind = b"/lib/x.so:/lib/other.so\nglibc.pthread.rseq=0:glibc.malloc.a=1\n"
+    assert found == [behind, b"/lib/x.so\nglibc.malloc.a=1\n"]
 
 
 def test_value_with_a_control_character_is_refused():
@@ -307,13 +308,18 @@ def test_shell_wrapper_that_is_sourced_leaves_the_shell_alive(tmp_path: Path):
         assert done.stdout == "alive\n"
 
 
-def test_systemd_drop_in_quotes_everything():
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("systemd", systemd_environment),
+        ("docker", dockerfile_environment),
+        ("kubernetes", kubernetes_environment),
+    ],
+)
+def test_every_value_is_quoted(name: str, read: Callable[[str], dict[str, str]]):
     found = with_value(HOSTILE)
 
-    text = render(found, "systemd")
-
-    assert systemd_environment(text) == dict(found.variables)
-    assert text.count("[Service]") == 1
+    assert read(render(found, name)) == dict(found.variables)
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
@@ -335,21 +341,9 @@ def test_systemd_accepts_the_drop_in(tmp_path: Path):
     assert "malloc.conf" not in done.stderr
 
 
-def test_dockerfile_lines_quote_everything():
-    found = with_value(HOSTILE)
-
-    assert dockerfile_environment(render(found, "docker")) == dict(found.variables)
-
-
 def test_dockerfile_starts_with_no_parser_directive():
     """`# name=value` in the first lines of a Dockerfile would be an order to its parser."""
     assert not re.match(r"#\s*\w+\s*=", render(plain(), "docker"))
-
-
-def test_kubernetes_list_is_yaml_and_expands_nothing():
-    found = with_value(HOSTILE)
-
-    assert kubernetes_environment(render(found, "kubernetes")) == dict(found.variables)
 
 
 def test_kubernetes_values_stay_texts():
@@ -408,4 +402,7 @@ def test_what_the_program_had_and_was_measured_without_is_unset():
     assert "\nUnsetEnvironment=GLIBC_TUNABLES MALLOC_ARENA_MAX\n" in render(had, "systemd")
     assert json.loads(render(had, "json"))["unset"] == ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX"]
     for name in ("env", "docker", "kubernetes"):
-        assert "# not set: GLIBC_TUNABLES, MALLOC_ARENA_MAX: the program had" in render(had, name)
+        text = render(had, name)
+        assert "# not set: GLIBC_TUNABLES, MALLOC_ARENA_MAX: the program had" in text
+        assert "remove GLIBC_TUNABLES, MALLOC_ARENA_MAX from the image or pod" in text
+    assert "(set -a; unset GLIBC_TUNABLES MALLOC_ARENA_MAX; . ./" in render(had, "env")

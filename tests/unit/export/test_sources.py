@@ -192,17 +192,25 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path):
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
 
 
+def test_what_was_measured_beside_a_setting_is_exported_with_it(tmp_path: Path):
+    more = {"versions": {}, "beside": {"LD_PRELOAD": "shim.so", "GLIBC_TUNABLES": "x=1"}}
+    found = old_direct(tmp_path, "exgen", Path("/lib/exgen.so"), **more)
+
+    assert "\nGLIBC_TUNABLES=glibc.malloc.mxfast=0:x=1\n" in export(tmp_path)
+    assert dict(found.variables) == {"LD_PRELOAD": "/lib/exgen.so:shim.so", "GLIBC_TUNABLES": "x=1"}
+
+
 OLD = {
     "glibc": AllocatorRecord(None, "0.0.1"),
     "exgen": AllocatorRecord(str(native_file("libexgen.so")), "0.0.1"),
 }
 
 
-def old_direct(folder: Path, name: str, library: Path | None) -> Deployment:
+def old_direct(folder: Path, name: str, library: Path | None, **more: object) -> Deployment:
     direct_folder(folder)
     path = folder / REFERENCE_FILE
     versions = {one: record.version for one, record in OLD.items()}
-    path.write_text(json.dumps({**json.loads(path.read_text()), "versions": versions}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "versions": versions, **more}))
     return direct_deployment(folder, replace(ANSWER, configuration=Configuration(name)), library)
 
 

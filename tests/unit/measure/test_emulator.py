@@ -74,11 +74,14 @@ def of_glibc(trace: Trace, **how: Any) -> Evaluation:
     return evaluator(trace, **how).evaluate(Configuration("glibc"))
 
 
+def measured(trace: Trace, **how: Any) -> Measurement:
+    found = of_glibc(trace, **how).good
+    assert found is not None
+    return found
+
+
 def test_numbers_become_a_measurement(trace: Trace):
-    found = of_glibc(trace)
-    assert found.status is Status.OK
-    measurement = found.values
-    assert measurement is not None
+    measurement = measured(trace)
     assert measurement["peak_heap"] == 1000
     assert measurement["mean_heap"] == 800.5
     assert (measurement["faults"], measurement["syscalls"]) == (7, 3)
@@ -99,15 +102,13 @@ def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace):
 
 def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace):
     trace.orders(result={"fragmentation_at_peak": None})
-    measurement = of_glibc(trace).values
-    assert measurement is not None
+    measurement = measured(trace)
     assert measurement["fragmentation"] is None
 
 
 def test_without_a_counter_there_is_no_cost(trace: Trace):
     trace.orders(result={"instructions": None})
-    measurement = of_glibc(trace).values
-    assert measurement is not None
+    measurement = measured(trace)
     assert measurement["instructions"] is None
     assert measurement["cost"] is None
 
@@ -137,12 +138,10 @@ def test_huge_pages_are_off_where_the_campaign_wants_none(trace: Trace):
 
 
 def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace):
-    without = of_glibc(trace).values
+    without = measured(trace)
     trace.orders(result={"huge_pages": {"pages": 511, "fallbacks": 0, "collapses": 0}})
     prices = Calibration(c_fault=100.0, c_syscall=10.0, c_page=2.0)
     found = of_glibc(trace, calibration=prices)
-    assert without is not None
-    assert without["cost"] is not None
     assert found.values is not None
     assert found.values.value("cost") == without.value("cost") + 2 * 511
     assert found.incidents == ()
@@ -167,8 +166,7 @@ def test_allocator_variables_of_the_user_stay_outside(
 
 def test_latency_takes_a_second_free_running_replay(trace: Trace):
     options = EmulationOptions(with_latency=True)
-    measurement = of_glibc(trace, options=options).values
-    assert measurement is not None
+    measurement = measured(trace, options=options)
     assert measurement["p99_latency"] == 30.0
     assert measurement["instructions"] == 5000
     modes = [call["arguments"][call["arguments"].index("--threads") + 1] for call in trace.calls()]
@@ -177,8 +175,7 @@ def test_latency_takes_a_second_free_running_replay(trace: Trace):
 
 def test_free_running_threads_are_not_counted(trace: Trace):
     options = EmulationOptions(threads="free")
-    measurement = of_glibc(trace, options=options).values
-    assert measurement is not None
+    measurement = measured(trace, options=options)
     assert (measurement["p99_latency"], measurement["cost"]) == (30.0, None)
     assert measurement["syscalls"] is None
     assert trace.option("--runs") == "memory"
@@ -350,8 +347,7 @@ def test_two_purchases_of_several_workloads_are_means(trace: Trace):
     assert runs == ["memory", "memory", "count", "count", "memory", "memory"]
 
 
-@pytest.mark.parametrize("orders", [{"exit": 4, "stderr": "too long"}])
-def test_memory_run_that_fails_is_the_outcome(trace: Trace, orders: dict[str, Any]):
-    trace.orders(**orders)
+def test_memory_run_that_fails_is_the_outcome(trace: Trace):
+    trace.orders(exit=4, stderr="too long")
     found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, _Always(refuses=False))
     assert found.status is Status.TIMED_OUT

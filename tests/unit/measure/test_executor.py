@@ -15,7 +15,7 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
-from tuner.measure.evaluation import Evaluation
+from tuner.measure.evaluation import Evaluation, Evaluator
 from tuner.measure.executor import MAX_ATTEMPTS, Attempts, LocalExecutor, Tries, measuring_cpus
 from tuner.records import Configuration, Outcome, Status
 
@@ -104,7 +104,7 @@ def test_outcomes_come_as_they_end():
     assert (early, late) == ([1, 2], [0])
 
 
-def one(evaluator: Failing) -> Attempts:
+def one(evaluator: Evaluator) -> Attempts:
     with LocalExecutor(evaluator, [0]) as executor:
         (ended,) = executor.run(configurations(1))
     return ended
@@ -127,8 +127,7 @@ def test_an_incident_of_a_success_is_reported_and_not_retried():
             return Outcome.succeeded(synthetic.measure(configuration), ("no huge pages",))
 
     evaluator = Short()
-    with LocalExecutor(evaluator, [0]) as executor:
-        (ended,) = executor.run(configurations(1))
+    ended = one(evaluator)
 
     assert evaluator.n_calls == 1
     assert ended.failures == ("no huge pages",)
@@ -159,8 +158,7 @@ def test_a_time_out_is_tried_once_more_whatever_failed_before():
                 raise answer
             return answer
 
-    with LocalExecutor(Busy(), [0]) as executor:
-        (ended,) = executor.run(configurations(1))
+    ended = one(Busy())
 
     assert ended.outcome == good
     assert ended.failures == ("out of processes", "no end")

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from tests.doubles.messages import assert_is_one_line
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.measure.program import ProgramRunner, Surroundings, clean_environment, padded
+from tuner.measure.preloads import is_allocator
+from tuner.measure.program import (
+    ProgramRunner,
+    Surroundings,
+    clean_environment,
+    environment_under,
+    padded,
+    steering,
+)
 from tuner.resources import native_file
 
 _MIB = 1 << 20
@@ -79,10 +87,34 @@ def test_environment_is_not_on_a_command_line_that_others_can_read(
     assert "secret" not in words
 
 
-def test_preload_is_checked(runner: ProgramRunner):
-    (library,) = sorted(Path("/lib").glob("*/libutil.so.1"))[:1]
-    run = runner.run(["true"], {**_PATH, "LD_PRELOAD": str(library)}, Surroundings())
-    assert run.preload_mapped is True
+_EXGEN, _RECORDER = str(native_file("libexgen.so")), str(native_file("librecorder.so"))
+_SHIM = str(native_file("instruction_count_1.so"))
+
+
+@pytest.mark.parametrize(
+    ("preload", "is_mapped"),
+    [(_EXGEN, True), (f"{_EXGEN}:libutil.so.1", True), ("libutil.so.1 libm.so.6", None)],
+)
+def test_an_allocator_that_is_preloaded_is_checked(
+    runner: ProgramRunner, preload: str, *, is_mapped: bool | None
+):
+    command = ["sh", "-c", "echo $LD_PRELOAD"]
+    run = runner.run(command, {**_PATH, "LD_PRELOAD": preload}, Surroundings())
+    assert run.preload_mapped is is_mapped
+    assert run.output_sha256 == hashlib.sha256(f"{preload}\n".encode()).hexdigest()
+
+
+def test_a_library_is_an_allocator_by_its_name_or_by_what_it_exports():
+    entries = [_RECORDER, "libc.so.6", "libtcmalloc.so.4", _SHIM, "libm.so.6", "$LIB/x.so"]
+    assert list(map(is_allocator, entries)) == [True, True, True, False, False, False]
+
+
+def test_what_is_no_allocators_stays_behind_a_candidate():
+    had = {"GLIBC_TUNABLES": "glibc.malloc.a=1:x=1", "LD_PRELOAD": f"{_RECORDER} {_SHIM}"}
+    own = {"GLIBC_TUNABLES": "glibc.malloc.b=1", "LD_PRELOAD": _EXGEN}
+    found = environment_under(own, had)
+    assert found == {"GLIBC_TUNABLES": "glibc.malloc.b=1:x=1", "LD_PRELOAD": f"{_EXGEN}:{_SHIM}"}
+    assert (steering(had), steering(environment_under({}, had))) == (tuple(had), ())
 
 
 def test_missing_program_is_named(runner: ProgramRunner):

@@ -20,6 +20,7 @@ from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals, Recording
 from tuner.recording.program import Ending
+from tuner.records import Configuration
 
 
 def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Program:
@@ -85,6 +86,19 @@ def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it
     assert found.steered == ("MALLOC_ARENA_MAX", "MALLOC_CONF")
     (note,) = found.notes
     assert note.startswith("As it is, its environment has MALLOC_ARENA_MAX and MALLOC_CONF;")
+
+
+def test_what_else_is_preloaded_is_under_candidates_too():
+    """A shim that takes memory was in the baseline alone, and every setting gained."""
+    files = locate_all([get_allocator("glibc"), get_allocator("exgen")])
+    one = Program(("app",), cast("RunsPrograms", None), {"LD_PRELOAD": "shim.so"}, files)
+    reference = program(ALONE, ALONE, LD_PRELOAD="shim.so").examine()
+
+    found = one.environments({name: Configuration(name) for name in files}, reference)
+
+    assert reference.beside == {"LD_PRELOAD": "shim.so"}
+    assert found["glibc"] == found[AS_IS]
+    assert found["exgen"]["LD_PRELOAD"].endswith("/libexgen.so:shim.so")
 
 
 def test_a_program_that_becomes_a_daemon_is_not_what_is_measured():

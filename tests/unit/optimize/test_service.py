@@ -11,7 +11,14 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
-from tuner.errors import OutputError, ProgramError, ProgramTimeoutError, SelectionError, SpecError
+from tuner.errors import (
+    OutputError,
+    ProgramError,
+    ProgramTimeoutError,
+    SelectionError,
+    SpecError,
+    StoreError,
+)
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
 from tuner.optimize.answer import Decision
@@ -302,7 +309,7 @@ def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path):
     assert found.answer.decision is Decision.KEEP
 
 
-def test_a_comparison_goes_on_where_it_was(tmp_path: Path):
+def test_a_comparison_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     compared(tmp_path)
     again = Server()
 
@@ -312,6 +319,9 @@ def test_a_comparison_goes_on_where_it_was(tmp_path: Path):
     assert found.answer.decision is Decision.DEPLOY
     with pytest.raises(SpecError, match="another comparison"):
         compared(tmp_path, again, {"p99": 0.2})
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    with pytest.raises(StoreError, match="with other preloads and allocator variables; "):
+        compared(tmp_path, again)
 
 
 def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path):

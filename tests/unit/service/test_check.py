@@ -80,8 +80,26 @@ ctypes.memset(begin, 0, end - begin)"""
 
 def test_variables_under_a_title_cannot_be_seen():
     """Nothing but ends of strings is what setproctitle leaves of them."""
+    asked = replace(GLIBC, unset=("MALLOC_CHECK_",))
     with process(TUNABLES, OVERWRITE) as pid:
-        assert verdicts(pid, GLIBC) == {"library": True, "GLIBC_TUNABLES": None, "arena_max": None}
+        names = ("GLIBC_TUNABLES", "MALLOC_CHECK_", "arena_max")
+        assert verdicts(pid, asked) == {"library": True, **dict.fromkeys(names)}
+
+
+def test_a_variable_that_the_export_does_not_set_is_in_the_way():
+    asked = replace(GLIBC, unset=("MALLOC_TOP_PAD_", "MALLOC_CHECK_"))
+    with process({**TUNABLES, "MALLOC_TOP_PAD_": "1", "MALLOC_ARENA_TEST": "1"}) as pid:
+        found = verdicts(pid, asked)
+
+    assert [found[name] for name in (*asked.unset, "MALLOC_ARENA_TEST")] == [False, True, False]
+
+
+def test_tunables_of_others_than_malloc_are_not_in_the_way():
+    more = "glibc.pthread.rseq=0:glibc.malloc.arena_max=2"
+    with process({"GLIBC_TUNABLES": more}) as pid:
+        assert set(verdicts(pid, GLIBC).values()) == {True}
+        asked = replace(GLIBC, variables={"GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+        assert verdicts(pid, asked)["GLIBC_TUNABLES"] is False
 
 
 def test_several_tunables_are_in_effect_although_glibc_cuts_them_in_place():

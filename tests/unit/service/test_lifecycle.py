@@ -213,6 +213,10 @@ def test_a_setting_that_arrives_through_a_shell_is_measured():
     assert run.good is not None, run.reason
 
 
+def test_a_library_that_is_no_allocator_may_be_preloaded_by_its_name():
+    assert run_service(PLAN, {**ENVIRONMENT, "LD_PRELOAD": "libutil.so.1"}).good is not None
+
+
 def test_what_the_service_does_with_its_own_variables_is_its_affair(
     monkeypatch: pytest.MonkeyPatch,
 ):

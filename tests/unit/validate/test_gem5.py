@@ -14,7 +14,8 @@ from tests.doubles.simulated import RESULT, STATISTICS
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.gem5 import Gem5Run
-from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
+from tuner.measure.preloads import PRELOAD
+from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import CurvePoint, Status
 from tuner.runs import load_run
 from tuner.store import Store, ValidationRecord, ValidationSample

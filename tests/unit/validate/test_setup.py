@@ -65,8 +65,10 @@ def test_library_and_settings_join_the_users_environment():
 
 
 def test_allocator_settings_of_the_user_are_left_out():
-    (default,) = prepare(Configuration("glibc"), GLIBC_TUNABLES="x", LD_PRELOAD="other.so")
-    assert not {"GLIBC_TUNABLES", "LD_PRELOAD"} & set(default.environment)
+    found = prepare(Configuration("glibc"), MALLOC_X="1", LD_PRELOAD="libjemalloc.so.2 shim.so")
+    assert found[0].environment.keys() - {"MALLOC_TUNER_PADDING_0"} == {"LD_PRELOAD"}
+    assert found[0].environment["LD_PRELOAD"] == "shim.so"
+    assert setup.with_libc_malloc(found)[0].environment["LD_PRELOAD"] == "/lib/libc.so.6:shim.so"
 
 
 def test_settings_stand_first_because_mimalloc_reads_256_variables():

@@ -1,0 +1,64 @@
+"""What LD_PRELOAD and GLIBC_TUNABLES have that is no allocator's, and stays under a candidate.
+
+A library is an allocator whose name says so, or that exports malloc.  ld.so(8) splits LD_PRELOAD
+at colons and blanks.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tuner.allocators.libraries import find_library
+
+PRELOAD: Final = "LD_PRELOAD"
+TUNABLES: Final = "GLIBC_TUNABLES"
+OF_MALLOC: Final = "glibc.malloc."
+
+
+def parts_of(text: str | None) -> list[str]:
+    """Return what a value of either variable lists."""
+    return list(filter(None, re.split("[: ]", text or "")))
+
+
+def beside(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what stays of both variables."""
+    preloads, tunables = (parts_of(environment.get(name)) for name in (PRELOAD, TUNABLES))
+    kept = {
+        PRELOAD: [one for one in preloads if not is_allocator(one)],
+        TUNABLES: [one for one in tunables if not one.startswith(OF_MALLOC)],
+    }
+    return {name: ":".join(parts) for name, parts in kept.items() if parts}
+
+
+def in_front(variables: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """Return variables, with others of their names behind."""
+    names = {**variables, **others}
+    return {name: ":".join(filter(None, [variables.get(name), others.get(name)])) for name in names}
+
+
+def preloaded_allocator(environment: Mapping[str, str]) -> str | None:
+    """Return the path of the allocator that is preloaded first; None where another library is."""
+    first = next(iter(parts_of(environment.get(PRELOAD))), "")
+    return first if "/" in first and "$" not in first and is_allocator(first) else None
+
+
+@cache
+def is_allocator(entry: str) -> bool:
+    """Return whether an entry of LD_PRELOAD is an allocator, or nothing that can be loaded."""
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only where asked
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
+
+    if re.search("malloc|exgen", Path(entry).name):
+        return True
+    path = Path(entry) if "/" in entry else find_library(entry)
+    if path is None or "$" in entry:
+        return False
+    try:
+        with path.open("rb") as file:
+            table: Any = ELFFile(file).get_section_by_name(".dynsym")
+            found = table.get_symbol_by_name("malloc") if table else None
+            return any(one["st_shndx"] != "SHN_UNDEF" for one in found or ())
+    except (ELFError, OSError):
+        return True
