@@ -25,6 +25,8 @@
     proposals.py      which emulated settings go to the program
     correction.py     what emulation gets wrong, learned from the runs made so far
     direct.py         the search with the program alone
+    direct_plan.py    the plan of its runs
+    smoothed.py       what all of these say of a setting
     candidates.py     runs that choose the candidates, which are no evidence for them
     exploration.py    more such runs, where they are short
     selection.py      the plan of these runs

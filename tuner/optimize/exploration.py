@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from tuner.optimize.candidates import Choosing
-from tuner.optimize.direct import SHARE_OF_TIME, Before, DirectSearch
+from tuner.optimize.direct import DirectSearch
+from tuner.optimize.direct_plan import SHARE_OF_TIME, Before
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference

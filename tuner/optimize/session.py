@@ -42,8 +42,8 @@ from tuner.optimize.candidates import Choosing, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed, Confirming
-from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
 from tuner.optimize.direct import DirectSearch, space_of
+from tuner.optimize.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
 from tuner.optimize.examination import examine, examine_held_out, loadable, noted
@@ -278,7 +278,8 @@ class Session:
         """Say what the time can show, unless runs of an earlier call have shown it."""
         if CPU not in reference.values or (self.run / SELECTION_FILE).exists():
             return
-        share = SHARE_DIRECT if work.request.is_direct else _SHARE_EMULATION
+        is_direct = work.request.is_direct
+        share = SHARE_OF_TIME + SHARE_OF_LOOKS if is_direct else _SHARE_EMULATION
         not_for_runs = 1.0 - _SHARE_PROGRAM * (1.0 - share)
         words = outlook_words(
             self.request.seconds, run_seconds(reference), work.request.rules, not_for_runs

@@ -13,14 +13,16 @@ from tests.doubles.cached import REFERENCE, App, make_space
 from tests.doubles.clock import Clock
 from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
-from tuner.optimize import direct
+from tuner.optimize import direct_plan
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats
-from tuner.optimize.direct import SHARE_OF_TIME, DirectSearch, space_of
+from tuner.optimize.direct import DirectSearch, space_of
+from tuner.optimize.direct_plan import SHARE_OF_TIME
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
+from tuner.optimize.smoothed import Smoothed
 from tuner.optimize.tuned import AS_IS, Reference, Tuned
 from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration
@@ -79,7 +81,7 @@ def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path):
     assert len(first.settings) <= 2
 
 
-class Expected(direct._Smoothed):  # noqa: SLF001 - the rule itself
+class Expected(Smoothed):
     """Expects 0.9 % more at the peak without slack, and is sure of no more than that."""
 
     def __init__(self, space: Space, as_is: Configuration | None = None) -> None:
@@ -350,7 +352,7 @@ def test_it_tries_no_more_settings_than_models_can_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """All of the generation in which the limit is reached."""
-    monkeypatch.setattr(direct, "_MOST_SETTINGS", 10)
+    monkeypatch.setattr(direct_plan, "_MOST_SETTINGS", 10)
     clock = Clock()
     app = App(clock)
 
