@@ -18,32 +18,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.library import (
-        compare,
-        emulate,
-        explain,
-        export,
-        front,
-        load,
-        optimize,
-        record,
-        tune,
-    )
+    from tuner.library import compare, emulate, explain, export, front, load, optimize, record, tune
 
 __version__ = "0.1.0"
 """The one place of the version: package, command and native parts take it from here."""
 
-__all__ = [
-    "compare",
-    "emulate",
-    "explain",
-    "export",
-    "front",
-    "load",
-    "optimize",
-    "record",
-    "tune",
-]
+__all__ = ["compare", "emulate", "explain", "export", "front", "load", "optimize", "record", "tune"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the functions

@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
 from tuner.allocators.libraries import find_library
 from tuner.allocators.probe import ProbeReport, run_probe
-from tuner.config import (
-    Narrowing,
-    ParameterSpec,
-    is_version_in,
-)
+from tuner.config import Narrowing, ParameterSpec, is_version_in
 from tuner.config.levels import Level, Levels
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value

@@ -9,13 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tuner.bench.journal import (
-    Comparison,
-    make_header,
-    open_journal,
-    read_sample,
-    sample_record,
-)
+from tuner.bench.journal import Comparison, make_header, open_journal, read_sample, sample_record
 from tuner.bench.plan import BenchPlan, Task
 from tuner.bench.subjects import BenchSubject
 from tuner.compare.journal import JournalKeeper

@@ -18,13 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import tuner
-from tuner.allocators import (
-    HostFacts,
-    Located,
-    WorkloadFacts,
-    get_allocator,
-    locate_all,
-)
+from tuner.allocators import HostFacts, Located, WorkloadFacts, get_allocator, locate_all
 from tuner.campaign.identity import check_same
 from tuner.campaign.workloads import ReplayFiles, check_whole, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign

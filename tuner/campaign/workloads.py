@@ -61,10 +61,7 @@ class ReplayFiles:
 
 @contextlib.contextmanager
 def replay_files(
-    spec: CampaignSpec,
-    options: EmulationOptions,
-    run: Path,
-    beginnings: Sequence[Beginning] = (),
+    spec: CampaignSpec, options: EmulationOptions, run: Path, beginnings: Sequence[Beginning] = ()
 ) -> Iterator[ReplayFiles]:
     """Generate what a campaign replays, to be kept with `ReplayFiles.keep`.
 

@@ -97,9 +97,7 @@ def bench(
     sizes: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE,...",
-            callback=each_within(BLOCK),
-            help="Default: 2 B to 32 MiB by fours.",
+            metavar="SIZE,...", callback=each_within(BLOCK), help="Default: 2 B to 32 MiB by fours."
         ),
     ] = None,
     rounds: Annotated[int, number(1, MOST_ROUNDS, "Runs of everything.")] = 3,
@@ -109,8 +107,7 @@ def bench(
     seed: Annotated[int, number(1, MOST_SEED, "Seed of workloads and order.")] = 1,
     timeout: Annotated[str, duration(RUN_TIME, "Limit of one run.")] = "2 min",
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="FOLDER", help="For samples, figures."),
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="For samples, figures.")
     ] = Path("runs/bench"),
     figures: Annotated[bool, typer.Option(help="Draw figures.")] = True,
     smoke: Annotated[

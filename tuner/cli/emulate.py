@@ -82,10 +82,7 @@ def register(app: typer.Typer) -> None:
 def emulate(
     context: typer.Context,
     *,
-    trace: Annotated[
-        Path,
-        typer.Argument(metavar="TRACE", help="Trace or profile."),
-    ],
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Trace or profile.")],
     allocators: Annotated[
         str,
         typer.Option(

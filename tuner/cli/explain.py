@@ -53,16 +53,14 @@ def explain(
         ),
     ] = None,
     measure: Annotated[
-        bool,
-        typer.Option("--measure", help="Emulate those that the campaign did not try."),
+        bool, typer.Option("--measure", help="Emulate those that the campaign did not try.")
     ] = False,
     workers: Annotated[
         int | None, number(1, MOST_WORKERS, "Evaluations at a time; default: one per core.")
     ] = None,
     seed: Annotated[int, number(0, MOST_SEED, "Random seed.")] = 1,
     figures: Annotated[
-        bool,
-        typer.Option("--figures/--no-figures", help="Draw figures/importance.png, svg, pdf."),
+        bool, typer.Option("--figures/--no-figures", help="Draw figures/importance.png, svg, pdf.")
     ] = True,
     output: Annotated[
         Path | None,

@@ -73,8 +73,7 @@ def export(
     ] = None,
     trial: TrialNumber = None,
     setting: Annotated[
-        str | None,
-        typer.Option(metavar=SETTING, help="One of yours, instead of a run's."),
+        str | None, typer.Option(metavar=SETTING, help="One of yours, instead of a run's.")
     ] = None,
     form: Annotated[
         str,

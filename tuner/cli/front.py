@@ -40,15 +40,13 @@ def front(
     run: MeasuredFolder,
     *,
     form: Annotated[
-        TableFormat,
-        typer.Option("--format", help="JSON and CSV carry every column, with units."),
+        TableFormat, typer.Option("--format", help="JSON and CSV carry every column, with units.")
     ] = TableFormat.TABLE,
     everything: Annotated[
         bool, typer.Option("--all", help="Also show dominated, infeasible and failed trials.")
     ] = False,
     objectives: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Front of these metrics, not the campaign's."),
+        str | None, typer.Option(metavar="A,B", help="Front of these metrics, not the campaign's.")
     ] = None,
     relative_to: Annotated[
         str | None,

@@ -169,8 +169,7 @@ def optimize(
         ),
     ] = None,
     evaluations: Annotated[
-        int | None,
-        number(5, MOST_EVALUATIONS, "Settings to emulate; default: as time allows."),
+        int | None, number(5, MOST_EVALUATIONS, "Settings to emulate; default: as time allows.")
     ] = None,
     timeout: Annotated[
         str | None,
@@ -184,8 +183,7 @@ def optimize(
         int | None, number(0, 255, "Exit status of the program; 0 by default.")
     ] = None,
     cpu: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", callback=usable_core, help="Core to run on."),
+        int | None, typer.Option(min=0, metavar="N", callback=usable_core, help="Core to run on.")
     ] = None,
     seed: Annotated[int | None, number(0, MOST_SEED, "Random seed; 1 by default.")] = None,
     direct: Annotated[

@@ -13,9 +13,7 @@ from tuner.cli.options import AsJson, RunFolder, TrialNumber, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
-    from tuner.front.picks import (
-        Pick,
-    )
+    from tuner.front.picks import Pick
     from tuner.records import Trial
     from tuner.runs import Run
 
@@ -73,8 +71,7 @@ def pick(
         ),
     ] = None,
     allocators: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Only trials of these allocators."),
+        str | None, typer.Option(metavar="NAME,...", help="Only trials of these allocators.")
     ] = None,
     relative_to: Annotated[
         str | None,
@@ -84,8 +81,7 @@ def pick(
         ),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the pick (default: from the rule)."),
+        str | None, typer.Option(metavar="NAME", help="Name of the pick (default: from the rule).")
     ] = None,
     as_json_object: AsJson = False,
 ) -> None:
@@ -93,10 +89,7 @@ def pick(
     from dataclasses import replace
 
     from tuner.front.kept import check_new_name, pick_of_trial, save_pick
-    from tuner.front.picks import (
-        BALANCED,
-        KNEE,
-    )
+    from tuner.front.picks import BALANCED, KNEE
     from tuner.runs import load_run
 
     if sum((balanced, knee, best is not None, trial is not None)) != 1:

@@ -8,14 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TaskID,
-    TextColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn
 
 LINE_INTERVAL_S: Final = 10.0
 """Least time between two lines."""

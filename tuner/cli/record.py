@@ -39,8 +39,7 @@ def record(
     output: NewTrace,
     *,
     follow: Annotated[
-        bool,
-        typer.Option("--follow", help="Record the children too, one trace per process."),
+        bool, typer.Option("--follow", help="Record the children too, one trace per process.")
     ] = False,
     force: Force = False,
     begin: Annotated[

@@ -60,8 +60,7 @@ Load = Annotated[
     ),
 ]
 HeldOutLoad = Annotated[
-    str | None,
-    _option(metavar="COMMAND", help="Another load, to judge the winner on."),
+    str | None, _option(metavar="COMMAND", help="Another load, to judge the winner on.")
 ]
 WarmUps = Annotated[
     int,
@@ -75,21 +74,11 @@ Idle = Annotated[
         help="Time without load at the end; idle memory is that of its last fifth.",
     ),
 ]
-Stop = Annotated[
-    str,
-    _option(metavar="SIGNAL|COMMAND", help="How the service is stopped."),
-]
-Setup = Annotated[
-    str | None,
-    _option(metavar="COMMAND", help="Shell command before each start."),
-]
-Teardown = Annotated[
-    str | None,
-    _option(metavar="COMMAND", help="Shell command after each stop."),
-]
+Stop = Annotated[str, _option(metavar="SIGNAL|COMMAND", help="How the service is stopped.")]
+Setup = Annotated[str | None, _option(metavar="COMMAND", help="Shell command before each start.")]
+Teardown = Annotated[str | None, _option(metavar="COMMAND", help="Shell command after each stop.")]
 User = Annotated[
-    str | None,
-    _option(metavar="NAME", help="User that runs the service, for root only."),
+    str | None, _option(metavar="NAME", help="User that runs the service, for root only.")
 ]
 Read = Annotated[
     str,

@@ -85,26 +85,22 @@ def tune(
         typer.Option("--output", "-o", metavar="RUN", help="Run folder (default: runs/<name>)."),
     ] = None,
     trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Trace to tune for, as TRACE.", hidden=True),
+        Path | None, typer.Option(metavar="FILE", help="Trace to tune for, as TRACE.", hidden=True)
     ] = None,
     further_trace: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE",
-            help="Further trace; figures are geometric means over all. Repeatable.",
+            metavar="FILE", help="Further trace; figures are geometric means over all. Repeatable."
         ),
     ] = None,
     held_out: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE",
-            help="Held-out trace or profile, measured at the end; repeatable.",
+            metavar="FILE", help="Held-out trace or profile, measured at the end; repeatable."
         ),
     ] = None,
     allocators: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[:PATH],...", help=f"Default: {ALLOCATORS}."),
+        str | None, typer.Option(metavar="NAME[:PATH],...", help=f"Default: {ALLOCATORS}.")
     ] = None,
     evaluations: Annotated[
         int | None, number(1, MOST_EVALUATIONS, "Distinct configurations to measure.")
@@ -139,9 +135,7 @@ def tune(
     strategy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help=f"One of {', '.join(STRATEGIES)}.",
-            autocompletion=_strategies,
+            metavar="NAME", help=f"One of {', '.join(STRATEGIES)}.", autocompletion=_strategies
         ),
     ] = None,
     search: Annotated[

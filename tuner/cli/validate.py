@@ -362,11 +362,7 @@ def _of_program(
     found = load_run(run)
     with comparison_progress() as (observer, on_note):
         return measure(
-            found,
-            command,
-            surroundings=surroundings(found),
-            observer=observer,
-            on_note=on_note,
+            found, command, surroundings=surroundings(found), observer=observer, on_note=on_note
         )
 
 

@@ -15,12 +15,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    Strict,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from tuner.config.allocator_interface import (
     EnvironmentSpec,
@@ -30,15 +25,7 @@ from tuner.config.allocator_interface import (
     Sentence,
     VersionRange,
 )
-from tuner.config.levels import (
-    UNSET,
-    Level,
-    Levels,
-    Scale,
-    check_scale,
-    coerce,
-    scale_levels,
-)
+from tuner.config.levels import UNSET, Level, Levels, Scale, check_scale, coerce, scale_levels
 from tuner.config.option_list import complete, read_option_list
 from tuner.config.reading import StrictModel, closest, problems_error, read_toml, show, validate
 from tuner.config.versions import is_version_in

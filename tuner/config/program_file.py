@@ -21,15 +21,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from tuner.config.campaign import Allocators
 from tuner.config.reading import StrictModel, read_toml, validate
 from tuner.errors import SpecError
-from tuner.limits import (
-    BUDGET,
-    EFFECT,
-    MOST_EVALUATIONS,
-    MOST_RUNS,
-    MOST_SEED,
-    REST,
-    RUN_TIME,
-)
+from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_RUNS, MOST_SEED, REST, RUN_TIME
 
 Command = Annotated[tuple[str, ...], Field(min_length=1)]
 

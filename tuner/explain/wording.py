@@ -170,9 +170,7 @@ def reduced_text(reduced: Without) -> str:
     return f"needless one by one, not together: {reduced.configuration}: {found}"
 
 
-def _by_loss(
-    settings: Sequence[tuple[str, Value, Without]],
-) -> list[tuple[str, Value, Without]]:
+def _by_loss(settings: Sequence[tuple[str, Value, Without]]) -> list[tuple[str, Value, Without]]:
     return sorted(settings, key=lambda row: -max((row[2].changes or {}).values(), default=0.0))
 
 
@@ -255,10 +253,7 @@ def _point_document(found: Ablation) -> dict[str, Any]:
         ],
         "enough": None
         if found.reduced is None
-        else {
-            "settings": found.reduced.configuration.as_dict,
-            **_without_document(found.reduced),
-        },
+        else {"settings": found.reduced.configuration.as_dict, **_without_document(found.reduced)},
     }
 
 

@@ -21,13 +21,7 @@ from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError
 from tuner.fidelity.verdict import Panel, by_family, judge_values, left_out, numbers
 from tuner.measure.preloads import PRELOAD
-from tuner.measure.program import (
-    ProgramRun,
-    RunsPrograms,
-    Surroundings,
-    environment_under,
-    padded,
-)
+from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings, environment_under, padded
 from tuner.profile.fidelity import MetricFidelity, ProgramFidelity
 from tuner.records import Configuration, Measurement, Outcome, Status
 

@@ -23,10 +23,7 @@ from tuner.errors import BinaryError
 from tuner.link.creators import IN_EVERY_STATIC_PROGRAM, creators_among, is_runtime
 from tuner.link.elf import ElfObject, read_object
 
-_LOADERS: Final = {
-    "x86_64": "/lib64/ld-linux-x86-64.so.2",
-    "aarch64": "/lib/ld-linux-aarch64.so.1",
-}
+_LOADERS: Final = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
 """glibc's dynamic loader.  Not the one that the program names, which would be run on trust."""
 
 _LOADED: Final = re.compile(r"\t(?:.+? => )?(?P<path>\S.*) \(0x[0-9a-f]+\)")

@@ -33,14 +33,7 @@ from tuner.measure.answers import misunderstood
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation, Gate, uncounted
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.metrics import COST, METRICS, Metric
-from tuner.records import (
-    Configuration,
-    CurvePoint,
-    Measurement,
-    Outcome,
-    Status,
-    curve_points,
-)
+from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status, curve_points
 from tuner.resources import native_file
 
 _T = TypeVar("_T")

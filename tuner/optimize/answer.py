@@ -374,9 +374,7 @@ def _recommendation(record: Mapping[str, Any]) -> Recommendation:
     )
 
 
-def _subjects(
-    record: Mapping[str, Any],
-) -> tuple[str, dict[str, float], tuple[AnswerRow, ...]]:
+def _subjects(record: Mapping[str, Any]) -> tuple[str, dict[str, float], tuple[AnswerRow, ...]]:
     """Return what a record says of the program as it is, and of all that ran."""
     names = {key_of(name): name for name in TABLE}
     as_is = record["as_is"]

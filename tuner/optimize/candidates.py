@@ -35,12 +35,7 @@ from tuner.optimize.proposals import (
 )
 from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.selected import Selected, gains_in, selected_of
-from tuner.optimize.selection import (
-    MOST_SELECTED,
-    ROUND_OF_SELECTION,
-    Budget,
-    Selection,
-)
+from tuner.optimize.selection import MOST_SELECTED, ROUND_OF_SELECTION, Budget, Selection
 from tuner.optimize.tuned import Reference, Sample
 from tuner.optimize.turned_down import best_trade
 from tuner.optimize.work import EXPLORATION_FILE, TRACE_FILE, Work, duets_for, run_seconds
@@ -275,10 +270,7 @@ class Choosing:
         return bool(finalists(estimates, rules, beyond=self._beyond(course)))
 
     def _is_in_vain(
-        self,
-        course: Course[None, Sample],
-        proposals: Sequence[Proposal],
-        first: Sequence[Proposal],
+        self, course: Course[None, Sample], proposals: Sequence[Proposal], first: Sequence[Proposal]
     ) -> bool:
         """Return whether every allocator's default ran, and no setting may well gain enough.
 

@@ -208,10 +208,7 @@ class Candidates:
 
 
 def service_candidates(
-    service: Service,
-    files: Files,
-    points: Sequence[Configuration],
-    settings: Sequence[str],
+    service: Service, files: Files, points: Sequence[Configuration], settings: Sequence[str]
 ) -> Candidates:
     """Return what runs beside the service as it is: defaults, well-known settings, given ones.
 

@@ -32,13 +32,7 @@ from tuner.optimize.direct_plan import (
 )
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import (
-    SLACK,
-    Estimated,
-    Proposal,
-    estimates_of,
-    with_reserves,
-)
+from tuner.optimize.proposals import SLACK, Estimated, Proposal, estimates_of, with_reserves
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.smoothed import Smoothed

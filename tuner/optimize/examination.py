@@ -127,10 +127,7 @@ def examine_held_out(
 
 
 def loadable(
-    names: Sequence[str],
-    files: Files,
-    reference: Reference,
-    view: View,
+    names: Sequence[str], files: Files, reference: Reference, view: View
 ) -> tuple[str, ...]:
     """Return the allocators that the program can have, and say which and why if not all.
 

@@ -32,11 +32,7 @@ class Exploring:
     """Chooses candidates by emulation and runs, and then by more runs."""
 
     def __init__(
-        self,
-        work: Work,
-        reference: Reference,
-        choosing: Choosing,
-        parameters: Sequence[Parameter],
+        self, work: Work, reference: Reference, choosing: Choosing, parameters: Sequence[Parameter]
     ) -> None:
         """Prepare; nothing runs yet.
 

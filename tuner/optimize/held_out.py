@@ -134,12 +134,7 @@ class Judging:
         )
 
     def judge(
-        self,
-        label: str,
-        configuration: Configuration,
-        n_before: int = 0,
-        *,
-        kept_s: float = 0.0,
+        self, label: str, configuration: Configuration, n_before: int = 0, *, kept_s: float = 0.0
     ) -> HeldOutStanding:
         """Compare a setting with the program as it is; kept once made.
 

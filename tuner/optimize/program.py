@@ -20,12 +20,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
-from tuner.errors import (
-    ProgramError,
-    ProgramTimeoutError,
-    SettingError,
-    TunerError,
-)
+from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.preloads import PRELOAD, beside
 from tuner.measure.process import last_lines, printed_last

@@ -217,10 +217,7 @@ def _behind(model: Model, litter: list[Life], n_blocks: int) -> Model:
     begin_ns, end_ns = model.windows[0].time_ns, model.head["duration_ns"]
     n_allocations = max(1, sum(model.allocations()))
     half_ns = (end_ns - begin_ns) * n_blocks // n_allocations
-    prologue = [
-        Window(begin_ns, n_blocks, 500),
-        Window(begin_ns + half_ns, n_freed, 500),
-    ]
+    prologue = [Window(begin_ns, n_blocks, 500), Window(begin_ns + half_ns, n_freed, 500)]
     windows = [replace(window, time_ns=window.time_ns + 2 * half_ns) for window in model.windows]
     lives = [replace(life, window=life.window + len(prologue)) for life in model.lives]
     return Model(model.lasting(end_ns + 2 * half_ns), [*prologue, *windows], litter + lives)

@@ -77,9 +77,7 @@ class _FailedError(Exception):
 
 
 def run_service(
-    plan: ServicePlan,
-    environment: Mapping[str, str],
-    surroundings: Surroundings | None = None,
+    plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings | None = None
 ) -> Outcome[ServiceRun]:
     """Make one run.
 

@@ -15,14 +15,7 @@ from typing import Any
 from tuner.emulation import Calibration, EmulationOptions
 from tuner.machine import Machine
 from tuner.metrics import REAL
-from tuner.records import (
-    Configuration,
-    CurvePoint,
-    Evaluated,
-    Measurement,
-    Outcome,
-    baseline_of,
-)
+from tuner.records import Configuration, CurvePoint, Evaluated, Measurement, Outcome, baseline_of
 from tuner.space import Parameter
 from tuner.store.subject import Subject
 
@@ -87,11 +80,7 @@ class WorkloadRecord:
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON has it; what is absent is left out."""
-        known = {
-            **asdict(self),
-            "resolution": dict(self.resolution),
-            "program": dict(self.program),
-        }
+        known = {**asdict(self), "resolution": dict(self.resolution), "program": dict(self.program)}
         return {name: value for name, value in known.items() if value not in (None, (), {})}
 
     @classmethod

@@ -255,11 +255,7 @@ class Trace:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        seed: int = DEFAULT_SEED,
-        *,
-        is_streamed: bool = False,
+        self, path: str | os.PathLike[str], seed: int = DEFAULT_SEED, *, is_streamed: bool = False
     ) -> None:
         """Open the trace at `path`, or generate one from the profile there.
 

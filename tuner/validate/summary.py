@@ -110,10 +110,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
         summaries,
         tuple(_rankings(run, summaries, checked)),
         n_claims,
-        (
-            *huge_page_notices(run.campaign, record),
-            *_notices(record, summaries, samples, n_claims),
-        ),
+        (*huge_page_notices(run.campaign, record), *_notices(record, summaries, samples, n_claims)),
         recommend(summaries),
     )
 
@@ -297,10 +294,7 @@ def _rankings(
 
 
 def _notices(
-    record: ValidationRecord,
-    summaries: Sequence[SubjectSummary],
-    samples: _Samples,
-    n_claims: int,
+    record: ValidationRecord, summaries: Sequence[SubjectSummary], samples: _Samples, n_claims: int
 ) -> tuple[str, ...]:
     notices = list(record.notices)
     n_rounds = n_complete(record)
