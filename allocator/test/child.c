@@ -60,3 +60,10 @@ struct outcome run_in_child(scenario run, const char *conf) {
     munmap(shared, sizeof *shared);
     return o;
 }
+
+uint64_t run_well(scenario run, const char *conf) {
+    struct outcome o = run_in_child(run, conf);
+    fprintf(stderr, "%s", o.output);
+    EXPECT(o.status == 0);
+    return o.value;
+}

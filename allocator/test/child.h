@@ -20,6 +20,9 @@ typedef uint64_t (*scenario)(void);
 
 struct outcome run_in_child(scenario run, const char *conf);
 
+/* The same of one that has to end well: what it returned. */
+uint64_t run_well(scenario run, const char *conf);
+
 /* In the child: the message that must appear on stderr if it dies now. */
 void expect_message(const char *what, const void *address);
 

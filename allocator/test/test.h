@@ -6,10 +6,15 @@
 #ifndef EXGEN_TEST_H
 #define EXGEN_TEST_H
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "exgen.h"
 
 static uint64_t test_seed;
 
@@ -25,6 +30,33 @@ static uint64_t test_seed;
 static inline int test_passed(void) {
     printf("passed\n");
     return 0;
+}
+
+static inline struct exgen_stats stats(void) {
+    struct exgen_stats s;
+    exgen_get_stats(&s, sizeof s);
+    return s;
+}
+
+static inline size_t count_threads(void) {
+    size_t n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    EXPECT(tasks != NULL);
+    for (const struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks))
+        n += task->d_name[0] != '.';
+    closedir(tasks);
+    return n;
+}
+
+/* Pages from `start` on, where one begins, that are in memory. */
+static inline size_t test_resident_pages(const void *start, size_t bytes) {
+    unsigned char seen[4096];
+    size_t n_pages = bytes / (size_t)sysconf(_SC_PAGESIZE);
+    size_t n = 0;
+    EXPECT(n_pages <= sizeof seen && mincore((void *)(uintptr_t)start, bytes, seen) == 0);
+    for (size_t i = 0; i < n_pages; i++)
+        n += seen[i] & 1;
+    return n;
 }
 
 /* A small generator with a state of its own (splitmix64, Steele et al. 2014). */

@@ -188,6 +188,21 @@ static void calloc_is_zero_when_memory_is_used_again(void) {
         }
 }
 
+#ifdef __GLIBC__
+void *__libc_malloc(size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *block);
+
+static void names_of_glibc_are_the_same_functions(void) {
+    free(__libc_malloc(100));
+    free(__libc_memalign(64, 64));
+    __libc_free(malloc(100));
+}
+#else
+static void names_of_glibc_are_the_same_functions(void) {
+}
+#endif
+
 static void configuration_can_be_read_back(void) {
     char json[4096];
     size_t length = exgen_config_json(json, sizeof json);
@@ -213,6 +228,29 @@ static void statistics_count_blocks(void) {
     EXPECT(exgen_validate_heap());
 }
 
+/* The system bounds how many of those there are. */
+static void aligned_blocks_are_no_mappings(void) {
+    enum {
+        N = 50
+    };
+    char *blocks[N];
+    struct exgen_stats before;
+    struct exgen_stats after;
+    exgen_get_stats(&before, sizeof before);
+    for (size_t alignment = 32768; alignment <= 262144; alignment *= 2)
+        for (size_t size = 100; size <= 200000; size *= 10) {
+            for (size_t i = 0; i < N; i++) {
+                blocks[i] = memalign(alignment, size);
+                EXPECT(blocks[i] != NULL && (uintptr_t)blocks[i] % alignment == 0);
+                blocks[i][0] = blocks[i][size - 1] = (char)i;
+            }
+            exgen_get_stats(&after, sizeof after);
+            EXPECT(after.n_large == before.n_large && exgen_validate_heap());
+            for (size_t i = 0; i < N; i++)
+                free(blocks[i]);
+        }
+}
+
 int main(void) {
     EXPECT((void *)malloc != (void *)0 && malloc_usable_size(NULL) == 0);
     size_zero_gives_distinct_blocks();
@@ -227,7 +265,9 @@ int main(void) {
     a_block_that_shrinks_leaves_its_class();
     a_block_that_shrinks_by_little_stays();
     calloc_is_zero_when_memory_is_used_again();
+    names_of_glibc_are_the_same_functions();
     configuration_can_be_read_back();
     statistics_count_blocks();
+    aligned_blocks_are_no_mappings();
     return test_passed();
 }

@@ -37,12 +37,6 @@ uint64_t __wrap_os_clock_ms(void) {
     return clock_ms;
 }
 
-static struct exgen_stats stats(void) {
-    struct exgen_stats s;
-    exgen_get_stats(&s, sizeof s);
-    return s;
-}
-
 /* Enough slow paths for looks at the clock and for all that a look sets in motion. */
 static void tick(void) {
     for (size_t i = 0; i < 4096; i++)
@@ -297,6 +291,20 @@ static uint64_t falls_in_haste(void) {
     return DELAY;
 }
 
+/* No free takes as long as the heap is large. */
+static uint64_t calls_that_a_fall_takes(void) {
+    static char *blocks[2000];
+    for (size_t i = 0; i < 2000; i++)
+        blocks[i] = exgen_malloc(100000);
+    for (size_t i = 0; i < 2000; i++) {
+        size_t before = n_purges() + n_unmaps();
+        exgen_free(blocks[i]);
+        EXPECT(n_purges() + n_unmaps() <= before + 40);
+    }
+    EXPECT(local.heap->n_dirty <= 2 * 64); /* of which few superblocks have as many */
+    return DELAY;
+}
+
 static const struct {
     const char *name;
     scenario run;
@@ -322,6 +330,7 @@ static const struct {
     {"what realloc leaves of a large block", delay_of_what_realloc_leaves, 2 * DELAY, CONF_CALM},
     {"superblocks of the pool", delay_of_the_pool, DELAY, CONF_CALM},
     {"what a thread frees again and again", falls_in_haste, DELAY, CONF},
+    {"a heap that falls", calls_that_a_fall_takes, DELAY, CONF},
     {"holes in trays", delay_of_holes_in_trays, 2 * DELAY, CONF_CALM},
     {"holes in trays, beside a thread", delay_of_holes_in_trays_beside_a_thread, 19 * DELAY,
      CONF_CALM},

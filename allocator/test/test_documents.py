@@ -64,7 +64,7 @@ def check_fast_paths(readme: str, library: str) -> None:
         print("not built by gcc: instruction counts not checked")
         return
     code = output_of("objdump", "-d", "--no-show-raw-insn", library)
-    for function, symbol in (("malloc", "exgen_malloc"), ("free", "cfree")):
+    for function, symbol in (("malloc", "__libc_malloc"), ("free", "__libc_free")):
         stated = int(re.search(rf"`{function}`: (\d+) instructions", readme).group(1))
         counted = instructions_of_common_path(code, symbol)
         assert counted <= stated, f"{function}: {counted} instructions, README says {stated}"

@@ -4,14 +4,11 @@
  * the numbers must stand in the stated relation.  A setting of options.def
  * without a row here fails the test.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/options.h"
 #include "child.h"
@@ -38,12 +35,6 @@ static void allocate_many(size_t n, size_t size) {
 static void free_many(size_t n) {
     for (size_t i = 0; i < n; i++)
         exgen_free(blocks[i]);
-}
-
-static struct exgen_stats stats(void) {
-    struct exgen_stats s;
-    exgen_get_stats(&s, sizeof s);
-    return s;
 }
 
 static struct slab *slab_with(const void *block) {
@@ -302,14 +293,8 @@ static uint64_t wants_huge_pages_between_gaps(void) {
 }
 
 static uint64_t resident_pages_of_first_superblock(void) {
-    static unsigned char resident[4096];
-    char *superblock = superblock_start(superblock_of((uintptr_t)exgen_malloc(10)));
-    uint64_t n = 0;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    EXPECT(mincore(superblock, layout.bytes, resident) == 0);
-    for (size_t i = 0; i < layout.bytes / page; i++)
-        n += resident[i] & 1;
-    return n;
+    const struct superblock *sb = superblock_of((uintptr_t)exgen_malloc(10));
+    return test_resident_pages(superblock_start(sb), layout.bytes);
 }
 
 /* --- threads --- */
@@ -432,21 +417,17 @@ static uint64_t takes_slow_path(void) {
     return local.number == OWNER_NOBODY;
 }
 
-static void *count_threads(void *n) {
+static void *count_from_another(void *n) {
     exgen_free(exgen_malloc(1));
-    DIR *tasks = opendir("/proc/self/task");
-    EXPECT(tasks != NULL);
-    while (readdir(tasks) != NULL)
-        ++*(uint64_t *)n;
-    closedir(tasks);
+    *(uint64_t *)n = count_threads();
     return NULL;
 }
 
-/* As a second thread sees them, and two entries of the folder. */
+/* As a second thread sees them. */
 static uint64_t threads_of_the_process(void) {
     uint64_t n = 0;
     exgen_malloc(1);
-    run_thread(count_threads, &n);
+    run_thread(count_from_another, &n);
     return n;
 }
 

@@ -5,6 +5,7 @@
 
 #include "exgen.h"
 #include "test.h"
+#include "thread/registry.h"
 
 static _Atomic int stop;
 
@@ -20,6 +21,7 @@ static void *allocate_all_the_time(void *unused) {
 }
 
 static void child(void *block_of_parent) {
+    EXPECT(registry_count_threads() == 1);
     exgen_free(block_of_parent);
     for (size_t i = 0; i < 300; i++) {
         void *p = exgen_malloc(i * 50);

@@ -28,12 +28,6 @@ enum {
 
 static char *blocks[N_BLOCKS];
 
-static struct exgen_stats stats(void) {
-    struct exgen_stats s;
-    exgen_get_stats(&s, sizeof s);
-    return s;
-}
-
 static void next_request_of_the_length_gets_the_block(size_t size) {
     char *p = exgen_malloc(size);
     char *q = exgen_malloc(size);
@@ -254,11 +248,14 @@ static char *within_a_page(void) {
     return block;
 }
 
-static void aligned_block_on_a_tray_is_used_again(void) {
+static void aligned_block_is_used_again(void) {
     exgen_purge();
     char *p = exgen_memalign(PAGE_BYTES, OTHER_TRAY_BYTES);
     exgen_free(p);
     EXPECT(exgen_memalign(PAGE_BYTES, OTHER_TRAY_BYTES) == p);
+    p = exgen_memalign(65536, 100);
+    exgen_free(p);
+    EXPECT(exgen_memalign(65536, 100) == p);
     exgen_free(within_a_page());
     EXPECT(begins_a_page(exgen_memalign(PAGE_BYTES, OTHER_TRAY_BYTES)));
     EXPECT(exgen_validate_heap());
@@ -493,7 +490,7 @@ int main(void) {
     block_of_few_more_steps_is_used_whole();
     shortest_that_is_long_enough_is_used();
     no_block_is_used_that_is_much_longer_or_shorter();
-    aligned_block_on_a_tray_is_used_again();
+    aligned_block_is_used_again();
     block_that_comes_home_is_used_at_once();
     EXPECT(what_is_taken_again_counts_for_housekeeping() ||
            what_is_taken_again_counts_for_housekeeping());

@@ -94,6 +94,64 @@ static uint64_t live_within_limit(void) {
     return 0;
 }
 
+static void limit_to(size_t more) {
+    exgen_free(exgen_malloc(BLOCK));
+    struct rlimit limit = beyond("VmSize", more);
+    EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+/* The last block of a superblock leaves it. */
+static uint64_t grow_out_of_superblock(void) {
+    char *first = exgen_malloc(250000);
+    char *block = first;
+    while (superblock_of((uintptr_t)block) == superblock_of((uintptr_t)first))
+        block = exgen_malloc(250000);
+    EXPECT(exgen_realloc(block, 3000000) != NULL && exgen_validate_heap());
+    return 0;
+}
+
+/* With no room for more than it needs, or for a second block beside it. */
+static uint64_t grow_within_limit(void) {
+    limit_to(ROOM);
+    void *kept = exgen_malloc(ROOM / 4);
+    char *block = exgen_malloc(ROOM / 10 * 6);
+    EXPECT(kept != NULL && block != NULL);
+    block[0] = 1;
+    exgen_free(kept);
+    char *grown = exgen_realloc(block, ROOM / 100 * 95);
+    EXPECT(grown != NULL && grown[0] == 1);
+    exgen_free(grown);
+    EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
+    return 0;
+}
+
+/* Half of the blocks, which were used again and again and so are kept, makes room for others. */
+static void expect_room_for(size_t other, size_t size) {
+    static void *first[N_BLOCKS_MAX];
+    size_t n = ROOM / 10 * 6 / size;
+    for (size_t i = 0; i < n; i++)
+        first[i] = exgen_malloc(size);
+    for (size_t round = 0; round < 20; round++)
+        for (size_t i = n; i-- > n / 2;) {
+            exgen_free(first[i]);
+            first[i] = round < 19 ? exgen_malloc(size) : NULL;
+        }
+    size_t n_filled = fill(other);
+    EXPECT(n_filled * other > ROOM / 10 * 4);
+    release(n_filled);
+    for (size_t i = 0; i < n / 2; i++)
+        exgen_free(first[i]);
+}
+
+static uint64_t make_room(void) {
+    limit_to(ROOM);
+    expect_room_for(ROOM / 2, 20000);
+    expect_room_for(ROOM / 2, 100000);
+    expect_room_for(250000, 100000);
+    EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
+    return 0;
+}
+
 /* Data is what is private and writable. */
 static uint64_t fill_data(void) {
     struct rlimit limit = beyond("VmData", ROOM);
@@ -170,21 +228,17 @@ static uint64_t live_far_away(void) {
     return n_far;
 }
 
-static struct outcome run(scenario part, const char *conf) {
-    struct outcome o = run_in_child(part, conf);
-    fprintf(stderr, "%s", o.output);
-    EXPECT(o.status == 0);
-    return o;
-}
-
 int main(void) {
     static const char *const confs[] = {"purge_delay:60000", "superblock_size:65536", "check:true"};
     for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
-        run(live_within_limit, confs[i]);
-        run(live_far_away, confs[i]);
+        run_well(live_within_limit, confs[i]);
+        run_well(live_far_away, confs[i]);
     }
-    run(fill_data, "");
-    EXPECT(run(start_cheaply, "").value <= 2 << 20);
-    run(lock_memory, "");
+    run_well(grow_out_of_superblock, "empty_superblocks:0,pool_superblocks:0");
+    run_well(grow_within_limit, "");
+    run_well(make_room, "purge_delay:60000");
+    run_well(fill_data, "");
+    EXPECT(run_well(start_cheaply, "") <= 2 << 20);
+    run_well(lock_memory, "");
     return test_passed();
 }

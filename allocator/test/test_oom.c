@@ -219,23 +219,13 @@ enum {
     N_SMALL = 3000
 };
 
-static size_t n_resident(const void *start, size_t bytes) {
-    static unsigned char seen[LARGE / 4096];
-    size_t n = 0;
-    size_t n_pages = bytes / os_page_bytes();
-    EXPECT(mincore((void *)(uintptr_t)start, bytes, seen) == 0);
-    for (size_t i = 0; i < n_pages; i++)
-        n += seen[i] & 1;
-    return n;
-}
-
 /* As near the limit of mappings. */
 static uint64_t memory_goes_where_addresses_have_to_stay(void) {
     char *p = memset(exgen_malloc(LARGE), 1, LARGE);
-    EXPECT(n_resident(p, LARGE) == LARGE / os_page_bytes());
+    EXPECT(test_resident_pages(p, LARGE) == LARGE / os_page_bytes());
     refuses_munmap = 1;
     exgen_free(p);
-    EXPECT(n_resident(p, LARGE) == 0);
+    EXPECT(test_resident_pages(p, LARGE) == 0);
     refuses_munmap = 0;
     EXPECT(exgen_validate_heap());
     return 0;
@@ -318,19 +308,13 @@ static uint64_t limits_hold_while_the_table_grows(void) {
     return 0;
 }
 
-static void run_alone(scenario part, const char *conf) {
-    struct outcome o = run_in_child(part, conf);
-    fprintf(stderr, "%s", o.output);
-    EXPECT(o.status == 0);
-}
-
 int main(void) {
-    run_alone(memory_goes_where_addresses_have_to_stay, "large_cache_count:0");
-    run_alone(configuration_of_what_could_not_start, "");
+    run_well(memory_goes_where_addresses_have_to_stay, "large_cache_count:0");
+    run_well(configuration_of_what_could_not_start, "");
     bad_entry_is_reported_once();
-    run_alone(slabs_stay_whose_guards_have_to, "secure:true");
-    run_alone(limits_hold_while_the_table_grows,
-              "purge_delay:60000,large_cache_count:1,large_cache_bytes:16777216");
+    run_well(slabs_stay_whose_guards_have_to, "secure:true");
+    run_well(limits_hold_while_the_table_grows,
+             "purge_delay:60000,large_cache_count:1,large_cache_bytes:16777216");
     run_while_some_fail("");
     run_while_some_fail("purge_delay:0,pool_superblocks:0,large_cache_count:0");
     run_until_nothing_fails(1, "");

@@ -136,9 +136,7 @@ static uint64_t blocks_used_before_an_empty_slab(void) {
 }
 
 static void expect_frees(scenario part, uint64_t n) {
-    struct outcome o = run_in_child(part, CONF);
-    fprintf(stderr, "%s", o.output);
-    EXPECT(o.status == 0 && o.value == n);
+    EXPECT(run_well(part, CONF) == n);
 }
 
 int main(void) {
@@ -148,8 +146,7 @@ int main(void) {
     expect_frees(of_larger_blocks, 1);
     expect_frees(of_larger_blocks_while_others_wait, QUARTER + QUARTER / 2);
     expect_frees(is_slack_with_few_free, 0);
-    struct outcome o = run_in_child(blocks_used_before_an_empty_slab, CONF);
-    fprintf(stderr, "%s", o.output);
-    EXPECT(o.status == 0 && o.value >= N_BLOCKS / QUARTER - 4 * QUARTER / 8);
+    EXPECT(run_well(blocks_used_before_an_empty_slab, CONF) >=
+           N_BLOCKS / QUARTER - 4 * QUARTER / 8);
     return test_passed();
 }

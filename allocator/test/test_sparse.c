@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "base/options.h"
@@ -58,15 +57,6 @@ static void shrink(void) {
         exgen_free(larger[i]);
 }
 
-static size_t resident_pages(const unsigned char *start, size_t n) {
-    unsigned char seen[256];
-    size_t n_resident = 0;
-    EXPECT(n <= sizeof seen && mincore((void *)(uintptr_t)start, n * PAGE_BYTES, seen) == 0);
-    for (size_t i = 0; i < n; i++)
-        n_resident += seen[i] & 1;
-    return n_resident;
-}
-
 static bool has_absent(const struct slab *slab) {
     return slab->has_absent;
 }
@@ -118,7 +108,7 @@ static uint64_t most_of_a_sparse_slab_is_not_resident(void) {
     const unsigned char *start =
         (const unsigned char *)((uintptr_t)blocks[N_BLOCKS / 4 / KEPT * KEPT] & layout.base_mask);
     start += 8 * UNIT_BYTES;
-    EXPECT(resident_pages(start, 128) < 64);
+    EXPECT(test_resident_pages(start, 128 * PAGE_BYTES) < 64);
     use_again(1000);
     return 0;
 }
@@ -195,32 +185,26 @@ static uint64_t double_free_on_an_absent_page(void) {
     return 0;
 }
 
-static void run(scenario part, const char *conf) {
-    struct outcome o = run_in_child(part, conf);
-    fprintf(stderr, "%s", o.output);
-    EXPECT(o.status == 0);
-}
-
 int main(void) {
     static const size_t sizes[] = {100, 400, 1032, 2048, 3000};
     static const char *const confs[] = {"", "slab_order:fifo,block_order:address",
                                         "purge_how:unmap,slab_units_max:16", "check:true"};
     for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
-        run(pages_between_blocks_go, confs[i]);
-        run(blocks_freed_meanwhile_are_used_again, confs[i]);
-        run(sparse_slabs_of_a_thread_that_ended_are_used, confs[i]);
+        run_well(pages_between_blocks_go, confs[i]);
+        run_well(blocks_freed_meanwhile_are_used_again, confs[i]);
+        run_well(sparse_slabs_of_a_thread_that_ended_are_used, confs[i]);
     }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         block_bytes = sizes[i];
-        run(pages_between_blocks_go, "");
+        run_well(pages_between_blocks_go, "");
     }
-    run(pages_of_a_slack_heap_go_at_once, "purge_delay:60000");
-    run(pages_of_small_blocks_wait_for_a_look, "purge_delay:60000");
-    run(most_of_a_sparse_slab_is_not_resident, "");
+    run_well(pages_of_a_slack_heap_go_at_once, "purge_delay:60000");
+    run_well(pages_of_small_blocks_wait_for_a_look, "purge_delay:60000");
+    run_well(most_of_a_sparse_slab_is_not_resident, "");
     give_back = exgen_purge;
-    run(most_of_a_sparse_slab_is_not_resident, "");
-    run(nothing_is_given_back_where_it_must_not, "purge_how:never");
-    run(nothing_is_given_back_where_it_must_not, "junk:true");
+    run_well(most_of_a_sparse_slab_is_not_resident, "");
+    run_well(nothing_is_given_back_where_it_must_not, "purge_how:never");
+    run_well(nothing_is_given_back_where_it_must_not, "junk:true");
     struct outcome o = run_in_child(double_free_on_an_absent_page, "");
     fprintf(stderr, "%s", o.output);
     EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT);

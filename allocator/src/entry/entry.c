@@ -40,7 +40,9 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     *is_zero = false;
     if (size > PTRDIFF_MAX)
         return out_of_memory();
-    if (alignment <= UNIT_BYTES && (size <= tray_layout.largest || size <= heap_largest_run())) {
+    bool is_usual = alignment <= UNIT_BYTES;
+    bool has_place = is_usual || alignment <= layout.bytes / 4;
+    if ((size <= heap_largest_run() && has_place) || (size <= tray_layout.largest && is_usual)) {
         block = refill_run(local.heap, size, alignment, is_zero);
     } else {
         block = refill_large(local.heap, size, alignment, is_zero);
@@ -77,10 +79,21 @@ static NOINLINE void *allocate_securely(size_t size) {
                : allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
 }
 
+static void *allocate_aligned(size_t alignment, size_t size);
+
+/* A call of a thread that has no heap: its first, or one after its end was seen. */
+static NOINLINE void *attach_and(void *(*call)(size_t, size_t), size_t first, size_t second) {
+    if (thread_attach() == NULL)
+        return out_of_memory();
+    void *block = call(first, second);
+    thread_end_again();
+    return block;
+}
+
 /* What is neither at hand nor kept. */
 static NOINLINE void *allocate_anew(size_t size) {
-    if (unlikely(local.heap == NULL) && thread_attach() == NULL)
-        return out_of_memory();
+    if (unlikely(local.heap == NULL))
+        return attach_and(allocate_aligned, 1, size);
     if (unlikely(options.secure))
         return allocate_securely(size);
     if (size > classes.largest) {
@@ -452,8 +465,8 @@ static void clear_block(void *block, size_t size) {
 }
 
 static NOINLINE void *allocate_zeroed_slowly(size_t size) {
-    if (unlikely(local.heap == NULL) && thread_attach() == NULL)
-        return out_of_memory();
+    if (unlikely(local.heap == NULL))
+        return attach_and(exgen_calloc, 1, size);
     if (size <= (options.secure ? canary_largest_request() : classes.largest)) {
         void *block = allocate(size);
         if (block != NULL)
@@ -608,9 +621,12 @@ static void *resize_with_canary(void *block, size_t size) {
     return block;
 }
 
-/* Resize a large block without copying; NULL if that cannot be. */
-static void *resize_large(void *block, size_t size) {
-    void *resized = large_resize(block, size);
+/* Resize a large block without copying, to `roomy` bytes or else to `size`; NULL if neither can be.
+ */
+static void *resize_large(void *block, size_t size, size_t roomy) {
+    void *resized = large_resize(block, roomy);
+    if (resized == NULL && roomy > size)
+        resized = large_resize(block, size);
     if (resized != NULL)
         look_at_large_later();
     return resized;
@@ -624,12 +640,13 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
         return block;
     size_t roomy = with_slack(size, old_bytes);
     if (owner_of_any((uintptr_t)block) == OWNER_NONE)
-        return size > heap_largest_run() || size > old_bytes ? resize_large(block, roomy) : NULL;
+        return size > heap_largest_run() || size > old_bytes ? resize_large(block, size, roomy)
+                                                             : NULL;
     struct slab *slab = slab_of((uintptr_t)block);
+    bool may_stay = slab->class >= CLASS_TRAY && size <= old_bytes && size >= old_bytes / 2;
     void *same = slab->class == CLASS_TRAY       ? resize_on_tray(block, slab, size)
                  : slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy)
-                                                 : NULL;
-    bool may_stay = slab->class >= CLASS_TRAY && size <= old_bytes && size >= old_bytes / 2;
+                                                 : NULL; /* a slab that it left may be gone */
     return same == NULL && may_stay ? block : same;
 }
 
@@ -652,8 +669,8 @@ static NOINLINE void *resize(void *block, size_t size) {
     if (new_block != NULL)
         return new_block;
     new_block = allocate_resized(old_bytes, size);
-    if (new_block == NULL)
-        return size <= old_bytes ? block : NULL; /* what shrinks may stay */
+    if (new_block == NULL) /* what shrinks may stay; for one there may be room, not for two */
+        return size <= old_bytes ? block : resize_in_place(block, old_bytes, size);
     memcpy(new_block, block, old_bytes < size ? old_bytes : size);
     deallocate(block);
     return new_block;
@@ -682,8 +699,8 @@ EXPORT void *exgen_reallocarray(void *block, size_t count, size_t size) {
 static void *allocate_aligned(size_t alignment, size_t size) {
     if (alignment <= BLOCK_ALIGNMENT)
         return allocate(size);
-    if (local.heap == NULL && thread_attach() == NULL)
-        return out_of_memory();
+    if (local.heap == NULL)
+        return attach_and(allocate_aligned, alignment, size);
     bool is_small = size <= classes.largest;
     size_t class = is_small ? class_of_aligned(size + canary_bytes(), alignment) : CLASS_NONE;
     if (class != CLASS_NONE)

@@ -29,6 +29,16 @@ STANDARD_NAME(free_sized, exgen_free_sized);
 STANDARD_NAME(free_aligned_sized, exgen_free_aligned_sized);
 /* Old names of free that some programs still link to. */
 STANDARD_NAME(cfree, exgen_free);
+#ifdef __GLIBC__
+/* What it exports besides: who calls one frees by the usual name. */
+STANDARD_NAME(__libc_malloc, exgen_malloc);
+STANDARD_NAME(__libc_free, exgen_free);
+STANDARD_NAME(__libc_calloc, exgen_calloc);
+STANDARD_NAME(__libc_realloc, exgen_realloc);
+STANDARD_NAME(__libc_memalign, exgen_memalign);
+STANDARD_NAME(__libc_valloc, exgen_valloc);
+STANDARD_NAME(__libc_pvalloc, exgen_pvalloc);
+#endif
 
 #endif
 

@@ -100,6 +100,7 @@ struct heap {
     bool has_ageing_slabs; /* sparse ones that a look saw for the first time */
     bool collects;         /* at each step: blocks that were sent to heaps without a thread */
     bool wants_timer;      /* memory ages that nobody gives back when the thread rests */
+    bool is_falling;       /* a fall is given back, from shed_next on */
     uint8_t n_held;        /* looks in a row that left memory alone */
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
@@ -147,7 +148,7 @@ struct local {
     struct bin *mixed;  /* of the heap, in a thread that uses others' blocks; or NULL */
     uint8_t number;     /* equals owner_at(block) if free may take the fast path */
     uint8_t own_number; /* of the heap; the same, but for when mixed is not NULL */
-    bool has_ended;     /* the thread: a heap it gets now may never be given back */
+    bool has_ended;     /* the thread: it has a heap during a call only, see thread.c */
 };
 
 extern _Thread_local struct local local

@@ -89,9 +89,16 @@ ALWAYS_INLINE void *kept_take_soon(struct heap *heap, size_t bytes) {
     return likely(is_there) ? kept_pop_block(heap, n + first) : NULL;
 }
 
-/* A kept block of a tray at a multiple of `alignment`, if the next one of its length lies at one.
- */
+/* A kept block at a multiple of `alignment`, if the next one of its length lies at one; above
+ * UNIT_BYTES one with units of its own. */
 ALWAYS_INLINE void *kept_take_aligned(struct heap *heap, size_t bytes, size_t alignment) {
+    if (alignment > UNIT_BYTES) {
+        size_t n_units = ((bytes - 1) >> UNIT_SHIFT) + 1;
+        void *const *runs = &heap->kept.first[N_TRAY_BLOCK_MAX];
+        const struct slab *slab = n_units <= N_KEPT_UNITS ? runs[n_units] : NULL;
+        bool lies_there = slab != NULL && ((uintptr_t)slab->start & (alignment - 1)) == 0;
+        return lies_there ? kept_pop_run(heap, n_units) : NULL;
+    }
     size_t n = tray_steps_for(bytes);
     bool is_aligned = ((uintptr_t)heap->kept.first[n] & (alignment - 1)) == 0;
     return is_aligned ? kept_pop_block(heap, n) : NULL;

@@ -148,11 +148,10 @@ static void hold_peak(struct heap *heap) {
     heap->shed_next = sb;
 }
 
-/* `n` units of `sb`, or touched ones only. */
-static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere,
+/* `n` units of `sb` at a multiple of `step`, or touched ones only. */
+static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, size_t step,
                               bool touched) {
-    size_t from = (size_t)sb->first_unit + !anywhere;
-    size_t at = touched ? superblock_find_touched(sb, n, from) : superblock_find(sb, n, from);
+    size_t at = !touched || sb->n_dirty >= n ? superblock_find(sb, touched, n, step) : sb->n_units;
     if (at == sb->n_units)
         return NULL;
     heap->n_empty -= superblock_is_empty(sb);
@@ -165,11 +164,11 @@ static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n
     return slab;
 }
 
-static struct slab *take_own(struct heap *heap, size_t n, bool anywhere, bool touched) {
+static struct slab *take_own(struct heap *heap, size_t n, size_t step, bool touched) {
     for (size_t bucket = log2_floor(n) + 1; bucket < N_BUCKETS; bucket++) {
         struct superblock *sb = heap->buckets[bucket];
         for (size_t i = 0; sb != NULL && i < N_CANDIDATES; i++, sb = sb->bucket_next) {
-            struct slab *slab = take_from(heap, sb, n, anywhere, touched);
+            struct slab *slab = take_from(heap, sb, n, step, touched);
             if (slab != NULL)
                 return slab;
         }
@@ -179,11 +178,11 @@ static struct slab *take_own(struct heap *heap, size_t n, bool anywhere, bool to
 
 /* Touched units first, where others would make the heap take more memory than it has in use and
  * free: that leads to memory given back elsewhere, and to page faults. */
-struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
+struct slab *supply_take_own(struct heap *heap, size_t n, size_t step) {
     struct slab *slab = NULL;
     if (heap->n_dirty >= n && raises_peak(heap, n))
-        slab = take_own(heap, n, anywhere, true);
-    return slab != NULL ? slab : take_own(heap, n, anywhere, false);
+        slab = take_own(heap, n, step, true);
+    return slab != NULL ? slab : take_own(heap, n, step, false);
 }
 
 /* A new superblock from the system; those that came with it go to the heap.  A grown heap asks
@@ -202,20 +201,19 @@ static struct superblock *create_superblock(struct heap *heap, bool is_dense) {
 }
 
 /* Units of `sb`, which becomes the heap's. */
-static struct slab *take_from_new(struct heap *heap, struct superblock *sb, size_t n,
-                                  bool anywhere) {
+static struct slab *take_from_new(struct heap *heap, struct superblock *sb, size_t n, size_t step) {
     if (sb == NULL)
         return NULL;
     supply_link(heap, sb);
-    return take_from(heap, sb, n, anywhere, false);
+    return take_from(heap, sb, n, step, false);
 }
 
-struct slab *supply_take_pooled(struct heap *heap, size_t n, bool anywhere) {
-    return take_from_new(heap, pool_take(), n, anywhere);
+struct slab *supply_take_pooled(struct heap *heap, size_t n, size_t step) {
+    return take_from_new(heap, pool_take(), n, step);
 }
 
-struct slab *supply_take_mapped(struct heap *heap, size_t n, bool anywhere) {
-    return take_from_new(heap, create_superblock(heap, anywhere), n, anywhere);
+struct slab *supply_take_mapped(struct heap *heap, size_t n, size_t step) {
+    return take_from_new(heap, create_superblock(heap, step == 0), n, step);
 }
 
 void supply_give(struct heap *heap, struct slab *slab) {

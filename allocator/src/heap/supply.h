@@ -4,12 +4,12 @@
 
 #include "heap/heap.h"
 
-/* `n` units of one superblock as a slab without class; `anywhere` if the slab
- * may start right behind the head.  From the heap's superblocks, from one of the pool, or
- * from a new one of the system.  NULL if there are none. */
-struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere);
-struct slab *supply_take_pooled(struct heap *heap, size_t n, bool anywhere);
-struct slab *supply_take_mapped(struct heap *heap, size_t n, bool anywhere);
+/* `n` units of one superblock as a slab without class, at a multiple of `step` units, a power of
+ * two up to a quarter of it; 0: the slab may start right behind the head.  From the heap's
+ * superblocks, from one of the pool, or from a new one of the system.  NULL if there are none. */
+struct slab *supply_take_own(struct heap *heap, size_t n, size_t step);
+struct slab *supply_take_pooled(struct heap *heap, size_t n, size_t step);
+struct slab *supply_take_mapped(struct heap *heap, size_t n, size_t step);
 
 /* Give the units of an empty slab back. */
 void supply_give(struct heap *heap, struct slab *slab);

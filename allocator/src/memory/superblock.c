@@ -200,39 +200,35 @@ struct superblock_counts superblock_count_others(const struct heap *except) {
 
 /* --- slabs --- */
 
-/* find_in for superblocks of up to 64 units: after the shifts, a bit stands
+/* superblock_find in those of up to 64 units: after the shifts, a bit stands
  * where a run of n begins. */
-static size_t find_in_word(uint64_t starts, size_t n, size_t none) {
-    for (size_t left = n - 1, step = 1; left > 0 && starts != 0; left -= step, step *= 2) {
-        if (step > left)
-            step = left;
-        starts &= starts >> step;
+static size_t find_in_word(uint64_t starts, size_t n, size_t step, size_t none) {
+    for (size_t left = n - 1, shift = 1; left > 0 && starts != 0; left -= shift, shift *= 2) {
+        if (shift > left)
+            shift = left;
+        starts &= starts >> shift;
     }
+    if (step > 1)
+        starts &= UINT64_MAX / ((UINT64_C(1) << step) - 1); /* a bit for each multiple */
     return starts != 0 ? (size_t)__builtin_ctzll(starts) : none;
 }
 
-/* Lowest run of `n` units of a set at or after `from`; n_units if there is none. */
-static size_t find_in(const struct superblock *sb, const struct unit_set *set, size_t n,
-                      size_t from) {
+size_t superblock_find(const struct superblock *sb, bool touched, size_t n, size_t step) {
+    const struct unit_set *set = touched ? &sb->dirty : &sb->free;
+    size_t from = (size_t)sb->first_unit + (step > 0);
     if (sb->n_units <= 64)
-        return from < 64 && n <= 64 ? find_in_word(set->word[0] >> from << from, n, sb->n_units)
-                                    : sb->n_units;
-    size_t at = set_next(set, from > sb->first_unit ? from : sb->first_unit, sb->n_units, true);
+        return from < 64 && n <= 64
+                   ? find_in_word(set->word[0] >> from << from, n, step, sb->n_units)
+                   : sb->n_units;
+    size_t at = set_next(set, from, sb->n_units, true);
     while (at < sb->n_units) {
         size_t end = set_next(set, at, sb->n_units, false);
-        if (end - at >= n)
-            return at;
+        size_t begin = step > 1 ? round_up(at, step) : at;
+        if (begin + n <= end)
+            return begin;
         at = set_next(set, end, sb->n_units, true);
     }
     return sb->n_units;
-}
-
-size_t superblock_find(const struct superblock *sb, size_t n, size_t from) {
-    return find_in(sb, &sb->free, n, from);
-}
-
-size_t superblock_find_touched(const struct superblock *sb, size_t n, size_t from) {
-    return sb->n_dirty >= n ? find_in(sb, &sb->dirty, n, from) : sb->n_units;
 }
 
 char *superblock_unit_start(struct superblock *sb, size_t at) {

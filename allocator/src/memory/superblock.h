@@ -114,11 +114,10 @@ ALWAYS_INLINE struct heap *superblock_owner(const struct superblock *sb) {
     return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
 }
 
-/* Lowest run of `n` free units at or after `from`; n_units if there is none. */
-size_t superblock_find(const struct superblock *sb, size_t n, size_t from);
-
-/* The same among units that may hold touched pages, which are free as well. */
-size_t superblock_find_touched(const struct superblock *sb, size_t n, size_t from);
+/* Lowest run of `n` free units at a multiple of `step`, a power of two, or, if that is 0, also
+ * right behind the head; of those that may hold touched pages, or of all.  n_units if there is
+ * none. */
+size_t superblock_find(const struct superblock *sb, bool touched, size_t n, size_t step);
 
 /* Make units a slab (all fields but the lists set, nothing carved), or free again. */
 struct slab *superblock_take(struct superblock *sb, size_t at, size_t n);

@@ -96,6 +96,7 @@ static void after_in_parent(void) {
 static void after_in_child(void) {
     timer_forget();
     heap_visits_forget_owners();
+    registry_forget_others(local.heap != NULL);
     if (release_all())
         _IO_list_resetlock();
 }

@@ -28,14 +28,59 @@ static bool look_is_due(const struct heap *heap, uint64_t now) {
 }
 
 static bool has_others(void) {
-    return THREADS && registry_count_threads() > 1 && options.purge_how != PURGE_NEVER;
+    return THREADS && registry_count_threads() > 1;
+}
+
+static bool may_visit(void) {
+    return THREADS && registry_count_with_lost() > 1 && options.purge_how != PURGE_NEVER;
 }
 
 static void visit_others(struct heap *heap, uint64_t now) {
-    if (now < heap->visit_ms || !has_others())
+    if (now < heap->visit_ms || !may_visit())
         return;
     heap->visit_ms = now + options.purge_delay;
     idle_give_back(heap, now);
+}
+
+/* `fall_ms` is as far ahead of the clock as falls were given back lately: the rule of a leaky
+ * bucket, in the form of the generic cell rate algorithm (ITU-T I.371). */
+static bool may_fall(struct heap *heap) {
+    enum {
+        N_DELAYS = 32, /* between two falls, on average */
+        N_AT_ONCE = 4
+    };
+    uint64_t step = N_DELAYS * options.purge_delay;
+    uint64_t now = os_clock_ms();
+    if (options.purge_how == PURGE_NEVER || heap->fall_ms > now + (N_AT_ONCE - 1) * step)
+        return false;
+    heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
+    heap->shed_next = heap->superblocks;
+    heap->is_falling = true;
+    return true;
+}
+
+/* A part of what a fall gives back, so that no call takes long: what is kept, then superblocks. */
+static void fall_further(struct heap *heap) {
+    enum {
+        N_PURGED = 16 /* superblocks */
+    };
+    heap_trim(heap, KEPT_AT_ONCE);
+    struct superblock *sb = heap->shed_next;
+    for (size_t i = 0; i < N_PURGED && sb != NULL && kept_bytes(heap) == 0; i++)
+        sb = supply_purge_one(heap, sb);
+    heap->shed_next = sb;
+    heap->is_falling = sb != NULL;
+    if (sb == NULL)
+        heap_set_high(heap, heap->n_units);
+}
+
+void housekeeping_fall(struct heap *heap) {
+    if (heap->is_falling || may_fall(heap)) {
+        fall_further(heap);
+        return;
+    }
+    heap_set_high(heap, heap->n_units);
+    heap->n_units_low = 0; /* until the next look */
 }
 
 /* Waits for no lock: this runs inside any malloc or free, and its caller may hold what the owner of
@@ -45,6 +90,8 @@ void housekeeping_step(struct heap *heap) {
         STEPS_AT_ONCE = 4, /* of a look; few slow paths are all that a thread has that only frees */
         N_COLLECTED = 64   /* heaps without a thread */
     };
+    if (heap->is_falling)
+        fall_further(heap);
     if (heap->looks) {
         for (size_t i = 0; i < STEPS_AT_ONCE && heap->looks; i++)
             purge_step(heap);
@@ -52,7 +99,7 @@ void housekeeping_step(struct heap *heap) {
     }
     if (thread_has_parked())
         supply_schedule_purge(heap);
-    if (heap->purge_ms == 0 && !has_others())
+    if (heap->purge_ms == 0 && !may_visit())
         return;
     uint64_t now = os_clock_ms();
     visit_others(heap, now);
@@ -68,26 +115,6 @@ void housekeeping_step(struct heap *heap) {
     is_left = large_purge(now) || is_left;
     if (is_left || exchange_has_any())
         supply_schedule_purge(heap);
-}
-
-/* `fall_ms` is as far ahead of the clock as falls were given back lately: the rule of a leaky
- * bucket, in the form of the generic cell rate algorithm (ITU-T I.371). */
-void housekeeping_fall(struct heap *heap) {
-    enum {
-        N_DELAYS = 32, /* between two falls, on average */
-        N_AT_ONCE = 4
-    };
-    uint64_t step = N_DELAYS * options.purge_delay;
-    heap_set_high(heap, heap->n_units);
-    uint64_t now = os_clock_ms();
-    if (options.purge_how == PURGE_NEVER || heap->fall_ms > now + (N_AT_ONCE - 1) * step) {
-        heap->n_units_low = 0; /* until the next look */
-        return;
-    }
-    heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
-    heap_trim(heap, SIZE_MAX);
-    supply_purge_all(heap);
-    heap_set_high(heap, heap->n_units);
 }
 
 void housekeeping_give_back(struct heap *heap) {

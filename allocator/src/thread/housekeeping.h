@@ -37,8 +37,8 @@ ALWAYS_INLINE bool housekeeping_counts_kept(struct heap *heap) {
     return true;
 }
 
-/* After a free: the heap has fallen (heap_has_fallen).  Gives its free memory back, but for one
- * that falls again and again. */
+/* After a free: the heap has fallen (heap_has_fallen).  Gives its free memory back, a part at each
+ * slow path from now on, but for one that falls again and again. */
 void housekeeping_fall(struct heap *heap);
 
 /* Give back everything the heap can do without, and what others sent to it. */

@@ -17,6 +17,7 @@
 #include "heap/validate.h"
 #include "heap/visit.h"
 #include "memory/large.h"
+#include "memory/pool.h"
 #include "thread/housekeeping.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
@@ -50,49 +51,54 @@ static bool adopt(struct heap *heap) {
 
 /* Blocks that are kept, but hardly used again, go back before there is a new superblock: sizes have
  * changed. */
-static struct slab *take_own(struct heap *heap, size_t n, bool anywhere) {
-    struct slab *units = may_grow(heap, n) ? supply_take_own(heap, n, anywhere) : NULL;
+static struct slab *take_own(struct heap *heap, size_t n, size_t step) {
+    struct slab *units = may_grow(heap, n) ? supply_take_own(heap, n, step) : NULL;
     if (units != NULL || !kept_is_stale(heap))
         return units;
     kept_give_back(heap, KEPT_AT_ONCE);
-    return supply_take_own(heap, n, anywhere);
+    return supply_take_own(heap, n, step);
 }
 
-static struct slab *take_pooled(struct heap *heap, size_t n, bool anywhere) {
-    return may_grow(heap, n) ? supply_take_pooled(heap, n, anywhere) : NULL;
+static struct slab *take_pooled(struct heap *heap, size_t n, size_t step) {
+    return may_grow(heap, n) ? supply_take_pooled(heap, n, step) : NULL;
 }
 
-/* Units of a new superblock; what is kept of large blocks may be what a limit has no room beside.
- */
-static struct slab *take_mapped(struct heap *heap, size_t n, bool anywhere) {
+/* What is kept may be what a limit has no room beside. */
+static COLD struct slab *take_at_last(struct heap *heap, size_t n, size_t step) {
+    large_purge_all();
+    housekeeping_give_back(heap);
+    struct slab *units = supply_take_own(heap, n, step);
+    if (units == NULL)
+        units = supply_take_pooled(heap, n, step);
+    return units != NULL ? units : supply_take_mapped(heap, n, step);
+}
+
+/* Units of a new superblock. */
+static struct slab *take_mapped(struct heap *heap, size_t n, size_t step) {
     sparse_make_room(heap);
-    struct slab *units = supply_take_mapped(heap, n, anywhere);
-    if (units == NULL) {
-        large_purge_all();
-        units = supply_take_mapped(heap, n, anywhere);
-    }
-    return units;
+    struct slab *units = supply_take_mapped(heap, n, step);
+    return units != NULL ? units : take_at_last(heap, n, step);
 }
 
-/* `n` units of one superblock as a slab without class; `anywhere` if the slab
- * may start right behind the head.  NULL if out of memory. */
-static struct slab *take_units(struct heap *heap, size_t n, bool anywhere) {
-    struct slab *units = take_own(heap, n, anywhere);
+/* `n` units of one superblock as a slab without class, at a multiple of `step` (supply.h).  NULL if
+ * out of memory. */
+static struct slab *take_units(struct heap *heap, size_t n, size_t step) {
+    struct slab *units = take_own(heap, n, step);
     if (units == NULL)
-        units = take_pooled(heap, n, anywhere);
+        units = take_pooled(heap, n, step);
     if (units == NULL)
-        units = adopt(heap) ? supply_take_own(heap, n, anywhere) : take_pooled(heap, n, anywhere);
+        units = adopt(heap) ? supply_take_own(heap, n, step) : take_pooled(heap, n, step);
     if (units != NULL || !may_grow(heap, n))
         return units;
-    return take_mapped(heap, n, anywhere);
+    return take_mapped(heap, n, step);
 }
 
 /* `n` units in the heap's superblocks: fewer rather than none. */
 static struct slab *take_few_own(struct heap *heap, const struct size_class *c, size_t n,
-                                 bool anywhere) {
+                                 size_t step) {
     struct slab *units = NULL;
     for (; n > 0 && units == NULL; n = size_class_fewer_units(c, n))
-        units = take_own(heap, n, anywhere);
+        units = take_own(heap, n, step);
     return units;
 }
 
@@ -117,12 +123,12 @@ static void *take_from_slabs(struct heap *heap, size_t class) {
 static void *take_from_new_slab(struct heap *heap, size_t class) {
     const struct size_class *c = &classes.of[class];
     size_t n = heap_next_units(heap, class);
-    bool is_small = c->block_bytes <= UNIT_BYTES / 4; /* may share a unit with the head */
+    size_t step = c->block_bytes > UNIT_BYTES / 4; /* smaller ones may share a unit with the head */
     void *block = NULL;
-    if (add_slab(heap, take_few_own(heap, c, n, is_small), class) ||
-        add_slab(heap, take_pooled(heap, n, is_small), class) || adopt(heap))
+    if (add_slab(heap, take_few_own(heap, c, n, step), class) ||
+        add_slab(heap, take_pooled(heap, n, step), class) || adopt(heap))
         block = take_from_slabs(heap, class);
-    while (block == NULL && add_slab(heap, take_units(heap, n, is_small), class))
+    while (block == NULL && add_slab(heap, take_units(heap, n, step), class))
         block = take_from_slabs(heap, class);
     return block;
 }
@@ -183,16 +189,16 @@ static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, b
         block = trays_allocate(heap, bytes, alignment, is_zero);
     if (block != NULL)
         return block;
-    struct slab *units = take_units(heap, tray_layout.n_units, false);
-    if (units == NULL)
-        return NULL;
-    trays_add(heap, units);
+    struct slab *units = take_units(heap, tray_layout.n_units, 1);
+    if (units != NULL)
+        trays_add(heap, units); /* if not, there is room where something was given back */
     return trays_allocate(heap, bytes, alignment, is_zero);
 }
 
 static void *take_kept(struct heap *heap, size_t bytes, size_t alignment) {
-    bool is_aligned = bytes > tray_layout.largest || alignment <= tray_step_bytes();
-    return is_aligned ? kept_take_near(heap, bytes) : kept_take_aligned(heap, bytes, alignment);
+    size_t step = bytes > tray_layout.largest ? UNIT_BYTES : tray_step_bytes();
+    return alignment <= step ? kept_take_near(heap, bytes)
+                             : kept_take_aligned(heap, bytes, alignment);
 }
 
 /* What is kept, or comes home, first. */
@@ -210,10 +216,11 @@ static void *take_run(struct heap *heap, size_t bytes, size_t alignment, bool *i
     *is_zero = false;
     if (block != NULL)
         return block;
-    if (bytes <= tray_layout.largest) {
+    if (bytes <= tray_layout.largest && alignment <= UNIT_BYTES) {
         block = take_from_tray(heap, bytes, alignment, is_zero);
     } else {
-        struct slab *units = take_units(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, false);
+        size_t step = alignment <= UNIT_BYTES ? 1 : alignment >> UNIT_SHIFT;
+        struct slab *units = take_units(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, step);
         if (units != NULL)
             block = heap_make_run(units, is_zero);
     }
@@ -226,10 +233,22 @@ void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zer
     return leave_with(heap, take_run(heap, bytes, alignment, is_zero));
 }
 
+static COLD void *allocate_at_last(struct heap *heap, size_t bytes, size_t alignment,
+                                   bool *is_zero) {
+    if (bytes >> ADDRESS_BITS != 0) /* there never is room */
+        return NULL;
+    housekeeping_give_back(heap);
+    pool_empty();
+    return large_allocate(bytes, alignment, is_zero);
+}
+
 void *refill_large(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     heap_enter(heap);
     housekeeping_tick(heap);
-    return leave_with(heap, large_allocate(bytes, alignment, is_zero));
+    void *block = large_allocate(bytes, alignment, is_zero);
+    if (unlikely(block == NULL))
+        block = allocate_at_last(heap, bytes, alignment, is_zero);
+    return leave_with(heap, block);
 }
 
 bool refill_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {

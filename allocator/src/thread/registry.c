@@ -34,7 +34,8 @@ struct list {
 static struct {
     struct lock lock;  /* to take heaps off the lists */
     size_t n_heaps;    /* atomic: ever made */
-    size_t n_threads;  /* atomic: heaps that have one */
+    size_t n_threads;  /* atomic: heaps that have one, or lost it in a fork */
+    size_t n_lost;     /* atomic: ... the latter */
     uint64_t taken[4]; /* atomic: a bit for each number that a heap has */
     struct heap *made; /* atomic: all, through next_made */
     struct list orphans;
@@ -273,8 +274,18 @@ size_t registry_count(void) {
     return __atomic_load_n(&registry.n_heaps, __ATOMIC_RELAXED);
 }
 
-size_t registry_count_threads(void) {
+size_t registry_count_with_lost(void) {
     return __atomic_load_n(&registry.n_threads, __ATOMIC_RELAXED);
+}
+
+size_t registry_count_threads(void) {
+    return registry_count_with_lost() - __atomic_load_n(&registry.n_lost, __ATOMIC_RELAXED);
+}
+
+void registry_forget_others(bool has_heap) {
+    size_t n = registry_count_with_lost();
+    if (n > 1)
+        __atomic_store_n(&registry.n_lost, n - has_heap, __ATOMIC_RELAXED);
 }
 
 bool registry_is_valid(void) {

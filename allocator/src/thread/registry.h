@@ -50,8 +50,13 @@ struct heap *registry_next(const struct heap *heap);
 /* Number of heaps ever made: as many as there were threads at once. */
 size_t registry_count(void);
 
-/* Number of heaps that have a thread. */
+/* Number of heaps that have a thread; the other one also counts those whose thread a fork left
+ * behind, in which there is memory to give back. */
 size_t registry_count_threads(void);
+size_t registry_count_with_lost(void);
+
+/* In the child of a fork: the other threads are gone. */
+void registry_forget_others(bool has_heap);
 
 /* The walkers over all orphans. */
 bool registry_is_valid(void);

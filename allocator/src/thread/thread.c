@@ -9,8 +9,8 @@
  * that short threads neither fill nor empty any.  Who takes it for something else, a look after
  * purge_delay for one, puts the blocks back first.
  *
- * The end of a thread is seen by a pthread key.  Destructors that run after ours
- * may still allocate: they get a heap again and our destructor is run again.
+ * The end of a thread is seen by a pthread key.  Destructors that run after ours may still
+ * allocate: they get a heap for that one call, since ours may have been run for the last time.
  */
 #include "thread/thread.h"
 
@@ -192,7 +192,7 @@ struct heap *thread_attach_to(struct heap *wanted) {
         unpark(heap, &local);
     heap_set_occupied(heap, true);
     /* These may allocate, hence come last. */
-    if (threads.has_key)
+    if (threads.has_key && !local.has_ended)
         pthread_setspecific(threads.key, heap);
     if (!__atomic_exchange_n(&threads.watches_fork, true, __ATOMIC_RELAXED))
         fork_watch();
@@ -275,6 +275,11 @@ static void detach(void *value) {
     if (!heap->is_parked)
         merge(heap);
     registry_leave(heap);
+}
+
+void thread_end_again(void) {
+    if (local.has_ended && local.heap != NULL)
+        detach(local.heap);
 }
 
 /* --- heaps without a thread --- */

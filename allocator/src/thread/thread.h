@@ -12,6 +12,10 @@ struct heap *thread_attach(void);
 /* The same; `wanted` if no thread has it. */
 struct heap *thread_attach_to(struct heap *wanted);
 
+/* For after each call of a thread that got a heap in it: one whose end was seen leaves it at once.
+ */
+void thread_end_again(void);
+
 /* Start the allocator without giving the caller a heap.  False if out of memory. */
 bool allocator_start(void);
 

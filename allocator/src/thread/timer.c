@@ -40,6 +40,9 @@ static bool start_thread(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool started = pthread_create(&thread, &attributes, run, NULL) == 0;
+    /* Much thread-local storage, which glibc takes out of the stack, leaves none. */
+    if (!started && pthread_create(&thread, NULL, run, NULL) == 0)
+        started = pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
