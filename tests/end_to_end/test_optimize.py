@@ -129,7 +129,7 @@ def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFix
     out, err = capfd.readouterr()
     assert code == 19
     assert "figures are of that child, run alone" in out
-    assert "--fail-if 'undecided' holds: Not decided in 1 s" in err
+    assert "--fail-if 'undecided' holds: Not decided in " in err
     reference = json.loads((tmp_path / "run" / "reference.json").read_text())
     assert reference["command"][-1] == child
 
@@ -224,7 +224,6 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     assert emulation.begun_with(folder) == 9
     answer = json.loads((folder / "answer.json").read_text())
     assert answer["seconds"] > first_s, "of both calls"
-    assert f"Not decided in {first_s + 1.0:.0f} s" in answer["sentence"]
 
 
 def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]):

@@ -48,6 +48,7 @@ from tuner.cli.services import (
     service_plan,
 )
 from tuner.errors import (
+    ConditionVerdict,
     InterruptedCampaign,
     MissingToolError,
     OutputError,
@@ -100,6 +101,7 @@ def register(app: typer.Typer) -> None:
                 ProgramTimeoutError,
                 StoreError,
                 OutputError,
+                ConditionVerdict,
                 InterruptedCampaign,
             ),
         ),
@@ -372,5 +374,7 @@ def _print_next(run: Path, answer: Answer) -> None:
     elif answer.decision == "undecided":
         minutes = max(1, math.ceil(answer.more_seconds / 60.0))
         print(f"malloc-tuner optimize {word} --time {minutes}min     goes on from here")
-    tried = "what was tried, and why this one" if store_path(run).exists() else "what ran"
+    tried = "what was tried" if store_path(run).exists() else "what ran"
+    if answer.decision == "deploy":
+        tried += ", and why this one"
     print(f"malloc-tuner report {word}     {tried}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,15 @@ _HEARTBEAT_S: Final = 1.0
 _WIDTH = 44
 
 
+class _StandardError(Console):
+    """Whose reader may go away, as in ``2>&1 | head``: the work goes on to its answer."""
+
+    def on_broken_pipe(self) -> None:
+        """Show no more; rich would end with 1."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 class ProgressView(View):
     """Keeps what to show; `lines` are the whole picture, `line` is one line of it."""
 
@@ -59,7 +69,7 @@ class ProgressView(View):
         """
         self._name = name
         self._seconds = seconds
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or _StandardError(stderr=True, highlight=False)
         self._clock = clock
         self._begun_s = self._shown_s = clock()
         self._stage = ""

@@ -119,7 +119,7 @@ class Answer:
             return f"Deploy {with_words(self.label)}."
         if self.decision is Decision.KEEP:
             return f"Keep {self.as_is} as it is."
-        return f"Not decided in {show_duration(self.given_s or self.seconds)}: {self.missing}."
+        return f"Not decided in {show_duration(self.seconds)}: {self.missing}."
 
     @property
     def _is_early(self) -> bool:
@@ -206,7 +206,7 @@ class Answer:
             yield from _wrapped(f"Nearest: {self.label}, {best}.")
             yield from self._peak_lines()
         is_done = self._is_early and not self.n_untried
-        unused = "; no candidate was left to run" if is_done else ""
+        unused = "; no candidate was left that more of it would confirm" if is_done else ""
         yield f"  {self.n_runs} runs in {show_duration(self.seconds)}{unused}."
 
     def _peak_lines(self) -> Iterator[str]:

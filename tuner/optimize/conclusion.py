@@ -258,7 +258,7 @@ class Conclusion:
     def _showable_of_few(self, selected: Selected) -> dict[str, float]:
         """Return the same by the runs of the selection, for a single candidate.
 
-        In all the time given, not in what was left: an answer that is asked for again stays.
+        In the time of all calls, not in what was left: an answer that is asked for again stays.
         """
         noise = {name: selected.noise[name] for name in selected.beyond}
         return self._showable_in_all(noise, 2, 1)
@@ -269,7 +269,8 @@ class Conclusion:
         """Return what shows in rounds of so many runs, of candidates that share the error."""
         n_rounds = self._most_rounds
         if n_rounds is None:
-            n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
+            in_all_s = self._work.before_s + self._work.watch.seconds
+            n_runs = in_all_s / self._work.run_seconds(self._reference)
             n_rounds = int(n_runs / n_in_round)
         return showable_gains(self._rules, noise, n_rounds, n_candidates)
 

@@ -1,6 +1,8 @@
 """What else the machine did while the program ran: other programs, and a host that took its time.
 
 The tests hold under any load; it costs rounds.  So it is said, for a quiet machine decides sooner.
+Threads that never run at once do not contend: of a program that has some, load hides what that
+costs.
 
 Source: proc_stat(5), whose first line counts clock ticks of all cores by what they did.
 """
@@ -60,7 +62,9 @@ def _own_s() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
-def disturbance_words(before: Snapshot | None, after: Snapshot | None, n_cores: int) -> str | None:
+def disturbance_words(
+    before: Snapshot | None, after: Snapshot | None, n_cores: int, n_threads: int | None = None
+) -> str | None:
     """Return what else the machine did between two moments; None where that is little.
 
     Example:
@@ -82,4 +86,10 @@ quiet machine CPU time is decided sooner.'
         )
     if not found:
         return None
-    return f"Meanwhile {' and '.join(found)}; on a quiet machine CPU time is decided sooner."
+    meanwhile = f"Meanwhile {' and '.join(found)}"
+    if (n_threads or 1) > 1:
+        return (
+            f"{meanwhile}, so the program's threads met less often than on a quiet machine, where "
+            "the change of CPU time may be another one."
+        )
+    return f"{meanwhile}; on a quiet machine CPU time is decided sooner."

@@ -475,7 +475,8 @@ class Session:
                 f"{_duet_words(confirmed)}{_machine_words(work)}"
             )
         answer = conclusion.conclude(selected, confirmed)
-        said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
+        n_cores = os.cpu_count() or 1
+        said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
 

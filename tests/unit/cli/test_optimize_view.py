@@ -2,6 +2,8 @@
 
 import io
 import math
+import os
+import sys
 import threading
 
 import pytest
@@ -47,6 +49,18 @@ def test_a_line_shows_the_candidate_that_promises_most():
     shown.standing(standings, ["mimalloc", "exgen"])
 
     assert "; exgen mean memory" in shown.line()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch):
+    """`2>&1 | head -2` ended it with exit code 0 and no answer."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        shown = ProgressView("runs/app", 300.0)
+        shown.tell("a line")
+        shown.tell("another")
+        print("an error", file=stderr, flush=True)
 
 
 def test_no_estimate_is_shown_that_the_time_has_no_room_for():

@@ -119,6 +119,17 @@ def test_more_time_is_only_advised_where_something_would_run_in_it(
     assert said.partition(" does not show in the time given")[2] == advice
 
 
+def test_rounds_of_earlier_calls_show_smaller_gains(conclusion: Conclusion):
+    """A short call said that less than 5.6 % does not show, where a longer one had said 4.2 %."""
+    found = confirmed(State.HOPELESS, 0.001)
+    (first,) = conclusion.conclude(None, found).reasons
+    conclusion._work.before_s = 300.0  # noqa: SLF001
+
+    (later,) = conclusion.conclude(None, found).reasons
+
+    assert later < first
+
+
 def test_a_quiet_program_hides_no_gain(conclusion: Conclusion):
     quiet = confirmed(State.HOPELESS, 0.0)
     quiet = Confirmed(CHOSEN, quiet.standings, course(*[1.0] * 6), None, None)
