@@ -89,7 +89,9 @@ class TurnedDown:
 def best_trade(
     seen: Mapping[str, Mapping[str, Gain]], rules: Rules, noise: Mapping[str, float]
 ) -> str | None:
-    """Return what gains most of all that clearly breaks a guard; None where nothing gains much.
+    """Return what gains most, less what it loses, of all that clearly breaks a guard.
+
+    None where nothing gains much.
 
     Args:
         seen: label -> changes in few runs.
@@ -102,7 +104,8 @@ def best_trade(
         gain = max((gains[goal].likely for goal in rules.goals if goal in gains), default=0.0)
         loss = max((-gains[name].likely for name in broken), default=math.inf)
         if gain > max(loss, _WORTH_RUNS * math.log1p(rules.least)):
-            found[label] = sum(gains[goal].likely for goal in rules.goals if goal in gains)
+            names = dict.fromkeys((*rules.goals, *broken))
+            found[label] = sum(gains[name].likely for name in names if name in gains)
     return max(found, key=lambda label: found[label], default=None)
 
 
@@ -140,7 +143,7 @@ def turned_down(
             continue
         goal = max(seen_to_gain, key=lambda name: won[name])
         is_doubtful = worse is None and expected is not None
-        doubtful = (goal, *(name for name in broken if name != PEAK))
+        doubtful = (goal, *(n for n in _clearly_broken(gains, rules, noise) if n != PEAK))
         if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), doubtful):
             continue
         doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
@@ -175,6 +178,15 @@ def _won(gains: Mapping[str, Gain], goal: str, deployed: Mapping[str, Gain] | No
 
 
 def _broken(gains: Mapping[str, Gain], rules: Rules, noise: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the guards that have to be allowed to be worse; none where none clearly is."""
+    clearly = _clearly_broken(gains, rules, noise)
+    names = [name for name in rules.guards if clearly and name in gains]
+    return tuple(n for n in names if n in clearly or gains[n].middle < -rules.margin(n))
+
+
+def _clearly_broken(
+    gains: Mapping[str, Gain], rules: Rules, noise: Mapping[str, float]
+) -> tuple[str, ...]:
     """Return the guards that one run shows to be worse, beyond its noise."""
     return tuple(
         name
