@@ -16,6 +16,7 @@ from tuner.optimize.quantities import QUANTITIES, TABLE, key_of
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
+from tuner.validate.metrics import counterpart
 from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.trust import (
     believed_validation,
@@ -110,6 +111,19 @@ class OnProgram:
     """What `optimize` measured of it."""
     whole: Whole
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a reader of the validation must know, but for what is of other subjects alone."""
+        if self.validated is None:
+            return ()
+        summary, own = self.validated
+        others = [one.subject.label for one in summary.subjects if one is not own]
+        return tuple(
+            notice
+            for notice in summary.notices
+            if not any(f" of {label} (--rounds" in notice for label in others)
+        )
+
     def has_run(self, configuration: Configuration) -> bool:
         """Return whether what the program ran is this, to the last setting."""
         if self.validated is not None:
@@ -139,12 +153,16 @@ def pick_gain(run: Run, pick: Pick | None, name: str, known: OnProgram) -> Objec
         return ObjectiveGain(name, label, emulated, quantity, expected, real, verdict)
     claims = validated[1].claims if validated else ()
     claim = next((claim for claim in claims if claim.objective == name), None)
+    label, real = (REAL[claim.metric].label, claim.real_ratio) if claim else (None, None)
+    if claim is None and validated and (metric := counterpart(name, validated[0].record.good())):
+        seen = validated[1].metric(metric.name)
+        label, real = (metric.label, seen.ratio) if seen else (None, None)
     return ObjectiveGain(
         name,
         find_objective(name).label,
         emulated,
-        REAL[claim.metric].label if claim else None,
+        label,
         claim.expected_ratio if claim and claim.is_emulated else expected,
-        claim.real_ratio if claim else None,
-        claim.verdict.value if claim else None,
+        real,
+        claim.verdict.value if claim else label and "measured, no claim",
     )

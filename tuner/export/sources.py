@@ -333,7 +333,7 @@ def deployment(
         validation=validated.record if validated else None,
         valid_for=_valid_for(run, name),
         brought=brought,
-        notices=validated.notices if validated else (),
+        notices=known.notices,
     )
 
 

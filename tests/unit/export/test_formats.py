@@ -214,6 +214,22 @@ def test_comments_give_the_figures_of_the_real_program():
     assert "7 rounds of gs -dBATCH" in " ".join(text.replace("#", "").split())
 
 
+def test_what_ran_without_a_claim_shows_what_was_measured():
+    """It showed what emulation expects alone: less cost where CPU time was more."""
+    run = synthetic_run(validation=True)
+    (record,) = run.validations
+    best = next(one for one in record.subjects if one.label == "no-regret")
+    rows = [replace(one, roles=("dominated",)) if one == best else one for one in record.subjects]
+    run = replace(run, validations=(replace(record, subjects=tuple(rows)),))
+
+    text = render(deployment(run, Pick("mine", run.trial(best.trial or 0), "")), "env")
+
+    gains = [line for line in text.replace("\n#    ", "").splitlines() if " against " in line]
+    assert all("on the real program" in one for one in gains)
+    assert all(one.endswith(": measured, no claim") for one in gains)
+    assert "not confirmed does not" not in text
+
+
 @pytest.mark.parametrize("name", [name for name in EXPORTERS if name != "json"])
 def test_no_text_of_a_campaign_ends_a_comment(name: str):
     hostile = "x\nLD_PRELOAD=/tmp/evil.so\r\v\f\x1c\x85\N{LINE SEPARATOR}touch /tmp/evil\\"
