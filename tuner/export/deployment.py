@@ -15,7 +15,7 @@ import tuner
 from tuner.allocators import Allocator, Installation
 from tuner.errors import OutputError
 from tuner.export.reduction import Reduction
-from tuner.front.picks import Pick
+from tuner.front.picks import Pick, rule_words
 from tuner.machine import Machine
 from tuner.measure.preloads import PRELOAD
 from tuner.records import Configuration
@@ -87,6 +87,13 @@ class Deployment:
     """Name of the file that is written; None when it is printed."""
     notices: tuple[str, ...] = ()
     """What a reader of the validated numbers must know."""
+
+    @property
+    def rule(self) -> str:
+        """That of the pick, as far as the program says nothing else."""
+        seen = (one.validated.interval for one in self.gains if one.validated)
+        costs = any(found.low > 1.0 for found in seen if found)
+        return rule_words(self.pick.rule, costs=costs) if self.pick else ""
 
     @property
     def configuration(self) -> Configuration:

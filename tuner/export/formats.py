@@ -155,7 +155,7 @@ def json_document(deployment: Deployment) -> str:
         "written_by": deployment.tool,
         "campaign": deployment.campaign,
         "date": deployment.date,
-        "pick": pick and {"name": pick.name, "rule": pick.rule, "trial": pick.trial.number},
+        "pick": pick and {"name": pick.name, "rule": deployment.rule, "trial": pick.trial.number},
         "allocator": deployment.configuration.allocator,
         "library": deployment.library,
         "brought_allocators": list(deployment.brought),
@@ -287,7 +287,7 @@ def _reads_few_variables(deployment: Deployment) -> bool:
 def _source_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     pick = deployment.pick
     if pick is not None:
-        which = f"trial {pick.trial.number} of {deployment.n_trials} ({pick.rule})"
+        which = f"trial {pick.trial.number} of {deployment.n_trials} ({deployment.rule})"
         yield "chosen", f'pick "{pick.name}" of campaign {deployment.campaign}: {which}'
         trace = f"{deployment.trace} (sha256 {(deployment.trace_sha256 or '')[:16]})"
         yield "measured", f"{deployment.date}, emulated from {trace}"

@@ -25,7 +25,7 @@ from tuner.validate.trust import (
     recorded_program,
     shown_whole,
 )
-from tuner.validate.verdicts import SubjectSummary
+from tuner.validate.verdicts import MetricSummary, SubjectSummary
 
 
 def proven_gains(found: Recommendation) -> tuple[ObjectiveGain, ...]:
@@ -131,6 +131,12 @@ class OnProgram:
         return self.ran is not None and self.ran.label == label_of(configuration)
 
 
+def _unclaimed(summary: ValidationSummary, of: SubjectSummary, name: str) -> MetricSummary | None:
+    """Return what checks an objective of what ran without a claim."""
+    metric = counterpart(name, summary.record.good())
+    return of.metric(metric.name) if metric else None
+
+
 def pick_gain(run: Run, pick: Pick | None, name: str, known: OnProgram) -> ObjectiveGain:
     """Return what a pick, or a setting without a trial, gains in one objective."""
     ran, validated = known.ran, known.validated
@@ -153,16 +159,14 @@ def pick_gain(run: Run, pick: Pick | None, name: str, known: OnProgram) -> Objec
         return ObjectiveGain(name, label, emulated, quantity, expected, real, verdict)
     claims = validated[1].claims if validated else ()
     claim = next((claim for claim in claims if claim.objective == name), None)
-    label, real = (REAL[claim.metric].label, claim.real_ratio) if claim else (None, None)
-    if claim is None and validated and (metric := counterpart(name, validated[0].record.good())):
-        seen = validated[1].metric(metric.name)
-        label, real = (metric.label, seen.ratio) if seen else (None, None)
+    seen = claim or (_unclaimed(*validated, name) if validated else None)
+    ratio = claim.real_ratio if claim else seen.ratio if isinstance(seen, MetricSummary) else None
     return ObjectiveGain(
         name,
         find_objective(name).label,
         emulated,
-        label,
+        REAL[seen.metric].label if seen else None,
         claim.expected_ratio if claim and claim.is_emulated else expected,
-        real,
-        claim.verdict.value if claim else label and "measured, no claim",
+        ratio,
+        claim.verdict.value if claim else "measured, no claim" if seen else None,
     )

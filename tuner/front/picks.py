@@ -54,6 +54,9 @@ KNEE = "knee"
 NO_REGRET = "no-regret"
 """Name of the balanced pick among those that are worse than the baseline nowhere."""
 
+NO_WORSE = "in emulation worse than"
+"""Begins the rule of no-regret; the default of the baseline follows."""
+
 KNEE_RULE = "knee of the front: balanced, and clearly better than its ends"
 """The rule of the knee in words."""
 
@@ -207,7 +210,7 @@ def standard_picks(
             picks.append(Pick(KNEE, knee, KNEE_RULE))
         better = _no_worse(trials, names, default, whole)
         if better:
-            rule = f"worse than the default of {baseline} in nothing, better in something; {rule}"
+            rule = f"{NO_WORSE} the default of {baseline} in nothing, better in something; {rule}"
             picks.append(Pick(NO_REGRET, select_balanced(better, names, default, whole), rule))
     return picks + [best_pick(trials, name, names, default, whole) for name in names]
 
@@ -235,6 +238,12 @@ def balanced_rule(names: Sequence[str], baseline: str) -> str:
     """
     labels = series(METRICS[name].label for name in names)
     return f"least sum of the changes in {labels} against the default of {baseline}"
+
+
+def rule_words(rule: str, *, costs: bool) -> str:
+    """Return a rule; where the program `costs` more, without that it is worse in nothing."""
+    parts = dict.fromkeys(rule.split("; "))
+    return "; ".join(one for one in parts if not (costs and one.startswith(NO_WORSE)))
 
 
 def best_name(metric: str) -> str:

@@ -156,7 +156,7 @@ def render_page(report: Report) -> str:
         run=report.run,
         campaign=report.run.campaign,
         headline=wording.headline(*found),
-        validated=wording.validated_sentence(report.picks, report.claims),
+        validated=wording.validated_sentence(report.run, report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(*found),
         answer=answer,
         command=shlex.join(answer.command) if answer else "",

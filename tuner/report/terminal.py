@@ -277,7 +277,7 @@ def _picks_explained(table: FrontTable, whose: str) -> list[str]:
         RECOMMENDED: "what `optimize` deploys, perhaps with fewer settings",
         BALANCED: "the least sum of all changes",
         KNEE: "balanced, and clearly better than the front's ends",
-        NO_REGRET: f"balanced among the points that are worse than {whose} in nothing",
+        NO_REGRET: f"balanced among the points that emulation finds worse than {whose} in nothing",
     }
     found = [f"{name}: {meaning}" for name, meaning in words.items() if name in shown]
     if any(row.is_near_front for row in table.rows):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.front.bounds import count_failures, default_trials
 from tuner.front.kept import RECOMMENDED
-from tuner.front.picks import NO_REGRET, Pick, first_pick
+from tuner.front.picks import NO_REGRET, Pick, first_pick, rule_words
 from tuner.front.whole import Whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.optimize.answer import Recommendation, label_of
@@ -65,24 +65,37 @@ def headline(
     Changes are shares of `whole`, what the program has under the baseline, where that is known.
     What to do about it says `deploy_sentence` where a validation recommends something.
     """
-    found = _headline(run, picks, whole, is_validated=summary is not None)
+    found = _headline(run, picks, whole, summary)
     said = run.campaign.workload.caveat
     return f"{found} The workload is of {said}." if said else found
 
 
-def _headline(run: Run, picks: Sequence[Pick], whole: Whole, *, is_validated: bool) -> str:
+def _spoken_of(run: Run, picks: Sequence[Pick], summary: ValidationSummary | None) -> Pick | None:
+    """Return what a validation recommends; where that is no trial, the first pick."""
+    found = summary.subject(summary.decision.label or "") if summary else None
+    if found is None or found.subject.trial is None:
+        return first_pick(picks)
+    return Pick(found.subject.label, run.trial(found.subject.trial), "")
+
+
+def _headline(
+    run: Run, picks: Sequence[Pick], whole: Whole, summary: ValidationSummary | None
+) -> str:
     baseline = default_trials(run.trials).get(run.campaign.baseline)
-    pick = first_pick(picks)
+    pick = _spoken_of(run, picks, summary)
     if pick is None:
         return "No configuration succeeded and held every constraint."
     if baseline is None:
         return f"The default of {run.campaign.baseline} could not be measured: no gain is known."
     default = f"{run.campaign.baseline}'s default"
+    is_recommended = pick != first_pick(picks)
     ratios = _headline_ratios(run, picks, whole)
-    if not any(_is_gain(found) for _, found in ratios):
+    if is_recommended:
+        ratios = _ratios(run, pick, whole)
+    elif not any(_is_gain(found) for _, found in ratios):
         labels = series([metric.label for metric in find_metrics(run.campaign.objectives)])
         found = f"o measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
-        if is_validated:
+        if summary is not None:
             return f"In emulation, n{found}"
         trades = any(one.trial.number != baseline.number for one in picks)
         choice = ", or choose a pick that trades one for another" if trades else ""
@@ -94,13 +107,15 @@ def _headline(run: Run, picks: Sequence[Pick], whole: Whole, *, is_validated: bo
     return f"In emulation, {who} changes {changes}, against {default}."
 
 
-def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None) -> str | None:
-    """Say what the real program made of the first pick, which the headline names if it gains.
+def validated_sentence(
+    run: Run, picks: Sequence[Pick], summary: ValidationSummary | None
+) -> str | None:
+    """Say what the real program made of what the headline names.
 
     Returns:
         None when nothing was validated, or not this configuration.
     """
-    pick = first_pick(picks)
+    pick = _spoken_of(run, picks, summary)
     subject = _validated_subject(pick.trial, summary) if pick and summary else None
     if pick is None or subject is None or subject.is_baseline:
         return None
@@ -148,11 +163,17 @@ def _headline_ratios(
     run: Run, picks: Sequence[Pick], whole: Whole
 ) -> list[tuple[str, float | None]]:
     """Return label and ratio to the baseline of every objective, if a pick costs nothing."""
-    baseline = default_trials(run.trials).get(run.campaign.baseline)
     pick = first_pick(picks)
-    metrics = find_metrics(run.campaign.objectives)
-    if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
+    if pick is None or (pick.name != NO_REGRET and len(run.campaign.objectives) > 1):
         return []
+    return _ratios(run, pick, whole)
+
+
+def _ratios(run: Run, pick: Pick, whole: Whole) -> list[tuple[str, float | None]]:
+    baseline = default_trials(run.trials).get(run.campaign.baseline)
+    if baseline is None:
+        return []
+    metrics = find_metrics(run.campaign.objectives)
     return [(m.label, seen_ratio(m, pick.trial, baseline, whole)) for m in metrics]
 
 
@@ -196,7 +217,9 @@ def _measured(card: PickCard, run: Run, answer: Recommendation) -> PickCard:
         if row.label == label
         for name, gain in row.changes.items()
     ]
-    return replace(card, real=card.real or tuple(real), reason=reason)
+    ran = (gain for row in answer.rows if row.label == label for gain in row.changes.values())
+    rule = rule_words(card.rule, costs=any(gain.high < 0.0 for gain in ran))
+    return replace(card, rule=rule, real=card.real or tuple(real), reason=reason)
 
 
 def _card(
@@ -211,7 +234,7 @@ def _card(
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
     return PickCard(
         tuple(pick.name for pick in picks),
-        "; ".join(dict.fromkeys(part for pick in picks for part in pick.rule.split("; "))),
+        rule_words("; ".join(pick.rule for pick in picks), costs=_costs(subject)),
         trial.number,
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),
@@ -219,6 +242,12 @@ def _card(
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )
+
+
+def _costs(subject: SubjectSummary | None) -> bool:
+    """Return whether the program has clearly more of an objective."""
+    seen = (one.real_ratio.interval for one in subject.claims if one.real_ratio) if subject else ()
+    return any(found.low > 1.0 for found in seen if found)
 
 
 def _real_change(claim: Claim) -> ChangeText:

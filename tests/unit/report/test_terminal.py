@@ -116,7 +116,10 @@ def test_the_picks_in_the_table_are_explained_below_it():
 
     text = " ".join(table_text(front_table(run, names, shown)).split())
 
-    assert "no-regret: balanced among the points that are worse than glibc's default" in text
+    assert (
+        "no-regret: balanced among the points that emulation finds worse than glibc's default"
+        in text
+    )
     assert "no-regret:" not in table_text(front_table(run, names))
     assert "Changes are those of the allocator's own heap and work" in text
 

@@ -22,7 +22,9 @@ from tuner.report.wording import (
     pick_cards,
     validated_sentence,
 )
+from tuner.stats import Estimate, Interval
 from tuner.store import Recheck, WorkloadRecord
+from tuner.validate.decision import ValidationDecision
 from tuner.validate.summary import summarize
 
 
@@ -63,9 +65,35 @@ def test_what_the_program_made_of_a_pick_names_it():
     picks = tuple(all_picks(run))
     summary = summarize(run, run.validations[0])
 
-    assert (validated_sentence(picks, summary) or "").startswith(
+    assert (validated_sentence(run, picks, summary) or "").startswith(
         "On the real program, no-regret: mean heap "
     )
+
+
+def test_the_headline_is_about_what_the_validation_recommends():
+    run = synthetic_run(n_trials=300, validation=True)
+    picks = tuple(all_picks(run))
+    summary = summarize(run, run.validations[0])
+    other = replace(summary, decision=ValidationDecision("mimalloc-default", ""))
+
+    assert headline(run, picks, {}, other).startswith("In emulation, mimalloc-default (mimalloc ")
+    said = validated_sentence(run, picks, other) or ""
+    assert said.startswith("On the real program, mimalloc-default: ")
+
+
+def test_where_the_program_costs_more_no_card_says_worse_in_nothing():
+    """It stood over CPU time +65.8 %."""
+    run = synthetic_run(n_trials=300, validation=True)
+    picks = [pick for pick in all_picks(run) if pick.name == "no-regret"]
+    summary = summarize(run, run.validations[0])
+    subject = next(one for one in summary.subjects if one.subject.label == "no-regret")
+    dear = Estimate(1.66, Interval(1.59, 1.72), 12)
+    claims = tuple(replace(claim, real_ratio=dear) for claim in subject.claims)
+    rows = tuple(replace(s, claims=claims) if s is subject else s for s in summary.subjects)
+
+    for found, said in ((summary, True), (replace(summary, subjects=rows), False)):
+        (card,) = pick_cards(run, picks, {}, found)
+        assert ("in emulation worse than the default of glibc in nothing" in card.rule) is said
 
 
 def test_headline_promises_nothing_when_every_point_trades():
