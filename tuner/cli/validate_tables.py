@@ -191,7 +191,7 @@ def _claims(summary: ValidationSummary) -> Table:
     table = _table("Claimed and real", "subject, objectives", *heads)
     for found in summary.subjects:
         if found.claims:
-            verdict = _styled(found.verdict) if found.verdict else ""
+            verdict = _styled(found) if found.verdict else ""
             table.add_row(found.subject.label, *[""] * 5, verdict, style="bold")
         for claim in found.claims:
             table.add_row(*_claim(claim))
@@ -220,6 +220,6 @@ def _interval(ratio: Estimate | None) -> str:
     return f"{'range ' if ratio.is_range else ''}{low} .. {high}"
 
 
-def _styled(verdict: Verdict) -> str:
-    style = _STYLES.get(verdict)
-    return f"[{style}]{verdict}[/]" if style else str(verdict)
+def _styled(found: SubjectSummary) -> str:
+    style = _STYLES.get(found.verdict) if found.verdict else None
+    return f"[{style}]{found.verdict_words}[/]" if style else found.verdict_words

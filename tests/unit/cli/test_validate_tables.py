@@ -12,6 +12,7 @@ from tuner.metrics import REAL
 from tuner.runs import Run
 from tuner.validate.decision import GUARDED
 from tuner.validate.summary import summarize
+from tuner.validate.verdicts import Verdict
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,19 @@ def test_every_subject_metric_and_claim_is_shown(run: Run, printed: Printed):
     for words in ("mean heap (MiB)", "Claimed and real", "expected", "cost / CPU time", "Kendall"):
         assert words.split()[0] in text
     assert "note:" in text or not summary.notices
+
+
+def test_a_subject_has_one_verdict(run: Run, capsys: pytest.CaptureFixture[str]):
+    """It was confirmed in CPU time above, and not confirmed below."""
+    summary = summarize(run, run.validations[-1])
+    first = next(one for one in summary.subjects if len(one.claims) > 1)
+    verdicts = (Verdict.CONFIRMED, Verdict.NOT_CONFIRMED)
+    claims = [replace(c, verdict=v) for c, v in zip(first.claims, verdicts, strict=True)]
+    mixed = replace(first, verdict=Verdict.NOT_CONFIRMED, claims=tuple(claims))
+
+    print_details(replace(summary, subjects=(summary.subjects[0], mixed)))
+
+    assert f"{REAL[claims[0].metric].label} confirmed \n" in capsys.readouterr().out
 
 
 def test_rejected_subject_is_named_with_its_reason(run: Run, printed: Printed):
