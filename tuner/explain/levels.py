@@ -1,7 +1,8 @@
 """What each value of a setting does on average, and from which value on it only harms.
 
 The average is over all trials of the allocator, each with the setting changed to the value and
-predicted by a forest that was fitted to all of them (partial dependence).
+predicted by a forest that was fitted to all of them (partial dependence).  Where the value was
+tried alone, and the default too, that is what counts.
 
 Source: Friedman, "Greedy function approximation: a gradient boosting machine", Annals of
 Statistics 29(5), 2001, section 8.2.
@@ -10,7 +11,7 @@ Statistics 29(5), 2001, section 8.2.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from tuner.stats import TIE
 HARM: Final = 0.05
 """Loss in an objective from which a value that gains nothing is dangerous, and gain for which a
 greater loss may be taken; a smaller change may be the forest's error."""
+_ERRORS: Final = 2.0
+"""Deviations between the trees within which a change is in doubt."""
 _FEWEST: Final = 3
 """Trials with a value before anything is said of it."""
 _MOST_FAILED: Final = 0.5
@@ -48,6 +51,8 @@ class Level:
     n_failed: int
     changes: Mapping[str, float]
     """Objective -> ratio to leaving the setting alone, all else as in the trials."""
+    doubt: float = HARM
+    """A smaller change may be the forest's error."""
 
     @property
     def gains(self) -> bool:
@@ -73,8 +78,9 @@ class Level:
 
     @property
     def acts(self) -> bool:
-        """True when an objective changes by `HARM` or more, either way."""
-        return any(abs(ratio - 1.0) >= HARM for ratio in self.changes.values())
+        """True when an objective changes by `HARM` or more, either way, or beyond its doubt."""
+        least = min(self.doubt, HARM)
+        return any(abs(ratio - 1.0) >= least for ratio in self.changes.values())
 
     @property
     def harms(self) -> bool:
@@ -126,30 +132,44 @@ def levels_of(
     """
     values = np.column_stack(list(objectives.values()))
     forest = grown_forest(seed, places, values)
+    n_set = (places > 0).sum(axis=1)
+    plain, alone = np.flatnonzero(n_set == 0), n_set == 1
     found = []
     for column, setting in enumerate(settings):
         lost = [row[column] for row in failed]
         seen = places[:, column]
-        unset = _average(forest, places, column, 0, values.shape)
+        unset = _averages(forest, places, column, 0, values.shape)
         levels = []
         for place, value in enumerate(setting.values):
             n_good, n_failed = int((seen == place).sum()), lost.count(place)
             if not n_good + n_failed:
                 continue
-            moved = _average(forest, places, column, place, values.shape) - unset
-            ratios = np.exp(moved).tolist() if n_good else []
+            moved = _averages(forest, places, column, place, values.shape) - unset
+            own = np.flatnonzero(alone & (seen == place)) if place else plain
+            if len(plain) and len(own):
+                moved = values[own[:1]] - values[plain[:1]]
+                doubt = TIE
+            else:
+                error = _ERRORS * float(moved.std(axis=0).max())
+                doubt = max(TIE, error) if n_good >= _FEWEST else HARM
+            ratios = np.exp(moved.mean(axis=0)).tolist() if n_good else []
             changes = dict(zip(objectives, ratios, strict=False))
-            levels.append(Level(value, n_good + n_failed, n_failed, changes))
+            levels.append(Level(value, n_good + n_failed, n_failed, changes, doubt))
         found.append(levels)
     return found
 
 
-def _average(
-    forest: object, places: Floats, column: int, place: int, shape: tuple[int, ...]
+def _averages(
+    forest: Any,  # noqa: ANN401 - no types
+    places: Floats,
+    column: int,
+    place: int,
+    shape: tuple[int, ...],
 ) -> Floats:
     changed = places.copy()
     changed[:, column] = place
-    return np.asarray(forest.predict(changed).reshape(shape).mean(axis=0))  # type: ignore[attr-defined]
+    grown = (tree.predict(changed).reshape(shape) for tree in forest.estimators_)
+    return np.array([guessed.mean(axis=0) for guessed in grown])
 
 
 def danger_of(setting: Setting, levels: Sequence[Level]) -> Danger | None:

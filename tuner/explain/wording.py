@@ -37,8 +37,9 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     decides = ", ".join(_share_of(t, s) for t, s in explanation.by_allocator.items())
     yield f"In emulation, the allocator decides {decides} (variance over all trials)."
     yield (
-        "What a value gives is against the setting left alone, on average over the trials of its "
-        "allocator; `front` compares whole settings with the baseline."
+        "What a value gives is against the setting left alone: where it was tried alone, as "
+        "measured, else on average over the trials of its allocator; `front` compares whole "
+        "settings with the baseline."
     )
     if explanation.n_uncounted:
         yield (
@@ -50,7 +51,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
         yield (
             f"Not among these trials are {explanation.n_passed_over} of {n_trials}, which were "
             "dominated before their instructions were counted: settings that are worse than others "
-            "everywhere are rare here."
+            "everywhere are mostly left out."
         )
     left_out = dict(explanation.left_out)
     if explanation.ablation:
