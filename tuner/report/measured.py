@@ -61,7 +61,7 @@ class MeasuredFront:
     front: tuple[AnswerRow, ...]
     """By the first goal; `AS_IS` is among them where nothing dominates it."""
     others: tuple[AnswerRow, ...]
-    """Dominated, then failed."""
+    """Dominated, by what they gain in sum; then failed."""
     n_commands: int = 1
     """That were tuned on together."""
 
@@ -95,6 +95,13 @@ class MeasuredFront:
         return len(_steps(self, *self.goals[:2])) > 1
 
     @property
+    def folded(self) -> frozenset[str]:
+        """Labels of what a page shows on demand: of few runs, and off the front."""
+        return frozenset(
+            row.label for row in self.others if not (row.is_candidate or row.label == AS_IS)
+        )
+
+    @property
     def rows(self) -> tuple[AnswerRow, ...]:
         """All of them, what the answer says to deploy first."""
         return tuple(sorted((*self.front, *self.others), key=self.is_answer, reverse=True))
@@ -123,6 +130,7 @@ def measured_front(folder: Path) -> MeasuredFront:
     front = [row for row, kept in zip(ran, is_front, strict=True) if kept]
     others = [row for row, kept in zip(ran, is_front, strict=True) if not kept]
     front.sort(key=lambda row: -row.changes[goals[0]].likely)
+    others.sort(key=lambda row: -sum(row.changes[goal].likely for goal in goals))
     n_commands = 1 + len(request.further)
     return MeasuredFront(answer, goals, tuple(front), (*others, *failed), n_commands)
 

@@ -1,11 +1,12 @@
 """Parallel coordinates of the front: one plot per allocator.
 
-Axes are the settings in use on the allocator's front, then the objectives.  A
+Axes are the settings that most of the allocator's front sets, then the objectives.  A
 setting's axis has one tick per value that occurs, unset lowest, numbers in
 order, then names.  Lines that would coincide on a tick are fanned out around it,
 in the order of the first objective, so that each can be followed.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,6 +22,8 @@ from tuner.runs import Run
 UNSET = "unset"
 """Tick of a setting that is left alone."""
 
+_MOST_SETTINGS = 10
+"""Axes of settings in a plot, so that it is no wider than a page."""
 _FAN = 0.32
 """Half height of the fan around a tick, in ticks."""
 _BAND_MARGIN = 0.06
@@ -70,10 +73,16 @@ def parallel_plots(run: Run) -> list[ParallelPlot]:
     for allocator in run.campaign.allocators:
         own = [trial for trial in run.trials if trial.configuration.allocator == allocator]
         front = [point.trial for point in front_points(own, run.campaign.objectives)]
-        names = sorted({name for trial in front for name, _ in trial.configuration.settings})
+        names = _most_set(front)
         if len(front) > 1 and names:
             plots.append(_plot(allocator, front, names, run.campaign.objectives))
     return plots
+
+
+def _most_set(front: Sequence[Trial]) -> list[str]:
+    """Return the settings that most trials set, by name."""
+    counts = Counter(name for trial in front for name, _ in trial.configuration.settings)
+    return sorted(sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_SETTINGS])
 
 
 def _plot(

@@ -19,6 +19,7 @@ from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_exp
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.stats import TIE
+from tuner.store.values import INTERRUPTED
 from tuner.units import show_size, signed_percent
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import Claim, SubjectSummary
@@ -277,12 +278,12 @@ Facts = list[tuple[str, str]]
 """Names and values, in the order of the page."""
 
 
-def measured_facts(run: Run) -> list[tuple[str, Facts]]:
-    """Return the facts about a campaign, in titled groups."""
+def measured_facts(run: Run, *, is_over: bool = False) -> list[tuple[str, Facts]]:
+    """Return the facts about a campaign, in titled groups; `is_over`: it does not go on."""
     return [
         ("Program", _program_facts(run)),
         ("Emulation", _emulation_facts(run)),
-        ("Search", _search_facts(run)),
+        ("Search", _search_facts(run, is_over=is_over)),
         ("Machine", _machine_facts(run)),
         ("Versions", _version_facts(run)),
     ]
@@ -358,16 +359,18 @@ def _repeatability(run: Run) -> str:
     )
 
 
-def _search_facts(run: Run) -> Facts:
+def _search_facts(run: Run, *, is_over: bool) -> Facts:
     campaign = run.campaign
     failures = count_failures(run.trials)
+    is_short = is_over and campaign.status == INTERRUPTED
+    status = "ended when its time was up" if is_short else campaign.status
     facts = [
         ("objectives", series([column.label for column in find_metrics(campaign.objectives)])),
         ("constraints", ", ".join(campaign.constraints) or "none"),
         ("strategy", f"{campaign.strategy}, population {campaign.population}, {campaign.search}"),
         ("seed", str(campaign.seed)),
         ("evaluated", f"{len(run.trials)} of {campaign.budget} distinct configurations"),
-        ("status", f"{campaign.status}, started {campaign.created_at[:16].replace('T', ' ')} UTC"),
+        ("status", f"{status}, started {campaign.created_at[:16].replace('T', ' ')} UTC"),
         ("not usable", ", ".join(f"{n} {_words(kind)}" for kind, n in failures.items()) or "none"),
     ]
     if run.incidents:
@@ -426,15 +429,16 @@ def _text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
     return str(value)
 
 
-def commands(run: Run) -> list[tuple[str, str]]:
+def commands(run: Run, *, is_proven: bool = False) -> list[tuple[str, str]]:
     """Return what each command does and the command, to do it again or to go on."""
     folder = shlex.quote(str(run.folder))
     campaign = shlex.quote(str(run.folder / "campaign.toml"))
     best, *others = run.campaign.objectives
     bound = f" --max {others[0]}=+1%" if others else ""
+    prove = f"malloc-tuner validate {folder} -- PROGRAM ARGUMENTS"
     return [
         ("search again, same seed", f"malloc-tuner tune {campaign} -o NEW-RUN"),
         ("choose a point", f"malloc-tuner pick {folder} --best {best}{bound}"),
-        ("prove it on the program", f"malloc-tuner validate {folder} -- PROGRAM ARGUMENTS"),
+        *([] if is_proven else [("prove it on the program", prove)]),
         ("deploy it", f"malloc-tuner export {folder} --format env -o malloc.env"),
     ]

@@ -122,6 +122,17 @@ def test_the_page_says_what_a_row_with_few_runs_shows(folder: Path):
     assert ["The dotted line" in page for page in pages] == [True, False], "one point is no line"
 
 
+def test_the_page_has_the_front_first_then_by_gain_and_folds_the_rest(folder: Path):
+    rows = (row("glibc a=1", 0.3, 0.3), row("glibc b=1", 0.1, 0.1), row("mimalloc", -0.1, -0.1))
+    write_answer(folder, replace(DEPLOY, rows=rows))
+
+    page = render_measured(folder, measured_front(folder))
+
+    names = ("mimalloc", "as it is", "<details>", "glibc b=1", "glibc a=1")
+    places = [page.rindex(f">{name}") if name[0] != "<" else page.index(name) for name in names]
+    assert places == sorted(places)
+
+
 def test_the_page_names_the_program_as_it_is_like_other_tables(folder: Path):
     assert '<th scope="row">as it is (glibc)' in render_measured(folder, measured_front(folder))
 

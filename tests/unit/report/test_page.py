@@ -322,6 +322,8 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
     assert "the campaign is interrupted" not in text
     assert "Nothing was run on the real program" not in text
     assert "before you deploy" not in text
+    assert "interrupted" not in text
+    assert "prove it on the program" not in text
 
 
 def test_page_shows_what_a_setting_of_a_pick_does():

@@ -42,6 +42,21 @@ def test_values_of_an_axis_are_ordered_unset_numbers_names():
     assert [text for _, text in plot.axes[0].ticks] == ["unset", "-1", "9", "10", "never"]
 
 
+def test_a_plot_of_many_settings_is_no_wider_than_a_page():
+    """One was 6000 px wide."""
+    many = {f"s{n:02}": 1 for n in range(30)}
+    trials = [
+        trial(n, Configuration.of("glibc", {**some, "z": n}), (90.0 - n) * MIB, 1e8 + n)
+        for n, some in enumerate((many, {"s29": 2}))
+    ]
+
+    (plot,) = parallel_plots(run_of(*trials))
+
+    titles = [axis.title for axis in plot.axes]
+    assert len(titles) == 12
+    assert {"s29", "z"} <= set(titles)
+
+
 def test_ticks_of_an_objective_differ_where_its_values_hardly_do():
     """An axis had 14.47 twice."""
     heaps = (14.474, 14.466)
