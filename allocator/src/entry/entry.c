@@ -661,6 +661,14 @@ static void *allocate_resized(size_t old_bytes, size_t size) {
     return block != NULL || roomy == size ? block : allocate(size);
 }
 
+/* Nothing is kept any more: for one large block there may be room, if not for two. */
+static COLD void *resize_at_last(void *block, size_t size) {
+    void *resized = owner_of_any((uintptr_t)block) == OWNER_NONE ? large_resize(block, size) : NULL;
+    if (resized != NULL)
+        look_at_large_later();
+    return resized;
+}
+
 static NOINLINE void *resize(void *block, size_t size) {
     if (size > PTRDIFF_MAX)
         return out_of_memory();
@@ -669,8 +677,8 @@ static NOINLINE void *resize(void *block, size_t size) {
     if (new_block != NULL)
         return new_block;
     new_block = allocate_resized(old_bytes, size);
-    if (new_block == NULL) /* what shrinks may stay; for one there may be room, not for two */
-        return size <= old_bytes ? block : resize_in_place(block, old_bytes, size);
+    if (new_block == NULL) /* what shrinks may stay */
+        return size <= old_bytes ? block : resize_at_last(block, size);
     memcpy(new_block, block, old_bytes < size ? old_bytes : size);
     deallocate(block);
     return new_block;
