@@ -158,6 +158,7 @@ class Confirming:
         without: Collection[str] = (),
         share: float = 1.0,
         on_round: Callable[[], None] = ignore,
+        is_enough: Callable[[Standing], bool] = bool,
     ) -> tuple[dict[str, Standing], Course[None, Sample]]:
         """Run candidates against the program as it is, and return what the rounds prove.
 
@@ -170,6 +171,7 @@ class Confirming:
             without: labels of those that run no more; they share the error all the same.
             share: of the time left, that they may take.
             on_round: is called before every round that is made.
+            is_enough: see `Race`.
         """
         work = self._work
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
@@ -190,6 +192,7 @@ class Confirming:
             at_once=at_once,
             is_answered=(work.run / ANSWER_FILE).exists(),
             on_round=on_round,
+            is_enough=is_enough,
         )
         course = work.compare(file, race, chosen, self._reference, duets=duets)
         return race.standings(course), course

@@ -1,7 +1,8 @@
 """The winner on an input that was not tuned on: whether every guard holds there too.
 
-Rounds go on until each guard is decided, one is lost, or half of the time left is used; the other
-half is for the reduction to fewer settings.  Where a guard looks worse then, rounds go on until it
+Rounds go on until each guard is decided (in ten rounds, where time is left, which bound it, too),
+one is lost, or half of the time left is used; the other half is for the reduction to fewer
+settings.  Where a guard looks worse then, rounds go on until it
 is decided or the time is over.  So whether one looks worse is asked twice at most: the more often
 one looks, the sooner the middle of few rounds is within the limit by luck.
 
@@ -9,9 +10,7 @@ Every winner has the few rounds that can show a loss, even where the time is ove
 would have to stay open, with a gain that is proven.
 
 A guard that is lost turns the winner down.  One that neither holds nor is lost, and whose middle
-is beyond its limit, leaves the answer open.  Of several settings that are judged until one holds,
-one is the likelier to hold by luck: the later ones share the error of the first, and a middle
-beyond half of the limit is doubtful.
+is beyond its limit, leaves the answer open.  Why: docs/decisions/optimize.md.
 """
 
 from __future__ import annotations
@@ -211,8 +210,8 @@ class _Plan:
             return False
         if number < self._fewest:
             return True
-        is_decided = standing.is_bad or not (standing.unsure or self.doubtful(standing))
-        return not is_decided and self._more_rounds >= 1.0
+        is_open = number < _ROUNDS or bool(standing.unsure or self.doubtful(standing))
+        return is_open and not standing.is_bad and self._more_rounds >= 1.0
 
     def standing(self, course: Course[None, Sample]) -> Standing:
         """Return what the rounds so far prove."""

@@ -48,6 +48,7 @@ class Race:
         at_once: int | None = None,
         is_answered: bool = False,
         on_round: Callable[[], None] = ignore,
+        is_enough: Callable[[Standing], bool] = bool,
     ) -> None:
         """Prepare.
 
@@ -67,8 +68,10 @@ class Race:
             is_answered: an earlier call ended with an answer: what that proved stays proven.  Where
                 rounds of a call that was interrupted came after it, this is one look more.
             on_round: is called before every round that is made.
+            is_enough: whether what is proven of a confirmed one ends it.
         """
         self._on_round = on_round
+        self._is_enough = is_enough
         self._at_once = at_once
         self._is_answered = is_answered
         """True until there is a new round."""
@@ -94,7 +97,9 @@ class Race:
                     course.leave(None, label, str(standing.state))
                 elif course.out.get((None, label)) == State.WORSE:
                     del course.out[None, label]  # by what seemed to repeat itself and does not
-            if is_decided(list(standings.values()), self._rules):
+            found = list(standings.values())
+            confirmed = [one for one in found if one.state is State.CONFIRMED]
+            if is_decided(found, self._rules) and all(map(self._is_enough, confirmed)):
                 return
             left = self._in_race(course, standings)
             left = leading(standings, left, self._more_rounds) or left

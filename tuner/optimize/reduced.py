@@ -6,9 +6,10 @@ error), all of them, half and a quarter, since many small losses may add up to o
 without those that cost; without those of which nothing is shown; and with the one alone that
 matters most.  These run against the program as it is, one after the other, the smallest first, each
 in its share of the time that is left.  The first that is confirmed takes the winner's place, if
-nothing seems to have lost both the least effect and a standard error or more is gained in all,
-which the answer calls a trade, and if the held-out input does not speak against it; if none does,
-the winner stays with all its settings.  Of a single setting, its rounds beside the winner say
+nothing seems to have lost both the least effect and a standard error, what is proven of the winner
+is proven of it, too, for which its rounds go on, or more is gained in all, which the answer calls a
+trade, and if the held-out input does not speak against it; if none does, the winner stays with all
+its settings.  Of a single setting, its rounds beside the winner say
 better whether it lost something than those of another time do, unless their bounds are apart.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
@@ -67,13 +68,14 @@ def reduced(
             work.trials[label] = work.trials[confirmed.best.label]
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
+    is_enough = partial(_is_proven_as_well, confirmed.best, work.request.rules)
     turned_down = False
     ordered = sorted(variants, key=lambda label: len(variants[label].settings))
     for n_left, label in zip(range(len(ordered), 0, -1), ordered, strict=True):
         counted = gains_of_work(work, reference, {label: variants[label]})
         standings, _ = confirming.race(
             REDUCED_FILE, variants, counted, confirmed.n_claims * len(variants),
-            without=variants.keys() - {label}, share=1.0 / n_left,
+            without=variants.keys() - {label}, share=1.0 / n_left, is_enough=is_enough,
         )  # fmt: skip
         lost = lost_of(standings[label])
         if lost is None:
@@ -102,9 +104,17 @@ def _lost_of(
     winner = confirmed.best
     if winner is None or one.state is not State.CONFIRMED:
         return None
+    if not _is_proven_as_well(winner, rules, one):
+        return None
     is_beside, noise = one.label in beside, noise_as_it_is(confirmed.course)
     lost = _apart(one, winner, rules) if is_beside else _lost(one, winner, rules, noise)
     return None if lost and not _gains_more(one, winner, rules) else lost
+
+
+def _is_proven_as_well(winner: Standing, rules: Rules, one: Standing) -> bool:
+    """Return whether what is proven of the winner is proven of what is left, or more in all."""
+    is_as_well = {*winner.better} <= {*one.better} and one.scaled.keys() <= winner.scaled.keys()
+    return is_as_well or _gains_more(one, winner, rules)
 
 
 def _in_its_place(

@@ -1,7 +1,7 @@
 """The confirmation: rounds until it is decided; losers leave; what is chosen."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,17 +62,34 @@ def program(ratios: Ratios, noise: float = 0.01) -> Callable[[Step[None]], Outco
     return run
 
 
+def remembering(
+    run: Callable[[Step[None]], Outcome[Sample]],
+) -> tuple[list[Step[None]], Callable[[Step[None]], Outcome[Sample]]]:
+    """Return a list of the steps that the second one runs."""
+    ran: list[Step[None]] = []
+
+    def counted(step: Step[None]) -> Outcome[Sample]:
+        ran.append(step)
+        return run(step)
+
+    return ran, counted
+
+
 def run_race(
     plan: Race, run: Callable[[Step[None]], Outcome[Sample]], kept: Nowhere | None = None
 ) -> Course[None, Sample]:
     return compare(plan, run, kept or Nowhere(), baseline=AS_IS)
 
 
+def racing(labels: Iterable[str], **options: Any) -> Race:
+    return Race(tuple(labels), RULES, lambda _: True, **options)
+
+
 def race(
     ratios: Ratios, labels: tuple[str, ...] | None = None, most: int = 60, noise: float = 0.01
 ) -> tuple[dict[str, Standing], Course[None, Sample]]:
     names = labels or tuple(ratios)
-    plan = Race(names, RULES, lambda _: True, most_rounds=most, rounds_left=lambda _: math.inf)
+    plan = racing(names, most_rounds=most, rounds_left=lambda _: math.inf)
     course = run_race(plan, program(ratios, noise))
     return standings(course, names, RULES), course
 
@@ -82,9 +99,8 @@ def n_rounds(course: Course[None, Sample], label: str) -> int:
 
 
 def test_one_in_reserve_comes_in_when_the_first_is_given_up():
-    """A service was kept as it is after a sixth of its time: its one candidate was given up."""
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.9, 1.0, 1.0), "better": (0.8, 1.0, 1.0)}
-    plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1)
+    plan = racing(ratios, most_rounds=60, at_once=1)
 
     course = run_race(plan, program(ratios))
     found = plan.standings(course)
@@ -97,11 +113,8 @@ def test_one_in_reserve_comes_in_when_the_first_is_given_up():
 
 
 def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve():
-    """A service: 43 % less memory at 2.7 % more CPU time had all rounds, and the next one none."""
     ratios = {"costly": (0.6, 0.6, 1.012), "good": (0.8, 0.8, 0.99)}
-    plan = Race(
-        tuple(ratios), RULES, lambda _: True, most_rounds=60, at_once=1, rounds_left=lambda _: 60.0
-    )
+    plan = racing(ratios, most_rounds=60, at_once=1, rounds_left=lambda _: 60.0)
 
     course = run_race(plan, program(ratios))
     found = plan.standings(course)
@@ -113,9 +126,7 @@ def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve():
 
 def test_where_no_guard_can_be_proven_the_first_one_goes_on():
     ratios = {"first": (0.6, 0.6, 1.02), "second": (0.8, 0.8, 1.02)}
-    plan = Race(
-        tuple(ratios), RULES, lambda _: True, most_rounds=11, at_once=1, rounds_left=lambda _: 60.0
-    )
+    plan = racing(ratios, most_rounds=11, at_once=1, rounds_left=lambda _: 60.0)
 
     course = run_race(plan, program(ratios))
 
@@ -123,13 +134,9 @@ def test_where_no_guard_can_be_proven_the_first_one_goes_on():
 
 
 def test_one_for_which_the_time_left_is_too_short_does_not_come_in():
-    """A service: two settings that do the same had half of the rounds each: nothing was proven."""
     ratios = {"first": (0.6, 0.6, 1.02), "second": (0.6, 0.6, 1.02)}
     left = iter(range(9, -1, -1))
-    plan = Race(
-        tuple(ratios), RULES, lambda _: True, most_rounds=9, at_once=1,
-        rounds_left=lambda _: next(left),
-    )  # fmt: skip
+    plan = racing(ratios, most_rounds=9, at_once=1, rounds_left=lambda _: next(left))
 
     course = run_race(plan, program(ratios))
 
@@ -141,7 +148,7 @@ def test_a_race_with_a_reserve_goes_on_where_it_was():
     ratios = {"same": (1.0, 1.0, 1.0), "good": (0.99, 1.0, 1.0)}
 
     def run(most: int, kept: Nowhere) -> Course[None, Sample]:
-        plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=most, at_once=1)
+        plan = racing(ratios, most_rounds=most, at_once=1)
         return run_race(plan, program(ratios), kept)
 
     first = run(12, Nowhere())
@@ -203,21 +210,14 @@ def test_it_ends_when_the_time_is_up():
 def test_a_race_goes_on_where_it_was_left():
     _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
 
-    ran: list[Step[None]] = []
-    run = program({"good": (0.99, 1.0, 1.0)})
-
-    def counted(step: Step[None]) -> Outcome[Sample]:
-        ran.append(step)
-        return run(step)
-
-    run_race(Race(("good",), RULES, lambda _: True, most_rounds=20), counted, Kept(first.samples))
+    ran, counted = remembering(program({"good": (0.99, 1.0, 1.0)}))
+    run_race(racing(["good"], most_rounds=20), counted, Kept(first.samples))
 
     assert ran
     assert min(step.round for step in ran) == 3
 
 
 def test_once_a_gain_is_likely_the_time_is_its_own():
-    """Its CPU time is open for long; the other one would take half of the runs."""
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
 
     found, course = race(ratios, noise=0.03)
@@ -240,16 +240,8 @@ def test_a_race_of_one_leader_goes_on_with_it():
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     _, first = race(ratios, most=8, noise=0.06)
 
-    ran: list[Step[None]] = []
-    run = program(ratios, noise=0.06)
-
-    def counted(step: Step[None]) -> Outcome[Sample]:
-        ran.append(step)
-        return run(step)
-
-    plan = Race(
-        tuple(ratios), RULES, lambda _: True, most_rounds=10, rounds_left=lambda _: math.inf
-    )
+    ran, counted = remembering(program(ratios, noise=0.06))
+    plan = racing(ratios, most_rounds=10, rounds_left=lambda _: math.inf)
     run_race(plan, counted, Kept(first.samples))
 
     assert n_rounds(first, "less") < 8
@@ -271,12 +263,11 @@ def samples_of(
 
 @pytest.mark.parametrize("later", [(), ((AS_IS, "good"),)], ids=["the last", "an earlier one"])
 def test_a_round_that_had_another_leader_stays_as_it_was(later: tuple[tuple[str, ...], ...]):
-    """A run of now beside one of then would be no pair."""
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     run = program(ratios, noise=0.06)
     rounds = [(AS_IS, *ratios)] * 8 + [(AS_IS, "less"), *later]
 
-    plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=12)
+    plan = racing(ratios, most_rounds=12)
     course = run_race(plan, run, Kept(samples_of(run, *rounds)))
 
     assert (8, None, "good") not in course.samples
@@ -294,9 +285,8 @@ def test_a_round_that_had_another_leader_stays_as_it_was(later: tuple[tuple[str,
 def test_a_round_that_was_cut_short_is_finished(
     rounds: list[tuple[str, ...]], missing: tuple[int, None, str]
 ):
-    """With `--rounds 1` there is no other one; a run without the baseline's is of no use."""
     run = program({"good": (0.99, 1.0, 1.0), "less": (0.99, 1.0, 1.0)})
-    plan = Race(("good", "less"), RULES, lambda _: True, most_rounds=len(rounds))
+    plan = racing(["good", "less"], most_rounds=len(rounds))
 
     course = run_race(plan, run, Kept(samples_of(run, *rounds)))
 
@@ -318,12 +308,10 @@ def standing(label: str, gain: float, state: State = State.CONFIRMED) -> Standin
 
 
 def test_no_one_leads_where_no_gain_is_likely():
-    """A standing promises nothing until rounds say so."""
     assert leading({"open": standing("open", 0.1, State.OPEN)}, ["open"]) == []
 
 
 def test_what_the_time_left_will_not_prove_does_not_lead():
-    """Of a Ruby program it had all the time, and nothing was deployed."""
     found = {
         "stuck": replace(standing("stuck", 0.3, State.OPEN), promise=0.3, stuck=(CPU,)),
         "less": replace(standing("less", 0.1, State.OPEN), promise=0.1),
@@ -365,10 +353,9 @@ def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over
 
 
 def test_what_the_time_cannot_show_is_given_up_early():
-    """At a noise of 5 % sixty rounds show 3 % or so: what seems to gain nothing will not show."""
 
     def ended(more: float) -> Course[None, Sample]:
-        plan = Race(("same",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: more)
+        plan = racing(["same"], most_rounds=60, rounds_left=lambda _: more)
         return run_race(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05))
 
     short, long = ended(50.0), ended(1e6)
@@ -378,7 +365,6 @@ def test_what_the_time_cannot_show_is_given_up_early():
 
 
 def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time():
-    """2 % of CPU time for a tenth of the memory: no answer, and known long before it is proven."""
     found, course = race({"costly": (0.9, 0.9, 1.025)}, most=200, noise=0.02)
 
     assert found["costly"].state is State.HOPELESS
@@ -387,14 +373,13 @@ def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time():
 
 
 def test_a_gain_that_the_time_may_show_is_not_given_up():
-    plan = Race(("good",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: 50.0)
+    plan = racing(["good"], most_rounds=60, rounds_left=lambda _: 50.0)
     course = run_race(plan, program({"good": (1.0, 1.0, 0.94)}, 0.03))
 
     assert standings(course, ["good"], RULES)["good"].state is State.CONFIRMED
 
 
 def test_time_is_asked_for_every_run_of_the_next_round():
-    """Of each candidate that is left, and of the program as it is."""
     asked: list[int] = []
     rounds: list[int] = []
 
@@ -428,7 +413,6 @@ def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPa
 
 
 def test_one_that_left_by_what_seemed_to_repeat_itself_comes_back():
-    """Three runs of the peak agreed by chance: 0.6 % more in it had turned the candidate down."""
     run = program({"good": (0.9, 1.006, 1.0), "other": (1.0, 1.0, 0.985)})
 
     def varied(step: Step[None]) -> Outcome[Sample]:
@@ -436,7 +420,7 @@ def test_one_that_left_by_what_seemed_to_repeat_itself_comes_back():
         values[PEAK] *= 1.0 + 0.004 * (step.round % 3) * (step.round > 3)
         return Outcome.succeeded(values)
 
-    plan = Race(("good", "other"), RULES, lambda _: True, most_rounds=60)
+    plan = racing(["good", "other"], most_rounds=60)
     course = run_race(plan, varied)
 
     assert plan.standings(course)["good"].state is State.CONFIRMED
@@ -456,11 +440,11 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time():
         n_rounds += step.subject == AS_IS
         return runs(step)
 
-    plan = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 60.0 - n_rounds)
+    plan = racing(ratios, rounds_left=lambda _: 60.0 - n_rounds)
     course = run_race(plan, run)
     timed = plan.standings(course)["less"]
     endless = race(ratios, noise=0.03)[0]["less"]
-    number = Race(tuple(ratios), RULES, lambda _: True, most_rounds=60)
+    number = racing(ratios, most_rounds=60)
     limited = number.standings(run_race(number, runs))["less"]
 
     assert endless.state is timed.state is limited.state is State.CONFIRMED
@@ -468,6 +452,6 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time():
     assert endless.n_rounds < 30 <= timed.n_rounds < 40
     assert 30 <= limited.n_rounds < 40
 
-    again = Race(tuple(ratios), RULES, lambda _: True, rounds_left=lambda _: 1e3, is_answered=True)
+    again = racing(ratios, rounds_left=lambda _: 1e3, is_answered=True)
     kept = run_race(again, run, Kept(dict(course.samples)))
     assert (len(kept.samples), again.standings(kept)["less"]) == (len(course.samples), timed)

@@ -1,7 +1,7 @@
 """The winner goes without the settings that do nothing, where new runs confirm it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ from tuner.compare.plan import Step
 from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.held_out import HeldOutInput
+from tuner.optimize.judgement import Gain, Standing
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
@@ -88,8 +89,7 @@ def confirmed(
 ) -> tuple[Confirmed, App]:
     """Confirm the winner, then reduce it."""
     app = App(share, cpu=cpu, spread=spread)
-    request = Request(("app",), seconds, ("jemalloc",))
-    work = Work(folder, request, cast("Tuned", app), Watch(seconds, Clock(step_s=0.05)))
+    work = work_of(folder, app, seconds)
     work.trials[label_of(winner)] = 7
     other = HeldOutInput(cast("Tuned", App(held_out, "other")), OTHER_INPUT) if held_out else None
     confirming = Confirming(work, REFERENCE, other)
@@ -117,7 +117,6 @@ def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path):
 def test_what_runs_do_not_tell_apart_keeps_no_setting(
     tmp_path: Path, spread: float, *, keeps_all: bool
 ):
-    """All settings together save 1.5 % of CPU time, which varies by 0.1 %, or by 5 %."""
     found, _ = confirmed(
         tmp_path,
         only_narenas,
@@ -130,25 +129,49 @@ def test_what_runs_do_not_tell_apart_keeps_no_setting(
     assert (found.chosen[found.best.label] == WINNER) is keeps_all
 
 
+def work_of(folder: Path, app: App, seconds: float) -> Work:
+    request = Request(("app",), seconds, ("jemalloc",))
+    return Work(folder, request, cast("Tuned", app), Watch(seconds, Clock(step_s=0.05)))
+
+
+def reduced_of_two(folder: Path, app: App, change: Callable[[Standing], Standing]) -> Confirmed:
+    """Reduce a winner of two settings, once what is proven of it was changed."""
+    winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
+    work = work_of(folder, app, 30.0)
+    confirming = Confirming(work, REFERENCE, None)
+    first = confirming.confirm({label_of(winner): winner})
+    assert first.best is not None
+    return reduced(work, REFERENCE, confirming, replace(first, best=change(first.best)))
+
+
 def needs_all(settings: Mapping[str, Any]) -> float:
     return 0.8 if len(settings) == 3 else 1.0
 
 
 def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: Path):
-    """A needless setting stayed, since the confirmation was luckier than what came later."""
-    app = App(only_narenas)
-    winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
-    request = Request(("app",), 100.0, ("jemalloc",))
-    work = Work(tmp_path, request, cast("Tuned", app), Watch(100.0, Clock(step_s=0.05)))
-    confirming = Confirming(work, REFERENCE, None)
-    first = confirming.confirm({label_of(winner): winner})
-    assert first.best is not None
-    gains = {**first.best.gains, CPU: replace(first.best.gains[CPU], middle=0.1)}
 
-    lucky = replace(first, best=replace(first.best, gains=gains))
-    found = reduced(work, REFERENCE, confirming, lucky)
+    def lucky(best: Standing) -> Standing:
+        return replace(best, gains={**best.gains, CPU: replace(best.gains[CPU], middle=0.1)})
+
+    found = reduced_of_two(tmp_path, App(only_narenas), lucky)
 
     assert found.left_out == ["tcache=false"]
+
+
+@pytest.mark.parametrize(("cpu", "left_out"), [(0.96, ["tcache=false"]), (1.0, ())])
+def test_what_is_proven_of_the_winner_is_proven_of_less_too_or_it_stays(
+    tmp_path: Path, cpu: float, left_out: Sequence[str]
+):
+    app = App(only_narenas, cpu=lambda settings: cpu if settings else 1.0, spread=0.03)
+
+    def proven(best: Standing) -> Standing:
+        gains = {**best.gains, CPU: Gain(0.045, 0.039, 0.05)}
+        return replace(best, gains=gains, better=(MEAN, CPU))
+
+    found = reduced_of_two(tmp_path, app, proven)
+
+    assert found.best is not None
+    assert (found.left_out, found.best.better) == (left_out, (MEAN, CPU))
 
 
 @pytest.mark.parametrize("share", [narenas_and_another, less_alone])
@@ -168,7 +191,6 @@ def test_what_is_needless_alone_but_not_together_is_left_out_in_part(tmp_path: P
 def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
     tmp_path: Path, saves: float, *, is_left_out: bool
 ):
-    """It saves some memory, too: that is a trade, and none where all gain more with it."""
     winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 
     def share(settings: Mapping[str, Any]) -> float:
@@ -188,7 +210,6 @@ def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
 
 
 def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path):
-    """Each of the others is missed while the third is there, and what is larger never runs."""
 
     def share(settings: Mapping[str, Any]) -> float:
         return only_narenas(settings) + (0.1 if len(settings) == 2 else 0.0)
@@ -270,7 +291,6 @@ def candidates_in(path: Path) -> list[str]:
 
 
 def test_another_winner_is_reduced_anew(tmp_path: Path):
-    """More time proved it better: what was made of the one before is kept, and in nobody's way."""
     shared = ("narenas", "tcache", "dirty_decay_ms")
     other = Configuration.of("jemalloc", {"narenas": 2, "retain": False, "abort": True})
     confirmed(tmp_path, only_narenas, only_narenas)
@@ -289,9 +309,7 @@ def test_another_winner_is_reduced_anew(tmp_path: Path):
 
 
 def test_what_was_judged_on_the_held_out_input_stays_judged(tmp_path: Path):
-    """A smaller one that was turned down was judged anew in every later call, until it passed."""
-    request = Request(("app",), 9.0, ("jemalloc",))
-    work = Work(tmp_path, request, cast("Tuned", App(needs_all)), Watch(9.0, Clock(step_s=0.05)))
+    work = work_of(tmp_path, App(needs_all), 9.0)
     other = App(only_narenas, "other")
     confirming = Confirming(work, REFERENCE, HeldOutInput(cast("Tuned", other), OTHER_INPUT))
     smaller = [WINNER.without(name) for name in ("tcache", "dirty_decay_ms")]
