@@ -38,6 +38,8 @@ EARLY = 0.8
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
 
+_NOTHING_ALONE = "alone nothing that these runs show"
+
 _NEXT_TO_NOTHING = 0.25
 """Of the least effect: a smaller change by one setting is not shown."""
 
@@ -176,7 +178,11 @@ class Answer:
         effects = self.effects if len(self.effects) > 1 else ()
         if effects:
             yield "What each setting does:"
+        together = []
         for setting, gains, is_needless in effects:
+            if not (is_needless or is_shown(gains, self.rules)):
+                together.append(setting)
+                continue
             changes = [
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in gains.items()
@@ -185,6 +191,9 @@ class Answer:
             seen = ", ".join(changes) or _unproven_words(gains, self.rules)
             words = "; it may be left out" if is_needless else ""
             yield from _wrapped(f"{setting}: {seen}{words}")
+        if together:
+            kept = "kept, since the program is not proven to do as well without"
+            yield from _wrapped(f"{series(together)}: {_NOTHING_ALONE}; {kept}")
         if self.left_out:
             yield from _wrapped(self._left_out_words(), indent=0)
 
@@ -296,6 +305,7 @@ class Answer:
             "least_effect": self.rules.least,
             "error": self.rules.error,
             "runs": self.n_runs,
+            "rounds": self.standing.n_rounds if self.standing else None,
             "duets": self.n_duets,
             "seconds": round(self.seconds, 1),
         }
@@ -339,6 +349,8 @@ class Recommendation:
     """Whether it was judged on input that it was not tuned on, too."""
     turned_down: Mapping[str, str] = field(default_factory=dict)
     """Label of what a guard turned down -> why."""
+    n_rounds: int | None = None
+    """Of `configuration` beside the program as it is; None of an earlier version."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -371,6 +383,7 @@ def _recommendation(record: Mapping[str, Any]) -> Recommendation:
         record.get("seconds", 0.0),
         record.get("held_out") is not None,
         {one["label"]: _worse_words(one) for one in record.get("turned_down", ())},
+        record.get("rounds"),
     )
 
 
@@ -524,7 +537,7 @@ def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
     few = _seen_in_few_runs(gains, rules)
     found = [f"{name} about {signed_percent(gain.change)}" for name, gain in few.items()]
     if not found:
-        return "alone nothing that these runs show"
+        return _NOTHING_ALONE
     return f"{', '.join(found)}, in too few runs to prove it"
 
 

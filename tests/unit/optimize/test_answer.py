@@ -98,7 +98,6 @@ def test_what_was_given_up_has_a_reason(state: State, note: str):
 
 
 def test_a_single_setting_is_not_explained_apart_from_the_answer():
-    """Else the answer gains what its only setting does not seem to."""
     nothing = {name: Gain(0.0, -0.1, 0.1) for name in GAINS}
     one = replace(DEPLOY, effects=(("narenas=2", nothing, False),))
 
@@ -129,7 +128,6 @@ def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full():
 
 
 def test_what_never_ran_has_no_figures():
-    """Not +0.0 % of everything."""
     unknown = Gain(0.0, -math.inf, math.inf)
     never = replace(
         STANDING, n_rounds=0, state=State.OPEN, gains=dict.fromkeys(GAINS, unknown), better=()
@@ -153,7 +151,6 @@ def test_what_gains_nothing_is_not_near_and_time_left_is_said(gain: Gain):
 
 
 def test_no_line_breaks_between_a_quantity_and_its_change():
-    """Wherever the line ends."""
     change = "memory -1.0 % (-2.0 .. +3.0)"
     for n_letters in range(40, 96):
         found = replace(KEEP, reasons=(f"{'x' * n_letters} {change}, y",))
@@ -215,7 +212,6 @@ def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation():
 
 
 def test_settings_that_look_alike_are_shown_whole():
-    """Cut to the width of a column, two long settings could be the same."""
     alike = [f"exgen class_steps=1 coarse_steps=1 commit_step={n} slab_blocks=5" for n in (4, 8)]
     rows = tuple(AnswerRow(label, GAINS, is_candidate=True) for label in alike)
 
@@ -249,6 +245,7 @@ def test_what_is_recommended_is_read_back(tmp_path: Path):
     found = recommended(tmp_path)
     assert found is not None
     assert (found.decision, found.configuration) == (Decision.DEPLOY, SETTING)
+    assert found.n_rounds == 12
     assert found.changes["cpu_time"][0] == pytest.approx(-0.04)
     assert found.changes["cpu_time"][1] == pytest.approx((-0.07, -0.01))
     write_answer(tmp_path, KEEP)
@@ -283,7 +280,6 @@ def test_what_was_left_out_is_said():
 
 
 def test_what_was_left_out_although_it_gained_something_is_called_a_trade():
-    """It was said to do nothing, and saved an eighth of the memory."""
     traded = {MEAN: Gain(0.5, 0.5, 0.5), CPU: Gain(-0.1, -0.2, 0.0)}
     answer = replace(DEPLOY, left_out=("tcache=false",), traded=traded)
 
@@ -316,12 +312,16 @@ def test_of_a_setting_only_what_its_runs_show_is_said():
     nothing = {MEAN: Gain(0.0, -0.01, 0.01), PEAK: gains[PEAK], CPU: gains[CPU]}
     few = {MEAN: Gain(0.15, -math.inf, math.inf), CPU: Gain(-0.15, -math.inf, math.inf)}
     effects = (("tcache=false", gains, False), ("narenas=2", nothing, True),
-               ("retain=false", few, False))  # fmt: skip
+               ("retain=false", few, False), ("a=1", nothing, False),
+               ("b=2", nothing, False))  # fmt: skip
 
     lines = list(replace(DEPLOY, effects=effects).lines())
 
     assert "  retain=false: mean memory about -13.9 %, in too few runs to prove it" in lines
-
+    kept = (
+        "  a=1 and b=2: alone nothing that these runs show; kept, since the program is not proven"
+    )
+    assert any(line.startswith(kept) for line in lines), "why they are deployed"
     assert "  tcache=false: mean memory -2.0 % (-3.0 .. -1.5)" in lines
     assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines
 
@@ -337,7 +337,6 @@ def test_where_more_is_better_the_worse_end_is_the_lower_one():
 
 
 def test_of_another_input_only_what_it_shows_is_printed():
-    """Another load may print no latency: nothing measured is not +0.0 %."""
     lines = list(replace(DEPLOY, held_out={MEAN: GAINS[MEAN]}, given="load").lines())
 
     at = lines.index("On the load that was not tuned on:")
