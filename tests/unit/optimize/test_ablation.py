@@ -71,7 +71,6 @@ def test_a_setting_that_later_rounds_need_may_not_be_left_out(tmp_path: Path):
 
 
 def test_what_noise_makes_of_a_setting_keeps_it_not(tmp_path: Path):
-    """Of a program whose CPU time varied by a fifth, settings that do nothing were deployed."""
 
     class Noisy(Tunable):
         def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
@@ -92,7 +91,6 @@ def test_what_noise_makes_of_a_setting_keeps_it_not(tmp_path: Path):
 
 
 def test_a_round_runs_at_once_where_it_may(tmp_path: Path):
-    """Noise that all share hid what settings do not do."""
 
     class OnCores(Tunable):
         def on_core(self, core: int) -> Tunable:
@@ -120,7 +118,6 @@ def test_it_keeps_to_the_time_that_is_left(tmp_path: Path):
 
 
 def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path):
-    """Without its one setting a winner of glibc is the program as it is."""
     tuned, winner = Tunable(), Configuration.of("glibc", {"arena_max": 2})
 
     assert effects_of(work(tmp_path, 100.0, tuned), REFERENCE, winner) == ()
@@ -140,7 +137,6 @@ def test_what_was_run_is_not_run_again(tmp_path: Path):
 
 
 def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path):
-    """Without time for runs of its own it stays as it is."""
     effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, WINNER)
     before = (tmp_path / ABLATION_FILE).read_bytes()
     other = Configuration.of("jemalloc", {"narenas": 4, "tcache": False})
@@ -152,7 +148,6 @@ def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path)
 
 
 def test_what_is_said_of_a_setting_has_the_error_of_the_answer(tmp_path: Path):
-    """Bounds that were right four times in five stood beside those of the answer."""
     narenas, _ = effects_of(work(tmp_path, 5.0, Tunable()), REFERENCE, WINNER)
 
     assert narenas.gains[MEAN].bounds is not None  # of what repeats itself

@@ -54,7 +54,6 @@ def choosing_among(
 def test_short_time_is_not_split_over_many_candidates(
     tmp_path: Path, seconds: float, places: tuple[int, int]
 ):
-    """Three candidates in the time of seven rounds decide nothing; one would be decided."""
     work = begun(tmp_path, Request(("app",), seconds, ("glibc",)))
     reference = as_it_is({})
 
@@ -114,7 +113,6 @@ def choosing_of(
 
 
 def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Path):
-    """Two would have been the answer, "the time left was not needed"."""
     app = Timed({str(SETTINGS[9]): 0.1})
 
     found = choosing_of(tmp_path, app, 60.0).select(n_possible=6)
@@ -135,7 +133,6 @@ def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path):
 
 
 def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path):
-    """One round shows what emulation got wrong; all settings twice were the answer's time."""
     losing = Timed({str(one): -0.1 for one in SETTINGS})
     one_gains = Timed({str(one): -0.1 for one in SETTINGS[1:]} | {str(SETTINGS[0]): 0.1})
 
@@ -169,7 +166,6 @@ class SlowOnce(Timed):
 
 @pytest.mark.usefixtures("nothing_smaller")
 def test_what_one_slow_run_speaks_against_runs_again_where_memory_speaks_for_it(tmp_path: Path):
-    """It was "nothing to gain" after three rounds, with nearly all of the time left."""
     settings = [Configuration.of("glibc", {"mxfast": number}) for number in range(24)]
     app = SlowOnce({str(settings[3]): 0.2})
     rules = Rules(goals=(MEAN, CPU), guards=(MEAN, CPU))
@@ -243,7 +239,6 @@ def showable() -> float:
 
 @pytest.mark.usefixtures("nothing_smaller")
 def test_where_there_is_nothing_to_gain_no_luck_is_confirmed(tmp_path: Path):
-    """Most often in the first third of the time; seldom some luck is left to the confirmation."""
     found = [chosen_under_noise(tmp_path / str(seed), 0.0, seed) for seed in range(20)]
 
     in_vain = [seconds for labels, seconds in found if not labels]
@@ -341,7 +336,6 @@ def test_counted_work_shows_what_the_time_left_does_not(tmp_path: Path):
 def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
     tmp_path: Path, *, peak: float, is_chosen: bool
 ):
-    """New runs would turn it down at once."""
     course: Course[None, Sample] = Course()
     for number in range(4):
         for label, mean, most in ((AS_IS, 1.0, 1.0), ("exgen", 0.9, peak)):
@@ -359,7 +353,6 @@ def test_what_repeats_itself_must_hold_half_of_its_limit_to_be_a_candidate(
 
 
 def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path):
-    """Four settings of a service were its answer, and none of them what people copy."""
     known = [Configuration.of("glibc", {"arena_max": number}) for number in range(1, 9)]
     app = Timed({str(one): -6.0 for one in known})
 
@@ -382,7 +375,6 @@ def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path):
 
 
 def test_once_an_exploration_began_no_more_run_before_it(tmp_path: Path):
-    """It began with more runs than before, proposed others, and lost its own."""
     first, later = Timed({}), Timed({})
     short = choosing_of(tmp_path, first, 9.0).select(n_possible=6)
     n_rounds, journal = short.course.n_rounds, tmp_path / SELECTION_FILE
@@ -400,7 +392,6 @@ def test_once_an_exploration_began_no_more_run_before_it(tmp_path: Path):
 
 
 def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path):
-    """A tenth more work of an allocator that has a hundredth of the CPU time is next to nothing."""
     values = {"mean_heap": 1e6, "peak_heap": 2_000_000, "cost": 1e6}
     wanted = ONE.with_values(**values)
     base = Trial(0, Configuration("glibc"), Origin.DEFAULT, Outcome.succeeded(wanted), None, 0.0)
@@ -416,7 +407,6 @@ def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path)
 
 
 def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path):
-    """Its round would make all that ran in it look faster."""
     course: Course[None, Sample] = Course()
     for number, base in enumerate((1.0, 2.0, 1.0)):
         course.add((number, None, AS_IS), Outcome.succeeded({CPU: 1e9 * base}))
@@ -455,7 +445,6 @@ def test_a_trade_runs_where_time_is_left(
 
 
 def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path):
-    """All are alike; one of them had a fast run."""
     course: Course[None, Sample] = Course()
     settings = [Configuration.of("exgen", {"a": number}) for number in range(8)]
     noises = (1.0, 0.95, 1.05, 1.1, 0.9, 1.0)
@@ -487,7 +476,6 @@ def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path):
 def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocator: str, default_mean: float
 ):
-    """Emulation expects nothing of either setting; the default itself ran, and gains nothing."""
 
     def smallest(*args: object, **named: Any) -> Configuration:
         return worthwhile(

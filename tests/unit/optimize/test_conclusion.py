@@ -1,9 +1,10 @@
 """From what the runs prove to the answer."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -72,6 +73,13 @@ def confirmed(state: State, cpu_gain: float) -> Confirmed:
     return Confirmed(CHOSEN, {"mimalloc": standing}, noisy, None, None)
 
 
+def changed(found: Confirmed, gains: Mapping[str, Gain] | None = None, **fields: Any) -> Confirmed:
+    """Return the same where the candidate has other gains, or stands otherwise."""
+    one = found.standings["mimalloc"]
+    one = replace(one, gains={**one.gains, **(gains or {})}, **fields)
+    return replace(found, standings={"mimalloc": one})
+
+
 def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Conclusion):
     answer = conclusion.conclude(None, confirmed(State.OUT_OF_REACH, 0.03))
 
@@ -86,7 +94,6 @@ def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Concl
 def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
     conclusion: Conclusion, state: State, gain: float
 ):
-    """And says how small a gain the time could not have shown."""
     answer = conclusion.conclude(None, confirmed(state, gain))
 
     assert answer.decision is Decision.KEEP
@@ -108,7 +115,6 @@ LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
 def test_more_time_is_only_advised_where_something_would_run_in_it(
     tmp_path: Path, shares: tuple[float, ...], step_s: float, before_s: float, advice: str
 ):
-    """A call that ran nothing advised more of it, or took back what an earlier one advised."""
     request = Request(("app",), 100.0, ("glibc", "mimalloc"))
     work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, Clock(step_s=step_s)))
     work.before_s = before_s
@@ -120,7 +126,6 @@ def test_more_time_is_only_advised_where_something_would_run_in_it(
 
 
 def test_rounds_of_earlier_calls_show_smaller_gains(conclusion: Conclusion):
-    """A short call said that less than 5.6 % does not show, where a longer one had said 4.2 %."""
     found = confirmed(State.HOPELESS, 0.001)
     (first,) = conclusion.conclude(None, found).reasons
     conclusion._work.before_s = 300.0  # noqa: SLF001
@@ -141,13 +146,8 @@ def test_a_quiet_program_hides_no_gain(conclusion: Conclusion):
 def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     conclusion: Conclusion, *, width: float, is_said: bool
 ):
-    """Not one that would allow anything."""
-    cpu = Gain(0.0, -width, width)
-    found = confirmed(State.OPEN, 0.0)
-    open_one = found.standings["mimalloc"]
-    gains = {**open_one.gains, MEAN: Gain(0.1, 0.1, 0.1, is_exact=True), CPU: cpu}
-    proven = Standing("mimalloc", 20, State.OPEN, gains, (MEAN,), (), (CPU,))
-    found = Confirmed(CHOSEN, {"mimalloc": proven}, found.course, None, None)
+    gains = {MEAN: Gain(0.1, 0.1, 0.1, is_exact=True), CPU: Gain(0.0, -width, width)}
+    found = changed(confirmed(State.OPEN, 0.0), gains, n_rounds=20, better=(MEAN,))
 
     answer = conclusion.conclude(None, found)
 
@@ -160,11 +160,7 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
 def test_rounds_that_prove_nothing_are_said_as_they_are(
     conclusion: Conclusion, n_rounds: int, said: str
 ):
-    """All that is open was a list of every quantity."""
-    found = confirmed(State.OPEN, 0.03)
-    standing = found.standings["mimalloc"]
-    standing = replace(standing, n_rounds=n_rounds, better=(), unsure=tuple(standing.gains))
-    found = replace(found, standings={"mimalloc": standing})
+    found = changed(confirmed(State.OPEN, 0.03), n_rounds=n_rounds, better=(), unsure=tuple(USES))
 
     assert conclusion.conclude(None, found).missing == f"{said} nothing of the best candidate yet"
 
@@ -173,23 +169,16 @@ def test_rounds_that_prove_nothing_are_said_as_they_are(
 def test_what_the_rounds_so_far_speak_against_is_said(
     conclusion: Conclusion, cpu: float, is_said: bool
 ):
-    """The best candidate took 19 % more CPU time, and more time was said to settle it."""
-    found = confirmed(State.OPEN, cpu)
-    standing = replace(found.standings["mimalloc"], n_rounds=2)
-
-    answer = conclusion.conclude(None, replace(found, standings={"mimalloc": standing}))
+    answer = conclusion.conclude(None, changed(confirmed(State.OPEN, cpu), n_rounds=2))
 
     said = "So far CPU time (limit 1 %) is worse: if that stays so, it is not deployed."
     assert (said in answer.reasons) is is_said
 
 
 def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: Conclusion):
-    """A guard that is nearly settled does not make a gain that is not."""
-    found = confirmed(State.OPEN, 0.03)
-    standing = replace(found.standings["mimalloc"], n_rounds=40, unsure=(MEAN,))
-    standing = replace(standing, gains={**standing.gains, MEAN: Gain(0.006, -0.012, 0.03)})
-    nothing = replace(found, standings={"mimalloc": standing})
-    proven = replace(found, standings={"mimalloc": replace(standing, better=(CPU,))})
+    gains = {MEAN: Gain(0.006, -0.012, 0.03)}
+    nothing = changed(confirmed(State.OPEN, 0.03), gains, n_rounds=40, unsure=(MEAN,))
+    proven = changed(nothing, better=(CPU,))
 
     answer, other = conclusion.conclude(None, nothing), conclusion.conclude(None, proven)
 
@@ -214,11 +203,8 @@ def test_what_many_rounds_proved_is_nearer_than_what_few_seem_to_show(conclusion
 
 
 def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(conclusion: Conclusion):
-    """Whatever the noise of the program as it is would make of it."""
     found = replace(confirmed(State.OPEN, 0.03), course=course(*[1.0, 1.001] * 10))
-    wide = replace(found.standings["mimalloc"], n_rounds=40, better=(MEAN,))
-    gains = {**wide.gains, CPU: Gain(0.02, -0.08, 0.1)}
-    found = replace(found, standings={"mimalloc": replace(wide, gains=gains)})
+    found = changed(found, {CPU: Gain(0.02, -0.08, 0.1)}, n_rounds=40, better=(MEAN,))
 
     answer = conclusion.conclude(None, found)
 
@@ -229,9 +215,7 @@ def test_of_a_noise_that_is_not_known_an_interval_says_how_many_rounds_are_missi
     conclusion: Conclusion,
 ):
     found = replace(confirmed(State.OPEN, 0.03), course=course(1.0, 1.2, 0.9))
-    wide = replace(found.standings["mimalloc"], n_rounds=10)
-    gains = {**wide.gains, CPU: Gain(0.2, -0.17, 0.6)}
-    found = replace(found, standings={"mimalloc": replace(wide, gains=gains)})
+    found = changed(found, {CPU: Gain(0.2, -0.17, 0.6)}, n_rounds=10)
 
     answer = conclusion.conclude(None, found)
 
@@ -256,7 +240,6 @@ def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusi
 def test_a_guard_that_holds_only_within_its_variation_is_said(
     conclusion: Conclusion, low: float, words: str
 ):
-    """Not one that its bounds show to hold: "at most -19.4 % worse"."""
     gains = {name: Gain(0.1, 0.1, 0.1, is_exact=True) for name in USES} | {CPU: Gain(0.1, low, 0.2)}
     best = Standing("mimalloc", 20, State.CONFIRMED, gains, (MEAN,), (), (), scaled={CPU: 0.04})
 
@@ -320,7 +303,6 @@ def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion):
 
 
 def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
-    """Its rounds ended with the first that was proven worse."""
     gains = {
         MEAN: Gain(math.log(1 / 1.058), -math.inf, math.inf),
         PEAK: Gain(math.log(1 / 1.023), -0.023, -0.022, is_exact=True),
@@ -381,11 +363,10 @@ def test_a_load_that_slows_whole_rounds_hides_no_gain(conclusion: Conclusion):
 
 
 def test_no_gain_is_said_to_be_hidden_that_an_interval_excludes(conclusion: Conclusion):
-    found = confirmed(State.HOPELESS, 0.001)
-    gains = {**found.standings["mimalloc"].gains, CPU: Gain(0.001, -0.009, 0.011)}
-    known = replace(found.standings["mimalloc"], n_rounds=90, gains=gains)
+    gains = {CPU: Gain(0.001, -0.009, 0.011)}
+    known = changed(confirmed(State.HOPELESS, 0.001), gains, n_rounds=90)
 
-    (reason,) = conclusion.conclude(None, replace(found, standings={"mimalloc": known})).reasons
+    (reason,) = conclusion.conclude(None, known).reasons
 
     assert reason.startswith("A gain of CPU time below 2.0 % does not show")
 
@@ -420,7 +401,6 @@ def test_where_none_could_show_its_gain_it_says_which_gains_do_not_show(
 
 
 def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path):
-    """Of 72 KiB, no time shows less than the 64 KiB that count."""
     rules = Rules(floors=((MEAN, 0.9),))
     request = Request(("app",), 100.0, ("glibc", "mimalloc"), rules)
     work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, lambda: 0.0))
@@ -433,7 +413,6 @@ def test_what_is_too_small_to_count_is_not_what_the_time_hides(tmp_path: Path):
 
 
 def test_nothing_is_said_of_small_gains_where_work_was_counted(conclusion: Conclusion):
-    """A count shows gains that the noise of CPU time hides."""
     found = replace(confirmed(State.HOPELESS, 0.001), counted={"mimalloc": 0.001})
 
     assert not any("does not show" in one for one in conclusion.conclude(None, found).reasons)

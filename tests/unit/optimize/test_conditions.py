@@ -43,7 +43,6 @@ def test_anything_else_is_one_error(text: str):
 
 @pytest.mark.parametrize("answer", [DEPLOY, KEEP, OPEN])
 def test_a_condition_on_what_is_not_measured_is_an_error_and_never_met(answer: Answer):
-    """A program has no latency, and a load may not print one: a build passed whatever it was."""
     condition = parse_condition("p99_latency > 5%")
 
     with pytest.raises(SpecError, match=r"no run measures p99_latency; .*: mean_memory, peak_mem"):
@@ -58,7 +57,6 @@ def test_what_is_measured_may_be_known_before_anything_runs():
 
 
 def test_quantities_of_services_are_named_as_files_name_them():
-    """Their names have a stroke or a dot in them."""
     for name in ("cpu/request", "requests/s", "p99.9_latency"):
         with pytest.raises(SpecError, match=f"no run measures {name}"):
             parse_condition(f"{name} > 1%")(DEPLOY)

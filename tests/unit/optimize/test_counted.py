@@ -125,7 +125,6 @@ def test_what_candidates_save_is_proven_where_the_count_repeats_itself(tmp_path:
 
 
 def test_the_work_of_threads_proves_nothing(tmp_path: Path):
-    """One at a time, as the instrument runs them, they never wait for a lock."""
     tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
 
     assert gains_of_work(work(tmp_path, tuned), replace(REFERENCE, n_threads=2), SETTING) == {}
@@ -174,7 +173,6 @@ COUNTS = {AS_IS: 1_000_000, "mimalloc": 960_000, "exgen": 950_000}
 
 
 def test_what_was_counted_still_proves_it_in_a_call_with_less_time(tmp_path: Path):
-    """An answer that rested on counted work was "not decided" when it was asked for again."""
     tuned = Counting(COUNTS)
     before = gains_of_work(work(tmp_path, tuned), REFERENCE, BOTH)
     n_counts = tuned.n_counts
@@ -193,13 +191,6 @@ def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(tmp_
 
     assert before.keys() == {"mimalloc"}
     assert after == before
-
-
-def test_a_program_that_cannot_be_counted_is_counted_no_second_time(tmp_path: Path):
-    tuned = Counting({AS_IS: None, "mimalloc": 960})
-
-    assert gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING) == {}
-    assert tuned.n_counts == 1
 
 
 def test_it_is_said_where_work_and_time_disagree():
@@ -227,7 +218,6 @@ def test_it_is_said_what_rests_on_counted_work():
 
 
 def test_cpu_time_whose_whole_range_is_a_gain_is_not_said_to_disagree():
-    """Beside "at least -2.9 %" stood that CPU time does not prove it."""
     gains = {CPU: Gain(0.11, 0.03, 0.18)}
     gain = Standing("x", 9, State.CONFIRMED, gains, (CPU,), (), (), by_count={CPU: 0.12})
 
@@ -263,7 +253,6 @@ def test_an_answer_shows_what_was_counted():
 
 
 def test_a_count_that_failed_is_not_made_again_in_the_same_call(tmp_path: Path):
-    """Each took as long as its limit, four times."""
     tuned = Counting({AS_IS: None, "mimalloc": 960})
     counting = work(tmp_path, tuned)
 

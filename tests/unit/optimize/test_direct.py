@@ -59,7 +59,6 @@ def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path):
 def test_a_peak_that_repeats_itself_is_searched_and_chosen_within_half_of_its_limit(
     tmp_path: Path, peak: float, names: list[str]
 ):
-    """All candidates of a compiler held 0.9 % more, and were turned down in their first rounds."""
     clock = Clock()
     search = searched(tmp_path, App(clock, peaks=peak), clock, seconds=300.0)
 
@@ -70,7 +69,6 @@ def test_a_peak_that_repeats_itself_is_searched_and_chosen_within_half_of_its_li
 
 
 def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path):
-    """A CPU time that varies by 15 % gave each of fourteen settings an effect."""
     clock = Clock()
     search = searched(tmp_path, App(clock, noise=0.15), clock, seconds=300.0)
 
@@ -96,7 +94,6 @@ class Expected(Smoothed):
 
 @pytest.mark.parametrize(("limit", "left"), [(0.01, ["slack"]), (0.03, [])])
 def test_memory_that_is_kept_is_not_given_for_fewer_settings(limit: float, left: list[str]):
-    """All candidates had lost what kept their peak, and were turned down for it."""
     model = Expected(make_space(["jemalloc"]))
     chosen = Configuration.of("jemalloc", {"cache": False, "decay": 0, "slack": 1})
 
@@ -106,7 +103,6 @@ def test_memory_that_is_kept_is_not_given_for_fewer_settings(limit: float, left:
 
 
 def test_defaults_come_first_and_only_what_may_be_confirmed_runs_again(tmp_path: Path):
-    """Whole and in fewer settings, twice each: the best single runs were lucky ones."""
     clock = Clock()
     app = App(clock)
 
@@ -132,7 +128,6 @@ def test_where_the_environment_steers_malloc_plain_glibc_is_a_setting_like_other
 
 
 def test_of_few_settings_none_is_left_out_of_what_would_be_the_program_as_it_is():
-    """All that is expected of it was noise to the model, and it was confirmed no more."""
     model = Expected(make_space(["glibc"]), Configuration("glibc"))
 
     found = model.smallest(Configuration.of("glibc", {"cache_count": 0, "pad": 0}), Rules())
@@ -176,7 +171,6 @@ def test_known_settings_run_longer_while_none_of_them_gains(
 
 
 def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path):
-    """What a run of a service needs in CPU time varies by a tenth."""
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
     known += each("jemalloc", "decay", 10, 100, 1000)
@@ -188,7 +182,6 @@ def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path):
 
 
 def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_before(tmp_path: Path):
-    """A default ran in place of the settings before it, for it was alone in its round."""
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
     known += each("glibc", "cache_count", 0, 1, 4, 16)
@@ -200,7 +193,6 @@ def test_what_comes_later_does_not_run_where_there_was_no_time_for_the_round_bef
 
 
 def test_where_nothing_is_to_be_confirmed_known_settings_have_all_of_the_time(tmp_path: Path):
-    """A service was not decided after half of its time, with nine of thirteen never run."""
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
     known += each("glibc", "cache_count", 0, 1, 4, 16, 64, 256)
@@ -239,7 +231,6 @@ def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_pat
 
 
 def test_of_known_settings_that_do_the_same_the_fewest_come_first(tmp_path: Path):
-    """Rounds went in turn to a setting and to the same with one more that does nothing."""
     good = Configuration.of("jemalloc", {"cache": False})
     more = Configuration.of("jemalloc", {"cache": False, "decay": 10})
     others = each("jemalloc", "slack", 1, 2, 4)
@@ -316,7 +307,6 @@ def test_what_the_allocator_refuses_does_not_run(tmp_path: Path):
 
 
 def test_a_search_that_goes_on_proposes_what_it_proposed(tmp_path: Path):
-    """As if it had been killed; the rest is that of a search that was not, up to further looks."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     clock = Clock()
     searched(whole, App(clock), clock).select(100)
@@ -351,7 +341,6 @@ def test_it_is_over_when_the_confirmation_has_begun(tmp_path: Path):
 def test_it_tries_no_more_settings_than_models_can_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """All of the generation in which the limit is reached."""
     monkeypatch.setattr(direct_plan, "_MOST_SETTINGS", 10)
     clock = Clock()
     app = App(clock)

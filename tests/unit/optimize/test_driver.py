@@ -19,7 +19,6 @@ def test_the_child_with_most_events_stands_for_the_command():
 
 
 def test_where_none_does_the_heaviest_are_named_and_the_command_is_not():
-    """It said to give the command of the child, and not which."""
     workers = [ChildWork((f"/bin/app-{n}", "x" * 60), 0.3 - 0.1 * n) for n in range(4)]
 
     what, heaviest, advice = unfollowed_words(COMMAND, 0.97, [OWN, *workers])

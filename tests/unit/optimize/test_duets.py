@@ -117,7 +117,6 @@ def test_a_program_that_fails_beside_itself_runs_alone_from_then_on():
 
 
 def test_a_candidate_that_hangs_has_its_limit_once():
-    """It had five times the limit beside the others, and then the limit again, each round."""
     alone: list[str] = []
 
     def hangs(step: Step[None]) -> Outcome[Sample]:
@@ -138,7 +137,6 @@ def test_a_candidate_that_hangs_has_its_limit_once():
 
 
 def test_ctrl_c_ends_the_runs_that_are_under_way():
-    """They lead sessions of their own, and the terminal does not reach them."""
     ended = threading.Event()
     main = threading.get_ident()
 
@@ -194,7 +192,6 @@ def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once():
 
 
 def test_half_a_duet_that_was_kept_is_no_round():
-    """Killed between the two: its partner would run alone."""
     duets = Duets(runs(0.01, "alone"), [runs(0.003, "x"), runs(0.003, "y")], clock=Seconds())
     first = race(duets, rounds=30)
     number = next(n for n in range(30) if is_duet(first, n))
@@ -274,7 +271,6 @@ def test_only_a_small_program_that_keeps_one_core_busy_has_duets(
 
 
 def test_a_run_beside_others_has_the_time_that_all_of_them_take():
-    """A tight `--timeout` ended every run of the first duet, and there were none from then on."""
     limits: list[float] = []
 
     class Noting(Bound):
@@ -293,7 +289,6 @@ def test_a_run_beside_others_has_the_time_that_all_of_them_take():
 
 
 def test_half_a_round_at_once_is_made_anew():
-    """Killed between two samples, the rest of it ran alone, and was compared with what did not."""
 
     def compared(keeper: Nowhere) -> Course[None, Sample]:
         duets = Duets(runs(0.01, "alone"), [runs(0.003, "x")], clock=Seconds())

@@ -67,7 +67,6 @@ def test_the_two_are_kept_apart(tmp_path: Path):
 
 
 def test_a_held_out_input_on_which_the_program_fails_is_said_to_do_so_in_every_call(tmp_path: Path):
-    """What holds there says little of what does not fail."""
     for is_begun in (False, True):
         app = App()
         examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=is_begun)
@@ -102,7 +101,6 @@ def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Pa
 def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
     tmp_path: Path, first_runs: Examines, n_bytes: int
 ):
-    """The evidence of two inputs was mixed in one folder."""
     data, out, app = tmp_path / "data", tmp_path / "out", App()
     app.command = ("sh", "-c", f"app --input={data} {out}")
     data.write_text("one")
@@ -121,7 +119,6 @@ def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
 def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """As python3 is where a virtual environment was active before, and is not now."""
     app = App()
     app.examine = lambda: replace(FAILING, command=("app",))  # type: ignore[method-assign]
     for folder in ("before", "now"):
@@ -138,7 +135,6 @@ def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
 
 
 def test_a_static_program_without_glibc_has_nothing_to_tune(tmp_path: Path):
-    """One in Go ran for all of the time, and was to keep glibc."""
     bare = compile_(tmp_path, "void _start(void) { for (;;) { } }", "-static", "-nostdlib")
     static = compile_(tmp_path, SINGLE, "-static", name="static")
     files = {"glibc": (get_allocator("glibc"), Installation("glibc", None, "2.36"))}

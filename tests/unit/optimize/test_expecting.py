@@ -53,7 +53,6 @@ class Emulated:
 
 @pytest.mark.parametrize("mean_heap", [HEAP, 0.9 * HEAP, None])
 def test_emulation_ends_where_the_program_would_notice_nothing(mean_heap: float | None):
-    """A tenth of a hundredth is no step towards 1 %; failures are none either."""
     assert Emulated().n_until_flat(mean_heap) < MANY / 4
 
 
@@ -70,7 +69,6 @@ def test_a_gain_that_the_program_would_notice_lets_it_go_on():
 
 
 def test_it_goes_on_longer_where_a_setting_promises_much():
-    """Half of the gain of a program of threads came after many that brought nothing."""
     emulated = Emulated(program=10.0 * HEAP)
     emulated.end(0.5 * HEAP)
 
@@ -79,7 +77,6 @@ def test_it_goes_on_longer_where_a_setting_promises_much():
 
 @pytest.mark.parametrize(("cost", "is_step"), [(COST, True), (100.0 * COST, False)])
 def test_what_breaks_a_guard_by_far_is_no_step_towards_an_answer(cost: float, *, is_step: bool):
-    """Nine tenths of a hundredth are one, but not for a hundred times malloc's work."""
     emulated = Emulated()
     wanted = emulated.n_until_flat(HEAP)
 
@@ -104,7 +101,6 @@ def test_many_small_steps_are_none():
 
 
 def test_nothing_is_said_of_a_program_that_was_not_emulated_as_it_is():
-    """Where the default of its own allocator fails, nothing is expected of any setting."""
     values = {MEAN: PROGRAM, PEAK: PROGRAM}
     reference = Reference(("app",), values, 0, None, "jemalloc", wall_s=1.0, timeout_s=9.0)
     expecting = Expecting(View(), reference, Rules(goals=(MEAN,), guards=(MEAN, PEAK)))

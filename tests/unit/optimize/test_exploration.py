@@ -84,7 +84,6 @@ def test_what_emulation_did_not_propose_is_found_by_runs(tmp_path: Path):
 
 
 def test_of_hundreds_of_settings_noise_makes_no_candidate(tmp_path: Path):
-    """Three more with a setting that does nothing were to be confirmed."""
     clock = Clock()
     search = exploring(tmp_path, App(clock), clock, 600.0)
 
@@ -138,7 +137,6 @@ def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Pa
 
 
 def test_a_setting_that_failed_before_is_not_proposed(tmp_path: Path):
-    """Jemalloc cannot be loaded: nothing of it runs but what emulation proposed."""
     clock = Clock()
     app = App(clock, missing="jemalloc")
 

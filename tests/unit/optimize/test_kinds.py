@@ -46,7 +46,6 @@ def test_a_service_has_no_more_time_to_get_ready_than_there_is(
 def test_first_runs_end_with_the_time_also_those_of_the_held_out_input(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Without a limit, one that never ends is waited for for ever."""
     limits_s = []
 
     class Runner:

@@ -41,7 +41,6 @@ def test_what_is_of_programs_that_end_is_refused_for_a_service(options: dict[str
 
 
 def test_a_name_in_braces_is_looked_at_in_the_other_load_too():
-    """It showed when the service had run twice."""
     plan = ServicePlan(("app",), "line:ready", "load {port}")
 
     with pytest.raises(SpecError, match=r"\{ports\}: free ports are"):

@@ -80,7 +80,6 @@ def test_a_program_that_a_signal_ends_is_to_be_run_by_hand():
 
 
 def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it_is():
-    """What was deployed kept them, and was measured without."""
     found = program(ALONE, ALONE, HOME="/root", MALLOC_CONF="a:1", MALLOC_ARENA_MAX="1").examine()
 
     assert found.steered == ("MALLOC_ARENA_MAX", "MALLOC_CONF")
@@ -89,7 +88,6 @@ def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it
 
 
 def test_what_else_is_preloaded_is_under_candidates_too():
-    """A shim that takes memory was in the baseline alone, and every setting gained."""
     files = locate_all([get_allocator("glibc"), get_allocator("exgen")])
     one = Program(("app",), cast("RunsPrograms", None), {"LD_PRELOAD": "shim.so"}, files)
     reference = program(ALONE, ALONE, LD_PRELOAD="shim.so").examine()
@@ -102,7 +100,6 @@ def test_what_else_is_preloaded_is_under_candidates_too():
 
 
 def test_a_program_that_becomes_a_daemon_is_not_what_is_measured():
-    """It was kept as it is, after four hundred runs of the process that starts it."""
     left = replace(ALONE, leaves_others=True)
 
     assert program(ALONE, ALONE).examine().notes == ()
@@ -121,7 +118,6 @@ def test_the_kernels_work_is_not_counted_where_children_work_too():
 
 @pytest.mark.parametrize(("live_mib", "is_little"), [(2, True), (6, False)])
 def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(live_mib: int, *, is_little: bool):
-    """As of a shell that starts a program, or an interpreter with an allocator of its own."""
     uses = {PEAK: 40.0 * 2**20, MEAN: 20.0 * 2**20, CPU: 3e8}
 
     words, notes = recorded_of(RecordedTotals(3211, 1, live_mib << 20), uses, 0.6)
@@ -218,7 +214,6 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
 def test_the_child_of_a_short_command_is_found_by_its_calls(
     monkeypatch: pytest.MonkeyPatch, cpu_ns: int, command: str
 ):
-    """The kernel counts what children use in ticks: of a script of 17 ms none, and sh was tuned."""
     monkeypatch.setattr(of_program, "workers_of", lambda _: [ChildWork(("app2",), 0.9)])
     run = replace(ALONE, user_ns=cpu_ns)
 

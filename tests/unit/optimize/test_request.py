@@ -64,7 +64,6 @@ def test_constraints_on_a_program_may_change(tmp_path: Path):
     ],
 )
 def test_nothing_else_of_a_program_may(tmp_path: Path, changes: dict[str, Any], name: str):
-    """Kept candidates would name an allocator that no longer takes part, say."""
     with pytest.raises(SpecError, match=f"optimisation, different in {name}; choose another"):
         goes_on(tmp_path, PROGRAM, replace(PROGRAM, **changes))
 
@@ -90,7 +89,6 @@ def test_nothing_else_of_a_program_may(tmp_path: Path, changes: dict[str, Any], 
 def test_of_a_service_nothing_of_a_run_may_change(
     tmp_path: Path, changes: dict[str, Any], name: str
 ):
-    """Rounds of one load beside those of another one gave an answer that held for neither."""
     with pytest.raises(SpecError, match=f"optimisation, different in {name}; choose another"):
         goes_on(tmp_path, SERVICE, replace(SERVICE, **changes))
 

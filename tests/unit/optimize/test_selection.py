@@ -55,7 +55,6 @@ def samples(names: dict[str, float]) -> Callable[[Step[None]], Outcome[Sample]]:
 
 
 def test_nothing_begins_once_the_time_is_over_and_what_is_kept_stays():
-    """Settings that hang took minutes each, whatever `--time` said."""
     labels = [f"setting {number}" for number in range(12)]
     course = compare(
         Selection(labels, 1, lambda _: labels[:2], is_over=lambda: True),
@@ -123,7 +122,6 @@ def test_a_selection_that_goes_on_in_another_time_has_the_same_looks():
 
 
 def test_it_ends_after_the_round_that_left_nothing_to_choose():
-    """What looks best would else run again, and others after it."""
     labels = [f"setting {number}" for number in range(12)]
     plan = Selection(
         labels,
@@ -139,7 +137,6 @@ def test_it_ends_after_the_round_that_left_nothing_to_choose():
 
 
 def test_one_that_goes_on_ends_where_it_ended():
-    """Later runs say nothing of how it looked then."""
     labels = [f"setting {number}" for number in range(12)]
     seen: list[int] = []
 

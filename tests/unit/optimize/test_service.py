@@ -120,7 +120,6 @@ class Seen(View):
 
 
 def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load():
-    """Of 500 requests of 20 us the allocator's work saves 1 ms of 10."""
     seen = Seen()
     showing = Expecting(
         seen, service(Server()).examine(), Rules(goals=(SERVICE_NAMES["cpu"],), guards=())
@@ -218,7 +217,6 @@ def test_what_the_service_is_as_it_is_runs_once_in_a_round(tmp_path: Path):
 
 
 def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(tmp_path: Path):
-    """It takes hours where one run takes a minute, and nothing said so."""
     told: list[str] = []
 
     class Told(View):

@@ -179,7 +179,6 @@ def _in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_in_turn")
 def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, app: App):
-    """The answer was to keep what was there, in every later call too."""
     found = answer(tmp_path, app)
     rounds = {path: path.read_bytes() for path in tmp_path.glob("confirmation*.jsonl")}
     again = answer(tmp_path, app)
@@ -214,7 +213,6 @@ FULL = OutputError("no room"), OutputError
 def test_the_time_of_a_call_without_an_answer_counts(
     tmp_path: Path, app: App, error: BaseException, seen: type[TunerError]
 ):
-    """An answer said "214 runs in 12 s" where all calls but the last were stopped."""
     app.ends_after, app.error = 5, error
     with pytest.raises(seen):
         answer(tmp_path, app)
@@ -229,7 +227,6 @@ def test_the_time_of_a_call_without_an_answer_counts(
 
 
 def test_the_time_is_kept_while_it_runs(tmp_path: Path, app: App):
-    """A kill cannot be answered."""
     lost_s = []
 
     def look() -> None:
@@ -244,7 +241,6 @@ def test_the_time_is_kept_while_it_runs(tmp_path: Path, app: App):
 
 
 def test_other_constraints_go_on_with_the_time_that_was_used(tmp_path: Path, app: App):
-    """The answer before them moves aside, with the time that it says."""
     answer(tmp_path, app, replace(REQUEST, seconds=10.0))
     rules = Rules(limits=((PEAK, 0.1),), strict=(PEAK,))
 
@@ -269,7 +265,6 @@ def test_a_folder_of_an_earlier_version_goes_on_with_the_time_of_its_answer(
 
 
 def test_ctrl_c_in_the_first_runs_says_what_begins_anew(tmp_path: Path, app: App):
-    """And leaves a folder that any command may take."""
     app.ends_after = 0
     with pytest.raises(InterruptedCampaign, match="not kept yet: the same command begins"):
         answer(tmp_path, app)
@@ -300,7 +295,6 @@ def test_a_held_out_input_that_cannot_be_run_shows_before_the_time_is_spent(
 
 
 def test_a_held_out_input_is_examined_once(tmp_path: Path, app: App, held_out: App):
-    """What it does is kept: a session that goes on, or has ended, runs it no more for that."""
     first = answer(tmp_path, app, WITH_HELD_OUT)
     again = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=1.0))
 
@@ -325,7 +319,6 @@ def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: A
 def test_an_input_that_another_attempt_left_is_examined_anew(
     tmp_path: Path, app: App, held_out: App
 ):
-    """Nothing in a folder that was not begun is of this optimisation."""
     answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=3.0))
     (tmp_path / REQUEST_FILE).unlink()
 
@@ -355,7 +348,6 @@ EMULATED = replace(REQUEST, is_direct=False, evaluations=5, seconds=4.0)
 def test_the_library_of_an_allocator_is_no_name_of_one(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    """`--allocators jemalloc:PATH` without the program's own ended after the emulation."""
     emulated = Emulated()
     monkeypatch.setattr(emulation, "search", lambda *_: emulated)
 
@@ -382,7 +374,6 @@ def test_the_time_is_kept_while_it_emulates(
 def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    """A minute was given to a program with 180 million events; four went by without a run."""
     monkeypatch.setattr(emulation, "seconds_of_one", lambda _: 26.0)
     request = replace(REQUEST, is_direct=False)
 
@@ -428,7 +419,6 @@ def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
 def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    """Of three commands the last one was recorded, and the second one could not be."""
     monkeypatch.setattr(emulation, "search", lambda *_: Emulated())
 
     def fails(trace: Path, reference: Reference) -> str:
@@ -466,7 +456,6 @@ def test_a_recording_that_stopped_early_is_said_to_be_used(
 def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    """Of a static program with one thread exgen's settings alone are known."""
     known = (Configuration.of("jemalloc", {"cache": False}),)
     monkeypatch.setattr(app, "known", lambda _: known)
     short = replace(REQUEST, seconds=14.0)
@@ -482,7 +471,6 @@ def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(
 def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    """The error says to name glibc; the same folder then held "another optimisation"."""
 
     def refuses(*_: object) -> tuple[str, ...]:
         raise ProgramError("app is statically linked; name glibc among --allocators")

@@ -43,7 +43,6 @@ def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it():
 
 
 def test_what_is_worse_within_its_noise_is_allowed_too():
-    """Its constraint on the peak "allows it", and then its mean memory turned it down."""
     (one,) = turned_down(
         [("jemalloc", changes(0.049, 0.109, -0.3), None)],
         RULES,
@@ -129,7 +128,6 @@ def test_of_few_runs_a_loss_on_average_is_expected_too(mean: float, n: int):
 
 
 def test_what_gains_most_in_all_for_the_smallest_loss_is_first():
-    """Only what saved most CPU time was said, and it held a quarter more memory."""
     seen = {
         "tcmalloc": (changes(0.2, 0.24, -0.42), (MEAN, PEAK)),
         "jemalloc": (changes(-0.121, 0.056, -0.389), None),
@@ -143,7 +141,6 @@ def test_what_gains_most_in_all_for_the_smallest_loss_is_first():
 
 
 def test_what_its_own_runs_did_not_show_is_not_said_of_a_setting():
-    """It "saves 2 % of CPU time", and ran 2 % slower."""
 
     def few(gains: dict[str, Gain], name: str, change: float) -> dict[str, Gain]:
         """Return the same where all runs together say another change of one."""
@@ -157,7 +154,6 @@ def test_what_its_own_runs_did_not_show_is_not_said_of_a_setting():
 
 
 def test_three_times_the_least_effect_is_said_beside_the_greatest_gain():
-    """In logarithms, as gains are: that is a saving of 2.94 %."""
     (one,) = found({"x": (changes(-0.0295, 0.05, -0.2), (PEAK,))})
 
     assert one.gained == (CPU, MEAN)

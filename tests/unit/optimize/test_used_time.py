@@ -39,7 +39,6 @@ def test_the_time_of_a_call_is_kept_however_it_ends(
 
 
 def test_a_kill_loses_a_few_seconds(tmp_path: Path):
-    """Nothing is said at its end; a file is not written at every run of a few milliseconds."""
     clock = Clock()
     used = UsedTime(begun(tmp_path), Watch(60.0, clock))
     kept = []
@@ -59,7 +58,6 @@ def test_in_a_folder_of_an_earlier_version_the_time_is_that_of_its_answer(tmp_pa
 
 
 def test_a_folder_that_was_not_begun_has_no_time(tmp_path: Path):
-    """What a call with another command left, which failed as it is, is not of this one."""
     with UsedTime(begun(tmp_path), Watch(60.0, Clock())):
         pass
     (tmp_path / TIME_FILE).write_text('{"seconds": 40.0}')
