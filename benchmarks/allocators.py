@@ -314,10 +314,12 @@ def _bench(call: Call, name: str) -> None:
 
 
 def _kept(name: str, sample: Row) -> Row:
-    """Return what is kept of a sample: of ranges of sizes no percentiles, which nothing shows."""
-    if name != "classes" or not sample.get("result"):
+    """Return what is kept of a sample: no percentiles of free, of ranges of sizes none at all."""
+    result = sample.get("result")
+    if not result or not result.get("latency"):
         return sample
-    return {**sample, "result": {**sample["result"], "latency": None}}
+    latency = None if name == "classes" else {**result["latency"], "free": None}
+    return {**sample, "result": {**result, "latency": latency}}
 
 
 # Showing
