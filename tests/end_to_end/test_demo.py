@@ -112,7 +112,6 @@ def demo_with(
 
 
 def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path):
-    """So it is when an update of malloc-tuner changed the emulator."""
     done = demo_with(tmp_path, f'[ "$1" = record ] || exit {StoreError.exit_code}')
     assert done.returncode == StoreError.exit_code
     assert f"delete {tmp_path / 'run'}" in done.stderr

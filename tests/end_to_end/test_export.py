@@ -102,7 +102,6 @@ def test_exported_setting_is_read_back_from_the_allocator(run: Run, form: str):
 
 
 def test_other_values_would_have_been_noticed(run: Run):
-    """The test above can fail: another configuration is not what the file sets."""
     configuration = run.trials[1].configuration
     adapter = get_allocator(configuration.allocator)
     environment = environment_from(exported(run, "env"), "env")

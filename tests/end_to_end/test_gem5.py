@@ -54,7 +54,6 @@ def simulate(
 
 @pytest.mark.parametrize("name", [s.name for s in SUITE.simulations])
 def test_every_simulation_runs(gem5: Gem5, name: str):
-    """Guests are made brief; traffic runs as long as its machine says."""
     (simulation,) = SUITE.choose([name])
     if simulation.guest:
         scale = BRIEF.get(simulation.guest, "20")
@@ -89,7 +88,6 @@ def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5):
 
 
 def test_nothing_of_simulated_memory_is_left_behind(gem5: Gem5):
-    """Not even by a simulation that was killed before it had mapped its memory."""
     with subprocess.Popen(["true"]) as dead:
         pass
     left = Path("/dev/shm", f"gem5-validate-{dead.pid}")
@@ -142,7 +140,6 @@ def test_pages_that_hold_only_zeros_are_counted(gem5: Gem5):
 def test_it_is_a_program_that_is_optimized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    """The shipped file, on a sort of a few elements: too little time for more than a proposal."""
     monkeypatch.chdir(ROOT)
     text = (ROOT / "configs" / "programs" / "gem5-sort.toml").read_text()
     path = tmp_path / "gem5.toml"

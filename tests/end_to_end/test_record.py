@@ -196,7 +196,6 @@ def test_an_exec_that_fails_says_why_after_all_descriptors_were_closed(
 
 
 def test_descriptors_of_a_daemon_stay_open_in_its_child(tmp_path: Path, subject: str):
-    """Where few are allowed, the recorder's have numbers that the program takes for its own."""
     output = tmp_path / "a.trace"
     subprocess.run(
         command_line("record", "--follow", "-o", str(output), "--", subject, "keep-descriptors"),
@@ -269,7 +268,6 @@ def life_of(path: Path) -> tuple[float, float, float]:
     "end", ["return 0;", "_exit(0);", "raise(SIGTERM);", "raise(SIGKILL);", "quick_exit(0);"]
 )
 def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str):
-    """Idle time before the first and after the last event is part of its life."""
     source = (
         "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
         "int main(void) { usleep(150000); void *volatile b = malloc(99); free(b); usleep(250000); "
@@ -284,7 +282,6 @@ def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str):
 
 
 def test_loading_a_program_is_part_of_its_life(tmp_path: Path):
-    """A library of the program starts before the recorder does."""
     start = "__attribute__((constructor)) static void start(void) { usleep(200000); }"
     slow = library(tmp_path, f"#include <unistd.h>\n{start}", "slow")
     source = "#include <stdlib.h>\nint main(void) { void *volatile b = malloc(99); free(b); }"
@@ -294,7 +291,6 @@ def test_loading_a_program_is_part_of_its_life(tmp_path: Path):
 
 
 def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str):
-    """What a start script did before is another program's."""
     script = tmp_path / "run.sh"
     script.write_text(f'#!/bin/sh\nsleep 1\nexec "{subject}" calls\n')
     recording, _ = recorded(tmp_path, "sh", str(script))
@@ -302,7 +298,6 @@ def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str
 
 
 def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject: str):
-    """That is time 0 of its trace."""
     recording, _ = recorded(tmp_path, subject, "fork", follow=True)
     parent, child = (life_of(process.path) for process in recording.processes)
     assert 0 < child[1] <= child[2] < parent[2]
@@ -341,7 +336,6 @@ def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subje
 
 
 def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subject: str):
-    """Also where endings of children are ignored."""
     output = tmp_path / "a.trace"
     ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # noqa: E731
     done = run_record(output, subject, "fail", preexec_fn=ignore)
@@ -380,7 +374,6 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
 
 
 def test_a_silent_recording_that_stopped_early_leaves_no_trace(tmp_path: Path, subject: str):
-    """Optimisations went on with the first part of the program."""
     for limit, message in (4000, "File too large; make room, then"), (150, "recorded: File too"):
         words = ["sh", "-c", f"ulimit -f {limit}; exec {subject} many"]
         with pytest.raises(OutputError, match=message):
@@ -389,7 +382,6 @@ def test_a_silent_recording_that_stopped_early_leaves_no_trace(tmp_path: Path, s
 
 
 def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subject: str):
-    """Where a late thread found no room stays a hole, which the kernel must not be made to fill."""
     lost, kept = tmp_path / "a.trace", tmp_path.parent / f"{tmp_path.name}.trace"
     in_space = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     mount = f"mount -t tmpfs -o size=360k none {tmp_path}"
@@ -399,14 +391,15 @@ def test_a_full_tmpfs_keeps_what_was_recorded_for_recover(tmp_path: Path, subjec
     recovery = shlex.join(command_line("trace", "recover", f"{lost}.spool", "-o", str(kept)))
     script = f"{mount} && {recording}; echo $?; {recovery}"
     done = subprocess.run([*in_space, script], capture_output=True, text=True, check=True)
-    assert f"{lost}: cannot write: No space left on device; the recording is kept" in done.stderr
+    assert (
+        f"{lost}: cannot write: No space left on device; what was recorded is kept" in done.stderr
+    )
     assert done.stdout == f"{OutputError.exit_code}\n"
     assert "INCOMPLETE: recording stopped early" in done.stderr
     assert 20_000 < len(load(kept)) < 40_000
 
 
 def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: str):
-    """Some file systems break the call off then."""
     source = (
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n"
         "int posix_fallocate(int fd, long at, long n) {"
@@ -420,7 +413,6 @@ def test_a_signal_while_the_spool_grows_loses_nothing(tmp_path: Path, subject: s
 
 
 def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path):
-    """What new gives may go to its own free; and nothing is recorded of it."""
     source = (
         "#include <cstdio>\nalignas(16) static char pool[1 << 20]; static std::size_t used;"
         'extern "C" void *malloc(std::size_t n) {'
@@ -448,7 +440,6 @@ def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: P
 
 
 def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path):
-    """It has an entry of that name, which leads to the library."""
     source = (
         "#include <stdlib.h>\nvoid *(*volatile take)(size_t) = malloc;"
         f"int main(void) {{ free(take({MARKER})); return 0; }}"
@@ -561,7 +552,6 @@ def touched_pages(events: Events, size: int) -> list[int | None]:
 
 
 def test_touched_pages_are_counted(tmp_path: Path, subject: str):
-    """Of recycled blocks, reallocs, zeroed blocks, other threads' and those never freed."""
     _, events = recorded(tmp_path, subject, "touch")
     expected = {
         1000000: [244], 1000001: [0], 1000002: [100], 50000: [8, 4, 0], 1 << 20: [1],
@@ -576,7 +566,6 @@ def test_touched_pages_are_counted(tmp_path: Path, subject: str):
 
 
 def test_what_was_not_measured_is_not_known(tmp_path: Path, subject: str):
-    """Buffers are measured as long as there is time; those of a killed process not at all."""
     _, events = recorded(tmp_path, subject, "tight")
     found = touched_pages(events, 100000)
     assert len(found) == 20000

@@ -281,7 +281,6 @@ def readable_recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_service_that_changes_its_user_keeps_its_recording(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    """Its folder is root's alone: others cannot even come there."""
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
         pytest.skip("no python3 that everybody may run")

@@ -71,7 +71,6 @@ def validate(folder: Path, *words: str, command: list[str] | None = None) -> int
 def test_huge_pages_that_differ_from_the_campaigns_are_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Whatever this machine is set to: the campaign had them everywhere, the program has none."""
     with Store.open(folder) as store:
         record, trials = store.campaign(), store.trials()
     assert record.machine is not None
@@ -146,7 +145,6 @@ def test_library_is_in_the_program(folder: Path):
 def test_library_that_the_program_is_linked_against_gives_way(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """A program linked against jemalloc runs glibc's malloc where glibc is the subject."""
     library = get_allocator("jemalloc").locate().library
     program = compile_(tmp_path, _LINKED, "-Wl,--no-as-needed", str(library), "-ldl")
     assert validate(folder, "--rounds", "1", "--ignore-output", command=[str(program)]) == 0
@@ -297,7 +295,6 @@ def test_a_program_that_fails_does_not_replace_a_good_validation(
 
 
 def test_the_recorded_program_is_the_command_as_typed(folder: Path, tmp_path: Path):
-    """The arguments of the process are those of what the shell becomes."""
     trace, command = tmp_path / "ls.trace", ["sh", "-c", "exec ls -d /"]
     recording.record(command, trace, is_silent=True)
     with Store.open(folder) as store:

@@ -97,10 +97,11 @@ def shell_wrapper(deployment: Deployment) -> str:
 
 def systemd_drop_in(deployment: Deployment) -> str:
     """Write a drop-in file of a systemd service."""
+    has_preload = PRELOAD in dict(deployment.variables)
     use = (
         "use: save as /etc/systemd/system/NAME.service.d/malloc.conf, then",
         "     systemctl daemon-reload && systemctl restart NAME.service",
-        "     (a program with file capabilities ignores LD_PRELOAD)",
+        *(["     (a program with file capabilities ignores LD_PRELOAD)"] * has_preload),
     )
     lines = ["[Service]"]
     for name, value in deployment.variables:
@@ -232,7 +233,9 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     facts = (f"{name} {value}" for name, value in deployment.valid_for.items())
     yield "valid for", "; ".join(facts)
     for gain in deployment.gains:
-        against = "as it was" if deployment.proof else f"the default of {deployment.baseline}"
+        against = (
+            "the program as it was" if deployment.proof else f"the default of {deployment.baseline}"
+        )
         yield f"{gain.label} against {against}", _gain_text(gain)
     yield from _proof_entries(deployment)
     if deployment.is_shipped:

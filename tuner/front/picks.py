@@ -41,6 +41,7 @@ from tuner.objectives import trial_values
 from tuner.page import series
 from tuner.records import Trial
 from tuner.stats import TIE
+from tuner.units import show_percent
 
 _LEAST_SHOWN: Final = 0.0005
 """A share that is less would be shown as 0.0 %."""
@@ -278,7 +279,7 @@ def _above(chosen: Trial, least: Trial, names: Sequence[str]) -> str:
     fewer = [METRICS[name].label for name, mine, other in pairs if mine < other]
     why = "as the simpler setting" if not fewer else f"for less {' and '.join(fewer)}"
     excess = value / lowest - 1.0 if lowest else 0.0
-    share = f"{excess:.1%} above it" if excess >= _LEAST_SHOWN else "next to it"
+    share = f"{show_percent(excess)} above it" if excess >= _LEAST_SHOWN else "next to it"
     return f"or {share} {why}"
 
 

@@ -120,7 +120,9 @@ def build_traces(
         try:
             process = _build(images, trace, ended, typed, window)
         except OutputError as error:
-            kept = f"the recording is kept, build the trace later with {recovery(spool, output)}"
+            kept = (
+                f"what was recorded is kept, build the trace later with {recovery(spool, output)}"
+            )
             raise OutputError(f"{error}; {kept if is_kept else _AGAIN}") from error
         if process.totals.n_events or len(all_images) == 1:
             processes.append(process)

@@ -49,6 +49,8 @@ class TrialRow:
     expected: Mapping[str, float | None] = field(default_factory=dict)
     """The same of the whole program, for the metrics of which it is known what that has."""
 
+    hidden_by: int | None = None
+    """Trial that dominates it, where no row that is shown does."""
     is_near_front: bool = False
     """A pick that is off the front by a tie alone: the simpler setting was taken."""
 

@@ -17,7 +17,7 @@ from tuner.page import series
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
-from tuner.report.table import FRONT, FrontTable, TrialRow
+from tuner.report.table import DOMINATED, FRONT, FrontTable, TrialRow
 from tuner.stats import TIE
 
 if TYPE_CHECKING:
@@ -105,9 +105,31 @@ def condensed(table: FrontTable) -> tuple[FrontTable, dict[int, int]]:
     room = max(0, MOST_POINTS - len(kept))
     step = max(1, -(-len(others) // room)) if room else len(others) + 1
     kept |= {row.trial.number for row in others[step // 2 :: step]}
-    rows = tuple(r for r in table.rows if r.state != FRONT or r.trial.number in kept)
+    hidden = [row for row in front if row.trial.number not in kept]
+    shown = [row for row in front if row.trial.number in kept]
+    rows = tuple(
+        row if row.state == FRONT else _explained(row, shown, hidden, table.objectives)
+        for row in table.rows
+        if row not in hidden
+    )
     counts = {number: len(found) for number, found in alike.items() if number in kept}
     return replace(table, rows=rows), counts
+
+
+def _explained(
+    row: TrialRow, shown: Sequence[TrialRow], hidden: Sequence[TrialRow], names: Sequence[str]
+) -> TrialRow:
+    """Return a row with what dominates it, where that is not shown."""
+
+    def is_under(other: TrialRow) -> bool:
+        pairs = [
+            (METRICS[n].value(other.trial.known), METRICS[n].value(row.trial.known)) for n in names
+        ]
+        return all(a is not None and b is not None and a <= b for a, b in pairs)
+
+    if row.state != DOMINATED or any(map(is_under, shown)):
+        return row
+    return replace(row, hidden_by=next((o.trial.number for o in hidden if is_under(o)), None))
 
 
 def _simplicity(row: TrialRow) -> tuple[bool, bool, int, int]:
@@ -173,9 +195,11 @@ def _rich_table(
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     drawn.add_column("trial", justify="right")
     for metric, scale in zip(block.metrics, scales, strict=True):
-        drawn.add_column(f"{metric.label}\n{scale.unit}".rstrip(), justify="right", no_wrap=True)
+        about = "of whole\nprogram" if metric.name in table.whole else "change"
+        below = f"\n{about}" if block.is_stacked else ""
+        head = f"{metric.label}\n{scale.unit}{below}".rstrip()
+        drawn.add_column(head, justify="right", no_wrap=True)
         if not block.is_stacked:
-            about = "of program\nabout" if metric.name in table.whole else "change"
             drawn.add_column(about, justify="right", no_wrap=True)
     drawn.add_column("allocator", no_wrap=True)
     if block.has_settings:
@@ -223,7 +247,8 @@ def marks(row: TrialRow) -> str:
     if row.is_near_front:
         words.append(_NEAR)
     elif row.state != FRONT:
-        words.append(row.state.replace("_", " "))
+        by = "" if row.hidden_by is None else f" by {row.hidden_by}"
+        words.append(row.state.replace("_", " ") + by)
     return ", ".join(words)
 
 

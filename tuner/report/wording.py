@@ -20,7 +20,7 @@ from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.stats import TIE
 from tuner.store.values import INTERRUPTED
-from tuner.units import show_size, signed_percent
+from tuner.units import show_percent, show_size, signed_percent
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import Claim, SubjectSummary
 
@@ -352,7 +352,7 @@ def _repeatability(run: Run) -> str:
             is not None
         ]
         if differences:
-            worst.append(f"{metric.label} {max(differences):.2%}")
+            worst.append(f"{metric.label} {show_percent(max(differences), 2)}")
     n = sum(map(len, again.values()))
     return f"{n} re-measurements of {len(again)} configurations; greatest difference: " + series(
         worst or ["unknown"]

@@ -188,7 +188,6 @@ def test_sighup_ends_a_command_as_ctrl_c_does_unless_ignored(
 
 
 def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch):
-    """Otherwise the programs that it runs would go on."""
     before = signal.getsignal(signal.SIGTERM)
 
     def app(**_: object) -> None:
@@ -304,7 +303,6 @@ def test_any_other_call_is_left_to_typer(words: list[str]):
 
 
 def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path):
-    """Typer takes longer to import than a short recording takes."""
     heavy = "{'typer', 'pydantic', 'numpy', 'rich'}"
     code = (
         "import sys\nfrom tuner.cli import main\n"
@@ -335,7 +333,6 @@ def _run_without_reader(*words: str) -> subprocess.CompletedProcess[str]:
 def test_a_reader_that_goes_away_is_no_failure(
     words: tuple[str, ...], is_buffered: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    """As in `malloc-tuner trace info app.trace | head -0` of a shell with pipefail."""
     monkeypatch.setenv("PYTHONUNBUFFERED", "" if is_buffered else "1")
     trace = ROOT / "configs/workloads/perl-index/perl-start.trace"
     done = _run_without_reader(*words, *([] if words == ("--help",) else [str(trace)]))
@@ -344,7 +341,6 @@ def test_a_reader_that_goes_away_is_no_failure(
 
 
 def test_completion_completes_a_command():
-    """What the shell calls when the user presses tab after `malloc-tuner do`."""
     environment = os.environ | {
         "_MALLOC_TUNER_COMPLETE": "complete_bash",
         "COMP_WORDS": "malloc-tuner do",

@@ -30,7 +30,6 @@ def test_a_missing_profile_is_reported_in_words(tmp_path: Path):
 
 
 def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path):
-    """Standard output refuses them in most locales; the name of a file is what it is."""
     trace = tmp_path / os.fsdecode(b"a \xff.trace")
     trace.write_bytes(TRACE.read_bytes())
     done = subprocess.run(
@@ -64,7 +63,6 @@ def test_a_campaign_on_a_name_that_is_no_text_is_refused(tmp_path: Path, cli: Co
     ],
 )
 def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said: str):
-    """What is lost on a full disk is reported; a stream that was closed wants nothing."""
     command = f'"$0" -m tuner.cli.main trace info "$1" {redirection}'
     done = subprocess.run(
         ["sh", "-c", command, sys.executable, TRACE], capture_output=True, text=True, check=False
@@ -87,7 +85,6 @@ def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said
 def test_a_path_that_cannot_be_reached_is_no_defect(
     words: tuple[str, ...], working_folder: Path, cli: CommandLine
 ):
-    """As in the home of another user, which root may enter."""
     path = "a" * 256
     assert f"{path}: cannot be reached (File name too long)" in cli.fails(
         SpecError.exit_code, *[word.format(path=path) for word in words]

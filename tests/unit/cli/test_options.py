@@ -108,7 +108,6 @@ def test_what_the_environment_gives_is_not_refused(
 
 
 def test_what_waits_on_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A program that runs many times cannot read it in every run, and no message would say so."""
     (tmp_path / "input").write_bytes(b"words")
     read, write = os.pipe()
     os.write(write, b"words")

@@ -76,7 +76,6 @@ def test_front_table_marks_defaults_and_picks(
 
 
 def test_front_table_ends_with_what_runs_of_the_program_proved(fresh: Run, cli: CommandLine):
-    """Its points are emulated, and the program may have turned them down."""
     setting = Configuration.of("glibc", {"mxfast": 0}).key
     sentence = "Deploy glibc with mxfast=0."
     write_record(
@@ -324,7 +323,6 @@ def test_pick_within_one_allocator(fresh: Run, cli: CommandLine):
 
 
 def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: CommandLine):
-    """Before it prints what was chosen."""
     bounds = [f"--max={name}=+90%" for name in ("peak_heap", "mean_heap", "cost", "instructions")]
 
     err = cli.fails(SpecError.exit_code, "pick", kept.folder, "--best", "mean_heap", *bounds)
@@ -459,7 +457,6 @@ def test_unsafe_pick_names_are_refused(name: str):
     ],
 )  # fmt: skip
 def test_names_that_mean_something_else_are_refused(fresh: Run, name: str):
-    """In --points they name other points, and in a validation other subjects."""
     with pytest.raises(SpecError, match=f"pick name '{name}': it means something else"):
         save_pick(fresh, Pick(name, fresh.trial(3), "mine"))
     assert not (fresh.folder / "picks").exists()
@@ -499,7 +496,6 @@ def test_what_a_validation_proves_may_have_less_than_its_trial(
 def test_what_a_validation_proves_without_a_trial_has_no_emulated_gain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """It was exported as trial 0, with the numbers of that."""
     run = validated(tmp_path / "v", "Deploy", monkeypatch)
     (record,) = run.validations
     less = Configuration.of("glibc", {"mxfast": 8})
@@ -562,7 +558,6 @@ def test_export_exports_nothing_that_the_program_disproved_unless_it_is_named(
 def test_export_of_another_point_names_what_is_recommended(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ):
-    """It may be proven too: what it is not is the one to deploy."""
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
 
     _, said = exported(cli, run, "--pick", "balanced")
@@ -597,7 +592,6 @@ def test_a_report_says_which_of_several_validations_it_shows(tmp_path: Path, cli
 def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
     tmp_path: Path, cli: CommandLine
 ):
-    """A bound of `pick` too, and of a program that used less while it was recorded."""
     drawn = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
     first = drawn.validations[0]
     more = [changed(s, mean_heap_bytes=9e9) for s in first.samples]

@@ -103,7 +103,6 @@ def test_one_confirmed_pick_is_enough_when_asked():
 
 
 def test_one_of_two_gains_confirmed_is_enough_and_named():
-    """The sentence says to deploy what gains one thing and loses nothing."""
     half = subject("knee", Verdict.NOT_CONFIRMED)
     half = replace(half, claims=(claim(Verdict.CONFIRMED), claim(Verdict.NOT_CONFIRMED, "cpu")))
 
@@ -121,7 +120,6 @@ def test_one_of_two_gains_confirmed_is_enough_and_named():
     "verdict", [Verdict.UNDECIDED, Verdict.COSTS, Verdict.BETTER, Verdict.NOT_CONFIRMED]
 )
 def test_unconfirmed_picks_fail_when_asked(verdict: Verdict):
-    """A default that gains is no pick."""
     found = outcome(
         subject("knee", verdict), subject("jemalloc-default", Verdict.CONFIRMED, "default")
     )
@@ -206,7 +204,6 @@ def test_what_a_file_says_of_its_service_counts(compared: dict[str, Any], full_f
 
 
 def test_what_is_typed_counts_before_the_file(compared: dict[str, Any], full_file: str):
-    """Also where it is what the option is by default."""
     typed = ["--allocators", "mimalloc", "--seed", "1", "--rounds", "5", "-o", "here"]
     typed += ["--timeout", "7s"]
 
@@ -347,7 +344,6 @@ def test_points_run_with_the_library_that_their_campaign_measured(
 def test_a_comparison_does_not_go_on_with_another_version(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server
 ):
-    """One that went on after an upgrade mixed both."""
     answer(capsys, tmp_path)
     n_runs, path = server.n_runs, tmp_path / REFERENCE_FILE
     known = json.loads(path.read_bytes())
@@ -370,7 +366,6 @@ def test_a_comparison_does_not_go_on_with_another_version(
 def test_gains_that_the_rounds_cannot_show_are_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, server: Server, rounds: str, said: str
 ):
-    """There is no --time that could be raised."""
     shown = answer(capsys, tmp_path / "v", "--rounds", rounds)
 
     assert "Keep glibc as it is." in shown

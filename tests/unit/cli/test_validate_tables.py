@@ -87,7 +87,6 @@ def test_every_subject_metric_and_claim_is_shown(run: Run, printed: Printed):
 
 
 def test_a_subject_has_one_verdict(run: Run, capsys: pytest.CaptureFixture[str]):
-    """It was confirmed in CPU time above, and not confirmed below."""
     summary = summarize(run, run.validations[-1])
     first = next(one for one in summary.subjects if len(one.claims) > 1)
     verdicts = (Verdict.CONFIRMED, Verdict.NOT_CONFIRMED)

@@ -55,7 +55,6 @@ def explanation(run: Run) -> Explanation:
 
 
 def test_what_does_nothing_is_found_and_what_acts_is_not_among_it(explanation: Explanation):
-    """arena_max and lg_extent_max_active_fit have no effect in the model."""
     idle = {
         one.name for allocator in explanation.allocators for one in allocator.of_role(Role.NOTHING)
     }
@@ -65,7 +64,6 @@ def test_what_does_nothing_is_found_and_what_acts_is_not_among_it(explanation: E
 
 
 def test_what_is_rare_and_strong_does_not_do_nothing():
-    """Its share of the variance is next to nothing, since few trials have it."""
     setting = Setting("hugetlb", (None, 1), is_scale=False)
     strong = Level(1, 2, 0, {"mean_heap": 1.0654, "cost": 0.9093})
     shares = Importance({"cost": 0.5}, {"hugetlb": {"cost": Share(0.0, 0.0)}}, ())
@@ -88,7 +86,6 @@ def test_what_is_rare_and_strong_does_not_do_nothing():
     ],
 )
 def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, role: Role):
-    """A setting was said to carry the gain that gave 0.7 % of heap for 49 % of cost."""
     setting = Setting("tcache", (None, 0), is_scale=False)
     level = Level(0, 9, 0, {"mean_heap": heap, "cost": cost})
     shares = Importance({"cost": 0.9}, {"tcache": {"cost": Share(0.35, 0.01)}}, ())
@@ -98,7 +95,6 @@ def test_next_to_nothing_for_a_great_loss_is_no_gain(heap: float, cost: float, r
 
 @pytest.mark.parametrize("share", [Share(0.35, 0.01), Share(0.02, 0.03)], ids=["much", "little"])
 def test_what_gains_one_thing_for_another_is_a_trade(share: Share):
-    """A value with cost -64.8 %, memory +12 % was "small or unsure"."""
     setting = Setting("tcache", (None, 0), is_scale=False)
     level = Level(0, 9, 0, {"mean_heap": 1.12, "cost": 0.352})
     shares = Importance({"cost": 0.9}, {"tcache": {"cost": share}}, ())
@@ -221,7 +217,6 @@ def test_where_few_trials_were_counted_the_others_explain_memory(run: Run):
 
 @pytest.mark.usefixtures("few_trees")
 def test_the_allocator_of_the_pick_is_explained_or_it_says_why_not(run: Run):
-    """Another one had enough trials that were counted, so it alone was explained."""
     good = [one for one in run.trials if one.measurement is not None]
     own = [one for one in good if one.configuration.allocator == "jemalloc"]
     some = (*(one for one in good if one not in own), *own[:17])

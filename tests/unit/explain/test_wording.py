@@ -9,7 +9,6 @@ JEMALLOC = Configuration.of("jemalloc", {"narenas": 1})
 
 
 def test_a_value_that_only_loses_is_not_said_to_fail():
-    """One of its trials failed, but what makes it dangerous is the loss."""
     danger = Danger("narenas", (Level(64, 20, 1, {"cost": 1.3}),), above=8)
 
     assert danger_text(danger) == "narenas above 8: cost +30.0 %"
@@ -22,7 +21,6 @@ def test_a_value_that_mostly_fails_says_so():
 
 
 def test_what_is_left_is_enough_only_if_nothing_is_lost():
-    """Each of two settings may stand in for the other."""
     assert reduced_text(Without(JEMALLOC, 3, {"cost": 1.001})).startswith("enough is jemalloc")
     lost = reduced_text(Without(JEMALLOC, 3, {"cost": 1.2}))
     assert lost == "needless one by one, not together: jemalloc narenas=1: cost +20.0 %"

@@ -104,7 +104,6 @@ def test_other_allocators_and_other_values_are_no_evidence():
 
 
 def test_every_setting_is_kept_where_latency_is_minimised():
-    """It varies by itself, so that no two trials are exactly the same in it."""
     fast, slow = tried(1, mxfast=0), tried(0)
     fast, slow = (
         replace(one, outcome=Outcome.succeeded(one.measured.with_values(p99_latency=latency)))
@@ -215,7 +214,6 @@ def test_comments_give_the_figures_of_the_real_program():
 
 
 def test_what_ran_without_a_claim_shows_what_was_measured():
-    """It showed what emulation expects alone: less cost where CPU time was more."""
     run = synthetic_run(validation=True)
     (record,) = run.validations
     best = next(one for one in record.subjects if one.label == "no-regret")
@@ -259,7 +257,6 @@ def test_env_file_is_what_a_shell_sources(tmp_path: Path):
 
 
 def test_env_file_is_what_docker_takes_raw():
-    """With --env-file, comments start with #, the rest is NAME=VALUE without quoting."""
     found = plain("jemalloc", dirty_decay_ms=0, tcache=False)
 
     lines = [x for x in render(found, "env").splitlines() if x and not x.startswith("#")]
@@ -358,7 +355,6 @@ def test_systemd_accepts_the_drop_in(tmp_path: Path):
 
 
 def test_dockerfile_starts_with_no_parser_directive():
-    """`# name=value` in the first lines of a Dockerfile would be an order to its parser."""
     assert not re.match(r"#\s*\w+\s*=", render(plain(), "docker"))
 
 

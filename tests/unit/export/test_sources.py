@@ -51,7 +51,10 @@ def test_what_was_proven_is_exported_not_what_was_tried():
 
     assert "MALLOC_CONF=narenas:2\n" in text
     assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
-    assert "mean memory against as it was: -10.00 % [-10.00 %, -10.00 %] on the real" in text
+    assert (
+        "mean memory against the program as it was: -10.00 % [-10.00 %, -10.00 %] on the real"
+        in text
+    )
     assert (
         "left out: tcache=false (in emulation or on the program, they change too little)"
         in " ".join(text.replace("#", "").split())
@@ -89,7 +92,6 @@ def test_the_proof_has_what_was_held_out(tmp_path: Path):
 def test_a_verdict_is_what_the_bounds_prove(
     name: str, bounds: tuple[float, float] | None, verdict: str
 ):
-    """A guard that varies holds within more than the least effect."""
     answer = replace(ANSWER, changes={name: (0.0, bounds)})
 
     assert [gain.verdict for gain in proven_gains(answer)] == [verdict]
@@ -104,7 +106,6 @@ def test_an_answer_that_deploys_nothing_is_not_exported(decision: Decision):
 
 
 def test_what_no_pick_names_is_what_the_report_speaks_of():
-    """Balanced trades memory for work here; what costs nothing goes before it."""
     default = trial(0, Configuration("glibc"), 60.0 * MIB)
     trades = trial(1, TRIED, 30.0 * MIB, 1.1e8)
     free = trial(2, PROVEN, 54.0 * MIB)
@@ -138,7 +139,6 @@ def direct_folder(folder: Path, brings: str | None = None, decision: str = "depl
 
 
 def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path):
-    """Not what the heap alone gains in emulation; and it keeps the settings that it ran with."""
     changes = {"mean_memory": {"change": -0.02, "bounds": None, "exact": False}}
     subject = {"label": "jemalloc narenas=2 tcache=false", "in_rounds": False, "note": ""}
     write_record(
@@ -160,7 +160,6 @@ def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path):
 
 
 def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path):
-    """One that was interrupted exported the pick of its emulation, with success."""
     (tmp_path / REQUEST_FILE).write_text("{}")
     run = replace(run_of_two(), folder=tmp_path)
 
@@ -188,7 +187,7 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path):
     assert "GLIBC_TUNABLES=glibc.malloc.mxfast=0\n" in text
     assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
     assert "emulated" not in text
-    assert "LD_PRELOAD" not in text
+    assert "LD_PRELOAD" not in text + export(tmp_path, form="systemd")
     found = json.loads(export(tmp_path, form="json"))
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
 
@@ -228,7 +227,6 @@ def old_recommended(folder: Path, name: str, library: Path | None) -> Deployment
 def test_what_was_replaced_since_is_exported_for_another_machine_alone(
     tmp_path: Path, old: Callable[[Path, str, Path | None], Deployment]
 ):
-    """Nor does the version of this one stand in what is exported for another."""
     for name in OLD:
         with pytest.raises(MissingToolError, match=rf"{name}: version 0\.0\.1 was measured, here"):
             old(tmp_path, name, None)

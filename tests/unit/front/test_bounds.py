@@ -33,7 +33,6 @@ def test_a_bound_holds_at_its_limit_and_nowhere_above(over: float):
 
 
 def test_a_relative_bound_is_a_share_of_the_whole_program():
-    """Of a program, a tenth of whose work is the allocator's, as `front` shows changes."""
     trials = (BASELINE, tried(1, 80.0, 1100.0), tried(2, 80.0, 1100.1))
     compared = baselines(trials, "glibc", {"glibc": {"cost": 10_000.0}})
 
@@ -81,7 +80,6 @@ def test_bad_bound_is_refused(text: str):
 
 
 def test_a_share_without_a_sign_is_told_the_sign():
-    """The message spoke of the limits of campaigns, which are written otherwise."""
     with pytest.raises(SpecError, match=r"write cost=\+1% for so much above it"):
         parse_bound("cost=1%")
 

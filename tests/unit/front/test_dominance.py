@@ -174,5 +174,4 @@ def test_gain_compares_with_the_defaults():
 
 
 def test_objectives_need_no_other_indicator_library():
-    """Moocore is imported where it is used, so that --help does not pay for it."""
     assert "moocore" not in vars(dominance)

@@ -78,7 +78,6 @@ def test_balanced_is_the_least_sum_of_changes():
 
 
 def test_a_straight_front_has_no_knee():
-    """An end that is balanced by a hair is no knee."""
     assert knee_of(tried_all(DEMO)) is None
 
 
@@ -87,7 +86,6 @@ def test_a_corner_is_a_knee():
 
 
 def test_a_knee_is_clearly_better_than_the_ends():
-    """The sum of a knee is below that of the ends by more than 0.5 % of the baseline."""
     ends = [(90.0, 1000.0), (100.0, 900.0)]
 
     assert knee_of(tried_all([*ends, (94.6, 950.0)])) is None
@@ -160,8 +158,8 @@ def test_a_best_pick_says_how_far_it_is_above_the_least():
         return best_pick(trials, "mean_heap", NAMES, BASELINE).rule
 
     assert rule(least) == "least mean heap"
-    assert rule(least, near) == "least mean heap, or 0.4% above it for less cost"
-    assert rule(least, simple) == "least mean heap, or 0.2% above it as the simpler setting"
+    assert rule(least, near) == "least mean heap, or 0.4 % above it for less cost"
+    assert rule(least, simple) == "least mean heap, or 0.2 % above it as the simpler setting"
     assert rule(least, equal) == "least mean heap, or next to it as the simpler setting"
 
 
@@ -313,7 +311,6 @@ def test_a_concave_front_has_no_knee(steps: list[tuple[int, int]]):
 def test_a_convex_front_has_a_knee_where_its_exchange_turns_bad(
     good: list[tuple[int, int]], bad: list[tuple[int, int]]
 ):
-    """From one end heap buys more cost than it is worth, towards the other less."""
     steep = [(heap, 10 * heap + cost) for heap, cost in good]  # 1/16 % of heap for over 1 % of cost
     flat = [(1000 * heap, min(heap, cost)) for heap, cost in bad]
     trials = tried_all(bent([*steep, *flat], is_convex=True))

@@ -67,7 +67,6 @@ def test_own_prices_change_nothing():
 
 
 def test_limit_on_cost_moves_with_the_prices():
-    """Against the default, which has few faults, the other is dear when faults are."""
     limited = record(constraints=("cost <= default * 1.1",))
     trials = [tried(0, 1000, (2_000_000, 100, 0, 0)), tried(1, 900, (1_000_000, 700, 0, 0))]
 
@@ -85,7 +84,6 @@ def test_what_would_change_is_listed():
 
 
 def test_points_are_counted_and_not_their_trials():
-    """Equal trials are one point of the front, as in every other count of it."""
     again = tried(3, 500, (1_000_000, 900, 0, 0))
     note = price_note(record(), [*OPPOSED, again])
 

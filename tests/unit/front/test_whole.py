@@ -32,7 +32,6 @@ def run_with(**program: float) -> Run:
 
 
 def test_what_the_program_has_beyond_the_heap_stays():
-    """Its peak is 60 MiB above the heap's, and of its CPU time a tenth is the allocator's."""
     peak = BASELINE.measured.value("peak_heap")
     campaign = record(peak_heap=peak + 60 * MIB, cost=10_000.0)
     in_ns = replace(campaign, calibration=replace(campaign.prices, ns_per_instruction=1.0))
@@ -84,7 +83,6 @@ def test_nothing_is_known_without_a_recording():
 
 
 def test_an_allocator_that_is_a_hundredth_of_the_work_weighs_a_hundredth():
-    """-50 % heap for +50 % cost is not worth it of the heap alone, and is of the program."""
     names = NAMES
     whole = {"mean_heap": 100.0 * MIB, "cost": 100_000.0}
 

@@ -87,7 +87,6 @@ def test_recover_keeps_traces_that_exist(unbuilt: Record, name: str):
 
 
 def test_a_child_with_the_number_of_an_earlier_one_hides_no_process(unbuilt: Record):
-    """As in a container, where numbers come again soon."""
     output = unbuilt(sys.executable, "-c", TWO_CHILDREN)
     _, *spools = sorted(Path(f"{output}.spool").iterdir(), key=lambda path: int(path.stem))
     for spool in spools:
@@ -99,7 +98,6 @@ def test_a_child_with_the_number_of_an_earlier_one_hides_no_process(unbuilt: Rec
 
 
 def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path):
-    """Its spool has room for a header, and nothing in it yet."""
     spool = tmp_path / "a.trace.spool"
     begun = ("truncate", "-s", "65536", str(spool / "1.spool"))
 
@@ -113,7 +111,6 @@ def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path
 
 
 def test_a_command_that_is_too_long_to_keep_is_left_out(tmp_path: Path):
-    """It is handed to another program as one word, which the system limits."""
     trace = tmp_path / "a.trace"
 
     record(["ls", "-d", *["/"] * 40_000], trace, is_silent=True)

@@ -22,10 +22,11 @@ def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path):
 
 
 def test_a_program_that_fails_before_it_allocates_is_said_to_fail():
-    """One that wants a terminal brought its own malloc, it said."""
     words = why_no_events(["app"], replace(ENDED, exit_status=3))
 
     assert "nothing was recorded: it exited with status 3 and called no allocation" in words
+    killed = why_no_events(["app"], replace(ENDED, exit_status=None, signal_name="SIGSEGV"))
+    assert "it was ended by SIGSEGV and called no allocation" in killed
 
 
 def test_follow_is_not_advised_where_it_was_given():
@@ -37,7 +38,6 @@ def test_follow_is_not_advised_where_it_was_given():
 
 
 def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(tmp_path: Path):
-    """`ld.so ./app` counted as a static program: the loader names no interpreter."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
     loader = next(Path(word) for word in maps if word.rpartition("/")[2].startswith("ld-"))
 

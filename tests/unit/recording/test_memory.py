@@ -28,7 +28,6 @@ def test_a_peak_between_samples_is_that_of_the_kernel_without_files(memory: Anon
 
 
 def test_a_high_water_mark_that_falls_a_little_is_of_the_same_program(memory: AnonymousMemory):
-    """The kernel sums up what cores count only now and then."""
     memory.sample(status(900, 800, 10), 11.0)
     memory.sample(status(890, 400, 10), 12.0)
 
@@ -37,7 +36,6 @@ def test_a_high_water_mark_that_falls_a_little_is_of_the_same_program(memory: An
 
 
 def test_the_mean_is_over_time(memory: AnonymousMemory):
-    """From the start on, however late the first sample is."""
     for moment, anon in ((12.0, 100), (13.0, 100), (16.0, 300)):
         memory.sample(status(500, anon, 10), moment)
 
@@ -57,7 +55,6 @@ def test_nothing_is_known_without_a_sample(memory: AnonymousMemory):
 
 
 def test_a_long_recording_is_not_kept_sample_by_sample(memory: AnonymousMemory):
-    """There are a hundred of them a second."""
     tracemalloc.start()
     for moment in range(2_000):
         memory.sample(status(900 + moment, 800, 10), float(moment))

@@ -56,7 +56,6 @@ def test_handlers_of_the_caller_come_back(tmp_path: Path):
 
 
 def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path):
-    """Supervisors have a server reload by it; it ended the recording."""
     ready = tmp_path / "ready"
     waits = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"
     script = f"trap 'exit 5' HUP; touch {ready}; {waits}"
@@ -80,7 +79,6 @@ def test_a_hangup_reaches_the_program_which_goes_on_recorded(tmp_path: Path):
 def test_an_interrupt_of_this_process_alone_ends_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
 ):
-    """Only a terminal sends it to both; what a supervisor sent was lost."""
     wait4 = os.wait4
 
     def interrupted(pid: int, options: int) -> object:

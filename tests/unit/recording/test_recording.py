@@ -12,7 +12,6 @@ from tuner.recording import record
 
 
 def test_recording_needs_neither_numpy_nor_the_reader_of_programs():
-    """Their start costs more than the recording of a short program."""
     code = "import sys, tuner.recording; print({'numpy', 'elftools', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
@@ -20,13 +19,11 @@ def test_recording_needs_neither_numpy_nor_the_reader_of_programs():
 
 
 def test_a_command_in_one_text_is_refused(tmp_path: Path):
-    """Its letters would be the words."""
     with pytest.raises(SpecError, match="give a list of words"):
         record("./app data", tmp_path / "app.trace")
 
 
 def test_the_trace_may_be_named_by_a_text(tmp_path: Path):
-    """As in all other functions of the package."""
     recording = record([sys.executable, "-c", ""], str(tmp_path / "app.trace"), is_silent=True)
 
     assert recording.processes[0].path == tmp_path / "app.trace"

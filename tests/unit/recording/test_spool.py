@@ -24,7 +24,6 @@ def test_a_folder_is_no_name_of_a_trace(name: str, working_folder: Path):
 
 
 def test_a_device_is_no_trace_and_stays(tmp_path: Path):
-    """A trace that cannot be written is removed again; as root that would remove the device."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OutputError, match="is not a regular file"):
@@ -63,7 +62,6 @@ def test_traces_of_children_are_kept_too(tmp_path: Path):
 
 
 def test_all_traces_of_a_recording_are_replaced_when_asked_to(there: Path):
-    """Those of its children would be taken for some of the new one."""
     other = there.with_name("a.2026-11.trace")
     for number in (2, 3, 2026):
         there.with_name(f"a.{number}-11.trace").write_bytes(there.read_bytes())

@@ -31,7 +31,6 @@ def claims(*, is_first: bool) -> ValidationSummary:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_every_claim_has_a_column_and_says_what_it_is_of(*, is_first: bool):
-    """The peak of the first subject decided the columns of all."""
     found = claims_context(claims(is_first=is_first))
 
     assert found["claim_heads"] == [_PEAK, "CPU time, claimed as cost", _RSS]

@@ -66,7 +66,6 @@ def test_unknown_column_is_refused():
 
 @pytest.mark.parametrize("ratio", [-5.37, -0.01])
 def test_nothing_saves_more_than_all_there_is(ratio: float):
-    """Users read "expected -637 %"."""
     assert show_expected(ratio) == "more than all of it"
 
 
@@ -76,7 +75,6 @@ def test_what_may_be_expected_is_a_change(ratio: float | None):
 
 
 def test_there_is_one_kind_of_minus_sign():
-    """The one on the keyboard: what is printed can be searched for and copied."""
     tuner = Path(__file__).resolve().parents[3] / "tuner"
     other = [p.name for p in tuner.rglob("*.py") if re.search("\u2212|MINUS SIGN", p.read_text())]
 

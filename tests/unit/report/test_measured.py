@@ -66,7 +66,6 @@ def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: Meas
 
 
 def test_a_lucky_run_makes_no_front(folder: Path):
-    """Of two settings that are alike the one that was lucky once would dominate the other."""
     lucky, other = row("exgen a=1", -0.2, -0.1), row("exgen b=1", -0.19, -0.3)
     changes = {**lucky.changes, CPU: replace(lucky.changes[CPU], smoothed=0.02)}
     gains = {**other.changes, MEAN: replace(other.changes[MEAN], smoothed=0.21)}
@@ -162,7 +161,6 @@ def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront):
 
 
 def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it(folder: Path):
-    """The front of an answer was without the very setting that the last line said to deploy."""
     winner = row("jemalloc narenas=2", -0.1, 0.02, is_candidate=True)
     rows = (row("exgen", -0.11, 0.01), row("glibc mxfast=0", 0.01, 0.03), winner)
     write_answer(folder, replace(DEPLOY, rows=rows))
@@ -218,7 +216,6 @@ def test_the_figure_marks_what_to_deploy_above_a_faint_cloud(found: MeasuredFron
 
 
 def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: MeasuredFront):
-    """An allocator that took 20 % more shrank all that gained 2 % to a dot."""
     small = [row("jemalloc", -0.02, 0.0), row("exgen", 0.03, 0.0), row("mimalloc", 0.2, 0.0)]
     highs = []
     for rows in (small, [*small, row("tcmalloc", 0.15, 0.0, is_candidate=True)]):
@@ -231,7 +228,6 @@ def test_what_loses_much_does_not_crowd_the_others_into_a_corner(found: Measured
 
 
 def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront):
-    """A point that is on the front for a third goal alone lies behind it."""
     behind = row("glibc mxfast=0", 0.2, 0.2)
 
     figure = measured_figure(replace(found, front=(*found.front, behind)))

@@ -167,7 +167,6 @@ def test_every_plot_has_a_figure():
 
 
 def test_the_legend_of_claims_shows_the_marks_as_they_are_drawn():
-    """One layer has both series, so one legend has both shapes and both colours."""
     run = synthetic_run(n_trials=30, allocators=("glibc", "jemalloc"), validation=True)
     figure = next(f for f in figures_of(compute_report(run)) if f.name == "claims-cost")
 
@@ -229,7 +228,6 @@ def test_page_sets_claims_beside_what_was_validated():
 
 @pytest.mark.parametrize("n_samples", [0, 1])
 def test_page_of_a_validation_that_ranks_nothing(n_samples: int):
-    """It was stopped before a second subject ran."""
     run = synthetic_run(n_trials=80, validation=True)
     (record,) = run.validations
     base = [sample for sample in record.samples if sample.label == record.baseline]
@@ -295,7 +293,6 @@ def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path):
 
 
 def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
-    """And nothing on the page says that the program did not run, or that something is missing."""
     run = synthetic_run(n_trials=20)
     campaign = replace(run.campaign, status="interrupted")
     folder = write_run(replace(run, folder=tmp_path / "run", campaign=campaign))
@@ -327,7 +324,6 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
 
 
 def test_page_shows_what_a_setting_of_a_pick_does():
-    """The ratio to the trial that lacks the setting: 0.625 of its heap."""
     text = render_page(compute_report(SMALL_RUN))
 
     assert "<code>top_pad=<b>0</b></code>" in text

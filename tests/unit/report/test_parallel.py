@@ -43,7 +43,6 @@ def test_values_of_an_axis_are_ordered_unset_numbers_names():
 
 
 def test_a_plot_of_many_settings_is_no_wider_than_a_page():
-    """One was 6000 px wide."""
     many = {f"s{n:02}": 1 for n in range(30)}
     trials = [
         trial(n, Configuration.of("glibc", {**some, "z": n}), (90.0 - n) * MIB, 1e8 + n)
@@ -58,7 +57,6 @@ def test_a_plot_of_many_settings_is_no_wider_than_a_page():
 
 
 def test_ticks_of_an_objective_differ_where_its_values_hardly_do():
-    """An axis had 14.47 twice."""
     heaps = (14.474, 14.466)
     trials = [
         trial(n, Configuration.of("glibc", {"top_pad": n}), heap * MIB, 1e8 + n)

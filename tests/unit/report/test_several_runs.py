@@ -38,7 +38,6 @@ def test_what_others_missed_is_found_with_its_distance():
 
 
 def test_what_lies_within_half_a_percent_was_not_missed():
-    """90 MiB against 90.1 MiB at equal cost."""
     (lean, _) = join_runs([LEAN, FAST]).runs
 
     assert 2 not in [one.trial.number for one in lean.finds]
@@ -46,7 +45,6 @@ def test_what_lies_within_half_a_percent_was_not_missed():
 
 
 def test_gains_are_against_one_default_whatever_the_runs_compare_with():
-    """The other run has no glibc, and its own default is half as good."""
     default = trial(0, Configuration("jemalloc"), 200.0 * MIB, 2e8)
     point = trial(1, Configuration.of("jemalloc", {"narenas": 1}), 50.0 * MIB, 1e8)
     made = run_of(default, point)

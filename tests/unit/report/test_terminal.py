@@ -34,8 +34,14 @@ def test_points_with_equal_figures_are_one_row():
     assert alike == {1: 2}
 
 
+def test_what_dominates_a_default_is_named_where_it_is_folded_away():
+    run = run_of([(50.05, 900.5), (50.1, 899.0), (50.0, 900.0), (60.0, 500.0)])
+    picks = [pick_of_trial(run, 1)]
+
+    assert "dominated by 2" in table_text(front_table(run, ("mean_heap", "cost"), picks))
+
+
 def test_points_are_counted_as_the_campaign_counts_them():
-    """Trials with the same objectives are one point, however many of them are shown."""
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (60.0, 500.0), (50.0, 900.0)])
     picks = [pick_of_trial(run, number) for number in (1, 3)]
 
@@ -55,14 +61,18 @@ def test_a_pick_that_is_simpler_is_near_the_front(cost: float, mark: str):
     assert ("and simpler" in text) is (mark == "near the front")
 
 
-def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program():
-    """A heap of 50 MB in a program of 2 GB: half of a percent of the program is 10 MB."""
+def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program(
+    monkeypatch: pytest.MonkeyPatch,
+):
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (56.0, 890.0), (75.0, 500.0)])
     alone = front_table(run, ("mean_heap", "cost"))
     inside = replace(alone, whole={"mean_heap": 2000.0 * MIB, "cost": 10_000.0})
 
     assert condensed(alone)[1] == {}
     assert condensed(inside)[1] == {1: 1}
+    for columns in (60, 160):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert "of whole" in table_text(inside)
 
 
 def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.MonkeyPatch):

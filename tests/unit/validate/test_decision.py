@@ -63,7 +63,6 @@ def test_a_confirmed_pick_is_deployed_with_what_is_sure():
 
 
 def test_what_looks_worse_and_is_not_settled_is_not_deployed():
-    """In eight rounds a CPU time of +4 % is proven in half of all cases only."""
     one = subject("exgen-default", "exgen", {}, CONFIRMED, 0.88)
     metrics = (*one.metrics[:2], MetricSummary("cpu", Estimate(1.0, None, 12), ratio(1.3, 0.5)))
 
@@ -79,7 +78,6 @@ def test_what_looks_worse_and_is_not_settled_is_not_deployed():
 
 
 def test_seven_settings_that_gain_no_more_than_none_are_not_deployed():
-    """A demo ended with seven settings of exgen that lost to exgen as shipped."""
     found = recommend(
         [
             BASELINE,
@@ -145,7 +143,6 @@ def test_the_program_as_it_is_may_be_what_is_kept():
 
 
 def test_a_great_gain_that_varies_is_not_given_up_for_a_small_one():
-    """The worst of eight rounds of the greater gain was as little as the smaller one."""
     great = subject("balanced", "exgen", SEVEN, CONFIRMED, 0.90, spread=0.08)
     small = subject("exgen-default", "exgen", {}, CONFIRMED, 0.97)
 

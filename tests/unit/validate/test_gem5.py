@@ -146,7 +146,6 @@ def test_rounds_alternate_between_the_simulations(store: Store):
 
 
 def test_no_subject_comes_first_in_every_first_round(store: Store):
-    """The baseline met what no other did: files that are not in memory yet."""
     for seed in range(6):
         run_all(store, good_runs(), options=ValidationOptions(rounds=1, seed=seed))
     found = [one for record in store.validations() for one in record.samples]
@@ -262,7 +261,6 @@ def test_same_command_continues_where_it_stopped(store: Store):
 
 
 def test_simulations_that_are_complete_are_not_begun_again(store: Store):
-    """The last simulation of the last round is interrupted: all others have nothing to do."""
     interrupted(store, 3)
     again = good_runs()
     notices = run_all(store, again)

@@ -113,7 +113,6 @@ def test_interval_is_over_the_rounds():
 
 
 def test_interval_over_simulations_is_that_of_resampling_them():
-    """The rounds agree to the last byte, the simulations do not."""
     heaps = (80.0, 85.0, 90.0, 95.0, 100.0, 105.0)
     records = [
         record(f"s{number}", "held-out", [{**_HEAPS, "knee": heap}] * 6)
@@ -200,7 +199,6 @@ def test_only_comparable_validations_are_summed_up():
 
 
 def test_instructions_that_were_counted_once_rank():
-    """Cachegrind counts the first run of a subject alone."""
     plain = record("a", "tune", [_HEAPS, _HEAPS])
     samples = tuple(
         sample(s.label, s.round, 100.0, instructions=None if s.round else 1000 + s.position)

@@ -229,7 +229,6 @@ def test_what_misses_nothing_is_the_best_though_it_has_no_ratio(path: Path):
 
 
 def test_over_several_programs_changes_are_geometric_means(path: Path):
-    """Of those that the baseline has the metric in: here the second machine has no L2."""
     bad = {}
     for label in ("glibc-default", "jemalloc-default", "knee"):
         numbers = (58_000, 68_000, 580, 0) if label == "knee" else COUNTED["lists", label]

@@ -115,7 +115,6 @@ def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(stor
 
 
 def test_every_round_is_shuffled_the_first_one_too(store: Store):
-    """The order must be random: the test of a claim rests on it."""
     first = [order(4, 0, seed)[0] for seed in range(400)]
     assert all(70 <= first.count(index) <= 130 for index in range(4))
     assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
@@ -245,7 +244,6 @@ def test_other_options_begin_a_new_validation(store: Store, change: dict[str, An
 
 
 def test_a_program_with_other_output_begins_a_new_validation(store: Store):
-    """It was rebuilt, or reads what has changed: runs of both would be compared."""
     interrupted(store)
 
     assert run_all(store, Program(always(replace(GOOD, output_sha256="bb")))) == 2
@@ -326,7 +324,6 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path):
 
 
 def test_a_subject_that_fails_before_it_writes_its_file_is_out_alone(store: Store, tmp_path: Path):
-    """It ended the whole validation, at every attempt."""
     path = tmp_path / "out"
 
     def write(name: str, call: int) -> ProgramRun:
@@ -358,7 +355,6 @@ def test_instructions_are_counted_once_per_subject(store: Store):
 
 
 def test_a_run_that_dies_under_cachegrind_counts_nothing(store: Store):
-    """It has done less work than the program."""
     options = ValidationOptions(rounds=2, instrument="cachegrind")
     counter = Counter(exit_status=139)
     identifier = run_all(store, good_runs(), options=options, counter=counter)
@@ -417,7 +413,6 @@ def test_notices_are_kept_and_not_said_beside(store: Store):
 
 @pytest.mark.parametrize("status", [1, 3])
 def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, status: int):
-    """`validate RUN -- sh -c 'exit 3'` took the place of a good validation."""
     runs = Program(always(replace(GOOD, exit_status=status, stderr_tail="no corpus\n")))
     recorded = Recorded(("app",), 0)
     with pytest.raises(ProgramError, match=f'exit status {status}, but 0 is expected: "no corpus"'):
@@ -467,7 +462,6 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
 
 
 def test_a_new_answer_of_other_figures_continues_a_validation_that_was_kept():
-    """Read back they were in another order, and every call began at round 0."""
     deployed = replace(of_glibc("base").subject, expected=(("peak_heap", 0.9), ("cost", 0.8)))
     wanted = ValidationRecord(("app",), 2, "base", (deployed,))
     kept = replace(Subject.from_record(deployed.as_record()), expected=(("cost", 0.7),))

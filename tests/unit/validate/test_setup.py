@@ -123,7 +123,6 @@ def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("brought", ["/usr/lib/libjemalloc.so.2", "/opt/redis/libother.so"])
 def test_a_program_with_an_allocator_of_its_own_is_a_subject(brought: str):
-    """It is the baseline where the campaign knows the allocator's default."""
     campaign = campaign_record(("glibc", "jemalloc"), ("mean_heap", "cost"), 4)
     records = dict(campaign.allocators)
     records["jemalloc"] = replace(records["jemalloc"], library=str(_LIBRARY))

@@ -64,7 +64,6 @@ def test_trial_is_named_by_its_number(run: Run, form: str):
 def test_what_optimize_deploys_is_a_pick_with_claims_of_its_trial_or_of_its_runs(
     run: Run, tmp_path: Path, word: str, trial: int | None, expected: tuple[tuple[str, float], ...]
 ):
-    """On the program, on services and on gem5."""
     less = Configuration.of("glibc", {"x": 1})
     deployed = Subject("recommended", less, trial, ("recommended",), expected)
     changes = {"mean_memory": {"change": -0.125}, "cpu_time": {"change": 0.5}}
@@ -106,7 +105,6 @@ def test_dominated_points_reach_from_good_to_bad():
 
 
 def test_objectives_count_alike_in_the_rank_of_a_dominated_point():
-    """Heap has three different values here and cost two: a rank counts as a share of these."""
     figures = [(1.0, 1.0), (10.0, 20.0), (11.0, 10.0), (12.0, 10.0)]
     trials = [
         trial(n, Configuration.of("glibc", {"mxfast": n} if n else {}), heap * MIB, cost)

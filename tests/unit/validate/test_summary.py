@@ -162,7 +162,6 @@ def test_every_table_expects_what_the_validation_does():
 
 
 def test_instructions_of_one_round_decide_nothing_so_cpu_time_does():
-    """Cachegrind counts each subject once."""
     record = make_record()
     samples = tuple(
         changed(s, instructions=900 if s.label == "less" else 1000) if s.round == 0 else s
@@ -185,7 +184,6 @@ def test_instructions_of_every_round_are_compared_themselves():
 
 
 def test_what_one_run_lacks_is_compared_all_the_same():
-    """Memory has no other counterpart."""
     record = make_record()
     first, *others = record.samples
     samples = (changed(first, mean_heap_bytes=None), *others)
@@ -232,7 +230,6 @@ def test_as_many_rounds_as_needed_decide():
 
 
 def test_first_round_of_earlier_versions_decides_nothing():
-    """They ran the baseline first in it, so who came first was no chance."""
     record = make_record(rounds=8)
     summary = summarize(make_run(), replace(record, is_shuffled=False))
     assert found(summary, "less").verdict is Verdict.UNDECIDED
@@ -310,7 +307,6 @@ def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it():
 
 
 def test_the_rounds_stand_beside_the_claim_that_they_would_show():
-    """They stood behind "1 more claims need more"."""
     record = make_record(drift=0.0)
     samples = tuple(
         changed(
@@ -330,7 +326,6 @@ def test_the_rounds_stand_beside_the_claim_that_they_would_show():
 
 
 def test_a_gain_that_no_number_of_rounds_shows_gets_no_advice():
-    """Of 66 kB the claimed 400 bytes are 0.6 %: it would take more rounds than may be asked for."""
     heaps = {label: 33.0 * heap for label, heap in _HEAPS.items()}
     record = make_record(heaps, drift=0.0)
     samples = tuple(
@@ -398,7 +393,6 @@ def test_claims_are_counted_before_anything_is_run():
 
 
 def test_what_runs_showed_is_a_claim_where_there_is_no_trial():
-    """What `optimize` deployed after a search with runs was not judged at all."""
     record, run = make_record(), make_run(("peak_heap", "mean_heap"))
     seen = replace(SUBJECTS[1], expected=(("peak_heap", 0.8), ("mean_heap", 0.9)))
     run = replace(run, trials=tuple(t for t in run.trials if t.configuration != _LESS))

@@ -74,7 +74,6 @@ def test_one_of_another_program_is_better_than_none(run: Run):
 
 
 def test_an_export_rests_on_the_input_that_was_tuned_on(run: Run):
-    """A later validation with other arguments took its place; so did one of another program."""
     first, foreign = run.validations[0], run.validations[2]
     later = replace(first, identifier=4, command=("/bin/app", "y"))
     both = replace(run, validations=(first, foreign, later))
@@ -126,7 +125,6 @@ def test_an_export_shows_the_good_one_with_its_notes(run: Run):
 
 
 def test_an_export_shows_what_was_proven_on_the_input_that_was_tuned_on(run: Run):
-    """Below the setting stood the gains of a later validation with other arguments."""
     later = replace(run.validations[0], identifier=5, command=("./app", "y"))
     both = replace(run, validations=(*run.validations, later))
 
@@ -136,7 +134,6 @@ def test_an_export_shows_what_was_proven_on_the_input_that_was_tuned_on(run: Run
 
 
 def test_a_trace_without_the_command_has_the_arguments_of_its_process(tmp_path: Path, run: Run):
-    """Those of children have no other, and earlier recorders kept nothing else."""
     trace = tmp_path / "child.trace"
     write_trace(trace, np.zeros(1, EVENT), {"command": None, "argv": ["./cc1", "a.c"]})
     campaign = replace(run.campaign, trace_path=str(trace))

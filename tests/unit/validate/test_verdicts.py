@@ -135,15 +135,10 @@ def _outliers(rng: random.Random) -> float:
     ids=["normal", "outliers", "skewed", "ties"],
 )
 def test_false_differences_are_rare_at_any_number_of_rounds(n_rounds: int, draw: Draw):
-    """5 % of validations at most; 8.5 % of 200 leave room for chance.
-
-    An interval of the range, whatever its correction, gave about one half at 5 rounds.
-    """
     assert share_with_a_false_difference(n_rounds, 22, draw) <= 0.085
 
 
 def test_a_true_difference_is_found():
-    """A gain of 5 % under noise of 1 %, among 22 claims in 12 rounds."""
     rng = random.Random(1)
     baselines = [rng.gauss(1.0, 0.01) for _ in range(12)]
     claims = [claimed([rng.gauss(0.95, 0.01) for _ in baselines], baselines) for _ in range(22)]
