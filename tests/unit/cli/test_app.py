@@ -31,7 +31,6 @@ COMMANDS = [c for c in application.COMMANDS if c != "trace"] + [
 
 @pytest.fixture
 def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """Replace the commands by one, `fail`, which raises what is put into the list."""
     errors: list[BaseException] = []
 
     def build(_: str | None) -> typer.Typer:

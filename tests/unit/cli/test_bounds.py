@@ -31,8 +31,6 @@ ABSURD = {
 
 
 class Number(NamedTuple):
-    """A number of a command line."""
-
     command: tuple[str, ...]
     name: str
     """As messages name it."""
@@ -58,7 +56,6 @@ def numbers() -> Iterator[Number]:
 
 
 def given_words(params: list[Any], wanted: Any) -> Iterator[str]:
-    """Yield all that a command needs, options first, and a place for a number."""
     needed = [p for p in params if p.required or p is wanted]
     for one in needed:
         if one.param_type_name == "option":

@@ -21,7 +21,6 @@ def without_gem5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(cli: CommandLine, *words: object) -> str:
-    """Return the one line with which a command ends that does not find gem5."""
     (line,) = cli.fails(MissingToolError.exit_code, *words).splitlines()
     assert "build gem5 as https://" in line
     assert line.endswith("give its gem5.opt with --gem5 or GEM5")

@@ -22,7 +22,6 @@ PAGE = ROOT / "docs" / "how-to" / "link.md"
 
 
 def libraries(program: Path) -> str:
-    """What it is linked with."""
     return subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
 
 
@@ -83,7 +82,6 @@ def test_every_field_of_the_json_is_explained(capsys: pytest.CaptureFixture[str]
 
 
 def snippet(language: str) -> str:
-    """Return the one block of a language in the page."""
     (block,) = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     return str(block)
 

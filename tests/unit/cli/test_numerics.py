@@ -16,7 +16,6 @@ print(json.dumps([threads, os.environ.get("OPENBLAS_NUM_THREADS")]))
 
 
 def imported(**variables: str) -> tuple[list[int], str | None]:
-    """Return the threads of each library that a new process loaded, and what its children see."""
     environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | variables
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, check=True

@@ -8,7 +8,6 @@ from tuner.cli.progress_bar import LINE_INTERVAL_S, ProgressBar
 
 
 def told(*, is_terminal: bool) -> str:
-    """Return what is shown of three steps, of which the last two come an interval apart."""
     out = io.StringIO()
     moments = [0.0]
     console = Console(file=out, force_terminal=is_terminal, width=80)

@@ -40,7 +40,6 @@ from tuner.validate.decision import ValidationDecision
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Keep one run for all tests that only read."""
     folder = tmp_path_factory.mktemp("runs") / "app"
     write_run(synthetic_run(folder, n_trials=120))
     return load_run(folder)
@@ -358,7 +357,6 @@ def test_pick_of_a_knee_that_is_there(fresh: Run, cli: CommandLine):
 
 @pytest.fixture
 def straight(tmp_path: Path) -> Run:
-    """Return a run of two points that balance equally."""
     drawn = synthetic_run(tmp_path / "straight", n_trials=3, allocators=("glibc",), rechecks=False)
     ends = ((100.0, 1000.0), (90.0, 1100.0), (110.0, 900.0))
     trials = tuple(
@@ -466,13 +464,11 @@ def test_names_that_mean_something_else_are_refused(fresh: Run, name: str):
 
 
 def exported(cli: CommandLine, run: Run, *arguments: object) -> tuple[dict[str, Any], str]:
-    """Return the pick that is exported, and what is said beside it."""
     out, err = cli.run("export", run.folder, "--json", *arguments)
     return json.loads(out), err
 
 
 def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a run with a validation that recommends its pick no-regret, or nothing."""
     write_run(synthetic_run(folder, n_trials=40, validation=True, failures=False))
     decision = ValidationDecision(None if sentence.startswith("Keep") else "no-regret", sentence)
     monkeypatch.setattr(summary, "recommend", lambda _: decision)

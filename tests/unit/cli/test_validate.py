@@ -141,7 +141,6 @@ _SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
 
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return what a service is compared with; nothing runs."""
     found: dict[str, Any] = {}
 
     def compare_service(folder: Path, plan: ServicePlan, run: Path | None, **options: Any) -> None:

@@ -25,8 +25,6 @@ Printed = Callable[[Run], str]
 
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Printed:
-    """Return what is printed of the last validation of a run on a wide terminal."""
-
     def of(run: Run) -> str:
         monkeypatch.setenv("COLUMNS", "160")
         summary = summarize(run, run.validations[-1])

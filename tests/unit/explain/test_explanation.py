@@ -119,7 +119,6 @@ def test_the_allocator_of_the_point_stands_first(explanation: Explanation):
 
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small forests, where their quality does not matter."""
     monkeypatch.setattr(importance, "_TREES", 10)
 
 

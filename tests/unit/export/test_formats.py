@@ -52,7 +52,6 @@ def plain(allocator: str = "jemalloc", **settings: int | str | bool) -> Deployme
 
 
 def with_value(value: str) -> Deployment:
-    """Export a variable that no allocator has, to test the quoting."""
     return replace(plain(), variables=(("LD_PRELOAD", "/lib/x.so"), ("CONF", value)))
 
 

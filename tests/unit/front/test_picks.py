@@ -29,7 +29,6 @@ def tried_all(points: Points) -> list[Trial]:
 
 
 def changes(one: Trial) -> tuple[float, float]:
-    """Return how far mean heap and cost are from the baseline's."""
     base, found = BASELINE.measured, one.measured
     heap, cost = (found.value(name) / base.value(name) - 1.0 for name in ("mean_heap", "cost"))
     return heap, cost
@@ -52,7 +51,6 @@ def knee_of(trials: Iterable[Trial]) -> Trial | None:
 
 
 def numbers_picked(trials: Sequence[Trial]) -> list[int | None]:
-    """Return the numbers of all picks: balanced, knee, both bests."""
     found = [balanced_of(trials), knee_of(trials), *(best_of(trials, name) for name in NAMES)]
     return [one.number if one else None for one in found]
 

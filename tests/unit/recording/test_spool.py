@@ -33,7 +33,6 @@ def test_a_device_is_no_trace_and_stays(tmp_path: Path):
 
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
-    """A trace that another campaign may need."""
     trace = tmp_path / "a.trace"
     record(["ls", "-I", "", "/"], trace)
     os.utime(trace, (0, time.mktime((2026, 3, 1, 12, 30, 0, 0, 0, -1))))

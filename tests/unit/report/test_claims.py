@@ -16,7 +16,6 @@ _RSS = "peak RSS"
 
 @cache
 def claims(*, is_first: bool) -> ValidationSummary:
-    """A deployed setting without a trial, which claims the peak of the process, among others."""
     run = synthetic_run(n_trials=40, names=("peak_heap", "cost"), validation=True)
     (record,) = run.validations
     baseline, *others, last = record.subjects

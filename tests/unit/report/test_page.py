@@ -36,8 +36,6 @@ CASES: Mapping[str, dict[str, Any]] = {
 
 
 class Page(HTMLParser):
-    """Collects what the tests ask about."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text

@@ -40,8 +40,6 @@ Behaviour = Callable[[str, str, int], Gem5Run | BaseException]
 
 
 class Simulator:
-    """A gem5 whose runs are decided by a function."""
-
     def __init__(self, behave: Behaviour, libraries: tuple[str, ...] = ()) -> None:
         self.behave = behave
         self.libraries = libraries
@@ -243,7 +241,6 @@ def test_refused_setting_is_recorded_without_a_run(store: Store):
 
 
 def interrupted(store: Store, round_: int) -> Simulator:
-    """Interrupt one simulation of a round."""
     stopped = "hash", "good", round_
     stop = Simulator(lambda *run: KeyboardInterrupt() if run == stopped else _GOOD)
     with pytest.raises(InterruptedCampaign):

@@ -68,8 +68,6 @@ class FakeRunner(ProgramRunner):
 
 @dataclass(frozen=True)
 class FakeInside(Gem5Inside):
-    """Returns given counts, for every task and label."""
-
     program: Path = Path("gem5.opt")
     scripts: Path = Path("scripts")
     outputs: Path = Path("outputs")

@@ -26,8 +26,6 @@ from tuner.validate.trust import Recorded
 
 
 class Program:
-    """A program whose runs are decided by a function of subject and call number."""
-
     def __init__(self, behave: Callable[[str, int], ProgramRun | BaseException]) -> None:
         self.behave = behave
         self.calls: list[str] = []
@@ -46,8 +44,6 @@ class Program:
 
 
 class Counter:
-    """Counts runs that end with one status."""
-
     def __init__(self, exit_status: int = 0) -> None:
         self.names: list[str] = []
         self.exit_status = exit_status
@@ -220,7 +216,6 @@ def test_finished_validation_is_not_continued(store: Store):
 
 
 def interrupted(store: Store, **changes: Any) -> None:
-    """Begin a validation that is interrupted in its second round."""
     behave = Program(lambda name, call: KeyboardInterrupt() if call > 3 else GOOD)
     with pytest.raises(InterruptedCampaign):
         run_all(store, behave, **changes)

@@ -18,8 +18,6 @@ _LIBRARY = Path("/opt/libjemalloc.so.2")
 
 
 class Adapter:
-    """An allocator with one variable, which refuses the value 7."""
-
     version = "5.3.0"
 
     def __init__(self, name: str, file: object = None) -> None:
@@ -145,7 +143,6 @@ def test_a_program_with_an_allocator_of_its_own_is_a_subject(brought: str):
 
 
 def located(*texts: str) -> dict[str, Path | None]:
-    """Return the libraries of allocators beside a campaign of glibc and jemalloc."""
     record = campaign_record(("glibc", "jemalloc"), ("mean_heap",), 4)
     found = setup.locate_choices(texts, record.allocators, {})
     return {name: installation.library for name, (_, installation) in found.items()}

@@ -92,7 +92,6 @@ def test_default_rounds_leave_room_for_rounds_that_disagree():
 
 
 def claimed(values: list[float], baselines: list[float]) -> Claim:
-    """Return the claim of a gain, decided on its own samples alone."""
     ratios = [value / base for value, base in zip(values, baselines, strict=True)]
     real = Estimate(statistics.median(ratios), None, len(ratios))
     p_value = paired_p_value(values, baselines)
