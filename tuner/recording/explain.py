@@ -43,8 +43,9 @@ def why_no_events(
     if background:
         return f"{went_on(command, background)}; nothing was recorded"
     others = "only starts other programs (then record with --follow)"
-    is_killed = ending is not None and ending.signal_name is not None
-    ended = f"{ending} and " if ending is not None and (ending.exit_status or is_killed) else ""
+    if ending is not None and ending.signal_name is not None:
+        return f"{name}: nothing was recorded: it {ending} before it called an allocation function"
+    ended = f"{ending} and " if ending is not None and ending.exit_status else ""
     return (
         f"{name}: nothing was recorded: it {ended}called no allocation function of a library; it "
         f"brings its own malloc, or {others if background is None else 'starts programs that do'}"
