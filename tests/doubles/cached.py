@@ -27,6 +27,7 @@ class App:
         *,
         missing: str = "",
         refused: str = "",
+        flaky: bool = False,
         known: tuple[Configuration, ...] = (),
         slower: float = 1.0,
         lucky: str = "",
@@ -46,6 +47,8 @@ class App:
         self._slower = slower
         self._clock = clock
         self._missing = missing
+        self._flaky = flaky
+        """No setting runs a second time."""
         self._refused = refused
         self.ran: list[str] = []
 
@@ -57,6 +60,8 @@ class App:
             self.ran.append(step.subject)
             self._clock.now_s += 1.0
             configuration = candidates.get(step.subject, Configuration("glibc"))
+            if self._flaky and step.subject in candidates and self.ran.count(step.subject) > 1:
+                return Outcome.did_not_succeed(Status.FAILED, "crashed")
             if configuration.allocator == self._missing:
                 return Outcome.did_not_succeed(Status.FAILED, "not loaded")
             noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)

@@ -111,11 +111,11 @@ class DirectSearch:
             n_possible: runs that there is time for; where nothing ran before, those of the
                 confirmation too.
         """
-        work = self._work
+        work, share = self._work, SHARE_OF_TIME + SHARE_OF_LOOKS
         if self._before:
             file, stage, n_runs = EXPLORATION_FILE, "exploration", n_possible
         else:
-            file, stage, n_runs = SELECTION_FILE, "search", int(SHARE_OF_TIME * n_possible)
+            file, stage, n_runs = SELECTION_FILE, "search", int(share * n_possible)
         work.view.begin(stage, max(1, min(n_runs, self._plan.most_runs)))
         course = work.explore(file, self._plan, self._scene)
         before = self._before.selected if self._before else None
@@ -148,7 +148,7 @@ class DirectSearch:
         again = [self._as_seen(e, course) for e in left if _n_runs(course, e) >= LOOKS]
         once = [one for one in left if _n_runs(course, one) < LOOKS]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
-        chosen = self._chosen(again, course, places.at_once)
+        chosen = self._chosen(again, course, places.at_once, is_wide=not without)
         seen = {one.setting for one in chosen}
         if not chosen:
             chosen = self._chosen(once, course, places.at_once, is_wide=not without)
@@ -157,9 +157,11 @@ class DirectSearch:
             one = self._smallest(estimate)
             if seen and one not in seen:
                 one = estimate.setting
-            if one != self._as_is and one not in without:  # one may be left of several
-                found[label_of(one)] = one
-                self._name_trial(one, estimate.proposal.trial)
+            label = label_of(one)
+            if one == self._as_is or one in without or (None, label) in course.out:
+                continue
+            found[label] = one
+            self._name_trial(one, estimate.proposal.trial)
             if len(found) == sum(places):
                 break
         return found
@@ -177,7 +179,7 @@ class DirectSearch:
             one = self._smallest(estimate)
             self._name_trial(one, estimate.proposal.trial)
             found |= dict.fromkeys((estimate.setting, one))
-        return list(found)[:n]
+        return [one for one in found if one != self._as_is][:n]
 
     def _chosen(
         self,

@@ -20,7 +20,7 @@ from tuner.optimize.quantities import TABLE
 from tuner.optimize.selected import Selected, gains_in
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.optimize.work import Work
-from tuner.records import Configuration
+from tuner.records import Configuration, value_text
 from tuner.search import Told, make_strategy
 from tuner.space import Genome, Space
 
@@ -184,6 +184,8 @@ class DirectPlan:
         self, space: Space, course: Course[None, Sample]
     ) -> Iterator[Sequence[Step[None]]]:
         """Yield rounds of what may be confirmed: the best of many were lucky in their one run."""
+        yield ()  # what is chosen depends on all of them
+        self._recall(space, course)
         chosen = self._worth_a_look(space, self.tried(course), course.first(self._n_rounds))
         for one in chosen:
             genome = space.genome_of(one)
@@ -193,13 +195,30 @@ class DirectPlan:
             if not (yield from self._rounds(chosen, course, self._share_with_looks)):
                 return
 
+    def _recall(self, space: Space, course: Course[None, Sample]) -> None:
+        """Know again what an earlier call looked at in fewer settings, each of a whole one."""
+        settings = {
+            f"{one.allocator} {name}={value_text(value)}": (name, value)
+            for one in self._genomes
+            for name, value in one.settings
+        }
+        known = {AS_IS, *map(label_of, self._genomes)}
+        for label in dict.fromkeys(subject for _, _, subject in course.samples):
+            allocator, *words = label.split()
+            found = [settings.get(f"{allocator} {word}") for word in words]
+            if label not in known and None not in found:
+                configuration = Configuration.of(allocator, dict(filter(None, found)))
+                if genome := space.genome_of(configuration):
+                    self._genomes[configuration] = genome
+
     def tried(self, course: Course[None, Sample]) -> dict[str, Tried]:
-        """Return the settings that ran well, by label."""
+        """Return the settings that ran well each time, by label."""
         found = {}
         for configuration, genome in self._genomes.items():
-            logs = self._logs(course, configuration)
-            if logs is not None and configuration != self._as_is:
-                found[label_of(configuration)] = Tried(genome, configuration, logs)
+            label, logs = label_of(configuration), self._logs(course, configuration)
+            has_failed = (None, label) in course.out
+            if logs is not None and not has_failed and configuration != self._as_is:
+                found[label] = Tried(genome, configuration, logs)
         return found
 
     def n_untried(self, course: Course[None, Sample]) -> int:

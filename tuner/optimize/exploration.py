@@ -11,7 +11,7 @@ from typing import Final
 
 from tuner.optimize.candidates import Choosing
 from tuner.optimize.direct import DirectSearch
-from tuner.optimize.direct_plan import SHARE_OF_TIME, Before
+from tuner.optimize.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME, Before
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference
@@ -66,7 +66,7 @@ class Exploring:
         if found.changes and (is_begun or n_runs >= _FEWEST_RUNS):
             before = Before(found, share)
             self._search = DirectSearch(self._work, self._reference, self._space_of, before)
-            found = self._search.select(n_runs)
+            found = self._search.select(self._n_more(share + SHARE_OF_LOOKS))
         return found
 
     def finalists(

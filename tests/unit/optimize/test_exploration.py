@@ -123,13 +123,24 @@ def test_where_there_is_time_for_few_runs_emulation_chooses(tmp_path: Path):
     assert not (tmp_path / EXPLORATION_FILE).exists()
 
 
-def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Path):
+def test_what_fails_when_it_runs_again_is_no_candidate(tmp_path: Path):
+    clock = Clock()
+    search = exploring(tmp_path, App(clock, flaky=True), clock, 300.0)
+
+    selected = search.select(200)
+
+    assert selected.failures
+    assert not selected.failures.keys() & search.finalists(selected).keys()
+
+
+@pytest.mark.parametrize("seconds", [30.0, 3000.0])
+def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Path, seconds: float):
     clock = Clock()
     before = exploring(tmp_path, App(clock), clock, 300.0).select(200)
     (tmp_path / CONFIRMATION_FILE).write_text("")
     app = App(Clock())
 
-    again = exploring(tmp_path, app, Clock(), 3000.0).select(2000)
+    again = exploring(tmp_path, app, Clock(), seconds).select(2000)
 
     assert app.ran == []
     assert again.changes == before.changes
