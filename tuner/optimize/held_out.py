@@ -1,13 +1,12 @@
 """The winner on an input that was not tuned on: whether every guard holds there too.
 
-Rounds go on until each guard is decided (in ten rounds, where time is left, which bound it, too),
-one is lost, or half of the time left is used; the other half is for the reduction to fewer
-settings.  Where a guard looks worse then, rounds go on until it
+Rounds go on until each guard is decided (in ten rounds, where time is left, which bound it, too,
+but for what an answer decided in fewer), one is lost, or half of the time left is used; the other
+half is for the reduction to fewer settings.  Where a guard looks worse then, rounds go on until it
 is decided or the time is over.  So whether one looks worse is asked twice at most: the more often
 one looks, the sooner the middle of few rounds is within the limit by luck.
 
-Every winner has the few rounds that can show a loss, even where the time is over: without them it
-would have to stay open, with a gain that is proven.
+Every winner has the few rounds that can show a loss, even where the time is over.
 
 A guard that is lost turns the winner down.  One that neither holds nor is lost, and whose middle
 is beyond its limit, leaves the answer open.  Why: docs/decisions/optimize.md.
@@ -28,6 +27,7 @@ from tuner.optimize.race import standings
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, logs_of
 from tuner.optimize.work import Work, held_out_file, run_seconds
 from tuner.records import Configuration
+from tuner.runs import ANSWER_FILE
 
 SHARE_HELD_OUT: Final = 0.15
 """Of the time, kept for the held-out input at most."""
@@ -149,7 +149,8 @@ class Judging:
             return max(0.0, (self._work.watch.left_s - kept_s) / self._round_s)
 
         n_before = max(n_before, self._kept_n_before(configuration) or 0)
-        plan = _Plan(label, self._rules, n_before, rounds_left)
+        is_answered = (self._work.run / ANSWER_FILE).exists()
+        plan = _Plan(label, self._rules, n_before, rounds_left, is_answered=is_answered)
         self._work.view.begin(f"held-out {self._work.request.given}", 2 * plan.n_planned())
         course = self._course(label, configuration, plan, n_before)
         standing = plan.standing(course)
@@ -163,7 +164,13 @@ class _Plan:
     """Rounds of one setting until it is decided; see `tuner.compare.plan.Plan`."""
 
     def __init__(
-        self, label: str, rules: Rules, n_before: int, rounds_left: Callable[[], float]
+        self,
+        label: str,
+        rules: Rules,
+        n_before: int,
+        rounds_left: Callable[[], float],
+        *,
+        is_answered: bool = False,
     ) -> None:
         self._label, self._rounds_left = label, rounds_left
         self._rules = replace(rules, error=_ERROR / (n_before + 1))
@@ -172,6 +179,7 @@ class _Plan:
         self._rounds = Rounds((AS_IS, label), (None,), _MOST_ROUNDS)
         self._more_rounds = rounds_left()
         """At the last look."""
+        self._is_answered = is_answered
 
     def n_planned(self, n_kept: int = 0) -> int:
         """Return after how many rounds it ends, unless something is decided, or looks worse then.
@@ -190,7 +198,7 @@ class _Plan:
         n_kept = course.n_rounds
         n_planned = self.n_planned(n_kept)
         for number, block in enumerate(self._rounds.blocks(course)):
-            if number >= n_kept and not self._goes_on(course, number):
+            if number >= n_kept and not self._goes_on(course, number, n_kept):
                 return
             if number == n_planned:
                 yield ()  # it is asked of all rounds so far
@@ -202,7 +210,7 @@ class _Plan:
         """Return how many runs are missing, if nothing is decided sooner."""
         return 2 * max(0, self.n_planned(course.n_rounds) - course.n_rounds)
 
-    def _goes_on(self, course: Course[None, Sample], number: int) -> bool:
+    def _goes_on(self, course: Course[None, Sample], number: int, n_kept: int) -> bool:
         """Return whether there is something left to decide, and time for it."""
         self._more_rounds = self._rounds_left()
         standing = self.standing(course)
@@ -210,7 +218,8 @@ class _Plan:
             return False
         if number < self._fewest:
             return True
-        is_open = number < _ROUNDS or bool(standing.unsure or self.doubtful(standing))
+        is_bound = number >= _ROUNDS or (self._is_answered and number == n_kept)
+        is_open = not is_bound or bool(standing.unsure or self.doubtful(standing))
         return is_open and not standing.is_bad and self._more_rounds >= 1.0
 
     def standing(self, course: Course[None, Sample]) -> Standing:

@@ -65,10 +65,9 @@ class Race:
                 None: for `most_rounds`, and nothing is given up for what these cannot show.
             counted: label -> what counted work gains; None: of none of them.
             at_once: how many candidates run in a round, at least 1; None: all that are left.
-            is_answered: an earlier call ended with an answer: what that proved stays proven.  Where
-                rounds of a call that was interrupted came after it, this is one look more.
+            is_answered: an earlier call ended with an answer: what that proved stays proven.
             on_round: is called before every round that is made.
-            is_enough: whether what is proven of a confirmed one ends it.
+            is_enough: whether what the rounds say of a confirmed one ends it, as an answer does.
         """
         self._on_round = on_round
         self._is_enough = is_enough
@@ -99,7 +98,8 @@ class Race:
                     del course.out[None, label]  # by what seemed to repeat itself and does not
             found = list(standings.values())
             confirmed = [one for one in found if one.state is State.CONFIRMED]
-            if is_decided(found, self._rules) and all(map(self._is_enough, confirmed)):
+            is_enough = self._is_answered or all(map(self._is_enough, confirmed))
+            if is_enough and is_decided(found, self._rules):
                 return
             left = self._in_race(course, standings)
             left = leading(standings, left, self._more_rounds) or left

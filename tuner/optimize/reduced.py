@@ -9,8 +9,8 @@ in its share of the time that is left.  The first that is confirmed takes the wi
 nothing seems to have lost both the least effect and a standard error, what is proven of the winner
 is proven of it, too, for which its rounds go on, or more is gained in all, which the answer calls a
 trade, and if the held-out input does not speak against it; if none does, the winner stays with all
-its settings.  Of a single setting, its rounds beside the winner say
-better whether it lost something than those of another time do, unless their bounds are apart.
+its settings.  Of a single setting, its rounds beside the winner say better whether it lost
+something than those of another time do, unless their bounds are apart.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -42,6 +42,9 @@ from tuner.records import Configuration
 _PARTS = (1, 2, 4)
 """Of the needless settings go back to unset: all, half, a quarter."""
 
+_TIMES_ITS_ROUNDS = 2
+"""Rounds of the winner, that a variant may take: more claims share the error."""
+
 
 def reduced(
     work: Work, reference: Reference, confirming: Confirming, confirmed: Confirmed
@@ -68,7 +71,7 @@ def reduced(
             work.trials[label] = work.trials[confirmed.best.label]
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
-    is_enough = partial(_is_proven_as_well, confirmed.best, work.request.rules)
+    is_enough = partial(_has_enough_rounds, confirmed.best, work.request.rules)
     turned_down = False
     ordered = sorted(variants, key=lambda label: len(variants[label].settings))
     for n_left, label in zip(range(len(ordered), 0, -1), ordered, strict=True):
@@ -115,6 +118,13 @@ def _is_proven_as_well(winner: Standing, rules: Rules, one: Standing) -> bool:
     """Return whether what is proven of the winner is proven of what is left, or more in all."""
     is_as_well = {*winner.better} <= {*one.better} and one.scaled.keys() <= winner.scaled.keys()
     return is_as_well or _gains_more(one, winner, rules)
+
+
+def _has_enough_rounds(winner: Standing, rules: Rules, one: Standing) -> bool:
+    """Return whether as much as of the winner is proven of what is left, or will not be."""
+    is_out = any(one.gains[goal].high < rules.threshold(goal) for goal in winner.better)
+    has_had_its = one.n_rounds >= _TIMES_ITS_ROUNDS * winner.n_rounds
+    return is_out or has_had_its or _is_proven_as_well(winner, rules, one)
 
 
 def _in_its_place(

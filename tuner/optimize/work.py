@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tuner.compare.apart import Handout, compare_apart
 from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_journal
 from tuner.compare.loop import Observer, compare, ignore
 from tuner.compare.plan import Course, Plan, Step
-from tuner.errors import ProgramError
+from tuner.errors import ProgramError, StoreError
 from tuner.measure.program import steering_digest
 from tuner.optimize.aside import move_aside
 from tuner.optimize.duets import Duets, duets_of
@@ -100,6 +100,8 @@ class Work:
     """Is called when something that was measured is kept."""
     before_s: float = 0.0
     """Time that earlier calls took."""
+    environment: str = ""
+    """Digest of what steers allocators in the runs that are there."""
 
     @property
     def used_s(self) -> float:
@@ -145,6 +147,7 @@ class Work:
 
         Raises:
             ProgramError: a run of the program as it is failed.
+            StoreError: runs are missing, and those that are there had another environment.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the journal cannot be written.
         """
@@ -177,9 +180,7 @@ class Work:
             scene: returns what is compared in the round that the plan yielded last.
 
         Raises:
-            ProgramError: a run of the program as it is failed.
-            InterruptedCampaign: Ctrl-C; everything measured is kept.
-            OutputError: the journal cannot be written.
+            TunerError: as `compare`.
         """
         header = {"candidates": {}, "command": list(self.tuned.command)}
 
@@ -198,9 +199,13 @@ class Work:
         scene: Callable[[], Scene],
     ) -> Course[None, Sample]:
         kind = {"schema": f"malloc-tuner.{file.partition('.')[0]}", "version": 1}
-        header = {**kind, **header, _ENVIRONMENT: steering_digest(os.environ)}
-        same = ("candidates", "command", _ENVIRONMENT)
-        with Journal(self.run / file, header, same) as journal:
+        now = steering_digest(os.environ)
+        header = {**kind, **header, _ENVIRONMENT: self.environment or now}
+        with Journal(self.run / file, header, ("candidates", "command")) as journal:
+            kept = journal.content.header.get(_ENVIRONMENT, now)
+            self.environment = self.environment or kept
+            if {kept, self.environment} != {now}:
+                plan = _NoMoreRuns(plan, self.run)
             keeper = SampleKeeper(journal, relative_to(scene().reference, self.run))
             observer = self._observer(journal)
             if self.machines is None:
@@ -229,6 +234,25 @@ class Work:
             _check_as_is(journal, step.subject, sample)
 
         return Observer(on_sample, on_left)
+
+
+class _NoMoreRuns:
+    """A plan of which nothing runs: what is there was run in another environment."""
+
+    def __init__(self, plan: Plan[None, Sample], run: Path) -> None:
+        self._plan, self._run = plan, run
+
+    def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
+        for block in self._plan.blocks(course):
+            if any(map(course.wants, block)):
+                raise StoreError(
+                    f"{self._run}: LD_PRELOAD, GLIBC_TUNABLES or variables of allocators differ "
+                    "from those of its runs; start from the same environment, or choose another -o"
+                )
+            yield block
+
+    def n_left(self, course: Course[None, Sample]) -> int:
+        return self._plan.n_left(course)
 
 
 def _check_as_is(journal: Journal, subject: str, sample: Outcome[Sample]) -> None:

@@ -29,7 +29,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_FILES, Watch, Work
 from tuner.records import Configuration, Outcome, Status
-from tuner.runs import CONFIRMATION_FILE
+from tuner.runs import ANSWER_FILE, CONFIRMATION_FILE
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
@@ -353,6 +353,16 @@ def test_what_holds_on_the_held_out_input_takes_the_rounds_that_bound_it(tmp_pat
     assert found.held_out.standing.n_rounds == 10
     assert all(gain.bounds for gain in found.held_out.gains.values())
     assert found.held_out.standing.unsure == ()
+
+
+def test_what_held_on_the_held_out_input_is_not_asked_again(tmp_path: Path):
+    n_rounds = []
+    for seconds in (0.1, 1000.0):
+        judging = Judging(work_of(tmp_path, App({}), seconds), held_out_of(quiet()))
+        n_rounds.append(judging.judge("exgen", CHOSEN["exgen"]).standing.n_rounds)
+        (tmp_path / ANSWER_FILE).touch()
+
+    assert n_rounds[0] == n_rounds[1] < 10
 
 
 def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path):

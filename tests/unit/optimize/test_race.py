@@ -167,6 +167,17 @@ def test_a_better_one_is_confirmed_and_ends_the_race():
     assert n_rounds(course, AS_IS) < 60
 
 
+def test_what_an_answer_confirmed_has_no_more_rounds():
+    course, run = Course[None, Sample](AS_IS), program({"good": (0.8, 0.8, 0.95)})
+    for most_rounds, is_answered in ((40, False), (80, True)):
+        plan = racing(
+            ["good"], most_rounds=most_rounds, is_enough=lambda _: False, is_answered=is_answered
+        )
+        course = run_race(plan, run, Kept(course.samples))
+
+        assert course.n_rounds == 40
+
+
 def test_a_loser_leaves_before_the_winner_is_known():
     found, course = race({"good": (0.995, 1.0, 0.98), "bad": (1.2, 1.2, 1.0)})
 

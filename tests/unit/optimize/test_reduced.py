@@ -134,10 +134,12 @@ def work_of(folder: Path, app: App, seconds: float) -> Work:
     return Work(folder, request, cast("Tuned", app), Watch(seconds, Clock(step_s=0.05)))
 
 
-def reduced_of_two(folder: Path, app: App, change: Callable[[Standing], Standing]) -> Confirmed:
+def reduced_of_two(
+    folder: Path, app: App, change: Callable[[Standing], Standing], seconds: float = 30.0
+) -> Confirmed:
     """Reduce a winner of two settings, once what is proven of it was changed."""
     winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
-    work = work_of(folder, app, 30.0)
+    work = work_of(folder, app, seconds)
     confirming = Confirming(work, REFERENCE, None)
     first = confirming.confirm({label_of(winner): winner})
     assert first.best is not None
@@ -158,17 +160,33 @@ def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: 
     assert found.left_out == ["tcache=false"]
 
 
+def faster(best: Standing) -> Standing:
+    """Return a winner of which twelve rounds prove a gain in CPU time, too."""
+    gains = {**best.gains, CPU: Gain(0.045, 0.039, 0.05)}
+    return replace(best, gains=gains, better=(MEAN, CPU), n_rounds=12)
+
+
+@pytest.mark.parametrize(("cpu", "n_rounds"), [(1.0, 7), (0.99, 24)])
+def test_what_will_not_be_proven_of_less_ends_long_before_the_time(
+    tmp_path: Path, cpu: float, n_rounds: int
+):
+    app = App(only_narenas, cpu=lambda settings: cpu if settings else 1.0, spread=0.003)
+
+    found = reduced_of_two(tmp_path, app, faster, 1000.0)
+
+    content = read_journal(tmp_path / REDUCED_FILE)
+    assert found.left_out == ()
+    assert content is not None
+    assert len(content.records) == 2 * n_rounds
+
+
 @pytest.mark.parametrize(("cpu", "left_out"), [(0.96, ["tcache=false"]), (1.0, ())])
 def test_what_is_proven_of_the_winner_is_proven_of_less_too_or_it_stays(
     tmp_path: Path, cpu: float, left_out: Sequence[str]
 ):
     app = App(only_narenas, cpu=lambda settings: cpu if settings else 1.0, spread=0.03)
 
-    def proven(best: Standing) -> Standing:
-        gains = {**best.gains, CPU: Gain(0.045, 0.039, 0.05)}
-        return replace(best, gains=gains, better=(MEAN, CPU))
-
-    found = reduced_of_two(tmp_path, app, proven)
+    found = reduced_of_two(tmp_path, app, faster)
 
     assert found.best is not None
     assert (found.left_out, found.best.better) == (left_out, (MEAN, CPU))
@@ -306,17 +324,3 @@ def test_another_winner_is_reduced_anew(tmp_path: Path):
         assert (tmp_path / name.replace(".jsonl", "-1.jsonl")).read_bytes() == before[name]
     assert len(candidates_in(tmp_path / REDUCED_FILE)) > 1, "those that the one before left it, too"
     assert not any(name in " ".join(candidates_in(tmp_path / REDUCED_FILE)) for name in shared[1:])
-
-
-def test_what_was_judged_on_the_held_out_input_stays_judged(tmp_path: Path):
-    work = work_of(tmp_path, App(needs_all), 9.0)
-    other = App(only_narenas, "other")
-    confirming = Confirming(work, REFERENCE, HeldOutInput(cast("Tuned", other), OTHER_INPUT))
-    smaller = [WINNER.without(name) for name in ("tcache", "dirty_decay_ms")]
-    first = [confirming.hold_out(label_of(one), one) for one in smaller]
-    n_runs = other.n_runs
-
-    again = [confirming.hold_out(label_of(one), one) for one in smaller]
-
-    assert n_runs > 0
-    assert (again, other.n_runs) == (first, n_runs)
