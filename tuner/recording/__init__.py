@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.recording import explain
-from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
+from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces, remove_replaced
 from tuner.recording.program import Ending, run_program
 from tuner.recording.spool import (
     check_output,
@@ -24,7 +24,6 @@ from tuner.recording.spool import (
     locked,
     make_spool,
     recorded_pids,
-    remove_replaced,
     remove_spool,
     spools_in,
 )
@@ -113,7 +112,7 @@ def record(
             if is_silent or not spools_in(spool):  # else there is something to recover
                 remove_spool(spool)
             raise
-    remove_replaced(there, output, [process.path for process in processes])
+    remove_replaced(there, output, processes)
     return Recording(processes, ending, watch.missed, background or ())
 
 
@@ -123,7 +122,7 @@ def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[Recorded
     Args:
         spool: what the interrupted recording left, ``OUTPUT.spool``.
         output: the trace of the first process.
-        force: replace a trace that is there.
+        force: replace what is there, of several processes all traces of an earlier recording.
 
     Returns:
         The processes that made events, in the order of their start.
@@ -136,7 +135,7 @@ def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[Recorded
     with locked(spool, must_be_idle=True):
         there = check_output(output, follow=len(recorded_pids(spool)) > 1, force=force)
         processes = build_traces(spool, output, None, ())
-    remove_replaced(there, output, [process.path for process in processes])
+    remove_replaced(there, output, processes)
     return processes
 
 

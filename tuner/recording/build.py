@@ -1,5 +1,6 @@
 """Build the traces of a recording from its spools, with the native ``build_trace``."""
 
+import contextlib
 import json
 import os
 import platform
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tuner
-from tuner.errors import OutputError, ProgramError
+from tuner.errors import OutputError, ProgramError, TraceError
 from tuner.recording import explain
 from tuner.recording.program import Ending
 from tuner.recording.spool import remove_spool, spools_in
@@ -115,7 +116,7 @@ def build_traces(
     all_images = _images_by_process(spool)
     processes: list[RecordedProcess] = []
     for images in all_images:
-        trace = _trace_path(output, images[-1], len(processes))
+        trace = _trace_path(output, images[-1].program, len(processes))
         ended, typed = (ending, command) if images is all_images[0] else (None, ())
         try:
             process = _build(images, trace, ended, typed, window)
@@ -179,6 +180,30 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
     return processes
 
 
+def remove_replaced(
+    there: Sequence[Path], output: Path, processes: Sequence[RecordedProcess]
+) -> None:
+    """Remove what `check_output` found of further processes, unless it is one of the new traces.
+
+    Only those have no command, and the name that a recording gives them: others are the user's.
+    """
+    for path in {*there} - {output, *(process.path for process in processes)}:
+        with contextlib.suppress(OSError, TraceError):
+            if _is_further(path, output):
+                path.unlink()
+
+
+def _is_further(path: Path, output: Path) -> bool:
+    from tuner.trace.file import Trace  # noqa: PLC0415 - numpy, only where traces are replaced
+
+    with Trace(path) as trace:
+        facts = trace.metadata
+    number = re.match(r"(\d+)-", path.name[len(output.stem) + 1 :])
+    if not number or facts.get("command", "") is not None or not {"argv", "title"} <= facts.keys():
+        return False
+    return path == _trace_path(output, _program(facts), int(number[1]) - 1)
+
+
 def _has_begun(spool: Path) -> bool:
     """Return whether the recorder got to write the header: its first bytes come last.
 
@@ -190,9 +215,12 @@ def _has_begun(spool: Path) -> bool:
 
 def _image(spool: Path) -> _Image:
     facts = run_build_trace("--describe", str(spool))
-    program = _title(facts) or (Path(facts["argv"][0]).name if facts["argv"] else "unknown")
     start_ns = int(facts["start_clock_ns"])
-    return _Image(spool, int(facts["pid"]), program, start_ns, facts["is_fork"])
+    return _Image(spool, int(facts["pid"]), _program(facts), start_ns, facts["is_fork"])
+
+
+def _program(facts: Mapping[str, Any]) -> str:
+    return _title(facts) or (Path(facts["argv"][0]).name if facts["argv"] else "unknown")
 
 
 def _title(facts: Mapping[str, Any]) -> str:
@@ -201,10 +229,10 @@ def _title(facts: Mapping[str, Any]) -> str:
     return title if title != " ".join(" ".join(facts["argv"]).split())[: len(title)] else ""
 
 
-def _trace_path(output: Path, image: _Image, n_before: int) -> Path:
+def _trace_path(output: Path, program: str, n_before: int) -> Path:
     if n_before == 0:
         return output
-    program = re.sub(r"[^\w.+-]+", "_", image.program).strip("_")[:_NAME_CHARACTERS]
+    program = re.sub(r"[^\w.+-]+", "_", program).strip("_")[:_NAME_CHARACTERS]
     return output.with_name(f"{output.stem}.{n_before + 1}-{program}{output.suffix}")
 
 

@@ -11,13 +11,13 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from tuner.errors import OutputError, TraceError
 from tuner.output import make_folder
-from tuner.trace import MAGIC, SPOOL_SUFFIX, recovery
+from tuner.trace import SPOOL_SUFFIX, recovery
 
 _SPOOL: Final = re.compile(r"\d+(?:-\d+)?\.spool", re.ASCII)
 _CONTROL: Final = "control"
@@ -61,39 +61,34 @@ def check_output(output: Path, *, follow: bool, force: bool) -> list[Path]:
     return there
 
 
-def remove_replaced(there: Sequence[Path], output: Path, new: Collection[Path]) -> None:
-    """Remove what `check_output` found of further processes, unless it is one of the new traces."""
-    for path in there:
-        number = re.match(r"(\d+)-", path.name[len(output.stem) + 1 :])
-        # Their numbers have no gaps: what has a date in its name is the user's.
-        if path in new or not number or int(number[1]) > len(there) + 1:
-            continue
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            if file.read(len(MAGIC)) == MAGIC:
-                path.unlink()
-
-
 def make_spool(output: Path) -> Path:
     """Create the spool folder beside a trace, with missing folders above it.
 
     Raises:
-        OutputError: there is one already, or the place cannot be written.
+        OutputError: one is there with something in it, or the place cannot be written.
     """
     spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
     make_folder(output.parent)
     try:
+        if spool.exists():
+            _remove_empty(spool, output)
         spool.mkdir()
         let_others_record(spool)
-    except FileExistsError as error:
-        with locked(spool, must_be_idle=True):  # else the message names the writer
-            message = (
-                f"{spool}: left by an interrupted recording; save it with "
-                f"{recovery(spool, output)} or remove the folder"
-            )
-        raise OutputError(message) from error
     except OSError as error:
         raise OutputError(f"{output}: cannot write here: {error.strerror}") from error
     return spool
+
+
+def _remove_empty(spool: Path, output: Path) -> None:
+    with locked(spool, must_be_idle=True):  # else the message names the writer
+        if spools_in(spool):
+            raise OutputError(
+                f"{spool}: left by an interrupted recording; save it with "
+                f"{recovery(spool, output)} or remove the folder"
+            )
+        remove_spool(spool)
+        if spool.exists() and (others := sorted(spool.iterdir())):
+            raise OutputError(f"{others[0]}: is of no recording; move it to another folder")
 
 
 def remove_left(output: Path) -> None:
@@ -116,9 +111,10 @@ def spools_in(folder: Path) -> list[Path]:
 
 def remove_spool(folder: Path) -> None:
     """Remove what a recording wrote into a folder, and the folder if nothing else is in it."""
+    for path in (*spools_in(folder), folder / _CONTROL):
+        with contextlib.suppress(OSError):
+            path.unlink()
     with contextlib.suppress(OSError):
-        for path in (*spools_in(folder), folder / _CONTROL):
-            path.unlink(missing_ok=True)
         folder.rmdir()
 
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tuner.front.bounds import OWN
 from tuner.front.kept import RECOMMENDED
@@ -33,6 +33,8 @@ _MARKS_WIDTH = 15
 """Columns that the names of picks are folded into."""
 
 _NEAR = "near the front"
+
+_Point: TypeAlias = tuple[float | None, ...]
 
 MOST_POINTS = 12
 """Points of the front that are shown unless all are wanted."""
@@ -101,35 +103,40 @@ def condensed(table: FrontTable) -> tuple[FrontTable, dict[int, int]]:
         else:
             alike.setdefault(leader.trial.number, []).append(row)
     kept = {row.trial.number for row in leaders if row.picks or row.is_default}
-    others = [row for row in front if row in leaders and row.trial.number not in kept]
+    led = {row.trial.number for row in leaders} - kept
+    others = [row for row in front if row.trial.number in led]
     room = max(0, MOST_POINTS - len(kept))
     step = max(1, -(-len(others) // room)) if room else len(others) + 1
     kept |= {row.trial.number for row in others[step // 2 :: step]}
-    hidden = [row for row in front if row.trial.number not in kept]
-    shown = [row for row in front if row.trial.number in kept]
+    points = {row.trial.number: _values(row, table.objectives) for row in front}
+    shown = [point for number, point in points.items() if number in kept]
+    hidden = {number: point for number, point in points.items() if number not in kept}
     rows = tuple(
-        row if row.state == FRONT else _explained(row, shown, hidden, table.objectives)
+        _explained(row, shown, hidden, table.objectives) if row.state == DOMINATED else row
         for row in table.rows
-        if row not in hidden
+        if row.trial.number not in hidden
     )
     counts = {number: len(found) for number, found in alike.items() if number in kept}
     return replace(table, rows=rows), counts
 
 
 def _explained(
-    row: TrialRow, shown: Sequence[TrialRow], hidden: Sequence[TrialRow], names: Sequence[str]
+    row: TrialRow, shown: Sequence[_Point], hidden: Mapping[int, _Point], names: Sequence[str]
 ) -> TrialRow:
-    """Return a row with what dominates it, where that is not shown."""
+    """Return a dominated row with what dominates it, where that is not shown."""
+    own = _values(row, names)
 
-    def is_under(other: TrialRow) -> bool:
-        pairs = [
-            (METRICS[n].value(other.trial.known), METRICS[n].value(row.trial.known)) for n in names
-        ]
+    def is_under(point: _Point) -> bool:
+        pairs = zip(point, own, strict=True)
         return all(a is not None and b is not None and a <= b for a, b in pairs)
 
-    if row.state != DOMINATED or any(map(is_under, shown)):
+    if any(map(is_under, shown)):
         return row
-    return replace(row, hidden_by=next((o.trial.number for o in hidden if is_under(o)), None))
+    return replace(row, hidden_by=next((n for n, point in hidden.items() if is_under(point)), None))
+
+
+def _values(row: TrialRow, names: Sequence[str]) -> _Point:
+    return tuple(METRICS[name].value(row.trial.known) for name in names)
 
 
 def _simplicity(row: TrialRow) -> tuple[bool, bool, int, int]:

@@ -73,9 +73,16 @@ def headline(
 
 def _spoken_of(run: Run, picks: Sequence[Pick], summary: ValidationSummary | None) -> Pick | None:
     """Return what a validation recommends; where that is no trial, the first pick."""
+    found, first = _recommended(run, summary), first_pick(picks)
+    if found and first and found.trial.number == first.trial.number:
+        return first
+    return found or first
+
+
+def _recommended(run: Run, summary: ValidationSummary | None) -> Pick | None:
     found = summary.subject(summary.decision.label or "") if summary else None
     if found is None or found.subject.trial is None:
-        return first_pick(picks)
+        return None
     return Pick(found.subject.label, run.trial(found.subject.trial), "")
 
 
@@ -89,7 +96,7 @@ def _headline(
     if baseline is None:
         return f"The default of {run.campaign.baseline} could not be measured: no gain is known."
     default = f"{run.campaign.baseline}'s default"
-    is_recommended = pick != first_pick(picks)
+    is_recommended = _recommended(run, summary) is not None
     ratios = _headline_ratios(run, picks, whole)
     if is_recommended:
         ratios = _ratios(run, pick, whole)

@@ -9,6 +9,7 @@ threads, which end at a fork, are looked for among the threads of the process it
 import contextlib
 import filecmp
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from tuner.service.processes import Process, place_of, process_of, variables_of
 
 _BACKGROUND = "jemalloc_bg_thd"
 """Name that jemalloc gives its background threads."""
+
+_FURTHER_VARIABLES = {"glibc": r"MALLOC_(?!CONF).*", "tcmalloc": r"HEAP.*"}
+"""What an allocator reads beside the variables that its file names."""
 
 _LIBC = "libc.so.6"
 _MOST_LINKS = 40
@@ -182,12 +186,21 @@ def _variables(
             is_same = found == asked or (name == TUNABLES and _is_alike(found, asked))
             yield InEffect(name, asked, is_same, "" if is_same else f"it is {found!r}")
     others = {name: text for name, text in (environment or {}).items() if name != PRELOAD}
-    for name in sorted({*expected.unset, *steering(others)} - expected.variables.keys()):
+    allocator = expected.configuration.allocator
+    read = {name for name in steering(others) if _is_read(name, allocator)}
+    for name in sorted({*expected.unset, *read} - expected.variables.keys()):
         if environment is None:
             yield InEffect(name, "unset", None, "the process has written over its variables")
         else:
-            why = f"it is {environment[name]!r}" if name in environment else ""
-            yield InEffect(name, "unset", not why, why)
+            found = f"it is {environment.get(name)!r}; start the program without it"
+            is_unset = name not in environment
+            yield InEffect(name, "unset", is_unset, "" if is_unset else found)
+
+
+def _is_read(name: str, allocator: str) -> bool:
+    """Return whether an allocator reads a variable that steers one."""
+    own = get_allocator(allocator).file.environment.variable.partition("{NAME}")[0]
+    return own in name or re.fullmatch(_FURTHER_VARIABLES.get(allocator, ""), name) is not None
 
 
 def _is_alike(found: str, asked: str) -> bool:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.doubles.fronts import NAMES, TRIALS, tried
+from tests.doubles.fronts import NAMES, TRIALS
 from tests.doubles.runs import MIB, valued
 from tuner.errors import MissingToolError, SpecError
-from tuner.front import dominance
 from tuner.front.dominance import (
     front,
     front_points,
@@ -47,26 +46,7 @@ def test_front_of_an_unknown_metric_names_the_known_ones():
         front_points(TRIALS, ("heap",))
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25))
-def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[int, int]]):
-    trials = [tried(number, heap, cost) for number, (heap, cost) in enumerate(pairs)]
-
-    points = front_points(trials, NAMES)
-
-    covered = {number for point in points for number in (point.trial.number, *point.equals)}
-    for number, (heap, cost) in enumerate(pairs):
-        is_dominated = any(h <= heap and c <= cost and (h, c) != (heap, cost) for h, c in pairs)
-        assert is_dominated != (number in covered)
-
-
 # Fronts
-
-
-def test_dominated_points_are_left_out_and_of_equal_ones_the_first_stays():
-    points = np.array([[2.0, 2.0], [1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [2.0, 3.0], [1.0, 4.0]])
-
-    assert non_dominated(points) == [0, 1, 3]
-    assert non_dominated(np.empty((0, 2))) == []
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -110,21 +90,6 @@ def test_the_front_holds_feasible_successes_only():
 # Hypervolume
 
 
-def test_one_point_dominates_its_box_in_logarithms():
-    point = np.array([[9.0, 99.0]])
-
-    expected = math.log(1000 / 10) * math.log(1000 / 100)
-    assert hypervolume(point, (999.0, 999.0)) == pytest.approx(expected, rel=1e-12)
-
-
-def test_two_points_share_their_overlap():
-    points = np.array([[9.0, 99.0], [99.0, 9.0]])
-    ten = math.log(10)
-
-    expected = 2 * (2 * ten * ten) - ten * ten
-    assert hypervolume(points, (999.0, 999.0)) == pytest.approx(expected, rel=1e-12)
-
-
 @given(
     points=st.lists(st.tuples(*[st.floats(0, 2000, allow_nan=False)] * 3), min_size=1, max_size=4)
 )
@@ -149,10 +114,6 @@ def test_points_beyond_the_reference_and_no_points_have_no_volume():
     assert hypervolume(np.empty((0, 2)), (5.0, 50.0)) == 0.0
 
 
-def test_zeros_are_finite():
-    assert hypervolume(np.array([[0.0, 0.0]]), (math.e - 1, math.e - 1)) == pytest.approx(1.0)
-
-
 def test_the_reference_is_the_nadir_of_the_defaults_and_a_tenth():
     defaults = [valued(0, (100.0, 20.0)), valued(1, None), valued(2, (50.0, 40.0), violated=2.0)]
 
@@ -171,7 +132,3 @@ def test_gain_compares_with_the_defaults():
     gain = relative_hypervolume([default, better], reference)
     assert gain == pytest.approx(math.log(111 / 51) / math.log(111 / 101))
     assert relative_hypervolume([better], reference) is None
-
-
-def test_objectives_need_no_other_indicator_library():
-    assert "moocore" not in vars(dominance)

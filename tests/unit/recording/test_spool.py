@@ -13,7 +13,7 @@ from tuner.cli.main import run
 from tuner.errors import OutputError, TraceError
 from tuner.recording import record, recover
 from tuner.recording.program import recorder_environment
-from tuner.recording.spool import locked
+from tuner.recording.spool import locked, remove_left
 from tuner.trace.file import Trace
 
 
@@ -60,16 +60,50 @@ def test_traces_of_children_are_kept_too(tmp_path: Path):
     assert len(record(["ls", "/"], tmp_path / "a.trace").processes) == 1
 
 
-def test_all_traces_of_a_recording_are_replaced_when_asked_to(there: Path):
-    other = there.with_name("a.2026-11.trace")
-    for number in (2, 3, 2026):
-        there.with_name(f"a.{number}-11.trace").write_bytes(there.read_bytes())
+def test_all_traces_of_a_recording_are_replaced_when_asked_to(tmp_path: Path):
+    made = record(["sh", "-c", "ls /; ls /; true"], tmp_path / "a.trace", follow=True)
+    there, *further = (process.path for process in made.processes)
+    assert [path.name for path in further] == ["a.2-ls.trace", "a.3-ls.trace"]
+    mine = {there.with_name("a.2-mine.trace"): further[0], there.with_name("a.4-sh.trace"): there}
+    for copy, path in mine.items():
+        copy.write_bytes(path.read_bytes())
 
     record(["ls", "--all", "/"], there, follow=True, force=True)
 
-    assert {*there.parent.iterdir()} == {there, other}
+    assert {*there.parent.iterdir()} == {there, *mine}
     with Trace(there) as trace:
         assert trace.metadata["argv"] == ["ls", "--all", "/"]
+
+
+def test_a_folder_that_holds_no_recording_is_in_the_way_of_none(tmp_path: Path):
+    output, spool = tmp_path / "a.trace", tmp_path / "a.trace.spool"
+    spool.mkdir()
+    (spool / "control").touch()
+    record(["ls", "/"], output)
+
+    spool.mkdir()
+    (spool / "notes").touch()
+    with pytest.raises(OutputError, match="spool/notes: is of no recording; move it"):
+        record(["ls", "/"], output, force=True)
+
+
+def test_a_spool_that_cannot_be_removed_leaves_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def unlink(path: Path, **_: object) -> None:
+        if path.name == "1.spool":
+            raise PermissionError
+        path.rename(tmp_path / "gone")
+
+    spool = tmp_path / "a.trace.spool"
+    spool.mkdir()
+    for number in (1, 2):
+        (spool / f"{number}.spool").touch()
+    monkeypatch.setattr(Path, "unlink", unlink)
+
+    remove_left(tmp_path / "a.trace")
+
+    assert [path.name for path in spool.iterdir()] == ["1.spool"]
 
 
 @pytest.fixture

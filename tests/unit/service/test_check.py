@@ -94,6 +94,15 @@ def test_a_variable_that_the_export_does_not_set_is_in_the_way():
     assert [found[name] for name in (*asked.unset, "MALLOC_ARENA_TEST")] == [False, True, False]
 
 
+def test_variables_that_the_allocator_does_not_read_are_not_in_the_way():
+    read = {"glibc": "MALLOC_ARENA_MAX", "jemalloc": "MALLOC_CONF", "tcmalloc": "HEAPPROFILE"}
+    read["mimalloc"] = "MIMALLOC_PURGE_DELAY"
+    with process(dict.fromkeys(read.values(), "")) as pid:
+        for allocator, name in read.items():
+            found = verdicts(pid, ExportedSetting(Configuration(allocator), None, {}))
+            assert found == {"library": True, name: False}
+
+
 def test_tunables_of_others_than_malloc_are_not_in_the_way():
     more = "glibc.pthread.rseq=0:glibc.malloc.arena_max=2"
     with process({"GLIBC_TUNABLES": more}) as pid:
