@@ -230,16 +230,19 @@ class _Plan:
         return found[self._label]
 
     def doubtful(self, standing: Standing) -> tuple[str, ...]:
-        """Return the guards that neither hold nor are lost, and whose middle is beyond the limit.
+        """Return the guards that are not lost, and whose middle is beyond the limit.
 
-        Those too that hold only within what the program varies by.  None where it failed, or one
-        is lost: nothing is left to doubt.
+        That is a part of it for those that do not hold, or hold only within what the program
+        varies by, where others were turned down before.  None where it failed, or a guard is lost:
+        nothing is left to doubt.
         """
         if standing.is_bad:
             return ()
-        names = (*standing.unsure, *standing.scaled)
-        margins = {name: self._of_limit * self._rules.margin(name) for name in names}
-        return tuple(n for n in names if standing.gains[n].middle < -margins[n])
+        margins = {name: self._rules.margin(name) for name in self._rules.guards}
+        for name in (*standing.unsure, *standing.scaled):
+            margins[name] *= self._of_limit
+        gains = standing.gains
+        return tuple(n for n, most in margins.items() if n in gains and gains[n].middle < -most)
 
     def rounds_to_settle(
         self, course: Course[None, Sample], standing: Standing, names: Sequence[str]

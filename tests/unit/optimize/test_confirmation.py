@@ -223,16 +223,17 @@ def test_of_what_is_decided_nothing_is_said_again(tmp_path: Path):
 class Lossy(App):
     """Another input, on which a setting takes some CPU time more: label -> log of it."""
 
-    def __init__(self, losses: Mapping[str, float], noise: float) -> None:
+    def __init__(self, losses: Mapping[str, float], noise: float, since: int = 0) -> None:
         super().__init__({}, noise)
-        self.losses = losses
+        self.losses, self.since = losses, since
 
     def runner(self, candidates: object, reference: object) -> Runs:
         run = super().runner(candidates, reference)
 
         def more(step: Step[None]) -> Outcome[Sample]:
             values = run(step).good or {}
-            took = values[CPU] * math.exp(self.losses.get(step.subject, 0.0))
+            lost = self.losses.get(step.subject, 0.0) if step.round >= self.since else 0.0
+            took = values[CPU] * math.exp(lost)
             return Outcome.succeeded({**values, CPU: took})
 
         return more
@@ -353,6 +354,14 @@ def test_what_holds_on_the_held_out_input_takes_the_rounds_that_bound_it(tmp_pat
     assert found.held_out.standing.n_rounds == 10
     assert all(gain.bounds for gain in found.held_out.gains.values())
     assert found.held_out.standing.unsure == ()
+
+
+def test_what_held_in_the_first_rounds_and_is_worse_in_most_is_not_deployed(tmp_path: Path):
+    other = Lossy({"exgen": 0.1}, noise=0.001, since=4)
+
+    _, answer = judged(tmp_path, quiet(), other, 200.0, ONE)
+
+    assert answer.decision is not Decision.DEPLOY
 
 
 def test_what_held_on_the_held_out_input_is_not_asked_again(tmp_path: Path):
