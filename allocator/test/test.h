@@ -7,6 +7,7 @@
 #define EXGEN_TEST_H
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,6 +37,15 @@ static inline struct exgen_stats stats(void) {
     struct exgen_stats s;
     exgen_get_stats(&s, sizeof s);
     return s;
+}
+
+/* What it returned. */
+static inline void *run_thread(void *(*function)(void *), void *argument) {
+    pthread_t thread;
+    void *returned;
+    EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
+    EXPECT(pthread_join(thread, &returned) == 0);
+    return returned;
 }
 
 static inline size_t count_threads(void) {

@@ -145,10 +145,8 @@ static void *allocate_row_and_end(void *unused) {
 
 /* In a heap of its own, or the thread would begin with the one that is left. */
 static void let_another_allocate_row(void) {
-    pthread_t thread;
     exgen_free(exgen_malloc(100));
-    EXPECT(pthread_create(&thread, NULL, allocate_row_and_end, NULL) == 0);
-    EXPECT(pthread_join(thread, NULL) == 0);
+    run_thread(allocate_row_and_end, NULL);
     work = free_part_of_row;
 }
 
@@ -305,6 +303,20 @@ static uint64_t calls_that_a_fall_takes(void) {
     return DELAY;
 }
 
+static uint64_t falls_until_it_grows(void) {
+    static char *blocks[2000];
+    size_t n;
+    for (n = 0; n < 2000; n++)
+        blocks[n] = exgen_malloc(100000);
+    while (!local.heap->is_falling)
+        exgen_free(blocks[--n]);
+    for (; n < 1700; local.heap->n_ticks = 0) /* no step meanwhile */
+        blocks[n++] = exgen_malloc(100000);
+    housekeeping_step(local.heap);
+    EXPECT(!local.heap->is_falling);
+    return DELAY;
+}
+
 static const struct {
     const char *name;
     scenario run;
@@ -331,6 +343,7 @@ static const struct {
     {"superblocks of the pool", delay_of_the_pool, DELAY, CONF_CALM},
     {"what a thread frees again and again", falls_in_haste, DELAY, CONF},
     {"a heap that falls", calls_that_a_fall_takes, DELAY, CONF},
+    {"a heap that grows again", falls_until_it_grows, DELAY, CONF},
     {"holes in trays", delay_of_holes_in_trays, 2 * DELAY, CONF_CALM},
     {"holes in trays, beside a thread", delay_of_holes_in_trays_beside_a_thread, 19 * DELAY,
      CONF_CALM},

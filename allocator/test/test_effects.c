@@ -17,6 +17,7 @@
 #include "memory/pool.h"
 #include "test.h"
 #include "thread/exchange.h"
+#include "thread/registry.h"
 
 enum {
     N_BLOCKS_MAX = 100000
@@ -345,14 +346,6 @@ static void *leave_a_block(void *where) {
     return local.heap;
 }
 
-static void *run_thread(void *(*function)(void *), void *argument) {
-    pthread_t thread;
-    void *result;
-    EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
-    EXPECT(pthread_join(thread, &result) == 0);
-    return result;
-}
-
 static uint64_t second_thread_gets_first_heap(void) {
     void *left[2];
     exgen_malloc(1);
@@ -605,6 +598,27 @@ static void statistics_are_exact(void) {
     EXPECT(o.status == 0 && o.value == 0);
 }
 
+static pthread_key_t late_key;
+
+static void leave_blocks(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < 20; i++)
+        blocks[i] = exgen_malloc(100);
+}
+
+static void *leave_blocks_late(void *unused) {
+    pthread_setspecific(late_key, blocks);
+    exgen_malloc(1);
+    return unused;
+}
+
+static uint64_t heaps_with_late_blocks(void) {
+    exgen_malloc(1);
+    EXPECT(pthread_key_create(&late_key, leave_blocks) == 0);
+    run_thread(leave_blocks_late, NULL);
+    return registry_count();
+}
+
 int main(int count, char **arguments) {
     int emulated = count == 2 && strcmp(arguments[1], "emulated") == 0;
     every_setting_has_a_row();
@@ -617,5 +631,6 @@ int main(int count, char **arguments) {
     bad_entries_end_the_program_if_asked();
     configuration_is_printed_if_asked();
     statistics_are_exact();
+    EXPECT(run_well(heaps_with_late_blocks, "adopt:never") == 2);
     return test_passed();
 }

@@ -21,7 +21,6 @@ static void *allocate_all_the_time(void *unused) {
 }
 
 static void child(void *block_of_parent) {
-    EXPECT(registry_count_threads() == 1);
     exgen_free(block_of_parent);
     for (size_t i = 0; i < 300; i++) {
         void *p = exgen_malloc(i * 50);
@@ -30,19 +29,25 @@ static void child(void *block_of_parent) {
         exgen_free(p);
         exgen_free(q);
     }
-    EXPECT(exgen_validate_heap());
+    EXPECT(registry_count_threads() == 1);
+    registry_forget_others(false); /* as in a handler, while the thread gets its heap */
+    EXPECT(registry_count_threads() == 1 && exgen_validate_heap());
     _exit(0);
+}
+
+static void fork_once(void *block) {
+    pid_t pid = fork();
+    EXPECT(pid >= 0);
+    if (pid == 0)
+        child(block);
+    int status;
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
 static void fork_often(size_t n) {
     for (size_t i = 0; i < n; i++) {
         void *block = exgen_malloc(100);
-        pid_t pid = fork();
-        EXPECT(pid >= 0);
-        if (pid == 0)
-            child(block);
-        int status;
-        EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+        fork_once(block);
         exgen_free(block);
     }
 }
@@ -84,6 +89,11 @@ static void *allocate_when_the_other_forks(void *unused) {
     return unused;
 }
 
+static void *fork_without_a_heap(void *unused) {
+    fork_once(NULL);
+    return unused;
+}
+
 static void with_the_usual_thread_of_large_blocks(void) {
     pthread_t thread;
     pthread_barrier_init(&barrier, NULL, 2);
@@ -98,6 +108,8 @@ static void with_the_usual_thread_of_large_blocks(void) {
 }
 
 int main(void) {
+    exgen_free(exgen_malloc(1));
+    run_thread(fork_without_a_heap, NULL);
     with_the_usual_thread_of_large_blocks();
     with_threads(allocate_all_the_time, 100);
     with_threads(fork_too, 25);

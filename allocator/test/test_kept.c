@@ -1,7 +1,6 @@
 /* test_kept.c - freed blocks above the size classes are found again: by length in the thread's
  * heap, by address and alignment among large blocks; and a calloc of such a block is zero.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -267,11 +266,9 @@ static void *free_it(void *block) {
 }
 
 static void block_that_comes_home_is_used_at_once(void) {
-    pthread_t thread;
     exgen_purge();
     char *p = exgen_malloc(TRAY_BYTES);
-    EXPECT(pthread_create(&thread, NULL, free_it, p) == 0);
-    EXPECT(pthread_join(thread, NULL) == 0);
+    run_thread(free_it, p);
     EXPECT(exgen_malloc(TRAY_BYTES) == p);
     exgen_free(p);
 }

@@ -7,7 +7,6 @@
  * the address sanitizer, too.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -17,6 +16,7 @@
 #include "exgen.h"
 #include "memory/superblock.h"
 #include "test.h"
+#include "thread/remote.h"
 
 enum {
     N_BLOCKS_MAX = 200000,
@@ -152,6 +152,21 @@ static uint64_t make_room(void) {
     return 0;
 }
 
+/* Of what others sent home, what is asked for comes last. */
+static uint64_t use_what_comes_home(void) {
+    static void *small[10000];
+    for (size_t i = 0; i < 10000; i++)
+        small[i] = exgen_malloc(50);
+    limit_to(ROOM);
+    size_t n = fill(BLOCK);
+    for (size_t i = 0; i < n; i += 8) /* no slab becomes empty */
+        remote_free_slowly(NULL, blocks[i]);
+    for (size_t i = 0; i < 10000; i += 8)
+        remote_free_slowly(NULL, small[i]);
+    EXPECT(exgen_malloc(BLOCK) != NULL);
+    return 0;
+}
+
 /* Data is what is private and writable. */
 static uint64_t fill_data(void) {
     struct rlimit limit = beyond("VmData", ROOM);
@@ -216,9 +231,7 @@ static uint64_t live_far_away(void) {
     }
     EXPECT(n_far > OWN);
     EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == N);
-    pthread_t other;
-    EXPECT(pthread_create(&other, NULL, release_elsewhere, (void *)OWN) == 0);
-    pthread_join(other, NULL);
+    run_thread(release_elsewhere, (void *)OWN);
     for (size_t i = OWN; i < N; i++) {
         EXPECT(exgen_malloc_usable_size(blocks[i]) == CLASS && blocks[i][BLOCK - 1] == 1);
         exgen_free(blocks[i]);
@@ -237,6 +250,7 @@ int main(void) {
     run_well(grow_out_of_superblock, "empty_superblocks:0,pool_superblocks:0");
     run_well(grow_within_limit, "");
     run_well(make_room, "purge_delay:60000");
+    run_well(use_what_comes_home, "");
     run_well(fill_data, "");
     EXPECT(run_well(start_cheaply, "") <= 2 << 20);
     run_well(lock_memory, "");

@@ -1,5 +1,4 @@
 /* test_misuse.c - each mistake a program can make with free ends in its message and SIGABRT. */
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -64,9 +63,7 @@ static void *free_copy_of_mark(void *block) {
 
 /* The same by a thread that does not own the block: it is on that thread's list after the first. */
 static uint64_t copied_mark_elsewhere(void) {
-    pthread_t thread;
-    EXPECT(pthread_create(&thread, NULL, free_copy_of_mark, exgen_malloc(40)) == 0);
-    pthread_join(thread, NULL);
+    run_thread(free_copy_of_mark, exgen_malloc(40));
     return 0;
 }
 
@@ -146,12 +143,10 @@ static void *free_again(void *block) {
 
 /* Another thread frees it once more: its owner sees that when the block comes home. */
 static uint64_t double_free_of_run_elsewhere(void) {
-    pthread_t thread;
     char *p = exgen_malloc(100000);
     exgen_free(p);
     expect_message("double free", p);
-    EXPECT(pthread_create(&thread, NULL, free_again, p) == 0);
-    pthread_join(thread, NULL);
+    run_thread(free_again, p);
     exgen_malloc(200000);
     return 0;
 }
@@ -356,11 +351,9 @@ static void *free_sent(void *unused) {
 
 /* Write over a word of a block on its way home, and use what came home. */
 static uint64_t overwrite_sent(size_t bytes, char *(*chosen)(void), size_t word) {
-    pthread_t thread;
     for (size_t i = 0; i < 100; i++)
         sent[i] = exgen_malloc(bytes);
-    pthread_create(&thread, NULL, free_sent, NULL);
-    pthread_join(thread, NULL);
+    run_thread(free_sent, NULL);
     char *block = chosen();
     memset(block + word * sizeof(void *), 'A', sizeof(void *));
     expect_message("corrupted free list", block);
@@ -403,12 +396,10 @@ static void *free_sent_and_one_again(void *unused) {
 
 /* The thread lets go of a batch, and goes on. */
 static uint64_t double_free_in_a_batch(void) {
-    pthread_t thread;
     for (size_t i = 0; i < 100; i++)
         sent[i] = exgen_malloc(40);
     expect_message("double free", sent[10]);
-    pthread_create(&thread, NULL, free_sent_and_one_again, NULL);
-    pthread_join(thread, NULL);
+    run_thread(free_sent_and_one_again, NULL);
     return 0;
 }
 
@@ -422,11 +413,9 @@ static bool was_sent(const void *block) {
 /* The thread's own blocks come back through the exchange, while their slab sleeps without any that
  * is free. */
 static uint64_t double_free_of_block_that_came_back(void) {
-    pthread_t thread;
     for (size_t i = 0; i < 100; i++)
         sent[i] = exgen_malloc(1000);
-    pthread_create(&thread, NULL, free_sent, NULL);
-    pthread_join(thread, NULL);
+    run_thread(free_sent, NULL);
     void **ready = &local.free[class_of(1000)];
     for (size_t i = 0; i < 1000 && !was_sent(*ready); i++)
         exgen_malloc(1000);
@@ -454,10 +443,8 @@ static void *allocate_of_others(void *unused) {
 
 /* From now on it puts its own blocks where it puts those of others. */
 static void use_blocks_of_others(void) {
-    pthread_t thread;
     void *own = exgen_malloc(100);
-    EXPECT(pthread_create(&thread, NULL, allocate_of_others, NULL) == 0);
-    EXPECT(pthread_join(thread, NULL) == 0);
+    run_thread(allocate_of_others, NULL);
     for (size_t i = 0; i < N_OF_OTHERS; i++)
         exgen_free(of_others[i]);
     for (size_t i = 0; i < N_OF_OTHERS && local.mixed == NULL; i++)
@@ -551,11 +538,9 @@ static void *free_it(void *block) {
 }
 
 static uint64_t double_free_of_another_threads_block(void) {
-    pthread_t thread;
     char *p = exgen_malloc(100);
     expect_message("double free", p);
-    pthread_create(&thread, NULL, free_it, p);
-    pthread_join(thread, NULL);
+    run_thread(free_it, p);
     return 0;
 }
 
@@ -565,11 +550,9 @@ static void *free_once(void *block) {
 }
 
 static uint64_t double_free_by_another_thread(void) {
-    pthread_t thread;
     char *p = exgen_malloc(20000);
     exgen_free(p);
-    pthread_create(&thread, NULL, free_once, p);
-    pthread_join(thread, NULL);
+    run_thread(free_once, p);
     expect_message("double free", p);
     exgen_malloc(30000);
     return 0;

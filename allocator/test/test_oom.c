@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -277,11 +276,9 @@ static void *end_while_guards_stay(void *left) {
 
 /* Empty slabs whose guards cannot be taken away stay, and are used when another heap has them. */
 static uint64_t slabs_stay_whose_guards_have_to(void) {
-    pthread_t thread;
     void *left;
     exgen_free(exgen_malloc(100));
-    EXPECT(pthread_create(&thread, NULL, end_while_guards_stay, &left) == 0);
-    EXPECT(pthread_join(thread, NULL) == 0);
+    run_thread(end_while_guards_stay, &left);
     EXPECT(exgen_validate_heap() && thread_adopt(local.heap) && exgen_validate_heap());
     take_and_give_small();
     exgen_free(left);

@@ -1,7 +1,6 @@
 /* test_sparse.c - slabs with few blocks in use give back the pages between these, and are whole
  * when they are used again.
  */
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -157,9 +156,7 @@ static void *work(void *argument) {
 }
 
 static uint64_t sparse_slabs_of_a_thread_that_ended_are_used(void) {
-    pthread_t thread;
-    EXPECT(pthread_create(&thread, NULL, work, NULL) == 0);
-    pthread_join(thread, NULL);
+    run_thread(work, NULL);
     use_again(1000);
     return 0;
 }

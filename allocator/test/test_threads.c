@@ -21,12 +21,6 @@ enum {
 
 static void *taken_by_others[7];
 
-static void run_thread(void *(*function)(void *), void *argument) {
-    pthread_t thread;
-    EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
-    EXPECT(pthread_join(thread, NULL) == 0);
-}
-
 /* --- producer and consumer --- */
 
 static void *blocks[N_BLOCKS];

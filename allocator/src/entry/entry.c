@@ -220,7 +220,7 @@ static void verify_marked(const struct slab *slab, const void *block) {
 static NOINLINE void free_thoroughly(void *block) {
     struct heap *heap = local.heap;
     /* A thread that begins with a free goes on with the heap that another left behind. */
-    if (heap == NULL && !local.has_ended)
+    if (heap == NULL && local.left == NULL)
         heap = thread_attach_to(superblock_owner(superblock_of((uintptr_t)block)));
     struct slab *slab = slab_of((uintptr_t)block);
     const struct heap *owner = superblock_owner(superblock_of((uintptr_t)block));

@@ -100,7 +100,7 @@ struct heap {
     bool has_ageing_slabs; /* sparse ones that a look saw for the first time */
     bool collects;         /* at each step: blocks that were sent to heaps without a thread */
     bool wants_timer;      /* memory ages that nobody gives back when the thread rests */
-    bool is_falling;       /* a fall is given back, from shed_next on */
+    bool is_falling;       /* a fall is given back, see housekeeping.c */
     uint8_t n_held;        /* looks in a row that left memory alone */
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
@@ -135,6 +135,8 @@ struct heap {
     struct kept kept;
     struct batch **batches; /* N_GROUPS groups, all in segments of the exchange; or no_batches */
     struct spare spare;
+    struct superblock *fall_next;           /* where a fall goes on, or NULL */
+    size_t fall_kept;                       /* bytes of kept blocks that it gives back before */
     _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
     void *inbox_runs;                       /* atomic: the same of those above the size classes */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
@@ -148,7 +150,7 @@ struct local {
     struct bin *mixed;  /* of the heap, in a thread that uses others' blocks; or NULL */
     uint8_t number;     /* equals owner_at(block) if free may take the fast path */
     uint8_t own_number; /* of the heap; the same, but for when mixed is not NULL */
-    bool has_ended;     /* the thread: it has a heap during a call only, see thread.c */
+    struct heap *left;  /* at the thread's end, NULL before: it has one during a call only */
 };
 
 extern _Thread_local struct local local

@@ -85,6 +85,7 @@ void supply_unlink(struct heap *heap, struct superblock *sb) {
     pass(&heap->purge_next, sb);
     pass(&heap->visit_next, sb);
     pass(&heap->shed_next, sb);
+    pass(&heap->fall_next, sb);
     pass(&heap->sparse_next, sb);
     pass(&heap->look_sparse, sb);
     bucket_remove(heap, sb);

@@ -54,24 +54,36 @@ static bool may_fall(struct heap *heap) {
     if (options.purge_how == PURGE_NEVER || heap->fall_ms > now + (N_AT_ONCE - 1) * step)
         return false;
     heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
-    heap->shed_next = heap->superblocks;
+    heap->fall_next = heap->superblocks;
+    heap->fall_kept = kept_bytes(heap);
     heap->is_falling = true;
     return true;
 }
 
-/* A part of what a fall gives back, so that no call takes long: what is kept, then superblocks. */
+static void end_fall(struct heap *heap) {
+    heap->is_falling = false;
+    heap_set_high(heap, heap->n_units);
+}
+
+/* A part of what a fall gives back, so that no call takes long: what is kept, then superblocks; of
+ * both no more than there were when it began, since blocks are used and kept meanwhile. */
 static void fall_further(struct heap *heap) {
     enum {
         N_PURGED = 16 /* superblocks */
     };
     heap_trim(heap, KEPT_AT_ONCE);
-    struct superblock *sb = heap->shed_next;
-    for (size_t i = 0; i < N_PURGED && sb != NULL && kept_bytes(heap) == 0; i++)
-        sb = supply_purge_one(heap, sb);
-    heap->shed_next = sb;
-    heap->is_falling = sb != NULL;
-    if (sb == NULL)
-        heap_set_high(heap, heap->n_units);
+    size_t left = heap->fall_kept > KEPT_AT_ONCE ? heap->fall_kept - KEPT_AT_ONCE : 0;
+    heap->fall_kept = left < kept_bytes(heap) ? left : kept_bytes(heap);
+    for (size_t i = 0; i < N_PURGED && heap->fall_next != NULL && heap->fall_kept == 0; i++)
+        heap->fall_next = supply_purge_one(heap, heap->fall_next);
+    if (heap->fall_next == NULL)
+        end_fall(heap);
+}
+
+/* Whether half of what was no longer in use is so again. */
+static bool has_grown(const struct heap *heap) {
+    size_t n_idle = heap->n_empty_units + (kept_bytes(heap) >> UNIT_SHIFT);
+    return heap->n_units > n_idle + (heap->n_units_high + heap->n_units_low) / 2;
 }
 
 void housekeeping_fall(struct heap *heap) {
@@ -90,6 +102,8 @@ void housekeeping_step(struct heap *heap) {
         STEPS_AT_ONCE = 4, /* of a look; few slow paths are all that a thread has that only frees */
         N_COLLECTED = 64   /* heaps without a thread */
     };
+    if (heap->is_falling && has_grown(heap))
+        end_fall(heap);
     if (heap->is_falling)
         fall_further(heap);
     if (heap->looks) {

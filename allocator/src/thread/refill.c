@@ -130,7 +130,8 @@ static void *take_from_new_slab(struct heap *heap, size_t class) {
         block = take_from_slabs(heap, class);
     while (block == NULL && add_slab(heap, take_units(heap, n, step), class))
         block = take_from_slabs(heap, class);
-    return block;
+    /* What gave no units may have freed blocks. */
+    return block != NULL ? block : take_from_slabs(heap, class);
 }
 
 static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
@@ -233,9 +234,14 @@ void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zer
     return leave_with(heap, take_run(heap, bytes, alignment, is_zero));
 }
 
+/* Not for a probe for the limit, beside which heap and pool are next to nothing. */
 static COLD void *allocate_at_last(struct heap *heap, size_t bytes, size_t alignment,
                                    bool *is_zero) {
-    if (bytes >> ADDRESS_BITS != 0) /* there never is room */
+    enum {
+        SHARE = 64
+    };
+    size_t most = (heap->n_superblocks + pool_count()) * layout.bytes;
+    if ((bytes | alignment) >> ADDRESS_BITS != 0 || most < (bytes + alignment) / SHARE)
         return NULL;
     housekeeping_give_back(heap);
     pool_empty();

@@ -161,6 +161,19 @@ struct heap *registry_take(struct heap *wanted) {
     return heap;
 }
 
+struct heap *registry_take_again(struct heap *heap) {
+    lock_take(&registry.lock);
+    struct list *list = has(&registry.orphans, heap) ? &registry.orphans : &registry.idle;
+    if (has(list, heap))
+        take_off(list, heap, NULL);
+    else
+        heap = take_locked(NULL);
+    lock_release(&registry.lock);
+    if (heap != NULL)
+        begin(heap);
+    return heap;
+}
+
 struct heap *registry_take_orphan(void) {
     lock_take(&registry.lock);
     struct heap *heap = pop(&registry.orphans);
@@ -279,12 +292,15 @@ size_t registry_count_with_lost(void) {
 }
 
 size_t registry_count_threads(void) {
-    return registry_count_with_lost() - __atomic_load_n(&registry.n_lost, __ATOMIC_RELAXED);
+    size_t n = registry_count_with_lost();
+    size_t n_lost = __atomic_load_n(&registry.n_lost, __ATOMIC_RELAXED);
+    /* A handler that forks while its thread gets or leaves a heap counts that as lost. */
+    return n > n_lost ? n - n_lost : 1;
 }
 
 void registry_forget_others(bool has_heap) {
     size_t n = registry_count_with_lost();
-    if (n > 1)
+    if (n > has_heap)
         __atomic_store_n(&registry.n_lost, n - has_heap, __ATOMIC_RELAXED);
 }
 

@@ -17,6 +17,9 @@
  * last, else an idle one.  NULL if there is none, or the settings forbid it. */
 struct heap *registry_take(struct heap *wanted);
 
+/* The same for a thread that left `heap`, and gets it whatever the settings, unless others have. */
+struct heap *registry_take_again(struct heap *heap);
+
 /* Take an orphan out, however full it is; NULL if there is none. */
 struct heap *registry_take_orphan(void);
 
@@ -50,8 +53,8 @@ struct heap *registry_next(const struct heap *heap);
 /* Number of heaps ever made: as many as there were threads at once. */
 size_t registry_count(void);
 
-/* Number of heaps that have a thread; the other one also counts those whose thread a fork left
- * behind, in which there is memory to give back. */
+/* Number of heaps that have a thread, at least 1; the other one also counts those whose thread a
+ * fork left behind, in which there is memory to give back. */
 size_t registry_count_threads(void);
 size_t registry_count_with_lost(void);
 

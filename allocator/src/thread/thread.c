@@ -10,7 +10,8 @@
  * purge_delay for one, puts the blocks back first.
  *
  * The end of a thread is seen by a pthread key.  Destructors that run after ours may still
- * allocate: they get a heap for that one call, since ours may have been run for the last time.
+ * allocate: they get a heap for that one call, since ours may have been run for the last time; the
+ * same each time, or every block that they leave would take one.
  */
 #include "thread/thread.h"
 
@@ -121,7 +122,8 @@ static struct heap *find_heap(struct heap *wanted) {
     if (!THREADS && registry_count() > 0)
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
-    struct heap *heap = registry_take(wanted);
+    struct heap *heap =
+        local.left != NULL ? registry_take_again(local.left) : registry_take(wanted);
     return heap != NULL ? heap : add_heap();
 }
 
@@ -192,7 +194,7 @@ struct heap *thread_attach_to(struct heap *wanted) {
         unpark(heap, &local);
     heap_set_occupied(heap, true);
     /* These may allocate, hence come last. */
-    if (threads.has_key && !local.has_ended)
+    if (threads.has_key && local.left == NULL)
         pthread_setspecific(threads.key, heap);
     if (!__atomic_exchange_n(&threads.watches_fork, true, __ATOMIC_RELAXED))
         fork_watch();
@@ -251,6 +253,7 @@ static void merge(struct heap *heap) {
 
 static void detach(void *value) {
     struct heap *heap = value;
+    bool is_first = local.left == NULL;
     if (heap != local.heap)
         return;
     heap_enter(heap);
@@ -263,22 +266,27 @@ static void detach(void *value) {
             quarantine_flush(heap);
         remote_return_lists(heap, &local);
         remote_flush(heap);
-        clean_up(heap, SIZE_MAX);
+        if (is_first)
+            clean_up(heap, SIZE_MAX);
+        else
+            supply_schedule_purge(heap); /* a look does it, not each call */
     }
+    heap->is_falling = false;
+    heap->shed_next = heap->fall_next = NULL;
     local.heap = NULL;
     local.number = local.own_number = OWNER_NOBODY;
     local.mixed = NULL;
-    local.has_ended = true;
+    local.left = heap;
     heap_set_occupied(heap, false);
     heap_leave(heap);
     registry_end(heap);
-    if (!heap->is_parked)
+    if (is_first && !heap->is_parked)
         merge(heap);
     registry_leave(heap);
 }
 
 void thread_end_again(void) {
-    if (local.has_ended && local.heap != NULL)
+    if (local.left != NULL && local.heap != NULL)
         detach(local.heap);
 }
 
