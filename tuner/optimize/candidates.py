@@ -309,7 +309,7 @@ class Choosing:
         good = finalists(at_best, rules, beyond=beyond)
         slow = finalists(if_slow, rules, beyond=beyond)
         known = [e for e in estimates if e.proposal.is_known and not _has_run(course, e.proposal)]
-        again = [e for e in slow if 0 < _n_runs(course, e.proposal) < _LOOKS]
+        again = [e for e in slow if 0 < n_runs(course, e.proposal) < _LOOKS]
         return list({e.setting: e.proposal for e in (*good, *known, *again)}.values())
 
     def _rules_of(self, course: Course[None, Sample]) -> Rules:
@@ -435,9 +435,10 @@ def _if_slow(doubts: Mapping[str, float]) -> dict[str, float]:
 
 
 def _has_run(course: Course[None, Sample], proposal: Proposal) -> bool:
-    return _n_runs(course, proposal) > 0
+    return n_runs(course, proposal) > 0
 
 
-def _n_runs(course: Course[None, Sample], proposal: Proposal) -> int:
+def n_runs(course: Course[None, Sample], proposal: Proposal) -> int:
+    """Return how many runs of a proposal there are."""
     label = label_of(proposal.configuration)
     return sum(subject == label for _, _, subject in course.samples)

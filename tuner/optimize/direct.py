@@ -21,7 +21,7 @@ from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course
 from tuner.optimize.answer import label_of
-from tuner.optimize.candidates import affordable, exact_in, seconds_for, untried
+from tuner.optimize.candidates import affordable, exact_in, n_runs, seconds_for, untried
 from tuner.optimize.direct_plan import (
     LOOKS,
     SHARE_OF_LOOKS,
@@ -145,13 +145,15 @@ class DirectSearch:
             return {}
         course = selected.course
         left = untried(self._estimates(selected.labels), without, self._work)
-        again = [self._as_seen(e, course) for e in left if _n_runs(course, e) >= LOOKS]
-        once = [one for one in left if _n_runs(course, one) < LOOKS]
+        exact = exact_in(course, self._work.request.rules)
+        looked_at = {e.setting for e in left if n_runs(course, e.proposal) >= LOOKS}
+        again = [_as_seen(e, course, exact) for e in left if e.setting in looked_at]
+        once = [one for one in left if one.setting not in looked_at]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
-        chosen = self._chosen(again, course, places.at_once, is_wide=not without)
+        chosen = self._chosen(again, exact, places.at_once, is_wide=not without)
         seen = {one.setting for one in chosen}
         if not chosen:
-            chosen = self._chosen(once, course, places.at_once, is_wide=not without)
+            chosen = self._chosen(once, exact, places.at_once, is_wide=not without)
         found: dict[str, Configuration] = {}
         for estimate in chosen:
             one = self._smallest(estimate)
@@ -174,8 +176,9 @@ class DirectSearch:
         n = min(_MOST_LOOKED_AT, int(SHARE_OF_LOOKS * self._work.watch.seconds / run_s))
         self._learn(space, tried)
         estimates = self._estimates(self._labels(tried))
+        exact = exact_in(self._whole(course), self._work.request.rules)
         found: dict[Configuration, None] = {}
-        for estimate in self._chosen(estimates, self._whole(course), _MOST_LOOKED_AT):
+        for estimate in self._chosen(estimates, exact, _MOST_LOOKED_AT):
             one = self._smallest(estimate)
             self._name_trial(one, estimate.proposal.trial)
             found |= dict.fromkeys((estimate.setting, one))
@@ -184,7 +187,7 @@ class DirectSearch:
     def _chosen(
         self,
         estimates: Sequence[Estimated],
-        course: Course[None, Sample],
+        exact: frozenset[str],
         n: int,
         *,
         is_wide: bool = True,
@@ -192,24 +195,13 @@ class DirectSearch:
         """Return what may be confirmed, the best first; n of them without those in reserve."""
         noisy = [replace(one, doubts=_with_noise(one.doubts)) for one in estimates]
         rules = self._work.request.rules
-        strict = rules.of_exact(exact_in(course, rules))
+        strict = rules.of_exact(exact)
         chosen = with_reserves(noisy, strict, n)
         if not chosen and is_wide:
             # The time left is for new runs: they decide, not one unlucky one.
             chosen = with_reserves([one.widened() for one in noisy], strict, n)
         by_setting = {one.setting: one for one in noisy}
         return _parts_first([by_setting[one] for one in chosen], rules.goals)
-
-    def _as_seen(self, estimate: Estimated, course: Course[None, Sample]) -> Estimated:
-        """Return it with the worst run of what repeats itself, which is not to be smoothed."""
-        label = label_of(estimate.setting)
-        exact = exact_in(course, self._work.request.rules)
-        worst = {name: -min(gains_in(course, label, name)) for name in exact}
-        return replace(
-            estimate,
-            logs={**estimate.logs, **worst},
-            doubts={**estimate.doubts, **dict.fromkeys(exact, 0.0)},
-        )
 
     def _smallest(self, estimate: Estimated) -> Configuration:
         """Return a candidate in few settings, which few runs cannot tell apart; known ones stay."""
@@ -261,8 +253,15 @@ class DirectSearch:
         return Scene(self._reference, self._plan.running)
 
 
-def _n_runs(course: Course[None, Sample], estimate: Estimated) -> int:
-    return len(course.good(None, label_of(estimate.setting)))
+def _as_seen(estimate: Estimated, course: Course[None, Sample], exact: frozenset[str]) -> Estimated:
+    """Return it with the worst run of what repeats itself, which is not to be smoothed."""
+    label = label_of(estimate.setting)
+    worst = {name: -min(gains_in(course, label, name)) for name in exact}
+    return replace(
+        estimate,
+        logs={**estimate.logs, **worst},
+        doubts={**estimate.doubts, **dict.fromkeys(exact, 0.0)},
+    )
 
 
 def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
