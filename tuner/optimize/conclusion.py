@@ -115,7 +115,12 @@ class Conclusion:
         left_out = tuple(confirmed.left_out)
         return replace(
             answer,
-            reasons=(*self._scaled(best, where), *counted_words(best), *answer.reasons),
+            reasons=(
+                *self._greater(best, confirmed),
+                *self._scaled(best, where),
+                *counted_words(best),
+                *answer.reasons,
+            ),
             held_out=held_out.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=left_out,
@@ -213,17 +218,46 @@ class Conclusion:
 
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:
         """Say which constraint would settle a gain that is proven, but for guards that are open."""
-        lows = {name: nearest.gains[name].low for name in nearest.unsure}
-        if not nearest.better or not lows or any(map(math.isinf, lows.values())):
+        lost = self._open_losses(nearest)
+        if not lost:
             return ()
-        most = {name: math.expm1(max(0.0, -low)) for name, low in lows.items()}
-        if max(most.values()) > _MOST_TO_ALLOW * self._rules.least:
-            return ()
-        is_service = self._work.request.service is not None
-        limits = (constraint(name, most[name], is_service=is_service) for name in most)
-        options = " ".join(f"--constraint '{limit}'" for limit in limits)
-        gains = series(nearest.better)
+        gains, options = series(nearest.better), self._options(lost)
         return (f"The gain in {gains} is proven; {options} would settle the rest sooner.",)
+
+    def _greater(self, best: Standing, confirmed: Confirmed) -> tuple[str, ...]:
+        """Say what gains more than what is deployed, of a candidate whose guards are open."""
+        found = {}
+        for label, one in confirmed.standings.items():
+            lost = self._open_losses(one) if label not in confirmed.held_back else {}
+            more = one.score(self._rules) - best.score(self._rules)
+            if lost and more > max(math.log1p(self._rules.least), *map(math.log1p, lost.values())):
+                found[label] = more
+        if not found:
+            return ()
+        label = max(found, key=lambda name: found[name])
+        gains = confirmed.standings[label].gains
+        saved = [n for n in self._rules.goals if gains[n].middle > max(0.0, best.gains[n].middle)]
+        shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
+        lost = self._open_losses(confirmed.standings[label])
+        most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
+        words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
+        return (f"{words}; {self._options(lost)} would allow it.",)
+
+    def _open_losses(self, one: Standing) -> dict[str, float]:
+        """Return what open guards may lose, a share each, where a gain is proven.
+
+        Nothing where rounds leave open more than a constraint would be proposed for.
+        """
+        if not one.better or one.is_bad:
+            return {}
+        most = {name: math.expm1(max(0.0, -one.gains[name].low)) for name in one.unsure}
+        return most if max(most.values(), default=0.0) <= _MOST_TO_ALLOW * self._rules.least else {}
+
+    def _options(self, lost: Mapping[str, float]) -> str:
+        """Return the constraints that allow these losses, as the command takes them."""
+        is_service = self._work.request.service is not None
+        limits = (constraint(name, lost[name], is_service=is_service) for name in lost)
+        return " ".join(f"--constraint '{limit}'" for limit in limits)
 
     def _is_open(self, standing: Standing) -> bool:
         """Return whether more time may show a gain that seems to be there."""

@@ -317,6 +317,33 @@ def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
     assert trade.constraints == ("mean_memory <= default * 1.08", "peak_memory <= default * 1.04")
 
 
+@pytest.mark.parametrize(
+    ("mean", "cpu_low", "is_said"),
+    [(0.10, -0.024, True), (0.10, -0.2, False), (0.052, -0.024, False), (0.07, -0.03, False)],
+)
+def test_beside_a_winner_it_is_said_what_more_is_open(
+    conclusion: Conclusion, mean: float, cpu_low: float, *, is_said: bool
+):
+    none = Gain(0.0, 0.0, 0.0, is_exact=True)
+    saves = Gain(0.05, 0.05, 0.05, is_exact=True)
+    best = Standing(
+        "exgen", 9, State.CONFIRMED, {MEAN: saves, PEAK: none, CPU: none}, (MEAN,), (), ()
+    )
+    gains = {MEAN: Gain(mean, mean, mean, is_exact=True), PEAK: none, CPU: Gain(0.0, cpu_low, 0.01)}
+    other = Standing("mimalloc", 9, State.OUT_OF_REACH, gains, (MEAN,), (), (CPU,))
+    chosen = {**CHOSEN, "exgen": Configuration("exgen")}
+    found = Confirmed(chosen, {"exgen": best, "mimalloc": other}, course(1.0, 1.1), best, None)
+
+    answer = conclusion.conclude(None, found)
+
+    assert answer.decision is Decision.DEPLOY
+    words = (
+        "More is open: mimalloc saves 9.5 % of mean memory, but its rounds leave open whether CPU "
+        "time is up to 2.4 % worse; --constraint 'cpu_time <= default * 1.04' would allow it."
+    )
+    assert answer.reasons == ((words,) if is_said else ())
+
+
 def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.0)
     few = replace(found, course=course(1.0, 1.3))
