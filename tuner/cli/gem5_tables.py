@@ -10,6 +10,7 @@ from tuner.cli.console import print_grid, stdout_console
 from tuner.report.gem5 import gem5_grid, out_lines
 from tuner.report.grid import ranking_grid
 from tuner.runs import Run
+from tuner.units import show_percent
 from tuner.validate.gem5_summary import Gem5Summary
 
 
@@ -51,7 +52,8 @@ def _over_rounds(summaries: Sequence[Gem5Summary]) -> str:
         for change in subject.changes
         if change.ratio and change.ratio.interval
     ]
-    return f"Over the rounds alone they are at most {max(widths):.1%} wide. " if widths else ""
+    most = show_percent(max(widths, default=0.0))
+    return f"Over the rounds alone they are at most {most} wide. " if widths else ""
 
 
 def _simulations(summaries: Sequence[Gem5Summary]) -> Table:

@@ -9,6 +9,7 @@ from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.explain.explanation import AllocatorExplained, Explanation
 from tuner.explain.wording import label
 from tuner.report.parallel import show_value
+from tuner.units import show_percent
 
 _MOST: Final = 8
 """Settings that are drawn of an allocator."""
@@ -51,7 +52,7 @@ def _rows(found: AllocatorExplained, name: str) -> list[dict[str, Any]]:
             "share": share.value,
             "low": max(0.0, share.value - 2.0 * share.error),
             "high": min(1.0, share.value + 2.0 * share.error),
-            "tip": f"{name}: {share.value:.1%} of {label(target)}",
+            "tip": f"{name}: {show_percent(share.value)} of {label(target)}",
         }
         for target, share in shares.items()
     ]

@@ -27,6 +27,7 @@ from tuner.service.output import PERCENTILES
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
 from tuner.service.roles import roles_that_matter
+from tuner.units import show_percent
 
 PROCESSES: Final = "processes"
 """Folder of the traces of all processes, in a run folder."""
@@ -168,7 +169,9 @@ class Service:
         n_events = sum(role.busiest.totals.n_events for role in roles)
         others = ""
         if len(found) > 1:
-            names = ", ".join(f"{role.name} ({role.work_share:.0%} of the work)" for role in roles)
+            names = ", ".join(
+                f"{role.name} ({show_percent(role.work_share, 0)} of the work)" for role in roles
+            )
             others = f" in {len(roles)} of {len(found)} processes, {names},"
         seconds = time.monotonic() - begun_s
         return ProgramRecording(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.metrics import INSIDE, REAL, find_objective
+from tuner.units import show_percent
 from tuner.validate.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def ranking_grid(rankings: Iterable[Ranking], what: str) -> Grid:
             (
                 str(r.n),
                 "all ties" if r.tau is None else f"{r.tau:.2f}",
-                f"{r.concordance.share:.0%} of {r.concordance.n_pairs}"
+                f"{show_percent(r.concordance.share, 0)} of {r.concordance.n_pairs}"
                 if r.concordance
                 else "none differ",
             ),

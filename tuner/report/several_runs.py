@@ -37,6 +37,7 @@ from tuner.records import Trial
 from tuner.report.columns import show_change
 from tuner.runs import Run
 from tuner.stats import TIE
+from tuner.units import show_percent
 
 SCHEMA: Final = "malloc-tuner.runs"
 VERSION: Final = 1
@@ -274,8 +275,8 @@ def several_text(found: SeveralRuns) -> Iterator[str]:
             half, every = (group.shares[percent] for percent in ATTAINED)
             yield ""
             yield (
-                f"{', '.join(group.names)}: half of these searches reach {half:.1%} of the joint "
-                f"hypervolume, all of them {every:.1%}"
+                f"{', '.join(group.names)}: half of these searches reach {show_percent(half)} of "
+                f"the joint hypervolume, all of them {show_percent(every)}"
             )
     for note in found.notes:
         yield f"note: {note}"

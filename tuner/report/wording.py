@@ -96,9 +96,8 @@ def _headline(
     if baseline is None:
         return f"The default of {run.campaign.baseline} could not be measured: no gain is known."
     default = f"{run.campaign.baseline}'s default"
-    is_recommended = _recommended(run, summary) is not None
     ratios = _headline_ratios(run, picks, whole)
-    if is_recommended:
+    if _recommended(run, summary) is not None:
         ratios = _ratios(run, pick, whole)
     elif not any(_is_gain(found) for _, found in ratios):
         labels = series([metric.label for metric in find_metrics(run.campaign.objectives)])

@@ -37,5 +37,5 @@ def test_a_ranking_says_what_was_ranked_and_how_well():
 
     assert grid.title == "Does the emulator rank as the real program does?"
     assert grid.rows[0].names == ("cost", "CPU time", "all")
-    assert grid.rows[0].values == ("4", "0.50", "75% of 4")
+    assert grid.rows[0].values == ("4", "0.50", "75 % of 4")
     assert grid.rows[1].values == ("3", "all ties", "none differ")
