@@ -1,13 +1,15 @@
 """Write a finished file in one step, or say why it cannot be written; folders for a while.
 
 The file is complete or not there at all: the text goes to a file beside it, which
-then takes its place.
+then takes its place and its mode.  Links stay; what a name in /proc leads to is open already,
+and is appended to.
 """
 
 import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,8 +18,6 @@ from typing import Final
 
 from tuner.errors import OutputError, SpecError, StoreError
 
-_EXECUTABLE = 0o111
-"""Permission bits of execution for owner, group and others."""
 _SCRATCH: Final = "malloc-tuner-scratch-"
 _SETTLED_S: Final = 60.0
 """A folder that nobody holds for so long is nobody's: it is held a moment after it is made."""
@@ -123,7 +123,8 @@ def folder_if_used(path: Path) -> Iterator[None]:
     with writing(path):
         holder = os.open(path, os.O_RDONLY)
     try:
-        _hold_alone(holder, path)
+        with contextlib.suppress(OutputError):  # a file system without locks
+            hold_alone(holder, path, "is at work in it")
         yield
     finally:
         os.close(holder)
@@ -132,14 +133,21 @@ def folder_if_used(path: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def _hold_alone(holder: int, path: Path) -> None:
+def hold_alone(holder: int, path: Path, what: str) -> None:
+    """Lock an open file or folder until it is closed.
+
+    Raises:
+        StoreError: another process has it, of which `what` says what it does.
+        OutputError: the file system has no locks.
+    """
     try:
         fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        message = f"{path}: another process is at work in it; wait until it has ended, or stop it"
+        message = f"{path}: another process {what}; wait until it has ended, or stop it"
         raise StoreError(message) from None
-    except OSError:
-        return  # a file system without locks
+    except OSError as error:
+        message = f"{path}: cannot be locked ({error.strerror}); use a local disk"
+        raise OutputError(message) from None
 
 
 def file_to_write(text: str) -> Path:
@@ -200,17 +208,17 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
     partial = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)  # /dev/stdout, a pipe: nothing to replace
+        mode, target = _mode(path), _target(path)  # in this order: a ring of links is an error
+        if target.is_relative_to("/proc") or not stat.S_ISREG(mode):
+            with target.open("ab") as there:  # /dev/stdout, a pipe: nothing to replace
+                there.write(content)
             return
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
             partial = Path(file.name)
             file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        mode = 0o666 | (_EXECUTABLE if executable else 0)
-        partial.chmod(mode & ~umask)
-        partial.replace(path)
+        who_may_read = mode & 0o444 if executable else 0
+        partial.chmod(stat.S_IMODE(mode) | who_may_read >> 2)
+        partial.replace(target)
     except OSError as error:
         if partial is not None:
             with contextlib.suppress(OSError):
@@ -218,3 +226,22 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
         raise OutputError(
             f"{path}: cannot be written ({error.strerror}); choose another place with -o"
         ) from error
+
+
+def _target(path: Path) -> Path:
+    """Return the file that links lead to; a name in /proc as it is, though it is one itself."""
+    found = path.parent.resolve() / path.name
+    while found.is_symlink() and not found.is_relative_to("/proc"):
+        link = found.parent / found.readlink()
+        found = link.parent.resolve() / link.name
+    return found
+
+
+def _mode(path: Path) -> int:
+    """Return the mode of a file; that of a new one where it is not there."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        return stat.S_IFREG | (0o666 & ~umask)

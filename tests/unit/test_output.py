@@ -91,6 +91,23 @@ def test_a_device_is_written_in_place(tmp_path: Path):
     assert not Path(os.devnull).is_file()
 
 
+def test_what_links_lead_to_is_written_and_keeps_its_mode(tmp_path: Path):
+    """-o /dev/stdout > file: as root it put a file in the place of /dev/stdout."""
+    file, link, printed = (tmp_path / name for name in ("file", "link", "printed"))
+    file.touch(0o600)
+    link.symlink_to("file")
+    write_text(link, "text", executable=True)
+    with (tmp_path / "log").open("w") as log:
+        print("head", file=log, flush=True)
+        printed.symlink_to(f"/proc/self/fd/{log.fileno()}")
+        write_text(printed, "text")
+
+    assert link.is_symlink()
+    assert printed.is_symlink()
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("text", 0o700)
+    assert (tmp_path / "log").read_text() == "head\ntext"
+
+
 def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.MonkeyPatch):
     def nowhere() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")

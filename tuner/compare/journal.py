@@ -7,7 +7,6 @@ is an error that names the line.  One process writes; others may read meanwhile.
 """
 
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from pydantic import ValidationError
 from tuner.compare.plan import Step, TaskT, ValuesT
 from tuner.config.reading import first_problem
 from tuner.errors import StoreError, what_is_wrong
-from tuner.output import writing
+from tuner.output import hold_alone, writing
 from tuner.records import Outcome
 
 Record = Mapping[str, Any]
@@ -90,7 +89,7 @@ class Journal:
 
         Raises:
             StoreError: the file is another journal or damaged, or another process writes it.
-            OutputError: it cannot be written.
+            OutputError: it cannot be written, or not be locked.
         """
         self.path = path
         self._descriptor = _open(path)
@@ -188,12 +187,10 @@ def _open(path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+        hold_alone(descriptor, path, "is writing to it")
+    except BaseException:
         os.close(descriptor)
-        raise StoreError(
-            f"{path}: another process is writing to it; wait until it has ended, or stop it"
-        ) from error
+        raise
     return descriptor
 
 

@@ -1,7 +1,7 @@
 """A journal loses nothing: cut lines, damaged lines, a full disk, two writers."""
 
 import errno
-import json
+import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from tuner.compare.journal import Journal, JournalKeeper, read_journal
-from tuner.compare.loop import compare
-from tuner.compare.plan import Rounds, Step
+from tuner.compare.journal import Journal, read_journal
 from tuner.errors import OutputError, StoreError
-from tuner.records import Outcome, Status
 
 HEADER = {"schema": "test", "version": 1, "seed": 3}
 RECORDS = [{"n": number, "text": "é" * number} for number in range(4)]
@@ -101,6 +98,18 @@ def test_a_second_writer_is_refused(path: Path):
     Journal(path, HEADER).close()
 
 
+def test_a_file_system_without_locks_is_no_second_writer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+    with pytest.raises(OutputError, match=r"locked \(No locks available\); use a local disk"):
+        Journal(path, HEADER)
+
+
 def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch):
     before = path.read_bytes()
     real = os.pwrite
@@ -124,31 +133,3 @@ def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path):
 
 def test_nothing_is_no_journal(tmp_path: Path):
     assert read_journal(tmp_path / "none") is None
-
-
-def encode(step: Step[str], sample: Outcome[int]) -> Mapping[str, Any]:
-    return {"step": step.key, "status": sample.status.value, "value": sample.values}
-
-
-def decode(record: Mapping[str, Any]) -> tuple[tuple[int, str, str], Outcome[int]]:
-    number, task, subject = record["step"]
-    return (number, task, subject), Outcome(Status(record["status"]), None, record["value"])
-
-
-def test_a_comparison_goes_on_from_its_journal(tmp_path: Path):
-    path = tmp_path / "samples.jsonl"
-    plan = Rounds(("a", "b"), ("x",), 2)
-    calls: list[tuple[int, str, str]] = []
-
-    def run(step: Step[str]) -> Outcome[int]:
-        calls.append(step.key)
-        return Outcome.succeeded(len(calls))
-
-    for _ in range(2):
-        with Journal(path, HEADER) as journal:
-            keeper = JournalKeeper(journal, encode, decode)
-            course = compare(plan, run, keeper)
-
-    assert len(calls) == 4
-    assert sorted(sample.values or 0 for sample in course.samples.values()) == [1, 2, 3, 4]
-    assert json.loads(path.read_text().splitlines()[1])["value"] == 1
