@@ -74,18 +74,21 @@ class Handout(Generic[TaskT, ValuesT]):
                 return None
             block = next(self._blocks, None)
             self._is_out, self._is_waiting = block is None, block is not None and not block
+            known = [one for one in block or () if one.key in self._course.samples]
+            homes = set(map(self._made_on, known))
+            if len(homes) > 1:  # a kill came while it was made anew
+                self._course.forget(known)
+                homes = {None}
             left = [step for step in block or () if self._course.wants(step)]
             if block and left:
-                known = (self._made_on(one) for one in block if one.key in self._course.samples)
-                made = Round[TaskT, ValuesT](block, left, next(known, None))
+                made = Round[TaskT, ValuesT](block, left, next(iter(homes), None))
                 self.rounds.append(made)
                 return made
         return None
 
     def begin_anew(self, one: Round[TaskT, ValuesT], home: str) -> None:
         """Make all of a round on another machine."""
-        for step in one.block:
-            self._course.samples.pop(step.key, None)
+        self._course.forget(one.block)
         one.samples.clear()
         one.left = [step for step in one.block if self._course.wants(step)]
         one.home = home

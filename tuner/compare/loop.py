@@ -128,8 +128,7 @@ def compare(
     with interruptible():
         for block in plan.blocks(course):
             if any(map(course.wants, block)) and not all(map(is_of_here, block)):
-                for step in block:
-                    course.samples.pop(step.key, None)
+                course.forget(block)
             steps = [step for step in block if course.wants(step)]
             if steps and budget and not budget.allows(steps[0].task, len(steps)):
                 observer.on_left_out(len(steps))

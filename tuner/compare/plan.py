@@ -49,13 +49,13 @@ class Course(Generic[TaskT, ValuesT]):
         Args:
             baseline: label; where it is out of a task, nothing is left to compare with, so all
                 are.  None: every subject stands for itself.
-            samples: each with its round, task and subject.
+            samples: each with its round, task and subject; the last of each counts.
         """
         self.baseline = baseline
         self.samples: dict[tuple[int, TaskT, str], Outcome[ValuesT]] = {}
         self.out: dict[tuple[TaskT, str], str] = {}
         """Task and subject -> why it runs no more."""
-        for key, sample in samples:
+        for key, sample in dict(samples).items():
             self.add(key, sample)
 
     @property
@@ -80,6 +80,15 @@ class Course(Generic[TaskT, ValuesT]):
         self.samples[key] = sample
         if sample.status is not Status.OK:
             self.leave(key[1], key[2], sample.reason or str(sample.status))
+
+    def forget(self, block: Iterable[Step[TaskT]]) -> None:
+        """Drop the samples of steps that are made anew; who failed in them alone is back."""
+        for step in block:
+            sample = self.samples.pop(step.key, None)
+            if sample and sample.reason and self.out.get(step.key[1:]) == sample.reason:
+                del self.out[step.key[1:]]
+        for key, sample in self.samples.items():
+            self.add(key, sample)
 
     def leave(self, task: TaskT, subject: str, reason: str) -> None:
         """Run a subject no more on a task: it failed, or has lost."""

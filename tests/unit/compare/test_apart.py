@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from tuner.compare.apart import Handout
 from tuner.compare.plan import Course, Step
-from tuner.records import Outcome
+from tuner.records import Outcome, Status
 
 GOOD: Outcome[int] = Outcome.succeeded(1)
+FAILED: Outcome[int] = Outcome.did_not_succeed(Status.FAILED, "its worker was lost")
 
 
 class Plan:
@@ -75,13 +76,26 @@ def test_no_more_rounds_are_on_their_way_than_allowed():
 
 def test_a_round_that_was_begun_stays_at_home_or_is_made_anew():
     course: Course[None, int] = Course()
-    course.add((0, None, "a"), GOOD)
+    course.add((0, None, "b"), FAILED)
     out = handout(Plan(), course, "north")
     one = out.next(9)
     assert one is not None
 
-    assert (one.home, [step.subject for step in one.left]) == ("north", ["b"])
+    assert (one.home, [step.subject for step in one.left]) == ("north", ["a"])
     out.begin_anew(one, "south")
 
     assert (one.home, [step.subject for step in one.left]) == ("south", ["a", "b"])
     assert not course.samples
+
+
+def test_a_round_of_two_machines_is_made_anew():
+    """A kill came while the round was made anew: one sample is still of the first machine."""
+    course: Course[None, int] = Course(None, [((0, None, name), GOOD) for name in "ab"])
+    homes = {"a": "south", "b": "north"}
+
+    one = Handout(Plan(), course, lambda step: homes[step.subject], lambda _, sample: sample).next(
+        9
+    )
+
+    assert one is not None
+    assert (one.home, [step.key for step in one.left]) == (None, [(0, None, n) for n in "ab"])

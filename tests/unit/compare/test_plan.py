@@ -96,6 +96,12 @@ def test_the_first_reason_to_leave_is_kept():
     assert course.out["x", "a"] == "lost"
 
 
+def test_the_last_sample_of_a_run_counts():
+    course: Course[str, str] = Course(None, [((0, "x", "a"), FAILED), ((0, "x", "a"), GOOD)])
+
+    assert not course.out
+
+
 def test_once_wants_what_is_missing():
     plan = Once(tuple(Step(0, n, task, "a") for n, task in enumerate("xyz")))
     course: Course[str, str] = Course()
