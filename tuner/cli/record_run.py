@@ -126,8 +126,10 @@ def _tell(sentence: str) -> None:
 
 
 def _condition(ready: str) -> Callable[[], bool]:
-    import subprocess
+    import os
+    from subprocess import DEVNULL
 
+    from tuner.measure.process import Processes
     from tuner.service.readiness import check_ready, probe_of
 
     check_ready(ready)
@@ -137,14 +139,11 @@ def _condition(ready: str) -> Callable[[], bool]:
         raise SpecError(message)
 
     def succeeds(command: str) -> bool:
-        quiet, shell = subprocess.DEVNULL, ("sh", "-c", command)
-        try:
-            done = subprocess.run(
-                shell, check=False, timeout=_READY_S, stdin=quiet, stdout=quiet, stderr=quiet
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return False
-        return done.returncode == 0
+        done = Processes().run(
+            ("sh", "-c", command), environment=os.environ, timeout_s=_READY_S,
+            stdout=DEVNULL, stderr=DEVNULL,
+        )  # fmt: skip
+        return done.exit_status == 0
 
     return probe_of(ready, Path(), succeeds)
 

@@ -14,6 +14,7 @@ import typer
 import tuner
 from tests.doubles.command_line import CommandLine
 from tests.doubles.places import ROOT
+from tests.doubles.processes import is_soon_gone
 from tuner.cli import app as application
 from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
@@ -299,6 +300,19 @@ def test_a_plain_call_of_record_is_parsed_as_by_typer(
 )
 def test_any_other_call_is_left_to_typer(words: list[str]):
     assert record_run.parse_plain(words) is None
+
+
+def test_a_condition_at_its_limit_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MARK", str(tmp_path))
+    monkeypatch.setattr(record_run, "_READY_S", 0.1)
+    words = record_run.WindowWords(begin="ready", ready="command:sleep 600; true")
+    is_ready = record_run.window_plan(words).is_ready
+
+    assert is_ready is not None
+    assert not is_ready()
+    assert is_soon_gone(str(tmp_path))
 
 
 def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path):
