@@ -49,10 +49,6 @@ def test_picks_and_defaults_run_inside(
     assert "Does the emulator rank as simulated machines do?" in out
     assert "Best in cycles, IPC, none better in all: glibc-default." in out
     assert n_kept(folder) == 6
-
-
-def test_same_command_again_runs_nothing(folder: Path, suite: str):
-    assert validate(folder, suite) == 0
     assert validate(folder, suite, "--workers", "2") == 0
     assert n_kept(folder) == 6
 
@@ -102,8 +98,3 @@ def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -
 )
 def test_mistakes_have_their_exit_codes(folder: Path, suite: str, options: list[str], code: int):
     assert validate(folder, suite, *options) == code
-
-
-def test_inside_needs_gem5(folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("GEM5", raising=False)
-    assert run(["gem5-inside", str(folder), "--suite", suite]) == 4

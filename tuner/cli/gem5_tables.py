@@ -29,7 +29,8 @@ def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
         f"{run.campaign.baseline}'s default in the same round, their median over the rounds; in "
         "brackets the 95 % interval over simulations like these, which are resampled for it (of "
         "fewer than six, their range; of one alone, the interval over its rounds). "
-        f"{_over_rounds(summaries)}All simulated statistics were equal to the baseline's.",
+        f"{_over_rounds(summaries)}All simulated statistics of what is not out were equal to "
+        "the baseline's.",
         style="dim",
     )
 

@@ -86,7 +86,6 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.optimize.comparison import Compared
     from tuner.runs import Run
     from tuner.service.plan import ServicePlan
-    from tuner.store import ValidationRecord
     from tuner.validate.summary import ValidationSummary
 
 _OF_SHOWING = {"--details", "--json", "--validation", "--fail-if-worse", "--fail-if-unconfirmed"}
@@ -253,13 +252,14 @@ def validate(
     if as_json:
         refuse_options(context, ["--details"], "with --json, which has them all")
     if command:
+        named = output_file and str(output_file.absolute())  # `IGNORED` is a file's name, too
         measure = partial(
             compare,
             points=words,
             most_front=front,
             most_dominated=dominated,
             rounds=rounds,
-            output=IGNORED if ignore_output else str(output_file or STDOUT),
+            output=IGNORED if ignore_output else named or STDOUT,
             expect_status=expect_status,
             instrument=instrument.value,
             seed=seed,
@@ -381,10 +381,18 @@ def _kept(context: typer.Context, run: Path, number: int | None) -> ValidationSu
     """Return what an earlier validation showed."""
     from tuner.runs import load_run
     from tuner.validate.summary import summarize
+    from tuner.validate.trust import believed_validation
 
     allow_options(context, _OF_SHOWING, "without a COMMAND to measure")
     found = load_run(run)
-    return summarize(found, _record(context, found, number))
+    record = believed_validation(found, number)
+    if record is None:
+        raise typer.BadParameter(
+            "no program to measure: give it behind --; nothing was validated yet",
+            ctx=context,
+            param_hint="COMMAND",
+        )
+    return summarize(found, record)
 
 
 def _kept_of_service(run: Path) -> tuple[str, ...]:
@@ -442,21 +450,3 @@ def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool)
         raise UnconfirmedVerdict(
             f"no gain of a pick is confirmed on the real program; picks: {names}"
         )
-
-
-def _record(context: typer.Context, run: Run, number: int | None) -> ValidationRecord:
-    """Return the validation to show.
-
-    Raises:
-        BadParameter: there is none; exit code 2.
-    """
-    from tuner.validate.trust import believed_validation
-
-    record = believed_validation(run, number)
-    if record is None:
-        raise typer.BadParameter(
-            "no program to measure: give it behind --; nothing was validated yet",
-            ctx=context,
-            param_hint="COMMAND",
-        )
-    return record

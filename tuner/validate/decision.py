@@ -64,6 +64,9 @@ def recommend(subjects: Sequence[SubjectSummary]) -> ValidationDecision:
         return ValidationDecision(
             None, f"{keep}: nothing gains without a cost; {_name(best)} has {change}."
         )
+    others = (found for found in subjects if not found.is_baseline)
+    if not any(found.n_samples or found.reason for found in others):
+        return ValidationDecision(None, f"{keep} for now: nothing beside it was measured yet.")
     verdicts = {claim.verdict for s in subjects for claim in s.claims if claim.is_gain}
     if verdicts and verdicts <= {Verdict.UNDECIDED}:
         return ValidationDecision(None, f"{keep} for now: too few rounds to decide anything.")

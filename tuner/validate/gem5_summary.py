@@ -27,7 +27,7 @@ from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart
 from tuner.validate.ranking import Ranking, rank_trials
-from tuner.validate.session import is_over, n_complete, simulation_of
+from tuner.validate.session import essence, is_over, n_complete, simulation_of
 
 _METRICS = tuple(REAL[name] for name in ("mean_heap", "peak_heap", "instructions", "cpu", "faults"))
 """Metrics of gem5 as the program, in the order of tables: those of GreenMalloc first."""
@@ -170,11 +170,8 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
 
 
 def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
-    def essence(one: ValidationRecord) -> tuple[object, ...]:
-        program = one.simulation and one.simulation.identity.get("program")
-        return one.baseline, one.rounds, one.subjects, one.conditions, program, one.machine
-
-    return essence(record) == essence(last)
+    programs = [one.simulation and one.simulation.identity.get("program") for one in (record, last)]
+    return programs[0] == programs[1] and essence(record) == essence(last)
 
 
 def _summarize(run: Run, title: str, records: Sequence[ValidationRecord]) -> Gem5Summary:

@@ -3,7 +3,8 @@
 A simulation repeats itself to the last count: there are no rounds, and several may run at once.
 A run's record carries the digest of all that decides its result, and serves every later session
 that asks for the same; a session is a line of the journal too, and says which runs it shows.  What
-failed is tried again when that digest changes; what was stopped at its time limit, at once.
+failed is tried again when that digest changes; what was stopped at its time limit or by a signal,
+or found no room, at once.
 
 A line of kind "run" has the `identity`, `task`, `label`, `status`, `reason`, the SHA-256 of the
 program's `output`, and `counts` by name, null what the machine has none of.  A line of kind
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +33,9 @@ HEADER: Final = {"kind": "header", "schema": "malloc-tuner.gem5-inside", "versio
 
 _REFUSAL: Final = "refusal"
 """In place of an environment: why the allocator did not take the settings."""
+
+_OF_THE_MACHINE: Final = re.compile(r"gem5: (exit status 2\b|killed by)")
+"""How the reason of a failure begins where gem5 left no result: it may go well another time."""
 
 
 def read_inside(path: Path) -> tuple[dict[str, Outcome[Counted]], Record | None]:
@@ -124,7 +129,7 @@ def run_inside(
     for task, (label, guest) in itertools.product(tasks, run.guests.items()):
         both = [(one, gem5.identity(one, guest)) for one in (task, task.start or task)]
         for one, identity in both:
-            if identity not in known or known[identity].status is Status.TIMED_OUT:
+            if identity not in known or _may_go_well(known[identity]):
                 missing.setdefault(identity, (one, label))
         shown.append([task.program, task.machine.stem, label, *(identity for _, identity in both)])
     session = {
@@ -139,3 +144,8 @@ def run_inside(
             journal.append(session)
         keeper = JournalKeeper(journal, run.record, lambda _: None)
         compare(Once(steps), run, keeper, observer, workers=n_workers, stop=gem5.runner.stop)
+
+
+def _may_go_well(failed: Outcome[Counted]) -> bool:
+    is_of_machine = _OF_THE_MACHINE.match(failed.reason or "") is not None
+    return failed.status is Status.TIMED_OUT or is_of_machine

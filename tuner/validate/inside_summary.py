@@ -58,9 +58,9 @@ def summarize_inside(path: Path, run: Run | None = None) -> list[Gem5Summary]:
     simulations = list(_simulations(runs, session["shown"]))
     groups = [(one.name, [one]) for one in simulations]
     if len(simulations) > 1:
-        groups.append(
-            (f"over all {len(simulations)}: means, geometric means of changes", simulations)
-        )
+        n_good = sum(one.reason is None for one in simulations)
+        which = f"all {n_good}" if n_good == len(simulations) else f"{n_good} of {len(simulations)}"
+        groups.append((f"over {which}: means, geometric means of changes", simulations))
     *alone, last = (
         Gem5Summary(title, tuple(of), 1, subject_rows(subjects, of, INSIDE.values()), ())
         for title, of in groups

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
-from tuner.errors import ProgramError, ProgramTimeoutError
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.machine import Machine
 from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
@@ -103,11 +103,15 @@ def validate(
         on_notice: is called with what is said once, beside what the record keeps.
 
     Raises:
+        SpecError: what is to be compared is a folder.
         ProgramError: the program crashes with the baseline, ends otherwise than when it was
             recorded, or does not repeat its output.
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
+    compared = _file(options.output)
+    if compared and compared.is_dir():
+        raise SpecError(f"{compared}: is a folder; name the file that {command[0]} writes")
     with interruptible():
         reference = _reference(runner, command, prepared[0], options, recorded)
         notices = []
@@ -166,7 +170,7 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
         tail = quoted_tail(run)
         return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{tail}"
-    if output not in (STDOUT, IGNORED) and not run.output_sha256:
+    if _file(output) and not run.output_sha256:
         return Status.FAILED, f"{output} was not written"
     if output != IGNORED and run.output_sha256 != reference.output_sha256:
         return Status.FAILED, f"its output ({output}) differs from the baseline's"
@@ -238,13 +242,18 @@ def _run_compared(
 
     It is empty where the program did not write the file.
     """
-    path = None if options.output in (STDOUT, IGNORED) else Path(options.output)
+    path = _file(options.output)
     before = _stamp(path)
     run = runner.run(command, subject.environment, options.surroundings)
     if path is None:
         return run
     is_written = _stamp(path) not in (None, before)
     return replace(run, output_sha256=digest(path) if is_written else "")
+
+
+def _file(output: str) -> Path | None:
+    """Return the file that is compared; None where it is none."""
+    return None if output in (STDOUT, IGNORED) else Path(output)
 
 
 def _compared(run: ProgramRun, output: str | None) -> str | None:

@@ -137,13 +137,7 @@ class Counting:
 def measured(
     run: ProgramRun, *, output_sha256: str | None, instructions: int | None
 ) -> RealMeasurement:
-    """Return what is kept of a run.
-
-    Args:
-        run: what was measured.
-        output_sha256: digest of what was compared.
-        instructions: counted ones.
-    """
+    """Return what is kept of a run, with the digest of what was compared."""
     return RealMeasurement(
         exit_status=run.exit_status,
         signal=run.signal,
@@ -215,7 +209,7 @@ def new_record(
         command: program and arguments.
         prepared: the subjects, the baseline first.
         options: how it is made.
-        machine: facts of this machine.
+        machine: this one.
         notices: what a reader must know.
         simulation: what gem5 simulates; None for any other program.
     """
@@ -239,21 +233,24 @@ def simulation_of(record: ValidationRecord) -> str | None:
     return None if record.simulation is None else record.simulation.simulation
 
 
-def find_same(
-    validations: Sequence[ValidationRecord], wanted: ValidationRecord
-) -> ValidationRecord | None:
-    """Return the latest validation of the same subjects, conditions and machine; None for none.
+def essence(record: ValidationRecord) -> tuple[object, ...]:
+    """Return subjects, rounds, conditions and machine: equal ones can be compared.
 
     What is expected of a subject may differ: a new answer of `optimize` moves its figures.
     """
+    subjects = [replace(subject, expected=()) for subject in record.subjects]
+    return record.baseline, subjects, record.rounds, record.conditions, record.machine
 
-    def essence(record: ValidationRecord) -> tuple[object, ...]:
-        how = (record.rounds, record.conditions, record.simulation, record.machine)
-        subjects = [replace(subject, expected=()) for subject in record.subjects]
-        return (record.command, record.baseline, subjects, *how)
 
-    same = (found for found in reversed(validations) if essence(found) == essence(wanted))
-    return next(same, None)
+def find_same(
+    validations: Sequence[ValidationRecord], wanted: ValidationRecord
+) -> ValidationRecord | None:
+    """Return the latest validation with the same command and `essence`; None for none."""
+
+    def whole(one: ValidationRecord) -> tuple[object, ...]:
+        return one.command, one.simulation, essence(one)
+
+    return next((one for one in reversed(validations) if whole(one) == whole(wanted)), None)
 
 
 def find_unfinished(
@@ -265,13 +262,18 @@ def find_unfinished(
 
 
 def n_complete(record: ValidationRecord) -> int:
-    """Return how many rounds have every subject that did not fail."""
-    done = {(sample.round, sample.label) for sample in record.samples}
-    labels = (subject.label for subject in record.subjects)
-    running = [label for label in labels if record.failure(label) is None]
+    """Return how many rounds have the baseline and every subject that did not fail."""
+    done = {(sample.round, sample.label) for sample in record.samples if sample.outcome.good}
+    labels = [subject.label for subject in record.subjects if not record.failure(subject.label)]
+    running = {*labels, record.baseline}
     return sum(all((number, label) in done for label in running) for number in range(record.rounds))
+
+
+def is_complete(record: ValidationRecord) -> bool:
+    """Return whether all rounds are done."""
+    return n_complete(record) == record.rounds
 
 
 def is_over(record: ValidationRecord) -> bool:
     """Return whether nothing is left to run: all rounds are done, or the baseline failed."""
-    return record.failure(record.baseline) is not None or n_complete(record) == record.rounds
+    return record.failure(record.baseline) is not None or is_complete(record)

@@ -6,7 +6,7 @@ under the same name would prove nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -73,16 +73,12 @@ def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:
         prepared: subjects with a preloaded allocator are left as they are.
     """
     libc = {PRELOAD: libc_malloc()}
-    environments = [
-        entry.environment
+    return _alike(
+        entry
         if preloaded_allocator(entry.environment)
-        else in_front(libc, entry.environment)
+        else replace(entry, environment=in_front(libc, entry.environment))
         for entry in prepared
-    ]
-    return [
-        replace(entry, environment=environment)
-        for entry, environment in zip(prepared, padded(environments), strict=True)
-    ]
+    )
 
 
 def with_program_as_it_is(
@@ -111,12 +107,14 @@ def with_program_as_it_is(
     )
     subject = Subject("as-it-is", Configuration(known or brought.name), None, (AS_IT_IS,))
     entry = Prepared(subject, dict(environment), None)
-    entries = [entry, *prepared] if known else [prepared[0], entry, *prepared[1:]]
-    environments = padded([one.environment for one in entries])
-    return [
-        replace(one, environment=environment)
-        for one, environment in zip(entries, environments, strict=True)
-    ]
+    return _alike([entry, *prepared] if known else [prepared[0], entry, *prepared[1:]])
+
+
+def _alike(entries: Iterable[Prepared]) -> list[Prepared]:
+    """Return subjects whose environments are equally long."""
+    found = list(entries)
+    environments = padded([one.environment for one in found])
+    return [replace(a, environment=b) for a, b in zip(found, environments, strict=True)]
 
 
 def search_spaces(folder: Path) -> dict[str, AllocatorFile]:

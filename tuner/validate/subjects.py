@@ -145,15 +145,11 @@ def _value(trial: Trial, position: int) -> float:
     return trial.objectives[position] if trial.objectives else math.inf
 
 
-def _default_label(allocator: str) -> str:
-    return f"{allocator}-default"
-
-
 def _label(
     configuration: Configuration, roles: Sequence[str], numbers: Mapping[Configuration, int]
 ) -> str:
     if configuration.is_default:
-        return _default_label(configuration.allocator)
+        return f"{configuration.allocator}-default"
     if roles[0] in (FRONT, DOMINATED):
         return f"trial-{numbers[configuration]}"
     return roles[0]

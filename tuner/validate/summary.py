@@ -299,7 +299,9 @@ def _notices(
     notices = list(record.notices)
     n_rounds = n_complete(record)
     few = too_few(samples.n_random, n_claims)
-    if few is not None:
+    if record.failure(record.baseline):
+        notices.append("undecided: the baseline failed; the same command begins anew")
+    elif few is not None:
         notices.append(few)
     elif n_rounds < record.rounds:
         notices.append(

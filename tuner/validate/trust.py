@@ -22,7 +22,7 @@ from tuner.runs import Run
 from tuner.store import CampaignRecord, ValidationRecord
 from tuner.trace.file import Trace
 from tuner.validate.metrics import counterpart
-from tuner.validate.session import simulation_of
+from tuner.validate.session import is_complete, simulation_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> R
 def believed_validation(run: Run, number: int | None = None) -> ValidationRecord | None:
     """Return the validation on the real program that a report or an export shows.
 
-    It is the last one of the command that was recorded; else of the program; else the last one.
+    It is the last one of the command that was recorded; else of the program; else the last one;
+    of each, one that is complete before those that are not.
 
     Args:
         run: the campaign.
@@ -99,7 +100,7 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
     return max(programs, key=lambda record: nearness(record, recorded), default=None)
 
 
-def nearness(record: ValidationRecord, recorded: Recorded | None) -> tuple[bool, bool, int]:
+def nearness(record: ValidationRecord, recorded: Recorded | None) -> tuple[bool, bool, bool, int]:
     """Return what sorts validations, the one that is believed last.
 
     Args:
@@ -108,7 +109,7 @@ def nearness(record: ValidationRecord, recorded: Recorded | None) -> tuple[bool,
     """
     is_program = is_recorded_program(record, recorded)
     is_same = is_program and recorded is not None and not recorded.differs_from(record.command)
-    return is_same, is_program, record.identifier
+    return is_same, is_program, is_complete(record), record.identifier
 
 
 def proving_validation(run: Run, number: int | None = None) -> ValidationRecord | None:

@@ -249,9 +249,9 @@ def default_rounds(n_claims: int) -> int:
 
 
 def too_few(n_rounds: int, n_claims: int) -> str | None:
-    """Say that rounds cannot decide so many claims; None when they can."""
+    """Say that rounds cannot decide so many claims; None when they can, or there is none."""
     needed = stats.fewest_pairs(max(1, n_claims))
-    if n_rounds >= needed:
+    if not n_claims or n_rounds >= needed:
         return None
     claims = "1 claim" if n_claims == 1 else f"{n_claims} claims"
     return (

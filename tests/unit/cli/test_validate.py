@@ -134,6 +134,23 @@ def test_a_program_in_place_of_the_run_folder_is_named(cli: CommandLine):
     )
 
 
+def test_a_file_may_have_the_name_of_a_choice(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    outputs: list[str] = []
+
+    def of_program(*words: Any) -> ValidationSummary:
+        outputs.append(words[3].keywords["output"])
+        return _SUMMARY
+
+    monkeypatch.setattr("tuner.cli.validate._of_program", of_program)
+    monkeypatch.chdir(tmp_path)
+
+    cli.prints("validate", ".", "--output-file", "ignored", "--", "true")
+
+    assert outputs == [str(tmp_path / "ignored")]
+
+
 # Services
 
 _SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")

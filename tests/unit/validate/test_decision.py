@@ -99,7 +99,7 @@ def test_settings_that_gain_clearly_more_are_deployed():
         ]
     )
     assert found.label == "balanced"
-    assert "set nothing" not in found.sentence
+    assert "more settings" not in found.sentence
 
 
 @pytest.mark.parametrize("verdict", [OPEN, Verdict.WORSE, Verdict.AS_CLAIMED, Verdict.BETTER])
@@ -137,9 +137,18 @@ def test_who_is_out_is_not_deployed():
 def test_the_program_as_it_is_may_be_what_is_kept():
     own = Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,))
     baseline = SubjectSummary(own, True, 12, None, (), (), None, ())
-    assert recommend([baseline]).sentence == (
+    assert recommend([baseline, subject("lean", "exgen", {}, OPEN, 0.9)]).sentence == (
         "Keep the program as it is (jemalloc): nothing gains on the program."
     )
+
+
+def test_what_was_not_measured_is_not_said_to_gain_nothing():
+    begun = replace(subject("lean", "exgen", {}, OPEN, 0.9), n_samples=0, metrics=(), claims=())
+
+    assert recommend([BASELINE, begun]).sentence == (
+        "Keep glibc's default for now: nothing beside it was measured yet."
+    )
+    assert "yet" not in recommend([BASELINE, replace(begun, reason="crashed")]).sentence
 
 
 def test_a_great_gain_that_varies_is_not_given_up_for_a_small_one():

@@ -1,13 +1,13 @@
 """Rounds of simulations, with a gem5 that does what the test says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.doubles.machine import MACHINE
-from tests.doubles.prepared import NAMES, of_glibc
+from tests.doubles.prepared import NAMES, Counter, of_glibc
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen
 from tests.doubles.simulated import RESULT, STATISTICS
@@ -69,21 +69,6 @@ class Simulator:
         return found
 
 
-class Counter:
-    def __init__(self) -> None:
-        self.commands: list[Sequence[str]] = []
-
-    def count(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        timeout_s: float | None,
-        exit_status: int | None = None,
-    ) -> int | None:
-        self.commands.append(command)
-        return 42
-
-
 def simulation(name: str, role: SimulationRole = SimulationRole.TUNE) -> Simulation:
     return Simulation(name=name, machine="m.json", role=role)
 
@@ -132,6 +117,7 @@ def test_every_subject_runs_once_per_round_on_every_simulation(store: Store):
     for record in records(store).values():
         found = sorted((sample.round, sample.label) for sample in record.samples)
         assert found == sorted((number, name) for number in range(3) for name in NAMES)
+        assert record.is_shuffled
 
 
 def test_rounds_alternate_between_the_simulations(store: Store):
@@ -141,14 +127,6 @@ def test_rounds_alternate_between_the_simulations(store: Store):
     assert [name for name, _ in gem5.calls] == before + of_round * 2
     assert gem5.calls[0] == ("tree", "base")
     assert gem5.calls[4] == ("hash", "base")
-
-
-def test_no_subject_comes_first_in_every_first_round(store: Store):
-    for seed in range(6):
-        run_all(store, good_runs(), options=ValidationOptions(rounds=1, seed=seed))
-    found = [one for record in store.validations() for one in record.samples]
-    assert len({sample.label for sample in found if sample.position == 0}) > 1
-    assert all(record.is_shuffled for record in store.validations())
 
 
 def test_heap_is_without_the_part_of_the_program(store: Store):
@@ -184,12 +162,6 @@ def test_another_output_of_the_guest_rejects(store: Store):
     assert sample.outcome.reason == "the guest's output differs from the baseline's"
 
 
-def test_statistics_of_the_host_may_differ(store: Store):
-    other = replace(_GOOD, statistics=STATISTICS.replace("0.19", "0.99"))
-    run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
-    assert all(s.outcome.status is Status.OK for s in samples(store, "tree", "good"))
-
-
 def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store):
     run_all(store, Simulator(lambda s, n, _: _CRASH if s == "tree" else _GOOD))
     (sample,) = records(store)["tree"].samples
@@ -209,15 +181,6 @@ def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store):
     assert not [s for s in records(store)["tree"].samples if s.round == 2]
 
 
-def test_missing_results_are_reported(store: Store):
-    cut = replace(_GOOD, statistics="")
-    run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
-    (sample,) = samples(store, "tree", "good")
-    assert sample.outcome.reason == (
-        "stats.txt: holds no complete statistics; the simulation ended too early"
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "status"),
     [
@@ -231,13 +194,6 @@ def test_runs_that_end_badly_are_rejected(store: Store, change: dict[str, Any], 
     run_all(store, Simulator(lambda s, n, _: bad if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
     assert sample.outcome.status is status
-
-
-def test_refused_setting_is_recorded_without_a_run(store: Store):
-    gem5 = good_runs()
-    run_all(store, gem5, prepared=[of_glibc("base"), of_glibc("good", "not taken")])
-    assert [s.outcome.reason for s in samples(store, "tree", "good")] == ["not taken"]
-    assert ("tree", "good") not in gem5.calls
 
 
 def interrupted(store: Store, round_: int) -> Simulator:
@@ -327,7 +283,7 @@ def test_instructions_are_counted_once_per_subject_and_simulation(store: Store):
     counter = Counter()
     options = ValidationOptions(rounds=2, instrument="cachegrind")
     run_all(store, good_runs(), counter=counter, options=options)
-    assert len(counter.commands) == 6
+    assert len(counter.names) == 6
     assert [seen(s).instructions for s in samples(store, "tree", "good")] == [42, None]
 
 

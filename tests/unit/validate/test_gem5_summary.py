@@ -101,7 +101,7 @@ def test_changes_are_geometric_means_over_the_simulations():
     assert knee.value == pytest.approx((90.0 + 500.0) / 2)
 
 
-def test_interval_is_over_the_rounds():
+def test_interval_of_one_simulation_is_over_the_rounds():
     rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
     (found,) = summaries(record("a", "tune", rounds))
     knee = found.subjects[1].change("mean_heap")
@@ -110,6 +110,8 @@ def test_interval_is_over_the_rounds():
     assert knee.ratio.interval is not None
     assert (knee.ratio.median, knee.ratio.n) == (0.9, 3)
     assert (knee.ratio.interval.low, knee.ratio.interval.high) == (0.8, 0.95)
+    assert knee.over_simulations is None
+    assert knee.shown == knee.ratio
 
 
 def test_interval_over_simulations_is_that_of_resampling_them():
@@ -131,15 +133,6 @@ def test_interval_over_simulations_is_that_of_resampling_them():
     # Standard error of a mean of six such logarithms: about 3.8 %; 1.96 times it either way.
     assert over.low == pytest.approx(knee.ratio.median * 0.93, rel=0.02)
     assert over.high == pytest.approx(knee.ratio.median * 1.07, rel=0.02)
-
-
-def test_one_simulation_has_the_interval_over_rounds():
-    rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
-    (found,) = summaries(record("a", "tune", rounds))
-    knee = found.subjects[1].change("mean_heap")
-    assert knee is not None
-    assert knee.over_simulations is None
-    assert knee.shown == knee.ratio
 
 
 def test_held_out_simulations_come_first_and_apart():
@@ -193,9 +186,10 @@ def test_metrics_that_were_not_measured_are_absent():
 def test_only_comparable_validations_are_summed_up():
     old = record("a", "held-out", [_HEAPS], 1)
     other = replace(record("b", "held-out", [_HEAPS], 2), subjects=_SUBJECTS[:2])
-    newest = record("a", "held-out", [_HEAPS], 3)
-    run = run_with(old, other, newest)
-    assert [r.identifier for r in gem5_records(run)] == [3]
+    answered = (*_SUBJECTS[:2], replace(_SUBJECTS[2], expected=(("mean_heap", 0.9),)))
+    newest = replace(record("a", "held-out", [_HEAPS], 3), subjects=answered)
+    run = run_with(old, other, record("c", "held-out", [_HEAPS], 4), newest)
+    assert [r.identifier for r in gem5_records(run)] == [4, 3]
 
 
 def test_instructions_that_were_counted_once_rank():
@@ -240,7 +234,9 @@ def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]):
     failed = broken(good.samples[1], "panic [x]")
     run = run_with(replace(good, samples=(good.samples[0], failed, good.samples[2])))
     print_gem5(run, summarize_gem5(run, gem5_records(run)))
-    assert "knee is out of a: panic [x]" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "knee is out of a: panic [x]" in out
+    assert "statistics of what is not out were equal" in " ".join(out.split())
 
 
 def test_every_simulation_is_shown_alone_as_well():

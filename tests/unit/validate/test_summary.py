@@ -377,10 +377,18 @@ def test_rejected_subject_keeps_its_reason_and_is_not_ranked():
     assert {ranking.n for ranking in summary.rankings} == {2}
 
 
-def test_unfinished_rounds_are_not_complete():
+def test_after_a_failure_of_the_baseline_nothing_is_continued():
     record = make_record()
-    summary = summary_of(record, record.samples[:-1])
+    *kept, last = record.samples
+    summary = summary_of(record, [*kept[:-2], broken(kept[-2], "crashed"), kept[-1], last])
     assert summary.n_rounds == 7
+    assert "undecided: the baseline failed; the same command begins anew" in summary.notices
+
+
+def test_without_a_claim_no_rounds_are_needed():
+    summary = summarize(make_run(("syscalls",)), make_record(rounds=5))
+    assert summary.n_claims == 0
+    assert not any("needed" in notice for notice in summary.notices)
 
 
 def test_claims_are_counted_before_anything_is_run():

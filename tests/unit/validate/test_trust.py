@@ -67,6 +67,13 @@ def test_a_validation_of_another_program_does_not_replace_a_good_one(run: Run):
     assert number(believed_validation(run)) == 1
 
 
+def test_one_that_was_interrupted_does_not_replace_a_complete_one(run: Run):
+    begun = replace(run.validations[0], identifier=5, samples=run.validations[0].samples[:4])
+
+    assert number(believed_validation(replace(run, validations=(*run.validations, begun)))) == 1
+    assert number(believed_validation(replace(run, validations=(begun,)))) == 5
+
+
 def test_one_of_another_program_is_better_than_none(run: Run):
     others = replace(run, validations=run.validations[1:3])
     assert number(believed_validation(others)) == 3
