@@ -49,7 +49,7 @@ _ROWS: Final = "=rows"
 _LINES: Final = "=lines"
 _MANY: Final = 4
 """Rows that lie by column; fewer are smaller as they are."""
-_FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
+_FOLDERS: Final = re.compile(r'(?<=["= ])/(?:[^/"\s]+/)+')
 
 
 def results_path(name: str) -> Path:

@@ -64,6 +64,7 @@ def test_every_results_file_has_stamps_of_all_its_parts_and_a_benchmark(path: Pa
     )
     known = {"of", "commit", "machine", "rounds", "allocators"}
     assert all(known <= set(one) for one in found["provenance"])
+    assert " /" not in "".join(one.get("command") or "" for one in found["provenance"])
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -174,13 +175,13 @@ def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_pat
     path = tmp_path / "x.json.zst"
     measured = {"s": 0.12345678, "ns": 1_234_567, "is_due": True}
     samples = [{"library": "/opt/a/lib.so", "n": n, **measured} for n in range(200)]
-    write_results(path, "x", {"a": samples}, [stamp()])
+    write_results(path, "x", {"a": samples}, [stamp(command="x.py --keep /opt/b/x --peer=/opt/c")])
 
     found = read_results(path)
 
     kept = {"s": 0.12346, "ns": 1_234_600, "is_due": True}
     assert found["parts"]["a"][7] == {"library": "lib.so", "n": 7, **kept}
-    assert found["provenance"] == [stamp()]
+    assert found["provenance"] == [stamp(command="x.py --keep x --peer=c")]
     assert path.stat().st_size < 1000
 
 
