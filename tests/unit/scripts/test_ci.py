@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,21 @@ def test_a_step_that_fails_fails_it(checkout: Path, step: str):
 
     assert done.returncode != 0
     assert not list(checkout.glob("tmp.*"))
+
+
+@pytest.mark.parametrize(
+    ("skip", "status"),
+    [
+        ("def test_it(): pytest.skip('no kubectl')", 0),
+        ("def test_it(): pytest.skip('no reason')", 1),
+        ("pytest.importorskip('nothing')", 2),
+    ],
+)
+def test_a_test_that_is_skipped_for_no_known_reason_fails(tmp_path: Path, skip: str, status: int):
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{skip}\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "test_it.py"]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "SKIPS": "known"}
+
+    done = subprocess.run(command, cwd=tmp_path, env=variables, check=False, capture_output=True)
+
+    assert done.returncode == status, done.stdout.decode()
