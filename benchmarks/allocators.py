@@ -78,7 +78,7 @@ from benchmarks.harness import (
 )
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, medians, n_rounds, run_rounds
-from benchmarks.sources import EXGEN
+from benchmarks.sources import EMULATOR, EXGEN
 from tuner.bench.journal import sample_record
 from tuner.bench.plan import RANGES, THREADED, BenchPlan, Task, make_tasks
 from tuner.bench.rounds import run_missing
@@ -244,6 +244,8 @@ PARTS: Final[Mapping[str, Part]] = {
     ),
 }  # fmt: skip
 BENCHED: Final = ("threads", "classes", "churn")
+OF_SETTINGS: Final = ("candidates", "instructions")
+"""Parts that are measured where --setting asks for them."""
 
 
 # Measuring
@@ -265,7 +267,7 @@ def _compare(call: Call, name: str, part: Part) -> None:
     commands = {c.name: c for c in part.commands(call)} if subjects and is_there else {}
     if not commands:
         why = f"{part.needs} is not installed" if not is_there else "nothing to run"
-        print(f"allocators: {name} left out: {why}", file=sys.stderr)
+        call.leave_out(name, why)
         return
     if call.is_smoke and part.is_counted:  # the smallest: counting takes fifty times as long
         commands = dict(list(commands.items())[-2:])
@@ -304,7 +306,7 @@ def _bench(call: Call, name: str) -> None:
         text = sample.reason or "ok"
         print(f"{name} round {step.round} {step.task} {step.subject}: {text}", file=sys.stderr)
 
-    folder = call.folder / name
+    folder = call.run_folder(name, name)
     found = run_missing(plan, subjects, folder, BenchDriver(), Observer(on_sample))
     samples = [_kept(name, sample_record(*one)) for one in found.samples.items()]
     part = {"subjects": list(known), "header": {"seconds": plan.seconds},
@@ -384,14 +386,16 @@ BENCHMARK: Final = Benchmark(
     "cache misses, threads.",
     depends_on=(
         *EXGEN,
+        *EMULATOR,
         "rand_malloc/bench",
-        "rand_malloc/emulator",
         "rand_malloc/supervise",
+        "tuner/bench",
         "benchmarks/allocator_programs.py",
         "benchmarks/memory_cases.c",
         "benchmarks/pairs.c",
     ),
     measure=measure,
+    needs=[name for name in (*PARTS, *BENCHED) if name not in OF_SETTINGS],
     lines=lines,
     targets=targets,
     options=_options,

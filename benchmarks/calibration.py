@@ -13,9 +13,9 @@ from typing import Final
 
 from benchmarks.harness import Benchmark, Call, Target, relative, table
 from benchmarks.results import Parts
-from benchmarks.rounds import Figures, Row, column, run_rounds
+from benchmarks.rounds import Figures, Row, column, run_rounds, spread
 from tuner.measure.instruments import ask_emulator
-from tuner.stats import Estimate, median_estimate, ratio_estimate
+from tuner.stats import Estimate, Interval, median_estimate, ratio_estimate
 
 PART: Final = "prices"
 PRICES: Final = ("c_fault", "c_page", "c_syscall", "ns_per_instruction")
@@ -77,7 +77,9 @@ def targets(parts: Parts) -> Iterator[Target]:
     """Yield by how much the loops move the price of a fault."""
     found = change(parts[PART], "c_fault")
     if found:
-        yield Target("change of the price", abs(found.median - 1.0), MOST_CHANGE, form=".1%")
+        less, more = 1.0 - spread(found).low, spread(found).high - 1.0
+        yield Target("change of the price", abs(found.median - 1.0), MOST_CHANGE, form=".1%",
+                     interval=Interval(max(0.0, -less, -more), max(less, more)))  # fmt: skip
 
 
 BENCHMARK: Final = Benchmark(
@@ -86,6 +88,7 @@ BENCHMARK: Final = Benchmark(
     claim="The price of a page fault is within 10 % with two busy loops beside its calibration.",
     depends_on=("rand_malloc/emulator", "tuner/measure/instruments.py"),
     measure=measure,
+    needs=(PART,),
     lines=lines,
     targets=targets,
     rounds=6,

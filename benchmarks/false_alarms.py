@@ -8,8 +8,10 @@ lengths.
 Recommendations: how often `optimize` recommends a candidate whose truth is known, simulated.
 
 A false alarm is a validation in which one claim or more is called anything but undecided or not
-confirmed.  They are too many when they are more than 5 % beyond doubt: by an exact binomial test
-at 1 % over all cells together (Bonferroni).
+confirmed.  Validations of too few rounds for any verdict do not count.  Of each noise they must be
+5 % at most by the upper end of their interval; of real runs, whose lengths share their rounds, the
+shortest that counts is judged.  No cell alone may have more than 5 % beyond doubt: by an exact
+binomial test at 1 % over all cells together (Bonferroni).
 """
 
 import argparse
@@ -18,7 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
@@ -29,19 +31,10 @@ import numpy.typing as npt
 from scipy.stats import binomtest
 
 from benchmarks import recommendations
-from benchmarks.harness import (
-    NOT_SHOWN,
-    Benchmark,
-    Call,
-    Target,
-    checked,
-    percent,
-    table,
-    verdict_on,
-)
+from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
 from benchmarks.recommendations import Recommendations
 from benchmarks.results import Parts
-from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds
+from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds, share_target
 from tuner.compare.plan import order
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.stats import FAMILY_ERROR, Estimate, fewest_pairs, paired_p_value
@@ -139,6 +132,22 @@ def measure(call: Call) -> None:
         else:
             rounds = min(REAL_LENGTHS) if call.is_smoke else call.rounds
             call.keep(part, _run_real(call, part, rounds), rounds=rounds)
+
+
+def by_noise(parts: Parts) -> dict[str, list[Cell]]:
+    """Return by noise what is judged: cells with the rounds of a verdict, of real runs one."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells_of(parts):
+        kept = found.setdefault(cell.what, [])
+        if cell.n_rounds >= fewest_pairs(cell.n_claims) and (cell.what in NOISES or not kept):
+            kept.append(cell)
+    return {what: kept for what, kept in found.items() if kept}
+
+
+def _counts(cells: Iterable[Cell]) -> tuple[int, int]:
+    """Return how many validations are false, of how many."""
+    counts = [(cell.n_false, cell.n_validations) for cell in cells]
+    return sum(n for n, _ in counts), sum(n for _, n in counts)
 
 
 def cells_of(parts: Parts) -> list[Cell]:
@@ -304,12 +313,15 @@ def _share(cell: Cell) -> str:
 
 
 def targets(parts: Parts) -> Iterator[Target]:
-    """Yield false recommendations, and the probability of the worst cell if 5 % are false.
+    """Yield false recommendations, false alarms, and the probability of the worst cell at 5 %.
 
     That is corrected for the number of cells.
     """
     yield from recommendations.targets(_recommendations(parts))
-    cells = cells_of(parts)
+    noises = by_noise(parts)
+    for what, own in noises.items():
+        yield share_target(f"false alarms, {what}", *_counts(own), FAMILY_ERROR)
+    cells = [cell for own in noises.values() for cell in own]
     if not cells:
         return
     worst = min(cells, key=lambda cell: cell.p_value)
@@ -319,14 +331,14 @@ def targets(parts: Parts) -> Iterator[Target]:
     yield Target(what, p_value, _DOUBT, at_least=True, note=note, form=".2f")
 
 
-def summary(parts: Parts) -> str:
-    """Return the share of all validations, and whether it is too much."""
-    cells = cells_of(parts)
-    if not cells:
-        return NOT_SHOWN
-    words = verdict_on(targets(parts))
-    n_false, n_all = sum(c.n_false for c in cells), sum(c.n_validations for c in cells)
-    return f"{words}: {n_false / n_all:.1%} of {n_all:,} validations without any difference"
+def summary(parts: Parts, verdict: str) -> str:
+    """Return the verdict, and the shares of simulated and real validations."""
+    noises, words = by_noise(parts), []
+    for kind, names in (("simulated", NOISES), ("real", LOADS)):
+        n_false, n_all = _counts(c for name in names for c in noises.get(name, ()))
+        if n_all:
+            words.append(f"{n_false / n_all:.1%} of {n_all:,} {kind} validations")
+    return f"{verdict}: {', '.join(words)} without any difference" if words else verdict
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -347,6 +359,7 @@ BENCHMARK: Final = Benchmark(
         "tuner/optimize/race.py",
     ),
     measure=measure,
+    needs=(SIMULATED, RECOMMENDATIONS, *LOADS),
     lines=lines,
     targets=targets,
     outcome=summary,

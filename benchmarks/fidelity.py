@@ -3,7 +3,8 @@
 Each trace is fitted as `malloc-tuner fit` does it, and both are emulated under one panel of
 configurations of all allocators (see `tuner.fidelity`).  Instructions are not counted; memory is
 what models get wrong.  benchmarks/workload_profiles.py records the traces that do not ship into
-``runs/traces``; a part is a trace.  Profile and verdict are written into the shipped profile.
+``runs/traces``; a part is a trace.  Profile and verdict are written into the shipped profile, but
+with --keep.
 
 A case is one allocator on one trace; errors are pooled over all configurations of all traces.
 """
@@ -58,6 +59,7 @@ LEAST_GOOD: Final = 0.9
 MOST_REGRET: Final = 0.02
 LEAST_SPREAD: Final = 0.01
 """An allocator whose configurations spread less than this gives nothing to rank."""
+_FITTED: Final = "fitted.profile.json"
 
 Floats = npt.NDArray[np.float64]
 Row = Sequence[Measurement | None]
@@ -73,14 +75,16 @@ def measure(call: Call) -> None:
     everywhere = located(ALLOCATORS[:1] if call.is_smoke else ALLOCATORS)
     for name in call.choose(names, ["ghostscript-pages"]):
         print(name, file=sys.stderr, flush=True)
-        found = _measure(call, programs[name], everywhere)
+        found, verdict = _measure(call, programs[name], everywhere)
+        if not call.is_smoke and call.options.keep is None:
+            _write_verdict(programs[name], call.scratch / _FITTED, verdict, everywhere)
         call.keep(name, found, allocators=installed(everywhere), rounds=call.rounds)
 
 
-def _measure(call: Call, trace: Path, everywhere: Located) -> dict[str, Any]:
+def _measure(call: Call, trace: Path, everywhere: Located) -> tuple[dict[str, Any], Fidelity]:
     """Fit, measure and judge the profile of one trace, with as many seeds as there are rounds."""
     panel = draw_panel(trace, everywhere, 3 if call.is_smoke else N_CONFIGURATIONS)
-    fitted, small = (call.scratch / f"{what}.profile.json" for what in ("fitted", "shrunk"))
+    fitted, small = call.scratch / _FITTED, call.scratch / "shrunk.profile.json"
     with Trace(trace) as opened:
         write_profile(fitted, fit(opened))
     with Trace(trace) as opened:
@@ -92,9 +96,7 @@ def _measure(call: Call, trace: Path, everywhere: Located) -> dict[str, Any]:
         verdict = judge(Panel(panel, truth, rows), info, describe(opened))
     shrunk = judge_shrunk(panel, rows[1], _run(small, panel, everywhere, 1), SHRUNK)
     windows = read_profile(fitted)["windows"]
-    if not call.is_smoke:
-        _write_verdict(trace, fitted, replace(verdict, shrunk=(shrunk,)), everywhere)
-    return {
+    found = {
         "allocators": [configuration.allocator for configuration in panel],
         "events": totals.n_events,
         "threads": totals.n_threads,
@@ -106,6 +108,7 @@ def _measure(call: Call, trace: Path, everywhere: Located) -> dict[str, Any]:
         "trace": _samples(truth),
         "seeds": [_samples(row) for row in rows.values()],
     }
+    return found, replace(verdict, shrunk=(shrunk,))
 
 
 def _run(
@@ -181,8 +184,8 @@ class Judged:
 
 
 def judged(parts: Parts) -> list[Judged]:
-    """Return every profile with its errors, the greatest first."""
-    found = [_judge(name, known) for name, known in parts.items()]
+    """Return every profile that ships with its errors, the greatest first."""
+    found = [_judge(name, parts[name]) for name in find_programs() if name in parts]
     return sorted(found, key=lambda one: -(one.figures["peak"].worst_error or 0.0))
 
 
@@ -262,6 +265,7 @@ BENCHMARK: Final = Benchmark(
         ),
     ),
     measure=measure,
+    needs=list(find_programs()),
     lines=lines,
     targets=targets,
     rounds=3,

@@ -107,6 +107,7 @@ BENCHMARK: Final = Benchmark(
     "of the mean heap in 90 % of the CPU time.",
     depends_on=(*EXGEN, *GEM5, "tuner/optimize"),
     measure=measure,
+    needs=(PART,),
     lines=lines,
     targets=targets,
     options=_options,

@@ -302,6 +302,7 @@ BENCHMARK: Final = Benchmark(
     "seen: [case study](case-study-gem5.md).",
     depends_on=(*EXGEN, *EMULATOR, *SEARCH, *VALIDATE, *GEM5, "configs/allocators"),
     measure=measure,
+    needs=[part_of(step) for step in _STEPS],
     lines=lines,
     targets=lambda parts: targets(view(parts)),
     options=_options,

@@ -89,7 +89,7 @@ def simulate(
     if not call.choose([PART], [PART]):
         return
     if call.options.gem5 is None:
-        print(f"{call.benchmark.name}: left out: GEM5 does not name gem5.opt", file=sys.stderr)
+        call.leave_out(PART, "GEM5 does not name gem5.opt")
         return
     program = find_gem5(Path(call.options.gem5))
     subjects = chosen_subjects(call, names)
@@ -239,6 +239,7 @@ BENCHMARK: Final = Benchmark(
     claim="exgen has no more cache misses and cycles than others inside simulated machines.",
     depends_on=(*EXGEN, *GEM5, "gem5-validate/inside.toml", "tuner/measure/gem5_inside.py"),
     measure=measure,
+    needs=(PART,),
     lines=lines,
     targets=targets,
     options=_options,

@@ -25,7 +25,7 @@ from statistics import geometric_mean
 from typing import Final
 
 from benchmarks.allocator_targets import best_of
-from benchmarks.gem5_inside import alone_of, gem5_options, simulate, summaries_of
+from benchmarks.gem5_inside import PART, alone_of, gem5_options, simulate, summaries_of
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, table
 from benchmarks.results import Parts
 from benchmarks.sources import EXGEN, GEM5
@@ -143,6 +143,7 @@ BENCHMARK: Final = Benchmark(
     claim="exgen scales to 16 simulated cores, without false sharing, ahead of its peers.",
     depends_on=(*EXGEN, *GEM5, f"gem5-validate/{FILE}", "tuner/measure/gem5_inside.py"),
     measure=measure,
+    needs=(PART,),
     lines=lines,
     targets=targets,
     options=_options,

@@ -64,7 +64,7 @@ def measure(call: Call) -> None:
         call.parts.update(read_results(results_path("gem5_traces"))["parts"])
         return
     gem5 = built_gem5(call.options.gem5, call.folder)
-    simulations = {s.name: s for s in gem5.suite.choose([SimulationRole.TUNE.value])}
+    simulations = _simulations()
     points = points_of(call.options.allocators)
     everywhere = located(sorted({point.allocator for point in points.values()}))
     for name in call.choose(list(simulations), []):
@@ -73,6 +73,11 @@ def measure(call: Call) -> None:
             "rows": _real(call, gem5, simulations[name], points, everywhere),
         }
         call.keep(name, found, allocators=installed(everywhere), rounds=call.rounds)
+
+
+def _simulations() -> dict[str, Simulation]:
+    suite = load_suite(gem5_dir() / "suite.toml")
+    return {one.name: one for one in suite.choose([SimulationRole.TUNE.value])}
 
 
 def built_gem5(program: Path, folder: Path) -> Gem5:
@@ -280,6 +285,7 @@ BENCHMARK: Final = Benchmark(
     claim="Whole traces, which `optimize` emulates, rank settings by mean heap as gem5 does.",
     depends_on=(*EXGEN, *EMULATOR, *GEM5, "tuner/trace"),
     measure=measure,
+    needs=list(_simulations()),
     lines=lines,
     targets=targets,
     options=_options,

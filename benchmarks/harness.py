@@ -10,10 +10,10 @@ shown of them, and the targets they are held to.  Each is called alike:
     benchmarks/NAME.py --smoke            a quick look that it still runs: nothing is kept or judged
     benchmarks/NAME.py --keep FILE        results in another file
 
-Exit status 1 when a target is missed, 130 when it was stopped, and for errors what `tuner.errors`
-says.  What a benchmark measures in rounds is in a journal below ``runs/NAME`` until its part is
-done, so that the same command goes on where it was stopped: parts that it had kept are left out,
-unless a source has changed since.
+Exit status 1 when a target is missed, or a run of a smoke run failed, or none was made; 130 when it
+was stopped, and for errors what `tuner.errors` says.  What a benchmark measures in rounds is in a
+journal below ``runs/NAME`` until its part is done, so that the same command goes on where it was
+stopped: parts that it had kept are left out, unless a source has changed since.
 
 A stamp says at which commit a part was begun: journals and run folders note it, so that what was
 measured before a change is never kept as if it were of today.
@@ -26,6 +26,7 @@ import functools
 import glob
 import hashlib
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -58,6 +59,7 @@ from tuner.stats import Interval
 
 NOT_SHOWN: Final = "not shown yet"
 """Outcome of results that no target can be held to."""
+MISSED: Final = "**missed**"
 
 _FEW: Final = 3
 """Targets whose values fit one cell of a table."""
@@ -122,14 +124,15 @@ class Target:
         return f"{text} ({sign} {self.limit:{self.form}}){'; ' + self.note if self.note else ''}"
 
 
-def verdict_on(targets: Iterable[Target], *, is_whole: bool = True) -> str:
+def verdict_on(targets: Collection[Target], *, is_whole: bool = True) -> str:
     """Return in a word whether all of them are reached; not whole: others are not known."""
-    found = list(targets)
-    if any(target.is_missed for target in found):
-        return "**missed**"
-    if not is_whole:
+    if any(target.is_missed for target in targets):
+        return MISSED
+    if not targets:
         return NOT_SHOWN
-    return "reached" if all(target.is_met for target in found) else "in doubt"
+    if not is_whole:
+        return "partly shown"
+    return "reached" if all(target.is_met for target in targets) else "in doubt"
 
 
 def count_targets(targets: Collection[Target]) -> str:
@@ -144,15 +147,15 @@ def count_targets(targets: Collection[Target]) -> str:
     )
 
 
-def outcome_of(targets: Sequence[Target]) -> str:
+def outcome_of(targets: Sequence[Target], *, is_whole: bool = True) -> str:
     """Return what a table of claims says of targets: the values of a few, how many of many."""
+    verdict = verdict_on(targets, is_whole=is_whole)
     if not targets:
-        return NOT_SHOWN
-    words = verdict_on(targets)
+        return verdict
     if len(targets) <= _FEW:
-        return f"{words}: " + "; ".join(target.brief for target in targets)
+        return f"{verdict}: " + "; ".join(target.brief for target in targets)
     text = count_targets(targets)
-    return text if words == "reached" else f"{words}: {text}"
+    return text if verdict == "reached" else f"{verdict}: {text}"
 
 
 @dataclass
@@ -170,6 +173,8 @@ class Call:
     """Part -> commit and sources of its begin, where that was in an earlier call."""
     done: list[str] = field(default_factory=list)
     """Parts that this call has kept to their end."""
+    left_out: list[str] = field(default_factory=list)
+    """What cannot be measured on this machine."""
 
     @property
     def is_smoke(self) -> bool:
@@ -259,6 +264,7 @@ class Call:
         """
         self.parts[part] = value
         if self.is_smoke:
+            self.done.append(part)
             return
         stamp = {**self._stamp, "of": [part], "allocators": allocators or {}, "rounds": rounds}
         self.stamps = merge_stamps(self.stamps, {**stamp, **self.begun.get(part, {})})
@@ -268,6 +274,11 @@ class Call:
             digits = "[0-9a-f]" * _DIGITS
             for journal in self.folder.glob(f"{glob.escape(part)}-{digits}.jsonl"):
                 journal.unlink()
+
+    def leave_out(self, what: str, why: object) -> None:
+        """Say what cannot be measured on this machine."""
+        print(f"{self.benchmark.name}: left out: {what}: {why}", file=sys.stderr)
+        self.left_out.append(what)
 
     def end(self) -> None:
         """Forget what is done: the command has ended, and measures anew when it is given again."""
@@ -302,6 +313,11 @@ class Call:
         return self.options.keep or results_path(self.benchmark.name)
 
 
+def has_failed(part: object) -> bool:
+    """Return whether a part is empty, or has a run without figures."""
+    return not part or re.search(r'status\\*": \\*"(?!ok)', json.dumps(part)) is not None
+
+
 def digits_of(known: object) -> str:
     """Return what tells things apart that journals and run folders are named by."""
     text = json.dumps(known, default=str, sort_keys=True)
@@ -333,8 +349,10 @@ class Benchmark:
     lines: Callable[[Parts], Iterable[str]]
     """What is printed of the results."""
     targets: Callable[[Parts], Iterable[Target]] = _no_targets
-    outcome: Callable[[Parts], str] | None = None
-    """What README says of the results; None: `outcome_of` its targets."""
+    needs: Sequence[str] = ()
+    """Parts without which the claim is shown in part at most."""
+    outcome: Callable[[Parts, str], str] | None = None
+    """What README says of the results, given the verdict; None: `outcome_of` its targets."""
     options: Callable[[argparse.ArgumentParser], None] = _no_options
     """Adds options of its own."""
     rounds: int | None = None
@@ -377,18 +395,21 @@ class Benchmark:
             call.end()
         if not call.parts:
             print(f"{self.name}: no results", file=sys.stderr)
-            return 0
+            return int(call.is_smoke and not call.left_out)
         for line in (*stamp_lines(call.stamps), "", *self.lines(call.parts)):
             print(line)
         if self.draw and call.options.figures:
             self.draw(call)
         if call.is_smoke:
-            return 0
+            bad = [name for name in call.done if has_failed(call.parts[name])]
+            return self._ended(f"failed: {', '.join(bad)}", 1) if bad else 0
         targets = list(self.targets(call.parts))
         for target in sorted(targets, key=lambda target: (not target.is_missed, target.is_met)):
             print(target)
         if targets:
             print(count_targets(targets))
+        if lacking := self.lacking(call.parts):
+            print(lacking)
         return 1 if any(target.is_missed for target in targets) else 0
 
     def _parser(self) -> argparse.ArgumentParser:
@@ -411,7 +432,17 @@ class Benchmark:
         """Return what README says of results."""
         if not parts:
             return "not kept yet"
-        return self.outcome(parts) if self.outcome else outcome_of(list(self.targets(parts)))
+        targets, lacking = list(self.targets(parts)), self.lacking(parts)
+        if self.outcome:
+            text = self.outcome(parts, verdict_on(targets, is_whole=not lacking))
+        else:
+            text = outcome_of(targets, is_whole=not lacking)
+        return f"{text}; {lacking}" if lacking else text
+
+    def lacking(self, parts: Parts) -> str:
+        """Return in words which parts results lack that the claim needs; nothing for none."""
+        names = [name for name in self.needs if name not in parts]
+        return f"not measured: {', '.join(names)}" if names else ""
 
 
 # Allocators that are compared

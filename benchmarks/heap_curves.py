@@ -14,6 +14,7 @@ priority where that is permitted: they mostly sleep, and should wake up in time 
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -49,6 +50,8 @@ MOST_ERROR: Final = 0.15
 BESIDE: Final = "beside"
 """Subject: the program that allocates nothing."""
 TIMEOUT_S: Final = 60.0
+_SOURCE: Final = Path(__file__).with_suffix(".c")
+MODES: Final = re.findall(r'^    {"([a-z-]+)", ', _SOURCE.read_text(encoding="utf-8"), re.MULTILINE)
 _SURROUNDINGS: Final = Surroundings(timeout_s=TIMEOUT_S, sample_ms=1, thp="keep")
 
 
@@ -67,15 +70,8 @@ def _on_time() -> Iterator[None]:
 def compile_program(folder: Path) -> Path:
     """Compile the program of all modes into a folder."""
     program = folder / "heap_curves"
-    source = Path(__file__).with_suffix(".c")
-    subprocess.run(["cc", "-O1", "-pthread", source, "-o", program], check=True)
+    subprocess.run(["cc", "-O1", "-pthread", _SOURCE, "-o", program], check=True)
     return program
-
-
-def modes(program: Path) -> list[str]:
-    """Return the names of all modes."""
-    listed = subprocess.run([program, "list"], check=True, capture_output=True, text=True)
-    return listed.stdout.split()
 
 
 def measure(call: Call) -> None:
@@ -85,7 +81,7 @@ def measure(call: Call) -> None:
     environments = dict(
         zip(names, padded([named_subject(n).environment for n in names]), strict=True)
     )
-    for mode in call.choose(modes(program), ["idle-both"]):
+    for mode in call.choose(MODES, ["idle-both"]):
 
         def run(_task: str, subject: str, mode: str = mode) -> Figures:
             if subject == BESIDE:
@@ -173,6 +169,7 @@ BENCHMARK: Final = Benchmark(
         "benchmarks/heap_curves.c",
     ),
     measure=measure,
+    needs=MODES,
     lines=lines,
     targets=targets,
     rounds=5,

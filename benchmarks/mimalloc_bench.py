@@ -105,8 +105,7 @@ def measure(call: Call) -> None:
         return
     programs = {program.name: program for program in _programs(call)}
     if not programs:
-        print("mimalloc_bench: nothing to run: --programs DIR names built programs",
-              file=sys.stderr)  # fmt: skip
+        call.leave_out(PART, "--programs DIR names no built programs")
         return
     names = ("glibc", OURS) if call.is_smoke else ALLOCATORS
     subjects = {subject.label: subject for subject in chosen_subjects(call, names)}
@@ -213,7 +212,7 @@ def _ratio(rows: Medians, label: str) -> float:
     return theirs / ours if theirs and ours else float("nan")
 
 
-def outcome(parts: Parts) -> str:
+def outcome(parts: Parts, _verdict: str) -> str:
     """Return how many allocators need less than exgen."""
     part = parts[PART]
     times, peaks = medians(part["rows"], "time_s"), medians(part["rows"], "peak_rss_bytes")
@@ -238,6 +237,7 @@ BENCHMARK: Final = Benchmark(
     "memory.",
     depends_on=(*EXGEN, "rand_malloc/supervise", "benchmarks/mimalloc_bench.py"),
     measure=measure,
+    needs=(PART,),
     lines=lines,
     outcome=outcome,
     options=_options,

@@ -31,11 +31,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from scipy.stats import binomtest
-
 from benchmarks.calibration import busy_loops
 from benchmarks.harness import Benchmark, Call, Target, checked, percent, table
 from benchmarks.results import ROOT, Parts
+from benchmarks.rounds import share_target
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Step, shuffled
@@ -425,15 +424,7 @@ def targets(parts: Parts) -> Iterator[Target]:
         usual = {kind: quiet[kind].counts.most_common(1)[0][0] for kind in shared}
         n_equal = sum(loaded[kind].counts[usual[kind]] for kind in shared)
         n_all = sum(loaded[kind].n for kind in shared)
-        note = f"{n_equal} of {n_all}"
-        yield Target(
-            "verdicts under load as quiet",
-            n_equal / n_all,
-            0.95,
-            at_least=True,
-            note=note,
-            form=".0%",
-        )
+        yield share_target("verdicts under load as quiet", n_equal, n_all, 0.95, at_least=True)
     counted = {one.kind: one for one in verdicts_of(parts) if one.mode == COUNTS}
     for where, known in (
         ("on a quiet machine", quiet),
@@ -442,18 +433,10 @@ def targets(parts: Parts) -> Iterator[Target]:
     ):
         if SAME in known:
             n_false = known[SAME].n - known[SAME].counts["undecided"]
-            high = binomtest(n_false, known[SAME].n).proportion_ci().high
-            note = f"{n_false} of {known[SAME].n}; at most {percent(float(high))} at 95 %"
-            yield Target(
-                f"false verdicts {where}", n_false / known[SAME].n, 0.05, note=note, form=".1%"
-            )
+            yield share_target(f"false verdicts {where}", n_false, known[SAME].n, 0.05)
         if LITTLE in known:
-            n_found = known[LITTLE].counts["slower"]
-            share = n_found / known[LITTLE].n
-            note = f"{n_found} of {known[LITTLE].n}"
-            yield Target(
-                f"2 % of added work found {where}", share, 0.8, at_least=True, note=note, form=".0%"
-            )
+            n_found, what = known[LITTLE].counts["slower"], f"2 % of added work found {where}"
+            yield share_target(what, n_found, known[LITTLE].n, 0.8, at_least=True)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -476,6 +459,7 @@ BENCHMARK: Final = Benchmark(
     claim="Load beside a program does not change what is concluded about it.",
     depends_on=("rand_malloc/supervise", "tuner/optimize/evidence.py", "benchmarks/added_work.c"),
     measure=measure,
+    needs=list(LOADS),
     lines=lines,
     targets=targets,
     options=_options,

@@ -22,9 +22,10 @@ import tuner
 from benchmarks.accounting import CALIBRATION, REPLAYS, tuned
 from benchmarks.harness import Benchmark, Call, Target, percent, table
 from benchmarks.results import Parts
-from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
+from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds, spread
 from benchmarks.sources import EMULATOR, SEARCH
 from tuner.resources import configs_dir
+from tuner.stats import median_estimate
 
 CAMPAIGNS: Final = {
     "demo": ("demo", 60),
@@ -100,9 +101,10 @@ def _cells(cpu_s: Mapping[str, float], children: Mapping[str, Any]) -> Iterator[
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield the median share of all rounds of each part."""
     for part, rows in _measured(parts):
-        if part in _JUDGED and (shares := list(map(share_of, column(rows, "cpu_s")))):
+        found = median_estimate(list(map(share_of, column(rows, "cpu_s"))))
+        if part in _JUDGED and found:
             what = f"share that is no replay at {CAMPAIGNS[part][1]} evaluations"
-            yield Target(what, median(shares), MOST_SHARE, form=".1%")
+            yield Target(what, found.median, MOST_SHARE, form=".1%", interval=spread(found))
 
 
 BENCHMARK: Final = Benchmark(
@@ -111,6 +113,7 @@ BENCHMARK: Final = Benchmark(
     claim="At most 5 % of a campaign's CPU time is anything but measured replays.",
     depends_on=(*EMULATOR, *SEARCH, "tuner/store", "tuner/cli", "tuner/allocators"),
     measure=measure,
+    needs=list(CAMPAIGNS),
     lines=lines,
     targets=targets,
     rounds=3,

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.harness import Target, percent, table
+from benchmarks.rounds import share_target
 from tuner.compare.plan import Course, Step
 from tuner.optimize.judgement import Rules, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
@@ -136,4 +137,4 @@ def targets(found: Sequence[Recommendations]) -> Iterator[Target]:
         if one.looks in (FROM_HALF, COUNTED) and one.candidate in NEVER_GOOD:
             beside = " and equal counted work" if one.looks == COUNTED else ""
             what = f"recommended with {one.candidate}{beside}"
-            yield Target(what, one.share, Rules().error, form=".1%")
+            yield share_target(what, one.n_recommended, one.n_confirmations, Rules().error)

@@ -32,6 +32,7 @@ from benchmarks.allocator_programs import Command, make_programs
 from benchmarks.harness import Benchmark, Call, Target, table, verdict_on
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
+from tuner.stats import Interval
 from tuner.trace.file import Op, Trace
 
 ADDED_TIME_TARGET: Final = 1 / 3
@@ -309,8 +310,8 @@ def targets(parts: Parts) -> Iterator[Target]:
     for name, part in parts.items():
         share = added_share(part["rows"], "cpu_s")
         if share is not None:
-            note = f"{share[1]:.2f} to {share[2]:.2f} at 95 %"
-            yield Target(f"{name}: added / heaptrack's", share[0], ADDED_TIME_TARGET, note=note)
+            yield Target(f"{name}: added / heaptrack's", share[0], ADDED_TIME_TARGET,
+                         interval=Interval(*share[1:]))  # fmt: skip
         size = bytes_per_event(part["rows"])
         if size is not None:
             yield Target(f"{name}: bytes an event", size, BYTES_PER_EVENT_TARGET, form=".2f")
@@ -318,14 +319,14 @@ def targets(parts: Parts) -> Iterator[Target]:
             yield Target(f"{name}: events lost", part["lost"]["lost"], 0, form=".0f")
 
 
-def summary(parts: Parts) -> str:
+def summary(parts: Parts, verdict: str) -> str:
     """Return what counts: shares, bytes and losses, with the whole command's shares beside."""
     judged = list(targets(parts))
     shares = [t.value for t in judged if "heaptrack" in t.what]
     found = (added_share(part["rows"], "command_cpu_s") for part in parts.values())
     wholes = [share[0] for share in found if share is not None]
     sizes = [size for part in parts.values() if (size := bytes_per_event(part["rows"])) is not None]
-    words = verdict_on(judged, is_whole=bool(shares and sizes))
+    words = verdict if shares and sizes else verdict_on(judged, is_whole=False)
     most = f"at most {max(shares):.2f} of heaptrack's time" if shares else "no time to compare"
     whole = f"; whole command {min(wholes):.2f} to {max(wholes):.2f}" if wholes else ""
     room = f"{max(sizes):.1f} bytes" if sizes else "nothing recorded"
@@ -339,8 +340,12 @@ BENCHMARK: Final = Benchmark(
     about=__doc__,
     claim="Recording adds to the program at most a third of the time that heaptrack adds, takes at "
     "most 4 bytes an event, and loses none.",
-    depends_on=("rand_malloc/recorder", "rand_malloc/trace", "tuner/recording"),
+    depends_on=(
+        *("rand_malloc/recorder", "rand_malloc/trace", "tuner/recording"),
+        "benchmarks/allocator_programs.py",
+    ),
     measure=measure,
+    needs=PROGRAMS,
     lines=lines,
     targets=targets,
     outcome=summary,

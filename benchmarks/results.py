@@ -224,15 +224,18 @@ def changes_since(depends_on: Sequence[str], stamp: Stamp) -> list[str] | None:
 
     None: not known, since neither digests nor the commit are known here.
     """
-    if known := stamp.get("sources"):
-        now = source_digests(depends_on)
-        return [place for place, value in now.items() if known.get(place) != value]
+    known = stamp.get("sources") or {}
+    now = source_digests(place for place in depends_on if place in known)
+    found = [place for place, value in now.items() if known[place] != value]
+    others = [place for place in depends_on if place not in known]
+    if not others:
+        return found
     since = (stamp.get("commit") or stamp.get("kept_in") or "").rstrip("+")
-    changed = _git("diff", "--name-only", since, "--", *depends_on) if since else None
+    changed = _git("diff", "--name-only", since, "--", *others) if since else None
     if changed is None:
-        return None
+        return [*found, *others] if known else None
     files = changed.split()
-    return [p for p in depends_on if any(f == p or f.startswith(f"{p}/") for f in files)]
+    return found + [p for p in others if any(f == p or f.startswith(f"{p}/") for f in files)]
 
 
 def stamp_lines(stamps: Sequence[Stamp]) -> Iterator[str]:

@@ -7,9 +7,11 @@ its figures hang on, are the same.  The stamp then has the commit and the source
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from scipy.stats import binomtest
 
 from benchmarks.harness import Call, Target
 from tuner.compare.journal import Journal, JournalKeeper
@@ -91,7 +93,8 @@ def run_rounds(
             plan, lambda step: run(step.task, step.subject), keeper, Observer(on_sample),
             baseline=baseline, workers=workers,
         )  # fmt: skip
-        return [_as_row(*key, figures) for key, figures in keeper.kept() if _is_of(plan, key)]
+        rows = (_as_row(*key, figures) for key, figures in keeper.kept() if _is_of(plan, key))
+        return sorted(rows, key=lambda row: [row[name] for name in _PLACE])  # packs better
 
 
 def _is_of(plan: Rounds[str], key: tuple[int, str, str]) -> bool:
@@ -155,13 +158,26 @@ class Change:
     low: float | None
     """Ends of its 95 % interval, or of fewer than six rounds their range; None of one round."""
     high: float | None
+    is_range: bool = False
 
     def __str__(self) -> str:
         """Write it for a table."""
         if self.low is None or self.high is None:
             return f"{100.0 * self.median:+.1f} % (one round)"
         middle, low, high = (100.0 * share for share in (self.median, self.low, self.high))
-        return f"{middle:+.1f} % ({low:+.1f} .. {high:+.1f})"
+        return f"{middle:+.1f} % ({'range ' * self.is_range}{low:+.1f} .. {high:+.1f})"
+
+    def is_worse(self, limit: float, *, is_more_better: bool = False) -> bool | None:
+        """Return whether it is worse by more than a limit; None: its rounds leave that open.
+
+        Fewer than six rounds can all be worse; that it is not, they do not prove.
+        """
+        if self.low is None or self.high is None:
+            return None
+        least, most = (-self.high, -self.low) if is_more_better else (self.low, self.high)
+        if least > limit:
+            return True
+        return None if self.is_range or most > limit else False
 
 
 def changes_of(
@@ -182,7 +198,7 @@ def changes_of(
         if ratio is not None:
             ends = ratio.interval
             low, high = (ends.low - 1.0, ends.high - 1.0) if ends else (None, None)
-            found[name] = Change(ratio.median - 1.0, low, high)
+            found[name] = Change(ratio.median - 1.0, low, high, ratio.is_range)
     return found
 
 
@@ -228,6 +244,32 @@ def judged(
     """
     if ratio is not None:
         yield Target(what, ratio.median, limit, at_least, note, interval=interval or known(ratio))
+
+
+def is_any_worse(found: Collection[bool | None]) -> bool | None:
+    """Return whether one of several quantities is worse, as `Change.is_worse`; none: it failed."""
+    if not found or True in found:
+        return True
+    return None if None in found else False
+
+
+def worse_target(are_worse: Collection[bool | None], note: str) -> Target:
+    """Return how many answers are worse beyond doubt, and how many are not: noise hides both."""
+    n_worse, n_held, n_open = (sum(one is it for one in are_worse) for it in (True, False, None))
+    what = f"answers worse beyond doubt ({n_held} proven no worse, {n_open} in doubt)"
+    return Target(what, n_worse, 0, note=note, form=".0f")
+
+
+def share_target(what: str, n: int, n_all: int, limit: float, *, at_least: bool = False) -> Target:
+    """Return the target of a share of independent trials, with its exact 95 % interval."""
+    ends = binomtest(n, n_all).proportion_ci()
+    interval = Interval(float(ends.low), float(ends.high))
+    return Target(what, n / n_all, limit, at_least, f"{n:,} of {n_all:,}", ".1%", interval)
+
+
+def spread(found: Estimate) -> Interval:
+    """Return where a figure lies as far as its rounds say: their range where they are few."""
+    return found.interval or Interval(-math.inf, math.inf)
 
 
 def known(ratio: Estimate | None) -> Interval:

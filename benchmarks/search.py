@@ -162,7 +162,7 @@ def measure(call: Call) -> None:
         if part == COST:
             _keep_cost(call)
         elif find_spec(needed := CONTENDERS[_contender(part)].needs) is None:
-            print(f"search: {part} is left out: there is no {needed}", file=sys.stderr)
+            call.leave_out(part, f"there is no {needed}")
         elif names := _tasks_of(call, part.partition("@")[2]):
             _keep_part(call, part, names)
 
@@ -369,6 +369,7 @@ BENCHMARK: Final = Benchmark(
         "benchmarks/recorded",
     ),
     measure=measure,
+    needs=[*(f"{name}@{group}" for name in ("auto", _PLAIN, *OTHERS) for group in GROUPS), COST],
     lines=lines,
     targets=targets,
     options=_options,

@@ -23,6 +23,7 @@ from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, located, tab
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, column, run_rounds, runner_of
 from benchmarks.services import SERVICES, file_of, of_seconds, short_load
+from benchmarks.sources import EXGEN
 from tuner.allocators import Located
 from tuner.cli.services import service_of_file
 from tuner.emulation import EmulationOptions
@@ -62,7 +63,7 @@ def measure(call: Call) -> None:
         try:
             call.keep(name, _measure(call, name, plan, everywhere), rounds=call.rounds)
         except MissingToolError as error:
-            print(f"service_emulation: left out: {name}: {error}", file=sys.stderr)
+            call.leave_out(name, error)
 
 
 def _measure(call: Call, name: str, plan: ServicePlan, everywhere: Located) -> Mapping[str, object]:
@@ -201,8 +202,9 @@ BENCHMARK: Final = Benchmark(
     name="service_emulation",
     about=__doc__,
     claim="Emulation ranks the settings of an allocator as services do, under load and when idle.",
-    depends_on=("rand_malloc", "tuner/service", "tuner/emulation.py", "configs/services"),
+    depends_on=(*EXGEN, "rand_malloc", "tuner/service", "tuner/emulation.py", "configs/services"),
     measure=measure,
+    needs=SERVICES,
     lines=lines,
     targets=targets,
     options=_options,

@@ -11,16 +11,17 @@ Targets: in the median over the services, a request takes at most 1.1 times the 
 recorder; and none serves fewer than 0.9 of the requests per second.
 """
 
+import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Final
 
 from benchmarks.harness import Benchmark, Call, Target, table
 from benchmarks.results import Parts
-from benchmarks.rounds import Figures, changes_of, column, failed, run_rounds
+from benchmarks.rounds import Change, Figures, changes_of, column, failed, run_rounds
 from benchmarks.services import SERVICES, file_of, short_load
 from tuner.cli.services import service_of_file
 from tuner.errors import MissingToolError
@@ -29,6 +30,7 @@ from tuner.records import Outcome
 from tuner.service.lifecycle import begun_run
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import preload_recorder
+from tuner.stats import Interval
 
 PLAIN, RECORDED = "plain", "recorded"
 RATE, CPU, LATENCY = "rate", "cpu", "p99"
@@ -49,7 +51,7 @@ def measure(call: Call) -> None:
                 same=plan.load, baseline=PLAIN, shown=RATE,
             )  # fmt: skip
         except MissingToolError as error:
-            print(f"service_recording: left out: {name}: {error}", file=sys.stderr)
+            call.leave_out(name, error)
             continue
         call.keep(name, {"rows": rows}, rounds=call.rounds)
 
@@ -84,20 +86,30 @@ def lines(parts: Parts) -> Iterator[str]:
     yield from table(titles, rows)
 
 
-def ratios(parts: Parts, name: str) -> list[float]:
-    """Return a figure under the recorder to that without it, by service."""
+def changes(parts: Parts, name: str) -> list[Change]:
+    """Return what the recorder changes of a figure, by service."""
     found = [changes_of(parts[n]["rows"], RECORDED, PLAIN, (name,)) for n in SERVICES if n in parts]
-    return [1.0 + one[name].median for one in found if name in one]
+    return [one[name] for one in found if name in one]
+
+
+def _over(changes: Sequence[Change], choose: Callable[[Iterable[float]], float]) -> Interval:
+    """Return where a median or least ratio lies: it grows with each of those it is chosen from."""
+    lows = (-1.0 if one.low is None else one.low for one in changes)
+    highs = (math.inf if one.high is None else one.high for one in changes)
+    return Interval(1.0 + choose(lows), 1.0 + choose(highs))
 
 
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield CPU time in the median over the services, and the least rate."""
-    if found := ratios(parts, CPU):
-        note = f"{len(found)} services, the most {max(found):.3f}"
-        yield Target("CPU time per request under the recorder", median(found), _MOST_CPU, note=note)
-    if found := ratios(parts, RATE):
+    if found := changes(parts, CPU):
+        middles = [1.0 + one.median for one in found]
+        note = f"{len(found)} services, the most {max(middles):.3f}"
+        yield Target("CPU time per request under the recorder", median(middles), _MOST_CPU,
+                     note=note, interval=_over(found, median))  # fmt: skip
+    if found := changes(parts, RATE):
         what = "least requests per second of a service under it"
-        yield Target(what, min(found), _LEAST_RATE, at_least=True)
+        yield Target(what, 1.0 + min(one.median for one in found), _LEAST_RATE, at_least=True,
+                     interval=_over(found, min))  # fmt: skip
 
 
 BENCHMARK: Final = Benchmark(
@@ -107,6 +119,7 @@ BENCHMARK: Final = Benchmark(
     "up with their load.",
     depends_on=("rand_malloc/recorder", "tuner/service", "configs/services"),
     measure=measure,
+    needs=SERVICES,
     lines=lines,
     targets=targets,
     rounds=8,

@@ -28,9 +28,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, digits_of, table
+from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, digits_of, installed, table
 from benchmarks.results import Parts
-from benchmarks.rounds import Change, Figures, Row, changes_of, column, run_rounds, runner_of
+from benchmarks.rounds import (
+    Change,
+    Figures,
+    Row,
+    changes_of,
+    column,
+    is_any_worse,
+    run_rounds,
+    runner_of,
+    worse_target,
+)
+from benchmarks.sources import EXGEN
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.cli.services import service_of_file
@@ -102,7 +113,7 @@ def _prepared(call: Call, names: Sequence[str]) -> Iterator[Prepared]:
         try:
             yield _prepare(call, name)
         except MissingToolError as error:
-            print(f"services: left out: {name}: {error}", file=sys.stderr)
+            call.leave_out(name, error)
 
 
 def file_of(name: str) -> tuple[ProgramFile, ServiceTable]:
@@ -172,7 +183,8 @@ def _measure(call: Call, one: Prepared) -> None:
             shown=SERVICE_NAMES["mean"],
         )
         is_done = rounds == call.rounds
-        call.keep(one.name, {**head, "rows": rows}, rounds=rounds, is_done=is_done)
+        kept = {**head, "rows": rows}
+        call.keep(one.name, kept, allocators=installed(ALLOCATORS), rounds=rounds, is_done=is_done)
 
 
 def _run_of(call: Call, one: Prepared) -> Path:
@@ -199,8 +211,8 @@ def _asked(call: Call, one: Prepared) -> Mapping[str, Any]:
 
 
 def _digest(request: Request) -> str:
-    """Return what tells requests apart that differ in more than the time that they give."""
-    return digits_of(replace(request, seconds=0.0).as_record())
+    """Return what tells requests apart that differ in more than time, or in the allocators."""
+    return digits_of([replace(request, seconds=0.0).as_record(), installed(ALLOCATORS)])
 
 
 def _subjects(
@@ -243,12 +255,12 @@ class Judged:
         """Of the quantity that is judged."""
         return next((self.changes[name] for name in LATENCIES if name in self.changes), None)
 
-    def is_worse(self) -> bool:
-        """Return whether something is worse beyond doubt, or it failed."""
-        return not self.changes or any(
-            (least := _worse_by(name, change)) is not None and least > _LIMITS.get(name, _LEAST)
-            for name, change in self.changes.items()
-        )
+    def is_worse(self) -> bool | None:
+        """Return whether something is worse beyond doubt, or it failed; None: in doubt."""
+        return is_any_worse([
+            one.is_worse(_LIMITS.get(name, _LEAST), is_more_better=TABLE[name].is_more_better)
+            for name, one in self.changes.items()
+        ])  # fmt: skip
 
     def is_gain(self) -> bool:
         """Return whether memory is less by `_GAIN`, and nothing else worse."""
@@ -258,13 +270,6 @@ class Judged:
             latency is None or latency.median <= _EQUAL
         )
         return less <= -_GAIN and is_equal and not self.is_worse()
-
-
-def _worse_by(name: str, change: Change) -> float | None:
-    """Return by how much a quantity is worse at least; None: one round does not say."""
-    if TABLE[name].is_more_better:
-        return None if change.high is None else -change.high
-    return change.low
 
 
 def judged_of(parts: Parts) -> list[Judged]:
@@ -346,8 +351,7 @@ def targets(parts: Parts) -> Iterator[Target]:
     """Yield how many answers are worse than the service as it is, and how many gain."""
     own = [one for one in judged_of(parts) if one.subject == OURS]
     note = f"{len(own)} of {len(parts)} services with a setting to deploy"
-    worse = sum(one.is_worse() for one in own)
-    yield Target("answers worse beyond doubt", worse, 0, note=note, form=".0f")
+    yield worse_target([one.is_worse() for one in own], note)
     gaining = sum(one.is_gain() for one in own)
     what = "services with 15 % less mean or idle memory at equal p99 and throughput"
     yield Target(what, gaining, _FEWEST_GAINS, at_least=True, form=".0f")
@@ -372,8 +376,9 @@ BENCHMARK: Final = Benchmark(
     about=__doc__,
     claim="Answers for six real services hold under another load: 15 % less memory at equal p99 "
     "and throughput on three, nothing worse on any.",
-    depends_on=("rand_malloc", "tuner/optimize", "tuner/service", "configs/services"),
+    depends_on=(*EXGEN, "rand_malloc", "tuner/optimize", "tuner/service", "configs/services"),
     measure=measure,
+    needs=SERVICES,
     lines=tables,
     targets=targets,
     options=_options,

@@ -97,7 +97,7 @@ def block_text(name: str) -> str:
 
 def claims_table() -> Iterator[str]:
     """Yield the table of all claims as Markdown."""
-    yield "| What is claimed | Outcome of the last full run | Measured at | Command |"
+    yield "| What is claimed | Outcome of the last run | Measured at | Command |"
     yield "|---|---|---|---|"
     for name, benchmark in BENCHMARKS.items():
         found = read_results(results_path(name))
@@ -199,10 +199,13 @@ def write_blocks(page: Path) -> None:
 
 
 def status_lines(benchmark: Benchmark) -> Iterator[str]:
-    """Yield a line for each stamp of a results file: what, when, and what changed since."""
-    stamps = read_results(results_path(benchmark.name))["provenance"]
+    """Yield a line for each stamp of a results file: what, when, what changed since; what lacks."""
+    found = read_results(results_path(benchmark.name))
+    stamps = found["provenance"]
     if not stamps:
         yield f"{benchmark.name}: no results yet"
+    elif lacking := benchmark.lacking(found["parts"]):
+        yield f"{benchmark.name}: {lacking}"
     for stamp, line in zip(stamps, stamp_lines(stamps), strict=True):
         changed = changes_since(benchmark.depends_on, stamp)
         if changed is None:

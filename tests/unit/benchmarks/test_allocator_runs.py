@@ -1,13 +1,16 @@
 """What is read of the files of valgrind's tools."""
 
+import json
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import allocator_runs
+from benchmarks import allocator_runs, allocators
 from benchmarks.allocator_programs import Command
 from benchmarks.allocator_runs import instructions_by_object, misses, run_gem5
+from benchmarks.harness import Call
 from tests.doubles.program_runs import GOOD
 from tests.doubles.simulated import RESULT, STATISTICS
 from tuner.bench.subjects import BenchSubject
@@ -69,6 +72,24 @@ def test_a_gem5_with_an_allocator_of_its_own_does_not_run_on_glibc(
 
 def simulated(run: ProgramRun) -> Gem5Run:
     return Gem5Run(run, RESULT, STATISTICS, b"42\n")
+
+
+def test_a_comparison_that_goes_on_has_the_stamp_of_its_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(allocators, "run_missing", lambda *_: Namespace(samples={}))
+    monkeypatch.setattr(allocators, "_subjects", lambda _: [])
+    monkeypatch.setattr(Call, "keep", lambda *_, **__: None)
+    monkeypatch.setattr(Call, "folder", tmp_path)
+    options = Namespace(smoke=False, churn_minutes=0.1)
+    call = Call(allocators.BENCHMARK, options, tmp_path, {})
+    noted = {"commit": "1" * 40, "sources": {"x": "2"}}
+    (tmp_path / "churn").mkdir()
+    (tmp_path / "churn.begun.json").write_text(json.dumps(noted))
+
+    allocators._bench(call, "churn")  # noqa: SLF001 - takes it over
+
+    assert call.begun == {"churn": noted}
 
 
 def test_a_file_without_summary_is_an_error():

@@ -33,4 +33,23 @@ def test_too_few_rounds_make_no_validation():
     parts = {"no load added": [{"round": 0, "subject": "0", "status": "ok", "cpu_ns": 1}]}
 
     assert list(targets(parts)) == []
-    assert summary(parts) == "not shown yet"
+    assert summary(parts, "not shown yet") == "not shown yet"
+
+
+def cell(n_rounds: int, n_false: int, n_validations: int = 1000) -> dict[str, object]:
+    counts = {"n_validations": n_validations, "n_false": n_false, "n_alone": n_false}
+    return {"what": "skewed", "n_rounds": n_rounds, "n_claims": 1, **counts}
+
+
+def test_validations_of_too_few_rounds_dilute_nothing():
+    parts = {"simulated": [cell(5, 0), cell(8, 30), cell(12, 40)]}
+
+    assert summary(parts, "reached").startswith("reached: 3.5% of 2,000 simulated validations")
+
+
+@pytest.mark.parametrize(("n_false", "is_met"), [(30, True), (60, False)])
+def test_the_upper_end_of_each_noise_is_judged(n_false: int, *, is_met: bool):
+    noise, worst = targets({"simulated": [cell(8, n_false), cell(12, 35)]})
+
+    assert noise.is_met is is_met
+    assert worst.is_met

@@ -1,10 +1,14 @@
 """What benchmarks/fidelity.py makes of its raw figures."""
 
+from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.fidelity import judged, targets
+from benchmarks import fidelity
+from benchmarks.fidelity import BENCHMARK, judged, targets
+from benchmarks.harness import Call
 
 
 def run(*peaks: int | None) -> dict[str, Any]:
@@ -20,24 +24,38 @@ def known(*peaks: int | None) -> dict[str, Any]:
 
 
 def test_errors_are_those_of_what_succeeded_on_both():
-    (found,) = judged({"app": known(100, 220, None)})
+    (found,) = judged({"svg-render": known(100, 220, None), "ships-no-more": known(0, 0, 0)})
 
     assert found.errors["peak"].tolist() == pytest.approx([0.0, 0.1])
     assert list(found.figures["peak"].families) == ["glibc"]
 
 
 def test_the_greatest_error_comes_first():
-    assert [one.name for one in judged({"a": known(100, 200, 100), "b": known(150, 200, 100)})] == [
-        "b",
-        "a",
-    ]
+    parts = {"ld-link": known(100, 200, 100), "svg-render": known(150, 200, 100)}
+
+    assert [one.name for one in judged(parts)] == ["svg-render", "ld-link"]
 
 
 def test_a_regret_that_the_verdict_lets_pass_is_a_miss():
     """The profile ranks both alike in turn, so its pick holds twice the memory."""
     swapped = {**known(200, 100, 100)}
 
-    *_, regrets = targets({"app": swapped})
+    *_, regrets = targets({"svg-render": swapped})
 
-    assert regrets.note.startswith("app (glibc, peak)")
+    assert regrets.note.startswith("svg-render (glibc, peak)")
     assert regrets.is_met, "the verdict sends campaigns to the trace"
+
+
+@pytest.mark.parametrize(("keep", "n_written"), [(None, 1), (Path("x"), 0)])
+def test_a_profile_is_written_unless_its_figures_are_kept_elsewhere(
+    keep: Path | None, n_written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    written: list[object] = []
+    monkeypatch.setattr(fidelity, "_measure", lambda *_: ({}, None))
+    monkeypatch.setattr(fidelity, "_write_verdict", lambda *_: written.append(keep))
+    monkeypatch.setattr(Call, "keep", lambda *_, **__: None)
+    options = Namespace(parts=["ghostscript-pages"], smoke=False, keep=keep, rounds=1)
+
+    BENCHMARK.measure(Call(BENCHMARK, options, tmp_path, {}))
+
+    assert len(written) == n_written

@@ -225,7 +225,8 @@ def test_a_stopped_run_goes_on_where_it_was(
 
     # Of four runs two were kept, one of a subject that failed and is out.
     assert n_runs == 4
-    assert [row["status"] for row in read_results(keep)["parts"]["a"]] == ["failed", "ok", "ok"]
+    rows = read_results(keep)["parts"]["a"]
+    assert sorted(row["status"] for row in rows) == ["failed", "ok", "ok"]
     assert not list((tmp_path / "runs" / "one").iterdir())
 
 
@@ -247,13 +248,15 @@ def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path)
     one = Benchmark("one", "One.", "", ("x.c",), round_by_round, lines, rounds=2)
     assert run(one, keep) == InterruptedCampaign.exit_code
     found = read_results(keep)
-    assert [row["v"] for row in found["parts"]["a"]] == [1, 2]
+    assert sorted(row["v"] for row in found["parts"]["a"]) == [1, 2]
     assert found["provenance"][0]["rounds"] == 1
 
     run(one, keep)
 
     found = read_results(keep)
-    assert [row["v"] for row in found["parts"]["a"]] == [1, 2, 3, 5]
+    kept = [(row["subject"], row["round"]) for row in found["parts"]["a"]]
+    assert kept == [("x", 0), ("x", 1), ("y", 0), ("y", 1)], "what is alike lies together"
+    assert sorted(row["v"] for row in found["parts"]["a"]) == [1, 2, 3, 5]
     assert [stamp["rounds"] for stamp in found["provenance"]] == [2]
     assert not list((tmp_path / "runs" / "one").iterdir())
 
@@ -282,6 +285,44 @@ def test_what_is_not_told_apart_from_its_limit_is_neither_reached_nor_missed():
     assert outcome_of([reached] * 3 + [missed, doubtful]) == (
         "**missed**: 3 of 5 targets reached, 1 missed, 1 not to be told apart from their limit"
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "outcome"),
+    [(1, "partly shown: parts: 1"), (2, "**missed**: parts: 1 (aim: at least 2)")],
+)
+def test_without_a_part_that_it_needs_a_claim_is_shown_in_part(limit: int, outcome: str):
+    def targets(parts: Parts) -> Iterator[Target]:
+        yield Target("parts", len(parts), limit, at_least=True, form=".0f")
+
+    one = replace(ONE, needs=("a", "b", "c"), targets=targets)
+
+    assert one.outcome_text({"b": []}) == f"{outcome}; not measured: a, c"
+    whole = replace(one, outcome=lambda _, verdict: f"{verdict}!")
+    assert whole.outcome_text(dict.fromkeys("abc")) == "reached!"
+    assert whole.outcome_text({"b": []}) == f"{outcome.partition(':')[0]}!; not measured: a, c"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        [],
+        {"rows": [{"status": "ok"}, {"status": "failed"}]},
+        ['{"kind": "run", "status": "timeout"}'],
+    ],
+)
+def test_a_smoke_run_fails_with_a_run_that_failed_or_without_any(part: object, keep: Path):
+    def smoke(kept: object) -> int:
+        one = replace(ONE, measure=lambda call: call.keep("a", kept), lines=lambda _: ())
+        return run(one, keep, "--smoke")
+
+    assert smoke(part) == 1
+    assert smoke({"rows": [{"status": "ok"}], "samples": ['{"status": "ok"}']}) == 0
+
+
+def test_a_smoke_run_without_parts_fails_unless_something_is_not_there(keep: Path):
+    assert run(replace(ONE, measure=lambda _: None), keep, "--smoke") == 1
+    assert run(replace(ONE, measure=lambda call: call.leave_out("a", "no b")), keep, "--smoke") == 0
 
 
 def test_a_peer_without_a_version_is_refused(tmp_path: Path):

@@ -30,8 +30,8 @@ def test_calibration_is_not_counted():
 def test_short_and_long_campaigns_have_a_target_each():
     def rows(own_s: float) -> list[dict[str, object]]:
         cpu_s = {"malloc-tuner itself": own_s, "replays": 9.0}
-        run = {"task": "tune", "subject": "demo", "round": 0, "status": "ok", "reason": None}
-        return [{**run, "cpu_s": cpu_s, "n_children": {"replays": 2}}]
+        run = {"task": "tune", "subject": "demo", "status": "ok", "reason": None}
+        return [{**run, "round": n, "cpu_s": cpu_s, "n_children": {"replays": 2}} for n in (0, 1)]
 
     parts = {"demo": rows(1.0), "demo-300": rows(0.0), "server": rows(9.0)}  # no target
 

@@ -32,8 +32,9 @@ def test_what_is_true_decides_and_the_sooner_the_earlier_guards_are_looked_at():
 def test_a_false_recommendation_misses_its_target():
     one = Recommendations("no change", FROM_HALF, 100, 5, 20.0)
 
-    assert [target.is_met for target in targets([one])] == [True]
-    assert [target.is_met for target in targets([replace(one, n_recommended=6)])] == [False]
+    counts = (0, 5, 20)
+    (few, some, many) = targets([replace(one, n_recommended=n) for n in counts])
+    assert (few.is_met, some.is_met, some.is_missed, many.is_missed) == (True, False, False, True)
     assert list(targets([replace(one, looks=AT_END), replace(one, candidate=GOOD)])) == []
 
 

@@ -130,6 +130,17 @@ def test_a_stamp_without_digests_is_judged_by_its_commit(checkout: Path):
     assert changes_since(PLACES, stamp(kept_in=git(checkout, "rev-parse", "HEAD"))) == []
 
 
+def test_a_place_that_a_stamp_has_no_digest_of_is_judged_by_its_commit(checkout: Path):
+    known = {"sources": source_digests(PLACES[:1]), "commit": committed(checkout)}
+
+    assert changes_since(PLACES, known) == []
+
+    (checkout / "other.py").write_text("changed\n")
+
+    assert changes_since(PLACES, known) == ["other.py"]
+    assert changes_since(PLACES, {**known, "commit": "0" * 40}) == ["other.py"]
+
+
 def test_figures_without_provenance_are_unknown_and_not_fresh(checkout: Path):
     assert changes_since(PLACES, stamp()) is None
     assert changes_since(PLACES, stamp(commit="0" * 40)) is None

@@ -1,10 +1,17 @@
 """The share of time that workers are busy, and its simulation."""
 
+from argparse import Namespace
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 
+from benchmarks import scale
+from benchmarks.harness import Call
 from benchmarks.scale import TWO, busy_share, good, lines, simulate, targets
 from tuner.errors import ProgramError
 from tuner.measure.executor import Attempts
+from tuner.measure.remote import EmulationKit
 from tuner.records import Configuration, Measurement, Outcome, Status
 
 
@@ -43,11 +50,27 @@ def test_an_evaluation_that_failed_is_not_fast():
         good([Attempts(0, one, None, ("lost", "lost"))])
 
 
+def test_one_and_two_workers_take_turns_to_be_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begun: list[int] = []
+    monkeypatch.setattr(scale, "Emulation", lambda *_: None)
+    monkeypatch.setattr(scale, "load_calibration", lambda: None)
+    monkeypatch.setattr(EmulationKit, "of", lambda *_: None)
+    monkeypatch.setattr(scale, "cluster", lambda *_: nullcontext(""))
+    monkeypatch.setattr(scale, "_elapsed_s", lambda *words: begun.append(words[-1]))
+    options = Namespace(smoke=False, tasks=1, rounds=2)
+
+    scale._two(Call(scale.BENCHMARK, options, tmp_path, {}))  # noqa: SLF001 - the order itself
+
+    assert begun == [1, 2, 2, 1]
+
+
 def test_the_target_is_the_median_of_the_rounds():
-    parts = {TWO: [{"1": 2.0, "2": 1.0}, {"1": 1.8, "2": 1.0}, {"1": 1.95, "2": 1.0}]}
+    parts = {TWO: [{"1": 2.0, "2": 1.0}, {"1": 1.92, "2": 1.0}, {"1": 1.95, "2": 1.0}]}
 
     (target,) = targets(parts)
 
     assert target.value == pytest.approx(1.95)
     assert target.is_met
-    assert list(lines(parts)) == ["two workers against one: 1.95 times (1.80 at least)"]
+    assert list(lines(parts)) == ["two workers against one: 1.95 times (1.92 at least)"]

@@ -48,6 +48,17 @@ def test_a_service_that_does_not_keep_up_is_a_miss():
     assert not rate.is_met
 
 
+def test_a_service_whose_rounds_span_the_limit_leaves_doubt():
+    kept = part(0.91)
+    for row in kept["rows"]:
+        row["rate"] *= 1.0 + 0.02 * (row["round"] % 2) * (1 if row["subject"] == PLAIN else -1)
+
+    _, rate = targets({"redis": kept, "puma": part(1.0)})
+
+    assert not rate.is_met
+    assert not rate.is_missed
+
+
 def test_each_service_has_a_row_and_what_is_not_known_a_dash():
     text = "\n".join(lines({"redis": part(0.95)}))
 

@@ -1,9 +1,11 @@
 """What is said of settings on services under a load that was not tuned on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from benchmarks import services
 from benchmarks.services import (
     OURS,
     SERVICES,
@@ -15,6 +17,7 @@ from benchmarks.services import (
 )
 from tuner.config.program_file import load_program_file
 from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS
 from tuner.resources import configs_dir
 
@@ -80,6 +83,16 @@ def test_answers_are_judged_in_the_terms_of_a_service(
     assert (worse.value, gaining.value) == (n_worse, n_gains)
 
 
+def test_few_rounds_prove_no_answer_no_worse():
+    kept = part(mean=0.8)
+    few = {**kept, "rows": [row for row in kept["rows"] if row["round"] < 5]}
+
+    worse, _ = targets({"redis": kept, "puma": few})
+
+    assert worse.what == "answers worse beyond doubt (1 proven no worse, 1 in doubt)"
+    assert "-20.0 % (range -20.0 .. -20.0)" in "\n".join(tables({"puma": few}))
+
+
 def test_one_round_leaves_every_doubt():
     kept = part(mean=1.5)
     first = {**kept, "rows": [row for row in kept["rows"] if row["round"] == 0]}
@@ -96,6 +109,17 @@ def test_a_service_without_an_answer_is_neither():
     worse, gaining = targets({"redis": {**kept, "subjects": {"tcmalloc": "key"}}})
 
     assert (worse.value, gaining.value) == (0, 0)
+
+
+def test_another_build_of_an_allocator_begins_anew(monkeypatch: pytest.MonkeyPatch):
+    request = Request(("app",), 1.0, ("exgen",))
+    digests = set()
+    for build in "aba":
+        monkeypatch.setattr(services, "installed", lambda _, build=build: {"exgen": build})
+        digests.add(services._digest(request))  # noqa: SLF001 - in the name of its journal
+        digests.add(services._digest(replace(request, seconds=9.0)))  # noqa: SLF001 - the same
+
+    assert len(digests) == 2
 
 
 def test_every_shipped_service_has_a_load_that_is_not_tuned_on():

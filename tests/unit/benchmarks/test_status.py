@@ -76,11 +76,11 @@ def test_the_list_says_what_is_stale_and_what_has_no_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     stamp = {"of": ["a"], "commit": "1" * 40, "date": "2026-01-02", "sources": {"x.c": "old"}}
-    kept = {"provenance": [stamp]}
+    kept = {"provenance": [stamp], "parts": {"a": []}}
     monkeypatch.setattr(results, "ROOT", tmp_path)
     monkeypatch.setattr(status, "read_results", lambda _: kept)
     (tmp_path / "x.c").write_text("int x;\n")
-    one = replace(BENCHMARK, name="one", depends_on=("x.c",))
+    one = replace(BENCHMARK, name="one", depends_on=("x.c",), needs=())
 
     (line,) = status_lines(one)
     assert line.startswith("one (a): STALE: x.c changed since\n    measured at commit 1111111")
@@ -88,6 +88,9 @@ def test_the_list_says_what_is_stale_and_what_has_no_results(
     stamp["sources"] = source_digests(("x.c",))
     (line,) = status_lines(one)
     assert line.startswith("one (a): fresh\n")
+
+    first, _ = status_lines(replace(one, needs=("a", "b")))
+    assert first == "one: not measured: b"
 
     kept["provenance"] = []
     assert list(status_lines(one)) == ["one: no results yet"]
