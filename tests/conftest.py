@@ -26,11 +26,13 @@ KNOWN_SKIPS = (
     # Data, libraries and a mode of the kernel that CI's machines lack.
     "MALLOC_TUNER_CLASSIC_RECORDS does not name",
     "needs gem5; set GEM5",
-    "mimalloc 2.",
+    "mimalloc ",
     "another version of the library",
     "transparent huge pages of this machine",
     "no kubectl",
-    # Services, which `scripts/packages serve` may not find, and what a container may forbid.
+    # Services, which `scripts/packages serve` may not find, and what a container or user may not.
+    "needs root",
+    "only root may",
     "redis is not installed",
     "PostgreSQL is not installed",
     "lacks ",
