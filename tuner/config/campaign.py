@@ -266,6 +266,11 @@ class CampaignSpec(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def _traces_differ(self) -> CampaignSpec:
+        _distinct(tuple(map(str, (*self.traces, *self.held_out_traces))))
+        return self
+
+    @model_validator(mode="after")
     def _screening_has_one_trace(self) -> CampaignSpec:
         if (self.further_traces or self.emulation.seeds > 1) and self.screening.fidelity > 0:
             raise ValueError(
@@ -397,16 +402,18 @@ def allocator_files(spec: CampaignSpec) -> dict[str, AllocatorFile]:
 def _anchor(data: dict[str, Any], folder: Path) -> None:
     """Make the paths of a campaign absolute; values of a wrong type are left to the model."""
     base = folder.absolute()
+
+    def anchored(path: object) -> object:
+        return str(workload_file(base / path)) if isinstance(path, str | Path) else path
+
     for key in ("trace", "exact_trace"):
-        if isinstance(data.get(key), str | Path):
-            data[key] = str(workload_file(base / data[key]))
-    for key in ("further_traces", "held_out_traces", "space_files"):
+        if key in data:
+            data[key] = anchored(data[key])
+    for key in ("further_traces", "held_out_traces", "space_files", "warm_start"):
         if isinstance(data.get(key), list | tuple):
-            data[key] = [str(workload_file(base / str(file))) for file in data[key]]
+            data[key] = [anchored(path) for path in data[key]]
     if isinstance(data.get("allocators"), list | tuple):
         data["allocators"] = [_anchored_library(one, base) for one in data["allocators"]]
-    if isinstance(data.get("warm_start"), list | tuple):
-        data["warm_start"] = [str(base / str(folder)) for folder in data["warm_start"]]
 
 
 def _anchored_library(allocator: object, base: Path) -> object:

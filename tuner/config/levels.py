@@ -75,6 +75,8 @@ def _check_bounds(scale: Scale, low: float, high: float) -> None:
         raise ValueError(f"low {low} is above high {high}")
     if scale != "linear" and low <= 0:
         raise ValueError(f"a {scale} scale begins above 0; put {low} under specials")
+    if scale == "linear" and any(int(x) != x for x in (low, high)):
+        raise ValueError(f"low {low} and high {high} must be whole numbers")
     if scale == "log2" and any(int(x) != x or int(x) & (int(x) - 1) for x in (low, high)):
         raise ValueError(f"low {low} and high {high} must be powers of two")
 
@@ -194,7 +196,7 @@ class Levels:
         if not isinstance(self.default, int | float) or isinstance(self.default, bool):
             return self.unset + rest
         before = tuple(x for x in rest if not isinstance(x, str) and x < self.default)
-        return before + self.unset + rest[len(before) :]
+        return before + self.unset + tuple(x for x in rest if x not in before)
 
     def only(self, wanted: Sequence[Value], *, is_free: bool) -> Levels:
         """Return exactly the wanted values, and unset where it exists.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_SHOWN_CHARS = 60
 """Longer values are cut in messages."""
 
+_TOO_DEEP: Final = "tables or arrays are nested too deeply"
 
 _PLAIN: Final = {
     "too_short": "must have at least one entry",
@@ -76,6 +77,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError
         raise SpecError(f"{path}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise SpecError(f"{path}: {_TOO_DEEP}") from error
 
 
 def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> ModelT:
@@ -89,14 +92,16 @@ def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> Model
     Raises:
         SpecError: one line per problem.
     """
-    _check_is_text(data, source)
     try:
+        _check_is_text(data, source)
         # In JSON mode pydantic's strictness knows that arrays become tuples.
         return model.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
         details = error.errors()
         problems = [_explain(model, data, d) for d in details if not _is_echo(d, details)]
         raise problems_error(source, problems) from error
+    except RecursionError as error:
+        raise SpecError(f"{source}: {_TOO_DEEP}") from error
 
 
 def _check_is_text(value: object, source: str) -> None:

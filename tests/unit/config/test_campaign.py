@@ -200,6 +200,11 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path):
             "stop.target: cost is not measured; name it among objectives too",
         ),
         ("[stop]\ntarget = ['p99_latency <= 5 us']\n", "stop.target: p99_latency is not measured"),
+        ('held_out_traces = ["./app.trace"]\n', "app.trace given twice"),
+        ("warm_start = [1]\n", "warm_start[0] = 1: must be a string"),
+        ("further_traces = [1]\n", "further_traces[0] = 1: must be a string"),
+        (f"x = {'[' * 900}{']' * 900}\n", "nested too deeply"),
+        (f"{'a.' * 2000}b = 1\n", "nested too deeply"),
     ],
 )
 def test_a_mistake_is_named_with_what_is_allowed(tmp_path: Path, change: str, expected: str):
@@ -324,6 +329,7 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
         ('scale = "log2"\nlow = 5\nhigh = 8\n', "must be powers of two"),
         ('scale = "log"\nlow = 0\nhigh = 8\n', "put 0 under specials"),
         ('scale = "log2"\nlow = 8\nhigh = 4\n', "low 8 is above high 4"),
+        ('scale = "linear"\nlow = 0.5\nhigh = 4\nstep = 1\n', "must be whole numbers"),
         ('scale = "log2"\nlow = "4K"\nhigh = 8\n', '.tcache_count.low = "4K": '),
         ('scale = "ordinal"\nvalues = [1, "a"]\n', "one or more of one type"),
         ('scale = "boolean"\nvales = [1]\n', "parameters.tcache_count.vales: unknown key"),
@@ -361,6 +367,14 @@ def test_unset_and_the_specials_survive_a_narrower_scale(tmp_path: Path):
     parameter = shipped_allocator_file("glibc").find("tcache_count")
     kept = parameter.narrowed(spec.space["glibc"]["tcache_count"])
     assert kept.all == (None, 0, 8, 16, 32)
+
+
+def test_values_in_any_order_are_each_a_level_once(tmp_path: Path):
+    text = MINIMAL.replace("glibc", "exgen") + "[space.exgen]\ndirty_percent = [1000, 0, 50]\n"
+    spec = load_campaign(campaign_file(tmp_path, text))
+    parameter = shipped_allocator_file("exgen").find("dirty_percent")
+    kept = parameter.narrowed(spec.space["exgen"]["dirty_percent"])
+    assert sorted(kept.all, key=str) == [0, 1000, 50, None]
 
 
 # Versions
