@@ -145,7 +145,7 @@ class Store:
         try:
             connection = connect(path, writable=writable)
             try:
-                check_layout(path, connection, thorough=writable)
+                check_layout(path, connection, writable=writable)
             except BaseException:
                 connection.close()
                 raise
@@ -175,7 +175,8 @@ class Store:
 
     def remove_empty(self) -> bool:
         """Remove the file if nothing was measured; return whether it did."""
-        if self._lock is None or self.trials() or self.screenings() or self.machines():
+        outcomes = [*(trial.outcome for trial in self.trials()), *self.screenings().values()]
+        if self._lock is None or any(one.values for one in outcomes) or self.machines():
             return False
         self._connection.close()  # which removes the write-ahead log
         self.path.unlink()
@@ -417,14 +418,14 @@ class Store:
         return self._connection.execute(query, row).lastrowid or 0
 
     def _select(self, query: str) -> list[sqlite3.Row]:
-        with translated(self.path):
+        with translated(self.path, writable=self._lock is not None):
             return self._connection.execute(query).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         if self._lock is None:
             raise StoreError(f"{self.path}: opened for reading only")
-        with translated(self.path):
+        with translated(self.path, writable=True):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

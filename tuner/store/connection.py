@@ -21,7 +21,7 @@ def connect(path: Path, *, writable: bool) -> sqlite3.Connection:
     Raises:
         StoreError, OutputError: it is damaged, locked, or cannot be written.
     """
-    with translated(path):
+    with translated(path, writable=writable):
         if writable:
             return _connect_writing(path)
         return _connect_reading(path)
@@ -69,13 +69,13 @@ def is_unfinished(path: Path) -> bool:
         return False
 
 
-def check_layout(path: Path, connection: sqlite3.Connection, *, thorough: bool) -> None:
-    """Refuse a file of another program or layout; with `thorough` also one with damaged pages.
+def check_layout(path: Path, connection: sqlite3.Connection, *, writable: bool) -> None:
+    """Refuse a file of another program or layout; one to be written also with damaged pages.
 
     Raises:
         StoreError: it is one.
     """
-    with translated(path):
+    with translated(path, writable=writable):
         identifier = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if identifier != APPLICATION_ID:
@@ -87,18 +87,18 @@ def check_layout(path: Path, connection: sqlite3.Connection, *, thorough: bool) 
                 f"{path}: has store version {version}, this malloc-tuner knows {SCHEMA_VERSION}; "
                 "use the malloc-tuner that wrote it, or start a new run folder"
             )
-        if thorough:
+        if writable:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
 
 
-_WRITE_FAILURES = ("full", "readonly", "disk i/o", "unable to open")
+_REFUSALS = ("full", "readonly", "disk i/o", "unable to open")
 """Words of SQLite's messages that mean: the file system refused."""
 
 
 @contextlib.contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translated(path: Path, *, writable: bool) -> Iterator[None]:
     """Turn errors of SQLite into ours."""
     try:
         yield
@@ -107,7 +107,12 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         text = str(error)
         if isinstance(error, sqlite3.OperationalError):
-            if any(word in text.lower() for word in _WRITE_FAILURES):
+            is_refused = any(word in text.lower() for word in _REFUSALS)
+            if is_refused and not writable:
+                raise StoreError(
+                    f"{path}: cannot be read ({text}); look at its permissions and at the disk"
+                ) from error
+            if is_refused:
                 raise OutputError(
                     f"{path}: cannot be written ({text}); make room or permissions, then run the "
                     "same command again: everything measured so far is kept"

@@ -22,27 +22,28 @@ class WriterLock:
 
     Raises:
         StoreError: another process holds it.
-        OutputError: the lock file cannot be made.
+        OutputError: the lock file cannot be made, or not be locked.
     """
 
     def __init__(self, store: Path) -> None:
         """Take the lock of the store at this path."""
         path = store.with_name(store.name + ".lock")
+        self._descriptor = -1
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise OutputError(
-                f"{path}: cannot be created ({error.strerror}); "
-                "choose a run folder on a local disk that you may write to"
-            ) from error
-        try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._descriptor)
             raise StoreError(
                 f"{store}: locked by pid {owner}, which is writing to it; "
                 "wait until it has ended, or stop it"
+            ) from error
+        except OSError as error:
+            self.release()
+            raise OutputError(
+                f"{path}: cannot be created and locked ({error.strerror}); "
+                "choose a run folder on a local disk that you may write to"
             ) from error
         try:
             os.ftruncate(self._descriptor, 0)

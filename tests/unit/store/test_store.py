@@ -1,6 +1,7 @@
 """The store keeps what was measured, refuses what is wrong, and says why."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -278,6 +279,17 @@ Store.open(Path({str(run)!r}), writable=True)
     assert f"StoreError: {run / STORE_NAME}: locked by pid {os.getpid()}" in ended.stderr
 
 
+def test_a_file_system_without_locks_is_not_another_writer(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(OutputError, match=r"\(No locks available\); choose .* local disk"):
+        Store.create(run, synthetic.record())
+
+
 def test_the_lock_of_a_killed_writer_is_free(run: Path):
     code = f"""
 import os, signal
@@ -320,11 +332,6 @@ def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path):
     assert not Store.exists(run)
     Store.create(run, synthetic.record()).close()
     assert Store.exists(run)
-
-
-def test_a_missing_store_is_named(tmp_path: Path):
-    with pytest.raises(StoreError, match="no such store; give the run folder"):
-        Store.open(tmp_path)
 
 
 def test_a_file_of_another_program_is_refused(run: Path):
@@ -545,6 +552,15 @@ for attempt in (opening, creating):
     assert lines[1].startswith(f"{open_to_all / STORE_NAME}")
     assert lines[2].startswith(f"{open_to_all / 'new'}: cannot be created")
     assert len(lines) == 3
+
+
+def test_a_store_that_may_not_be_read_is_not_called_unwritable(open_to_all: Path):
+    Store.create(open_to_all, synthetic.record()).close()
+    (open_to_all / STORE_NAME).chmod(0)
+
+    ended = as_nobody(f"Store.open(Path({str(open_to_all)!r}))")
+
+    assert f"StoreError: {open_to_all / STORE_NAME}: cannot be read (unable to" in ended.stderr
 
 
 def test_a_log_that_cannot_be_read_is_not_left_out(open_to_all: Path, run: Path):
