@@ -16,19 +16,19 @@ def check_run_folder(folder: Path, name: str, *, is_campaign: bool = False) -> N
 
     Raises:
         OutputError: it holds something, and nothing that a run begins with.
-        StoreError: it holds a campaign, and the run is none.
+        StoreError: it holds a campaign, and the run is of a program, or the other way round.
     """
     from tuner.store import STORE_NAME
 
     found = [one.name for one in folder.iterdir()] if folder.is_dir() else []
     others = sorted(name for name in found if not name.startswith("."))
     has_store = STORE_NAME in found
-    if not others or (is_campaign and has_store) or _is_begun(found):
+    is_begun = _is_begun(found)
+    if not others or (has_store if is_campaign else is_begun):
         return
-    if has_store:
-        raise StoreError(
-            f"{folder}: holds a campaign of `malloc-tuner tune`; name another folder with -o"
-        )
+    if has_store or is_begun:
+        what = "a campaign of `malloc-tuner tune`" if has_store else "a run of a program"
+        raise StoreError(f"{folder}: holds {what}; name another folder with -o")
     raise OutputError(
         f"{folder}: holds {others[0]}, which is not a run's; name a folder for the run's own "
         f"files, such as -o {folder / 'runs' / name}"

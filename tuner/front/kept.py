@@ -252,10 +252,11 @@ def _read(run: Run, path: Path) -> Pick:
         number, rule = int(document["trial"]), str(document["rule"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path}: is damaged ({error!r}); remove it and pick again") from error
-    trial = run.trial(number)
-    if trial.configuration != configuration:
+    trial = next((one for one in run.trials if one.number == number), None)
+    if trial is None or trial.configuration != configuration:
+        found = trial and trial.configuration
         raise StoreError(
-            f"{path}: names trial {number} as {configuration}, but the store has "
-            f"{trial.configuration}; the pick is of another campaign: remove it and pick again"
+            f"{path}: names trial {number} as {configuration}, but the store has {found or 'none'};"
+            " the pick is of another campaign: remove it and pick again"
         )
     return Pick(path.stem, trial, rule)

@@ -161,20 +161,10 @@ def find_knee(
 
     It has one if to go on to the least of any objective gives up more than it
     gains by over `TIE` of the baseline.  A straight or concave front has none,
-    nor has one objective alone.
-
-    Args:
-        trials: of one campaign, any status.
-        names: the objectives to minimise.
-        baseline: a trial that succeeded, feasible or not.
-        whole: as for `select_balanced`.
+    nor has one objective alone.  Arguments and errors are those of `select_balanced`.
 
     Returns:
         None when there is no knee.
-
-    Raises:
-        SelectionError: no trial is feasible.
-        MissingToolError: an objective was not measured.
     """
     trials = list(trials)
     balanced = select_balanced(trials, names, baseline, whole)

@@ -10,7 +10,8 @@ from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run
 from tuner.campaign.summary import summarise
 from tuner.cli.outcome import outcome_lines
-from tuner.errors import SpecError
+from tuner.errors import SpecError, StoreError
+from tuner.runs import REQUEST_FILE
 
 
 def test_a_campaign_ends_with_a_line_for_each_pick():
@@ -64,6 +65,18 @@ def test_a_wrong_option_is_named(
 
     assert complaint in said
     assert not (tmp_path / "run").exists()
+
+
+def test_a_campaign_is_not_put_into_the_folder_of_a_program(
+    campaign: Path, tmp_path: Path, cli: CommandLine
+):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / REQUEST_FILE).touch()
+
+    said = cli.fails(StoreError.exit_code, "tune", campaign, "-o", tmp_path / "run")
+
+    assert f"{tmp_path / 'run'}: holds a run of a program; name another folder" in said
+    assert [one.name for one in (tmp_path / "run").iterdir()] == [REQUEST_FILE]
 
 
 @pytest.mark.parametrize("option", ["--constraint", "--target"])
