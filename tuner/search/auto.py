@@ -284,7 +284,7 @@ def beyond(front: Floats, points: Floats) -> Floats:
 
     Example:
         >>> front = np.array([[0.0, 2.0], [2.0, 0.0]])
-        >>> beyond(front, np.array([[0.5, 0.5], [1.0, 3.0]])).tolist()
-        [1.5, -1.0]
+        >>> beyond(front, np.array([[0.5, 0.5], [1.0, 3.0], [0.0, 2.0], [-1.0, 2.5]])).tolist()
+        [1.5, -1.0, 0.0, 1.0]
     """
     return np.asarray((front[None, :, :] - points[:, None, :]).max(axis=2).min(axis=1))
