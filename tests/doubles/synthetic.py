@@ -168,16 +168,20 @@ def store_in(folder: Path, record: CampaignRecord) -> Store:
 
 def run(
     folder: Path,
-    record: CampaignRecord,
+    wanted: CampaignRecord | None = None,
     evaluator: SyntheticEvaluator | None = None,
     listener: Listener | None = None,
     cpus: Sequence[int] = (0, 1),
+    *,
+    kind: type[LocalExecutor] = LocalExecutor,
+    parts: Mapping[str, Sequence[Parameter]] = PARTS,
 ) -> list[Trial]:
     """Run a campaign in a folder, or go on with the one that is there."""
-    spaces = make_spaces(PARTS, record.search)
+    wanted = wanted or record()
+    spaces = make_spaces(parts, wanted.search)
     with (
-        store_in(folder, record) as store,
-        LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor,
+        store_in(folder, wanted) as store,
+        kind(evaluator or SyntheticEvaluator(), cpus) as executor,
     ):
         return Runner(store, spaces, executor, listener or Listener()).run()
 

@@ -86,7 +86,7 @@ def gate_for(
     Args:
         record: the campaign.
         space: in which the batch was proposed.
-        proposed: what is to be evaluated.
+        proposed: the whole batch; what is expected of one depends on the others.
         known: all trials of earlier batches.
     """
     if record.emulation.count != "needed":

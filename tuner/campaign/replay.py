@@ -36,7 +36,7 @@ from tuner.space import ALLOCATOR, Genome, Parameter, Space
 
 SCHEMA: Final = "malloc-tuner.points"
 VERSION: Final = 2
-"""Of the file; in 1, which is read too, genomes lay by row."""
+"""Of the file."""
 _PACKING_LEVEL: Final = 19
 """Written once, read often."""
 
@@ -137,14 +137,13 @@ def read_points(source: Path) -> Points:
         return recorded_points(load_run(source))
     try:
         found = json.loads(zstd.decompress(source.read_bytes()))
-        if found["schema"] != SCHEMA or found["version"] not in (1, VERSION):
-            raise StoreError(f"{source}: is no file of points of version 1 or {VERSION}")
-        genomes = found["genomes"]
+        if (found["schema"], found["version"]) != (SCHEMA, VERSION):
+            raise StoreError(f"{source}: is no file of points of version {VERSION}")
         points = Points(
             found["name"],
             tuple(found["objectives"]),
             _space(map(Parameter.from_record, found["space"]), tuple(found["allocators"])),
-            tuple(map(tuple, genomes if found["version"] == 1 else zip(*genomes, strict=True))),
+            tuple(zip(*found["genomes"], strict=True)),
             tuple(None if v is None else tuple(v) for v in found["values"]),
             tuple(found["violations"]),
             tuple(found["reference"]),

@@ -39,6 +39,7 @@ from tuner.errors import (
     StoreError,
     TunerError,
 )
+from tuner.front.bounds import default_trials
 from tuner.front.dominance import reference_point
 from tuner.interrupts import graceful
 from tuner.measure.evaluation import MAY_NOT_REPEAT, GateOf
@@ -106,7 +107,8 @@ class Runner:
         self._machines = {machine.name for machine in store.machines()}
         self._numbers: dict[Configuration, int] = {}
         self._trials: dict[int, Trial] = {}
-        n_initial = len(self._record.allocators) + len(self._record.seed_configurations)
+        defaults = map(Configuration, self._record.allocators)
+        n_initial = len({*defaults, *self._record.seed_configurations})
         if self._record.budget < n_initial:
             raise SpecError(
                 f"evaluations = {self._record.budget}: the defaults and seed configurations "
@@ -246,16 +248,15 @@ class Runner:
         """Return whether a rule ends the search, and remember which."""
         if self._rules == StopRules(failures=self._rules.failures):
             return False
-        trials = self._ended()
-        defaults = {
-            trial.configuration.allocator: trial.measurement
-            for trial in trials
-            if trial.configuration.is_default and trial.measurement is not None
-        }
+        reference = self._store.campaign().reference
         self.stopped_because = self._stopping.reason(
-            trials, self._store.campaign().reference, defaults, self._record.baseline
+            self._ended(), reference, self._defaults(), self._record.baseline
         )
         return self.stopped_because is not None
+
+    def _defaults(self) -> dict[str, Measurement]:
+        """Return what the defaults measured, by allocator."""
+        return {name: trial.measured for name, trial in default_trials(self._ended()).items()}
 
     def _gate(
         self, space: Space, known: Sequence[Trial], to_do: Sequence[Configuration]
@@ -273,12 +274,7 @@ class Runner:
             for configuration in defaults
             if (found := screened[configuration].good) is not None
         }
-        full = {
-            trial.configuration.allocator: trial.measurement
-            for trial in self._ended()
-            if trial.configuration.is_default and trial.measurement is not None
-        }
-        return Estimator(self._record, self._constraints, full, low)
+        return Estimator(self._record, self._constraints, self._defaults(), low)
 
     def _left_out(
         self, configurations: Sequence[Configuration], estimator: Estimator | None
@@ -356,7 +352,7 @@ class Runner:
             if incident.reason.endswith(MAY_NOT_REPEAT)
         }
         places = self._store.places()
-        moved = {number for (number, _), at in places.items() if at != places.get((number, 0))}
+        moved = {n for n, repeat in done if places.get((n, repeat)) != places.get((n, 0))}
         steady = [t for t in trials if t.configuration not in shaken and t.number not in moved]
         return self._arbitrated(steady, [*done.values(), *crashed])
 
@@ -420,7 +416,7 @@ class Runner:
         Args:
             configurations: what is wanted.
             origin: why.
-            gate_of: gives the gate of what is evaluated; None: everything is counted.
+            gate_of: gives the gate of what is wanted; None: everything is counted.
 
         Returns:
             In the order given; shorter when the budget ends within the batch.
@@ -438,7 +434,8 @@ class Runner:
                 self._keep(self._stored[number], is_new=False)
             else:
                 to_do.append(configuration)
-        gate = gate_of(to_do) if gate_of is not None and to_do else None
+        # Of all that was proposed: what a kill or the budget left to do must not decide.
+        gate = gate_of(configurations) if gate_of is not None and to_do else None
         for ended in self._attempts(to_do, gate_of=lambda _: gate):
             self._commit(ended, origin)
         if any(self._numbers[configuration] not in self._trials for configuration in to_do):

@@ -20,7 +20,7 @@ from typing import Any
 import tuner
 from tuner.allocators import HostFacts, Located, WorkloadFacts, get_allocator, locate_all
 from tuner.campaign.identity import check_same
-from tuner.campaign.workloads import ReplayFiles, check_whole, replay_files
+from tuner.campaign.workloads import ReplayFiles, check_held_out, check_whole, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
 from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
 from tuner.emulation import Calibration, EmulationOptions
@@ -96,12 +96,14 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     Raises:
         MissingToolError: a library, the emulator or an instrument is not here.
         TraceError: the trace cannot be read.
-        SpecError: a constraint is wrong, or what to start from is not there.
+        SpecError: a constraint or target is wrong, what to start from is not there, or a held-out
+            workload is tuned on.
         StoreError: the store is locked, damaged or of another campaign.
         OutputError: the run folder cannot be written.
     """
-    for text in spec.constraints:
+    for text in (*spec.constraints, *spec.stop.target):
         parse_constraint(text)
+    check_held_out(spec)
     try:
         return _open(spec, run, workload)
     except StoreError:
@@ -205,7 +207,8 @@ def _warmed(spec: CampaignSpec, spaces: Sequence[Space]) -> tuple[CampaignSpec, 
     """Return the campaign with the seeds of an earlier one, and what is to be said of it."""
     from tuner.campaign.warm import MOST_SEEDS, warm_start  # noqa: PLC0415 - slow to import
 
-    n_free = (spec.evaluations - len(spec.allocators) - len(spec.seeds)) // 2
+    defaults = (Configuration(choice.name) for choice in spec.choices)
+    n_free = (spec.evaluations - len({*defaults, *spec.seeds})) // 2
     most = max(1, min(MOST_SEEDS, n_free))
     found = warm_start(spec.warm_start, spec.trace, spaces, spec.objectives, most=most)
     if found is None or n_free < 1:

@@ -20,8 +20,8 @@ from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.config import CampaignSpec
 from tuner.config.campaign import allocator_files
 from tuner.emulation import EmulationOptions
-from tuner.errors import OutputError, TraceError
-from tuner.profile.file import is_profile
+from tuner.errors import OutputError, SpecError, TraceError
+from tuner.profile.file import is_profile, workload_sha256
 from tuner.profile.generated import replayable
 from tuner.profile.trust import Beginning, beginning
 from tuner.store import make_run_folder
@@ -98,16 +98,31 @@ def check_whole(workloads: Sequence[Path]) -> None:
                     pass
 
 
+def check_held_out(spec: CampaignSpec) -> None:
+    """Read what is held out, which is replayed only when the search is over.
+
+    Raises:
+        TraceError: a workload is damaged, or holds no events.
+        SpecError: it is tuned on, perhaps under another name.
+    """
+    if not spec.held_out_traces:
+        return
+    tuned = {workload_sha256(trace): trace for trace in spec.traces}
+    for held_out in spec.held_out_traces:
+        _beginning(held_out)
+        same = tuned.get(workload_sha256(held_out))
+        if same is not None:
+            raise SpecError(
+                f"held-out {held_out} has the content of {same}, which is tuned on; name another"
+            )
+    check_whole(spec.held_out_traces)
+
+
 def _facts_of(spec: CampaignSpec, seed: int, beginnings: Sequence[Beginning]) -> WorkloadFacts:
     """Return the greatest facts of a campaign's workloads; what no parameter needs is None."""
-    if len(beginnings) < len(spec.traces):
+    if len(beginnings) < len(spec.traces) or not all(one.n_events for one in beginnings):
         beginnings = [_beginning(trace) for trace in spec.traces]
     pairs = list(zip(spec.traces, beginnings, strict=True))
-    for trace, one in pairs:
-        if not one.n_events:
-            with Trace(trace, is_streamed=True) as opened:
-                message = f"{trace}: {opened.why_empty}"
-            raise TraceError(message)
     greatest = WorkloadFacts(
         max(one.n_threads for one in beginnings),
         max(one.life_ns if one.is_life_known else _life_ns(trace, seed) for trace, one in pairs),
@@ -130,6 +145,8 @@ def _needs_freed(spec: CampaignSpec, facts: WorkloadFacts) -> bool:
 
 def _beginning(workload: Path) -> Beginning:
     with Trace(workload, is_streamed=True) as trace:
+        if not trace.totals.n_events:
+            raise TraceError(f"{workload}: {trace.why_empty}")
         return beginning(trace)
 
 

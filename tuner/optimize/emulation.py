@@ -23,7 +23,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
-from tuner.measure.several import SeveralWorkloads
+from tuner.measure.several import SeveralWorkloads, several_workloads
 from tuner.optimize.proposals import worthwhile
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import further_traces
@@ -119,8 +119,8 @@ def _evaluator(
         replayable(trace, options.seed, run / f"generated-{number}.trace")
         for number, trace in enumerate((spec.trace, *spec.further_traces))
     ]
-    found = [EmulatorEvaluator(Emulation(one, located, prices, options)) for one in traces]
-    return SeveralWorkloads(found) if len(found) > 1 else found[0]
+    emulations = [Emulation(one, located, prices, options) for one in traces]
+    return several_workloads([EmulatorEvaluator(one) for one in emulations], emulations[0])
 
 
 def seconds_of_one(spec: CampaignSpec) -> float:

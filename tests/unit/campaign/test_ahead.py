@@ -1,5 +1,6 @@
 """A search that never waits: slow evaluations, kills, other budgets."""
 
+import functools
 import statistics
 import threading
 from pathlib import Path
@@ -9,14 +10,13 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.strategies import IN_EITHER_SEARCH, INSTALLED
 from tests.doubles.synthetic import SyntheticEvaluator
+from tests.unit.campaign.test_runner import InterruptAfter
 from tuner.campaign.progress import Listener
-from tuner.campaign.runner import Runner
-from tuner.campaign.setup import make_spaces
 from tuner.errors import InterruptedCampaign
 from tuner.front.dominance import hypervolume, points_of
 from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, Trial
-from tuner.store import FINISHED, CampaignRecord, Store
+from tuner.store import FINISHED, Store
 
 
 class AheadExecutor(LocalExecutor):
@@ -25,32 +25,7 @@ class AheadExecutor(LocalExecutor):
     runs_ahead = True
 
 
-class StopAfter(Listener):
-    """Ends a campaign cleanly after some new trials."""
-
-    def __init__(self, n: int) -> None:
-        self.left = n
-        self.executor: LocalExecutor | None = None
-
-    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
-        self.left -= is_new
-        if self.left == 0 and self.executor is not None:
-            self.executor.stop()
-
-
-def run(
-    folder: Path,
-    record: CampaignRecord,
-    evaluator: SyntheticEvaluator,
-    kind: type[LocalExecutor] = AheadExecutor,
-    listener: Listener | None = None,
-) -> list[Trial]:
-    """Run a campaign, or go on with the one that is there."""
-    with synthetic.store_in(folder, record) as store, kind(evaluator, [0, 1, 2]) as executor:
-        if isinstance(listener, StopAfter):
-            listener.executor = executor
-        spaces = make_spaces(synthetic.PARTS, record.search)
-        return Runner(store, spaces, executor, listener or Listener()).run()
+run = functools.partial(synthetic.run, cpus=(0, 1, 2), kind=AheadExecutor)
 
 
 def asks(folder: Path) -> list[tuple[int, ...]]:
@@ -62,7 +37,7 @@ def asks(folder: Path) -> list[tuple[int, ...]]:
 def test_every_number_is_a_trial_and_no_configuration_comes_twice(
     tmp_path: Path, strategy: str, search: str
 ):
-    trials = run(tmp_path, synthetic.record(strategy=strategy, search=search), SyntheticEvaluator())
+    trials = run(tmp_path, synthetic.record(strategy=strategy, search=search))
 
     assert list(range(60)) == [trial.number for trial in trials]
     assert len({trial.configuration for trial in trials}) == 60
@@ -87,8 +62,7 @@ def test_a_slow_evaluation_holds_nobody(tmp_path: Path):
             if self.n == 55:
                 enough.set()
 
-    trials = run(tmp_path, synthetic.record(), SyntheticEvaluator(before=wait), AheadExecutor,
-                 Counting())  # fmt: skip
+    trials = run(tmp_path, evaluator=SyntheticEvaluator(before=wait), listener=Counting())
 
     assert len(trials) == 60
     (slow,) = (trial for trial in trials if trial.configuration == first[0])
@@ -107,14 +81,14 @@ def test_a_stopped_campaign_goes_on_with_the_same_search(
     before: list[Trial] = []
     for n in (10, 25):
         with pytest.raises(InterruptedCampaign):
-            run(tmp_path, record, SyntheticEvaluator(), listener=StopAfter(n))
+            run(tmp_path, record, listener=InterruptAfter(n))
         with Store.open(tmp_path) as store:
             found = store.trials()
         assert all(trial in found for trial in before)
         before = found
     evaluator = SyntheticEvaluator()
 
-    trials = run(tmp_path, record, evaluator, kind)
+    trials = run(tmp_path, record, evaluator, kind=kind)
 
     assert list(range(60)) == [trial.number for trial in trials]
     assert not {trial.configuration for trial in before} & {
@@ -125,19 +99,19 @@ def test_a_stopped_campaign_goes_on_with_the_same_search(
 
 
 def test_a_larger_budget_goes_on(tmp_path: Path):
-    run(tmp_path, synthetic.record(budget=40), SyntheticEvaluator())
+    run(tmp_path, synthetic.record(budget=40))
     first = asks(tmp_path)
 
-    trials = run(tmp_path, synthetic.record(budget=80), SyntheticEvaluator())
+    trials = run(tmp_path, synthetic.record(budget=80))
 
     assert list(range(80)) == [trial.number for trial in trials]
     assert asks(tmp_path)[: len(first)] == first
 
 
 def test_a_campaign_that_was_begun_in_batches_goes_on_in_batches(tmp_path: Path):
-    run(tmp_path, synthetic.record(budget=40), SyntheticEvaluator(), LocalExecutor)
+    run(tmp_path, synthetic.record(budget=40), kind=LocalExecutor)
 
-    trials = run(tmp_path, synthetic.record(budget=80), SyntheticEvaluator())
+    trials = run(tmp_path, synthetic.record(budget=80))
 
     assert len(trials) == 80
     assert asks(tmp_path) == []
@@ -155,7 +129,7 @@ def test_it_learns_as_well(tmp_path: Path):
     def volume_of(strategy: str, kind: type[LocalExecutor], seed: int) -> float:
         folder = tmp_path / f"{strategy}-{kind.__name__}-{seed}"
         record = synthetic.record(strategy=strategy, budget=200, seed=seed)
-        trials = run(folder, record, SyntheticEvaluator(), kind)
+        trials = run(folder, record, kind=kind)
         return hypervolume(points_of([t for t in trials if t.is_feasible]), (60.0 * 2**20, 1.5e8))
 
     chance = volume("random", LocalExecutor)

@@ -8,13 +8,11 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator, measure, record, space
-from tuner.campaign.progress import Listener
+from tests.unit.campaign.test_ahead import AheadExecutor, asks
 from tuner.campaign.purchases import FrontGate, gate_for, told_of
-from tuner.campaign.runner import Runner
 from tuner.emulation import EmulationOptions
 from tuner.front.dominance import front
 from tuner.measure.evaluation import Evaluation, Gate, uncounted
-from tuner.measure.executor import LocalExecutor
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Origin, Outcome, Status, Trial
 from tuner.store import Store
@@ -135,11 +133,11 @@ def test_uncounted_trials_keep_what_is_known_and_are_never_on_the_front(tmp_path
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_extended_campaign_equals_a_longer_one(tmp_path: Path, workers: int):
     """What was not counted is answered from the store, and the strategy learns the same."""
-    run(tmp_path / "short", "needed", 45)
-    extended = run(tmp_path / "short", "needed", 80, workers)
-    at_once = run(tmp_path / "long", "needed", 80)
-    assert [(t.configuration, t.status) for t in extended] == [
-        (t.configuration, t.status) for t in at_once
+    run(tmp_path / "short", "needed", 52)  # ends in mid-batch
+    extended = run(tmp_path / "short", "needed", 64, workers)
+    at_once = run(tmp_path / "long", "needed", 64)
+    assert [(t.configuration, t.status, t.bound) for t in extended] == [
+        (t.configuration, t.status, t.bound) for t in at_once
     ]
 
 
@@ -158,16 +156,11 @@ def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path):
 
     Which trials are gated together hangs on which thread ends first.
     """
-
-    class AheadExecutor(LocalExecutor):
-        runs_ahead = True
-
     wanted = record(
         budget=160, emulation=EmulationOptions(count="needed"), recheck_share=0.0, strategy="auto"
     )
-    with Store.create(tmp_path, wanted) as store, AheadExecutor(Gated(), [0, 1]) as executor:
-        found = Runner(store, [space()], executor, Listener()).run()
-        assert store.asks()
+    found = synthetic.run(tmp_path, wanted, Gated(), kind=AheadExecutor)
+    assert asks(tmp_path)
 
     left_out = [trial for trial in found if trial.status is Status.UNCOUNTED]
     assert list(range(160)) == [trial.number for trial in found]

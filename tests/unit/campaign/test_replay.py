@@ -11,7 +11,6 @@ from tests.doubles import synthetic
 from tests.doubles.command_line import CommandLine
 from tests.doubles.synthetic import SyntheticEvaluator
 from tests.unit.campaign.test_purchases import Gated
-from tuner import zstd
 from tuner.campaign.replay import Nearest, Points, read_points, recorded_points, replay, save_points
 from tuner.cli import main
 from tuner.emulation import EmulationOptions
@@ -88,16 +87,6 @@ def test_points_are_kept_compactly(points: Points, tmp_path: Path):
     assert file.stat().st_size < 60 * len(points.genomes)
 
 
-def test_points_of_the_former_version_are_read(points: Points, tmp_path: Path):
-    file = tmp_path / "a.points.json.zst"
-    save_points(points, file)
-    former = json.loads(zstd.decompress(file.read_bytes()))
-    former |= {"version": 1, "genomes": points.genomes}
-    file.write_bytes(zstd.compress(json.dumps(former).encode()))
-
-    assert read_points(file) == points
-
-
 def test_a_damaged_file_is_one_error(tmp_path: Path):
     file = tmp_path / "a.points.json.zst"
     file.write_bytes(b"nothing")
@@ -137,12 +126,6 @@ def test_what_was_not_counted_is_said_to_be_left_out(tmp_path: Path, cli: Comman
     assert said in of_run
     assert said in saved
     assert (found["n_trials"], found["n_uncounted"]) == (80 - n_left_out, n_left_out)
-
-
-def test_nothing_is_said_to_be_left_out_of_a_whole_run(folder: Path, cli: CommandLine):
-    words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
-
-    assert "left out" not in cli.prints("replay", folder, *words)
 
 
 def test_points_of_which_none_is_feasible_are_refused(points: Points):
@@ -209,6 +192,7 @@ def test_the_command_compares(folder: Path, cli: CommandLine):
 
     assert "nsga2" in shown
     assert "random" in shown
+    assert "left out" not in shown
     assert [(c["strategy"], c["seed"]) for c in found["courses"]] == [
         ("nsga2", 0), ("nsga2", 1), ("random", 0), ("random", 1),
     ]  # fmt: skip

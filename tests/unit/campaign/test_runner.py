@@ -7,7 +7,7 @@ import signal
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.machine import MACHINE
 from tests.doubles.strategies import IN_EITHER_SEARCH, INSTALLED
-from tests.doubles.synthetic import SyntheticEvaluator
+from tests.doubles.synthetic import SyntheticEvaluator, run
 from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener
 from tuner.campaign.recheck import n_missing
@@ -51,16 +51,6 @@ from tuner.store import (
 )
 
 DEFAULTS = [Configuration("glibc"), Configuration("jemalloc")]
-
-
-def run(
-    folder: Path,
-    record: CampaignRecord | None = None,
-    evaluator: SyntheticEvaluator | None = None,
-    listener: Listener | None = None,
-    cpus: Sequence[int] = (0, 1),
-) -> list[Trial]:
-    return synthetic.run(folder, record or synthetic.record(), evaluator, listener, cpus)
 
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:
@@ -169,32 +159,26 @@ def test_the_number_of_workers_changes_nothing(tmp_path: Path):
 
 def test_an_exhausted_space_ends_the_campaign(tmp_path: Path):
     parts = {"glibc": synthetic.PARTS["glibc"][:1], "jemalloc": synthetic.PARTS["jemalloc"][:1]}
-    (space,) = make_spaces(parts, "joint")
-    with (
-        Store.create(tmp_path / "run", synthetic.record(budget=500)) as store,
-        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
-    ):
-        trials = Runner(store, [space], executor, Listener()).run()
 
-        assert len(trials) == 7 + 7
-        assert store.campaign().status == FINISHED
+    trials = run(tmp_path, synthetic.record(budget=500), parts=parts)
+
+    assert len(trials) == 7 + 7
+    assert stored(tmp_path)[2].status == FINISHED
 
 
 def test_an_exhausted_study_leaves_its_turns_to_the_others(tmp_path: Path):
     parts = {"glibc": synthetic.PARTS["glibc"][:1], "jemalloc": synthetic.PARTS["jemalloc"]}
-    with (
-        Store.create(tmp_path / "run", synthetic.record(search="separate")) as store,
-        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
-    ):
-        trials = Runner(store, make_spaces(parts, "separate"), executor, Listener()).run()
+
+    trials = run(tmp_path, synthetic.record(search="separate"), parts=parts)
 
     assert len(trials) == 60
     assert sum(trial.configuration.allocator == "glibc" for trial in trials) == 7
 
 
 def test_a_budget_below_the_defaults_is_refused(tmp_path: Path):
+    twice = tuple(DEFAULTS)
     with pytest.raises(SpecError, match=r"evaluations = 1: .* alone are 2"):
-        run(tmp_path, synthetic.record(budget=1))
+        run(tmp_path, synthetic.record(budget=1, seed_configurations=twice))
 
 
 # Constraints and failures
@@ -237,21 +221,13 @@ def test_a_failed_configuration_is_a_trial_with_its_reason(tmp_path: Path, statu
         assert trial.violation == FAILED_VIOLATION
 
 
-def test_a_failing_baseline_stops_everything(tmp_path: Path):
-    def fails(configuration: Configuration) -> Status | None:
-        return Status.FAILED if configuration == DEFAULTS[0] else None
-
-    with pytest.raises(ProgramError, match=r"the default of glibc failed: made to be failed"):
-        run(tmp_path, evaluator=SyntheticEvaluator(fails=fails))
-    assert stored(tmp_path)[2].status == INTERRUPTED
-
-
-def test_a_baseline_that_failed_is_measured_again(tmp_path: Path):
+def test_a_failing_baseline_stops_everything_and_is_measured_again(tmp_path: Path):
     def late(configuration: Configuration) -> Status | None:
         return Status.TIMED_OUT if configuration == DEFAULTS[0] else None
 
-    with pytest.raises(ProgramError, match=r"the default of glibc timed out"):
+    with pytest.raises(ProgramError, match=r"the default of glibc timed out: made to be timed_out"):
         run(tmp_path, evaluator=SyntheticEvaluator(fails=late))
+    assert stored(tmp_path)[2].status == INTERRUPTED
 
     trials = run(tmp_path)
 
@@ -402,30 +378,17 @@ def test_ctrl_c_works_as_usual_afterwards(tmp_path: Path):
 # Recheck
 
 
-def changing(amount: int) -> Callable[[Configuration], Measurement]:
-    """Return a model that gives other numbers the second time."""
-    seen: set[Configuration] = set()
-
-    def measured(configuration: Configuration) -> Measurement:
-        numbers = synthetic.measure(configuration)
-        if configuration in seen:
-            numbers = numbers.with_values(faults=numbers.value("faults") + amount)
-        seen.add(configuration)
-        return numbers
-
-    return measured
-
-
+@dataclass
 class Drifting(SyntheticEvaluator):
-    """Counts one fault more whenever a configuration comes again."""
+    """Counts one fault more whenever a configuration comes again, or always."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._model = changing(1)
+    always: bool = False
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        more = int(self.always or configuration in self.evaluated)
         super().evaluate(configuration, cpu)
-        return Outcome.succeeded(self._model(configuration))
+        numbers = synthetic.measure(configuration)
+        return Outcome.succeeded(numbers.with_values(faults=numbers.value("faults") + more))
 
 
 def test_baseline_and_front_are_measured_again(tmp_path: Path):
@@ -534,28 +497,41 @@ def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path):
     assert max(recheck.repeat for recheck in rechecks) > 1
 
 
+class OnTheSecond(LocalExecutor):
+    """Says that the second of three machines evaluates."""
+
+    machines: Mapping[str, ClusterMachine] = MappingProxyType(
+        {
+            name: ClusterMachine(name, MACHINE, synthetic.measure(DEFAULTS[0]))
+            for name in ("first", "second", "third")
+        }
+    )
+
+    def run(self, *words: Any) -> Iterator[Attempts]:
+        for ended in super().run(*words):
+            yield replace(ended, machine="second")
+
+
+class InterruptRecheck(Listener):
+    def recheck_ended(self, recheck: Recheck) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_machines_are_kept_in_the_order_in_which_they_came(tmp_path: Path):
     """Times are relative to the first, though the second made every trial."""
+    run(tmp_path, synthetic.record(budget=20), kind=OnTheSecond)
 
-    class OnTheSecond(LocalExecutor):
-        machines: Mapping[str, ClusterMachine] = MappingProxyType(
-            {
-                name: ClusterMachine(name, MACHINE, synthetic.measure(DEFAULTS[0]))
-                for name in ("first", "second", "third")
-            }
-        )
-
-        def run(self, *words: Any) -> Iterator[Attempts]:
-            for ended in super().run(*words):
-                yield replace(ended, machine="second")
-
-    with (
-        Store.create(tmp_path, synthetic.record(budget=20)) as store,
-        OnTheSecond(SyntheticEvaluator(), [0]) as executor,
-    ):
-        Runner(store, [synthetic.space()], executor, Listener()).run()
-
+    with Store.open(tmp_path) as store:
         assert [machine.name for machine in store.machines()] == ["first", "second"]
+
+
+def test_other_numbers_on_this_machine_than_on_the_cluster_are_no_defect(tmp_path: Path):
+    with pytest.raises(InterruptedCampaign):
+        run(tmp_path, listener=InterruptRecheck(), kind=OnTheSecond)
+
+    run(tmp_path, evaluator=Drifting(always=True))
+
+    check_whole(tmp_path)
 
 
 class LateAtLast(SyntheticEvaluator):
@@ -625,12 +601,8 @@ def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path):
 
 
 def test_an_interrupted_recheck_goes_on(tmp_path: Path):
-    class Interrupt(Listener):
-        def recheck_ended(self, recheck: Recheck) -> None:
-            os.kill(os.getpid(), signal.SIGINT)
-
     with pytest.raises(InterruptedCampaign):
-        run(tmp_path, listener=Interrupt())
+        run(tmp_path, listener=InterruptRecheck())
     n_before = len(stored(tmp_path)[1])
     evaluator = SyntheticEvaluator()
     run(tmp_path, evaluator=evaluator)

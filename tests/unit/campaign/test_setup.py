@@ -1,5 +1,6 @@
 """From a campaign file to how every evaluation is run, and on what."""
 
+import shutil
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import trial
+from tests.doubles.runs import failed_trial, trial
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner import library
 from tuner.campaign import setup
@@ -20,10 +21,10 @@ from tuner.campaign.setup import (
 )
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.emulation import Calibration
-from tuner.errors import StoreError, TraceError
+from tuner.errors import SpecError, StoreError, TraceError
 from tuner.profile import file, trust
 from tuner.profile.file import read_profile, workload_sha256
-from tuner.records import Configuration
+from tuner.records import Configuration, Status
 from tuner.store import Store
 from tuner.trace.file import Trace
 
@@ -127,17 +128,17 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
 
 
 @pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Path]:
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Begin or continue a campaign of so many evaluations; gives its run folder."""
     monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
     maker = TraceMaker()
     maker.free(maker.allocate(64))
     workload = maker.write(tmp_path / "app.trace")
 
-    def begin(evaluations: int) -> Path:
+    def begin(evaluations: int, **options: Any) -> Path:
         wanted = campaign_from_options(
             trace=workload, allocators=["glibc"], objectives=["peak_heap", "mean_heap"],
-            evaluations=evaluations,
+            evaluations=evaluations, **options,
         )  # fmt: skip
         used, known = with_workload(wanted)
         open_campaign(used, tmp_path / "run", known).store.close()
@@ -154,10 +155,41 @@ def test_a_campaign_that_was_extended_is_continued_by_its_folder(begun: Callable
         assert (extended.evaluations, store.campaign().budget) == (9, 9)
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"held_out_traces": ["gone.trace"]}, TraceError, "gone.trace"),
+        ({"held_out_traces": ["copy.trace"]}, SpecError, "copy.trace has the content of"),
+        ({"stop": {"target": ["peak_heap <= nan"]}}, SpecError, "nan"),
+    ],
+)
+def test_what_counts_in_the_end_only_is_checked_first(
+    begun: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    options: dict[str, Any],
+    error: type[Exception],
+    words: str,
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy("app.trace", "copy.trace")
+
+    with pytest.raises(error, match=words):
+        begun(5, **options)
+    assert not (tmp_path / "run").exists()
+
+    begun(5)
+    with pytest.raises(error, match=words):
+        begun(5, **options)
+
+
 def test_another_campaign_that_measured_nothing_makes_room(begun: Callable[[int], Path]):
-    """Such as one whose first trace was damaged."""
+    """Such as one whose first trace was damaged, or whose first evaluation took too long."""
     folder = begun(9)
     (folder / SHRUNK_FILE).write_text("of the other campaign")
+    with Store.open(folder, writable=True) as store:
+        store.add_trial(failed_trial(0, Configuration("glibc"), Status.TIMED_OUT, "after 60 s"))
 
     begun(5)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.synthetic import SyntheticEvaluator, measure, record, space
+from tests.doubles.synthetic import SyntheticEvaluator, measure, record, space, store_in
 from tests.unit.campaign.test_runner import InterruptAfter
 from tuner.campaign.progress import Listener
 from tuner.campaign.recheck import n_missing
@@ -77,12 +77,10 @@ def test_a_target_that_hangs_on_a_failed_default_is_not_reached():
 def run(
     folder: Path, rules: StopRules, listener: Listener | None = None
 ) -> tuple[list[Trial], str | None]:
-    store = (
-        Store.open(folder, writable=True)
-        if Store.exists(folder)
-        else Store.create(folder, record(budget=200))
-    )
-    with store, LocalExecutor(SyntheticEvaluator(), [0]) as executor:
+    with (
+        store_in(folder, record(budget=200)) as store,
+        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
+    ):
         runner = Runner(store, [space()], executor, listener or Listener(), stop=rules)
         trials = runner.run()
         assert store.campaign().status == FINISHED

@@ -162,6 +162,7 @@ def test_what_is_said_of_a_warm_start_is_what_is_done(tmp_path: Path):
     wanted = campaign_from_options(
         trace=workload, allocators=["glibc"], objectives=list(names),
         warm_start=[str(tmp_path / "before")],
+        seed_configurations=2 * [{"allocator": "glibc", "settings": {}}],  # measured once
     )  # fmt: skip
     said = []
     for n in (6, 2):
@@ -171,7 +172,7 @@ def test_what_is_said_of_a_warm_start_is_what_is_done(tmp_path: Path):
             said.append((len(store.campaign().seed_configurations), campaign.warmth or ""))
 
     (n_few, few), (n_none, none) = said
-    assert (n_few, n_none) == (2, 0)
+    assert (n_few, n_none) == (1 + 2, 2)
     assert few.startswith("starts from 2 settings of before")
     assert none == "no warm start: 2 evaluations leave no room for other settings"
 
