@@ -4,8 +4,9 @@
  * replayer maps it, and behind it what the supervisor keeps; its last bytes say which trace,
  * seed and layout it is of, and are written last.
  *
- * Guarantee: a file that is empty, cut off or of anything else is written anew, unless somebody
- * replays what is in it: then it stays, and the workload is decoded for this replay alone.
+ * Guarantee: a file that is empty, cut off or of another workload is written anew, unless somebody
+ * replays what is in it: then it stays, and the workload is decoded for this replay alone.  That it
+ * is no other file the caller has made sure of.
  * Limits: processes that share a file agree by flock(2), which network file systems may lack.
  */
 #ifndef RAND_MALLOC_KEPT_H

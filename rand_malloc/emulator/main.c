@@ -14,8 +14,10 @@
 #include "result.h"
 #include "warm.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ld.so splits LD_PRELOAD at these; it also ignores a missing file. */
@@ -30,6 +32,22 @@ static int check_preload_path(const struct options *options) {
     if (access(options->preload, R_OK) != 0)
         return complain(EXIT_PRELOAD, options->preload, "%m");
     return EXIT_OK;
+}
+
+/* What an option overwrites is a plan, of whatever rand_malloc: the last byte counts layouts. */
+static int check_output(const char *path) {
+    const uint64_t magic = PLAN_MAGIC;
+    uint64_t found = 0;
+    struct stat status;
+    if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return EXIT_OK;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n_read = descriptor < 0 ? -1 : read(descriptor, &found, sizeof found);
+    if (descriptor >= 0)
+        close(descriptor);
+    if (n_read == 0 || (n_read > 0 && memcmp(&found, &magic, sizeof magic - 1) == 0))
+        return EXIT_OK;
+    return complain(EXIT_USAGE, path, "holds no plan and is left as it is: name another file");
 }
 
 static int run_memory_once(const struct options *options, const struct workload *workload,
@@ -100,11 +118,15 @@ static int replay(const struct options *options) {
     struct run memory = {.outcome = NULL};
     struct heap_figures heap = {.curve = NULL};
     int code = check_preload_path(options);
+    if (code == EXIT_OK)
+        code = check_output(options->kept_file);
+    if (code == EXIT_OK)
+        code = check_output(options->plan_file);
     if (code != EXIT_OK)
         return code;
     code = load(options, &workload);
     if (code == EXIT_OK && options->plan_file != NULL)
-        code = workload_save_plan(&workload, options->plan_file);
+        code = workload_save_plan(&workload, options->touch, options->plan_file);
     else if (code == EXIT_OK)
         code = measure(options, &workload, &memory, &heap);
     if (memory.outcome != NULL)
@@ -115,7 +137,9 @@ static int replay(const struct options *options) {
 
 static int replay_inside(int n_words, char **words) {
     bool is_empty = n_words == 2 && strcmp(words[1], "empty") == 0;
-    if (n_words > 1 && !is_empty)
+    if (n_words == 0 && fcntl(PLAN_FD, F_GETFD) != -1)
+        return replayer_main();
+    if (n_words != 1 && !is_empty)
         return complain(EXIT_USAGE, "usage", "%s FILE [empty]", REPLAYER_ARGUMENT);
     return replayer_inside(words[0], is_empty);
 }
@@ -131,9 +155,7 @@ static int print_warmed(struct warmed warmed) {
 
 int main(int argc, char **argv) {
     struct options options;
-    if (argc == 2 && strcmp(argv[1], REPLAYER_ARGUMENT) == 0)
-        return replayer_main();
-    if (argc > 2 && strcmp(argv[1], REPLAYER_ARGUMENT) == 0)
+    if (argc > 1 && strcmp(argv[1], REPLAYER_ARGUMENT) == 0)
         return replay_inside(argc - 2, argv + 2);
     int code = options_parse(argc, argv, &options);
     if (code != EXIT_OK)

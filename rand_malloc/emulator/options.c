@@ -255,14 +255,14 @@ static bool parse_option(int key, const char *text, struct options *options) {
 static bool is_consistent(const struct options *options, bool names_runs, int n_files) {
     if (options->action != ACTION_REPLAY)
         return n_files == 0 || complain(0, "usage", "this option takes no TRACE") != 0;
-    if (n_files != 1) {
-        complain(0, "usage", "exactly one TRACE is needed; see rand_malloc --help");
-        return false;
-    }
-    if (options->is_free_running && names_runs && options->wants_count) {
-        complain(0, "--runs", "instructions cannot be counted with --threads free");
-        return false;
-    }
+    if (n_files != 1)
+        return complain(0, "usage", "exactly one TRACE is needed; see rand_malloc --help") != 0;
+    if (options->is_free_running && names_runs && options->wants_count)
+        return complain(0, "--runs", "instructions cannot be counted with --threads free") != 0;
+    if (options->is_free_running && options->cpu >= 0)
+        return complain(0, "--cpu", "threads run on all processors with --threads free") != 0;
+    if (!options->wants_memory && options->instrument == INSTRUMENT_NONE)
+        return complain(0, "--runs", "count measures nothing with --instrument none") != 0;
     return true;
 }
 

@@ -195,7 +195,8 @@ int replayer_inside(const char *path, bool is_empty) {
                     lseek(descriptor, 0, SEEK_END) == (off_t)plan->file_bytes;
     if (plan->magic != PLAN_MAGIC || !is_whole)
         return complain(EXIT_TRACE, path, "is no plan of this rand_malloc; see --save-plan");
-    outcome.orders = (struct orders){.kind = RUN_INSIDE, .cpus = 1, .seed = 1};
+    outcome.orders =
+        (struct orders){.kind = RUN_INSIDE, .touch = plan->touch, .cpus = 1, .seed = 1};
     adopt(&replay, plan, &outcome);
     replay.is_empty = is_empty;
     perform(&replay);

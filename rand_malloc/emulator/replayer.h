@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 /* The argument that makes rand_malloc a replayer: alone, of the plan its supervisor handed
- * over; with a file, of a saved plan. */
+ * over as PLAN_FD; with a file, of a saved plan. */
 #define REPLAYER_ARGUMENT "--replay-plan"
 
 int replayer_main(void);

@@ -214,10 +214,13 @@ int workload_load(const char *path, uint64_t seed, uint64_t most_events,
     return code;
 }
 
-int workload_save_plan(const struct workload *workload, const char *path) {
+int workload_save_plan(const struct workload *workload, uint32_t touch, const char *path) {
     FILE *file = fopen(path, "we");
-    size_t n_bytes = (size_t)workload->plan->file_bytes;
-    bool is_written = file != NULL && fwrite(workload->plan, 1, n_bytes, file) == n_bytes;
+    struct plan header = *workload->plan;
+    size_t rest = (size_t)header.file_bytes - sizeof header;
+    header.touch = touch;
+    bool is_written = file != NULL && fwrite(&header, sizeof header, 1, file) == 1 &&
+                      fwrite(workload->plan + 1, 1, rest, file) == rest;
     if (file != NULL && fclose(file) != 0)
         is_written = false;
     return is_written ? 0 : complain(EXIT_REPLAY, path, "%m");

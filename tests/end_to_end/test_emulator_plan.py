@@ -1,11 +1,12 @@
 """A saved plan is replayed in one process, without anything a simulated machine lacks."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.doubles.traces import write_mixed_trace
+from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.end_to_end
@@ -65,10 +66,37 @@ def test_what_is_no_plan_is_an_error(plan: Path, tmp_path: Path):
         assert str(path) in done.stderr
 
 
-def test_wrong_word_is_an_error(plan: Path):
-    done = run("--replay-plan", plan, "full")
+@pytest.mark.parametrize("words", [(), ("plan", "full")])
+def test_wrong_words_are_an_error(words: tuple[str, ...]):
+    done = run("--replay-plan", *words)
     assert (done.returncode, done.stdout) == (USAGE, "")
     assert "FILE [empty]" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--save-plan", "--keep"])
+def test_nothing_but_a_plan_is_overwritten(trace: Path, plan: Path, tmp_path: Path, option: str):
+    mine = tmp_path / "mine.trace"
+    mine.write_bytes(trace.read_bytes())
+    done = run("--runs", "memory", option, mine, mine)
+    assert (done.returncode, done.stdout) == (USAGE, "")
+    assert str(mine) in done.stderr
+    assert mine.read_bytes() == trace.read_bytes()
+    plan.write_bytes(plan.read_bytes()[:-1])
+    assert run("--runs", "memory", option, plan, mine).returncode == 0
+
+
+@pytest.mark.parametrize(("touch", "untouched"), [("recorded", 63 << 8), ("none", 0)])
+def test_pages_are_touched_as_ordered(tmp_path: Path, touch: str, untouched: int):
+    maker = TraceMaker()
+    maker.allocate(64 << 20, untouched=untouched)
+    trace, plan = maker.write(tmp_path / "part.trace"), tmp_path / "part.plan"
+    assert run("--save-plan", plan, "--touch", touch, trace).returncode == 0
+
+    with subprocess.Popen([native_file("rand_malloc"), "--replay-plan", plan]) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+    assert status == 0
+    assert usage.ru_minflt < 1000
 
 
 def test_place_that_cannot_be_written_is_an_error(trace: Path):

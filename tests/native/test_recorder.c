@@ -344,13 +344,6 @@ TEST(a_home_outside_of_the_file_is_no_lane) {
     expect("m0", 2, 0, 0);
 }
 
-TEST(what_is_no_spool_is_refused) {
-    FILE *stream = fopen(spool_path, "wb");
-    CHECK(stream != NULL && fputs("no spool", stream) >= 0 && fclose(stream) == 0);
-    CHECK(!spool_open(&spool, spool_path, message, sizeof message));
-    CHECK(strstr(message, "not a spool of this version of the recorder") != NULL);
-}
-
 /* ---- traces that begin later ---- */
 
 static void expect_from(uint64_t stamp, const char *expected, uint32_t n_strides) {

@@ -283,20 +283,6 @@ TEST(a_writer_that_was_killed_leaves_a_readable_trace) {
     free(back);
 }
 
-TEST(a_future_version_is_named) {
-    unsigned char *bytes;
-    struct trace_event event = {.op = TRACE_MALLOC};
-    struct trace_event back;
-    size_t n_back = 0;
-    write_trace(&event, 1, 1);
-    size_t n_bytes = load_file(&bytes);
-    bytes[8] = 9;
-    store_file(bytes, n_bytes);
-    CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_VERSION);
-    CHECK(strstr(message, "format version 9 is newer than 3") != NULL);
-    free(bytes);
-}
-
 /* Writes a trace of one event at 30 us with that life; returns what trace_finish says. */
 static int write_life(struct trace_life life) {
     struct trace_event event = {.op = TRACE_MALLOC, .time_ns = 30000};
@@ -498,25 +484,6 @@ TEST(illegal_events_are_refused) {
     check_refused(gone, 3, "event 2: a thread acts before its start or after its exit");
     check_refused(first, 1, "event 0: thread 0 neither starts nor exits");
     check_refused(back, 2, "event 1: time goes back");
-}
-
-TEST(what_is_no_trace_is_refused) {
-    struct trace_event back;
-    size_t n_back = 0;
-    unlink(path);
-    CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_OPEN);
-    CHECK(strstr(message, "No such file") != NULL);
-    store_file((const unsigned char *)"#!/bin/sh\n", 10);
-    CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_FORMAT);
-    CHECK(strstr(message, "not a malloc-tuner trace") != NULL);
-}
-
-TEST(an_empty_trace_is_a_trace) {
-    struct trace_event back;
-    size_t n_back = 0;
-    write_trace(NULL, 0, 1);
-    CHECK(read_trace(&back, 1, &n_back) == TRACE_END);
-    CHECK(n_back == 0);
 }
 
 int main(void) {

@@ -362,7 +362,7 @@ class EmulatorEvaluator:
         if options.threads == "baton" and options.instrument == "none":
             words["--runs"] = "memory"
         words["--runs"] = runs or words["--runs"]
-        if cpu is not None:
+        if cpu is not None and options.threads == "baton":
             words["--cpu"] = str(cpu)
         if installation.library is not None:
             words["--preload"] = str(installation.library)
