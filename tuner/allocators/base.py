@@ -133,16 +133,21 @@ class Allocator:
             path: library file to use instead of the distribution's.
 
         Raises:
-            MissingToolError: not installed, not loadable, not this allocator, or a version
-                the adapter does not know; names the package to install.
+            MissingToolError: not installed, not loadable, not this allocator, a version the
+                adapter does not know, or a program does not run with it.
         """
         library = path or self._library or self._find_library()
         if library is not None and not library.is_file():
             raise MissingToolError(f"{self.name}: {library}: no such file; {self.how_to_install()}")
-        report = self.observe({"LD_PRELOAD": str(library)} if library else {})
-        version = self.version_of(report)
+        try:
+            report = self.observe({"LD_PRELOAD": str(library)} if library else {})
+            version = self.version_of(report)
+        except SettingError as error:
+            raise MissingToolError(f"{self.name}: {library or 'libc'}: {error}") from error
         if not version:
             raise MissingToolError(f"{library} is not {self.file.title}; {self.how_to_install()}")
+        if why := _not_used(library, report):
+            raise MissingToolError(f"{self.name}: {why}")
         if not is_version_in(version, self.file.library.versions):
             wanted = self.file.library.versions
             raise MissingToolError(
@@ -255,10 +260,8 @@ class Allocator:
             report = self.observe(environment)
         except SettingError as error:
             raise SettingError(f"{configuration}: {error}") from error
-        if installation.library and report.malloc_from != installation.library.resolve():
-            raise SettingError(
-                f"{self.name}: malloc comes from {report.malloc_from}, not {installation.library}"
-            )
+        if why := _not_used(installation.library, report):
+            raise SettingError(f"{self.name}: {why}")
         self._refuse(installation.version, self.mismatches(configuration, report))
         self._proved |= claims
 
@@ -361,6 +364,13 @@ class Allocator:
                 return path
         message = f"{self.name}: {self.file.library.sonames[0]} is not on this machine; "
         raise MissingToolError(message + self.how_to_install())
+
+
+def _not_used(library: Path | None, report: ProbeReport) -> str:
+    """Return where malloc comes from if not from the library; else nothing."""
+    if library is None or report.malloc_from == library.resolve():
+        return ""
+    return f"malloc comes from {report.malloc_from}, not {library}"
 
 
 def _printed(text: str) -> Value:

@@ -127,14 +127,14 @@ class AllocatorChoice:
     name: str
     """Name of the adapter."""
     library: Path | None
-    """Library to use instead of the distribution's; None = find it."""
+    """Library to use instead of the distribution's, an absolute path; None = find it."""
 
     @classmethod
     def parse(cls, text: str) -> AllocatorChoice:
         """Read ``NAME`` or ``NAME:PATH``.
 
         Raises:
-            ValueError: the name is unknown, or a path where none can be; says which exist.
+            ValueError: the name is unknown, or the path cannot be one; says what can.
         """
         name, _, path = text.partition(":")
         if "/" in name:
@@ -144,7 +144,9 @@ class AllocatorChoice:
             raise ValueError(
                 "glibc is the C library that programs run with; name it without a path"
             )
-        return cls(name, Path(path) if path else None)
+        if any(letter in path for letter in ": "):
+            raise ValueError("a path with a colon or a blank cannot be preloaded")
+        return cls(name, Path(path).absolute() if path else None)
 
 
 class EmulationSpec(StrictModel):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -36,9 +37,17 @@ def test_every_shipped_file_has_an_adapter():
     assert tuple(ALLOCATORS) == tuple(allocator.name for allocator in all_allocators())
 
 
-def test_a_misspelt_allocator_is_refused_with_those_that_exist():
-    with pytest.raises(SpecError, match="did you mean 'jemalloc'"):
-        get_allocator("gemalloc")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("gemalloc", "did you mean 'jemalloc'"),
+        ("jemalloc:/a b.so", "a colon or a blank cannot be preloaded"),
+        ("jemalloc:/a:b.so", "a colon or a blank cannot be preloaded"),
+    ],
+)
+def test_what_is_no_allocator_is_refused(name: str, why: str):
+    with pytest.raises(SpecError, match=why):
+        get_allocator(name)
 
 
 @pytest.mark.parametrize("name", tuple(ALLOCATORS))
@@ -233,15 +242,25 @@ def test_a_default_has_nothing_to_disagree_with(name: str):
     assert problems(recorded(name), name) == []
 
 
-def fake_probe(monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: ProbeReport) -> None:
-    monkeypatch.setattr(adapter, "observe", lambda _environment: report)
+def count_probes(
+    monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: ProbeReport
+) -> list[Mapping[str, str]]:
+    """Return the environments that the adapter's probe is run with from now on."""
+    seen: list[Mapping[str, str]] = []
+
+    def observe(environment: Mapping[str, str]) -> ProbeReport:
+        seen.append(environment)
+        return report
+
+    monkeypatch.setattr(adapter, "observe", observe)
+    return seen
 
 
 def test_a_library_that_is_not_the_one_in_use_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     adapter = get_allocator("jemalloc")
-    fake_probe(monkeypatch, adapter, recorded("jemalloc"))
+    count_probes(monkeypatch, adapter, recorded("jemalloc"))
     other = tmp_path / "libjemalloc.so"
     with pytest.raises(SettingError, match=f"malloc comes from .*, not {other}"):
         adapter.read_back(Installation("jemalloc", other, "5.3.0"), Configuration("jemalloc"))
@@ -257,7 +276,7 @@ def test_the_message_names_allocator_setting_asked_and_effective_value(
     monkeypatch: pytest.MonkeyPatch,
 ):
     adapter = get_allocator("glibc")
-    fake_probe(monkeypatch, adapter, recorded("glibc"))
+    count_probes(monkeypatch, adapter, recorded("glibc"))
     with pytest.raises(SettingError) as caught:
         adapter.read_back(installation("glibc"), Configuration.of("glibc", {"tcache_max": 5000}))
     expected = "glibc 2.36: tcache_max = 5000 was not taken: 1032 is in effect"
@@ -270,17 +289,32 @@ def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch):
         get_allocator("jemalloc").locate()
 
 
-def test_a_library_of_ones_own_must_exist():
-    with pytest.raises(MissingToolError, match=r"/opt/none.so: no such file"):
-        get_allocator("jemalloc:/opt/none.so").locate()
-
-
 def test_a_library_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     library = tmp_path / "libother.so"
     library.touch()
     adapter = get_allocator(f"tcmalloc:{library}")
-    fake_probe(monkeypatch, adapter, recorded("jemalloc"))
+    count_probes(monkeypatch, adapter, recorded("jemalloc"))
     with pytest.raises(MissingToolError, match="is not gperftools tcmalloc"):
+        adapter.locate()
+
+
+def test_a_library_that_another_takes_the_place_of_is_refused(
+    monkeypatch: pytest.MonkeyPatch, working_folder: Path
+):
+    (working_folder / "mine.so").touch()
+    adapter = get_allocator("jemalloc:mine.so")
+    seen = count_probes(monkeypatch, adapter, recorded("jemalloc"))
+    with pytest.raises(MissingToolError, match=f"not {working_folder}/mine.so"):
+        adapter.locate()
+    assert seen == [{"LD_PRELOAD": f"{working_folder}/mine.so"}]
+
+
+def test_an_allocator_that_ends_the_probe_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    library = tmp_path / "libbad.so"
+    library.touch()
+    adapter = get_allocator(f"jemalloc:{library}")
+    monkeypatch.setattr(adapter, "observe", Mock(side_effect=SettingError("it hung")))
+    with pytest.raises(MissingToolError, match=f"^jemalloc: {library}: it hung$"):
         adapter.locate()
 
 
@@ -288,23 +322,9 @@ def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch):
     adapter = get_allocator("glibc")
     report = recorded("glibc")
     old = replace(report, data={**report.data, "glibc_version": "2.31"})
-    fake_probe(monkeypatch, adapter, old)
+    count_probes(monkeypatch, adapter, old)
     with pytest.raises(MissingToolError, match=r"glibc 2.31 at libc is not supported; need >=2.33"):
         adapter.locate()
-
-
-def count_probes(
-    monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: ProbeReport
-) -> list[Mapping[str, str]]:
-    """Return the environments that the adapter's probe is run with from now on."""
-    seen: list[Mapping[str, str]] = []
-
-    def observe(environment: Mapping[str, str]) -> ProbeReport:
-        seen.append(environment)
-        return report
-
-    monkeypatch.setattr(adapter, "observe", observe)
-    return seen
 
 
 def test_what_took_effect_before_is_not_run_again(monkeypatch: pytest.MonkeyPatch):
