@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tuner.errors import SpecError
 from tuner.profile.file import VERSION
 from tuner.trace.file import Op
 
@@ -21,6 +22,9 @@ Kind = tuple[int, ...]
 
 UNKNOWN: Final = -1
 """Stands for the untouched pages of a block where they were not measured."""
+
+MOST_LIVES: Final = 1 << 22
+"""Of a model, some GiB of memory while it is made; each may stand for many allocations."""
 
 _HEAD = 4
 
@@ -130,6 +134,18 @@ class Model:
     """Members beside kinds and windows, without the verdict, which a change makes untrue."""
     windows: list[Window]
     lives: list[Life]
+
+    @staticmethod
+    def check_size(n_lives: int) -> None:
+        """Refuse a model before it is made.
+
+        Raises:
+            SpecError: it would have more than `MOST_LIVES`.
+        """
+        if n_lives > MOST_LIVES:
+            raise SpecError(
+                f"{n_lives:,} groups of lives; at most {MOST_LIVES:,} can be made: vary it by less"
+            )
 
     @property
     def bins_log2(self) -> int:

@@ -76,6 +76,7 @@ def scale_length(model: Model, factor: float, changes: Ints, peak_bytes: int) ->
             f"and without them it is {found:.2f} as long; give at least that, or fit the profile "
             "with fewer lives at fixed places (--fixed 4000)"
         )
+    Model.check_size(sum(repeats[life.window] for life in model.lives))
     return _Lengthening(model, repeats).model()
 
 

@@ -155,9 +155,10 @@ def _more_threads(model: Model, old: int, n_threads: int) -> tuple[list[Life], l
         ]
         copies[first + at].append(number)
         twins[first + at].append(thread)
+    Model.check_size(sum(1 + len(copies[life.kind[3]]) for life in model.lives))
     lives = list(model.lives)
     for life in model.lives:
-        lives += [_with_threads(life, number) for number in copies.get(life.kind[3], ())]
+        lives += [_with_threads(life, number) for number in copies[life.kind[3]]]
     windows = []
     for place, window in enumerate(model.windows):
         events = [(int(Op.THREAD_START), t) for t in twins.get(0, ())] if place == 0 else []

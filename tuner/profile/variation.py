@@ -117,6 +117,7 @@ def vary(path: Path, variation: Variation) -> dict[str, Any]:
     if variation.aged_bytes:
         model = _aged(model, variation.aged_bytes, variation.aged_share)
     _check_size(sum(life.count * (1 + len(life.codes)) for life in model.lives))
+    Model.check_size(sum(life.count if life.is_fixed else 1 for life in model.lives))
     if (largest := max((life.largest for life in model.lives), default=0)) > MAX_SIZE:
         raise SpecError(
             f"a block of {largest:,} bytes; one has at most {MAX_SIZE:,}: vary it by less"

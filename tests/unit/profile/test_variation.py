@@ -12,6 +12,7 @@ from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tests.doubles.varied import fitted, read, varied, write_server_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
+from tuner.profile import model
 from tuner.profile.file import profile_text, read_profile, write_profile
 from tuner.profile.variation import Variation, vary
 from tuner.trace.file import Op
@@ -84,6 +85,16 @@ def test_a_value_out_of_range_is_refused(changes: dict[str, Any]):
 )
 def test_too_many_events_are_refused_at_once(server: Path, changes: dict[str, Any]):
     with pytest.raises(SpecError, match="at most 268,435,456: vary it by less"):
+        vary(server, Variation(**changes))
+
+
+@pytest.mark.parametrize("changes", [{"threads": 1000}, {"length": 100.0}, {"intensity": 1e3}])
+def test_what_would_take_all_memory_is_refused(
+    server: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+):
+    monkeypatch.setattr(model, "MOST_LIVES", 30_000)
+    vary(server, Variation(threads=2))
+    with pytest.raises(SpecError, match="groups of lives; at most 30,000"):
         vary(server, Variation(**changes))
 
 
