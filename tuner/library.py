@@ -243,9 +243,9 @@ def emulate(
         allocators: names, or ``name:/path/to/library``.
         settings: texts such as ``jemalloc narenas=2``.
         options: how to replay; None: see `EmulationOptions`.
-        cpu: core to run on; None: the first allowed one.
+        cpu: core to run on, unless threads are free; None: the first allowed one.
         each: yields the configurations that it is given; for a progress bar.
-        on_note: called with what the trace lacks.
+        on_note: called with what the trace lacks, and with what the kernel did meanwhile.
 
     Returns:
         An evaluation of each configuration; one that failed has a status and a reason.
@@ -265,7 +265,11 @@ def emulate(
         on_note(note)
     evaluator = EmulatorEvaluator(emulation)
     wanted = unique_configurations([*asked, *map(Configuration, located)])
-    return Emulated(emulation, tuple((one, evaluator.evaluate(one, cpu)) for one in each(wanted)))
+    found = tuple((one, evaluator.evaluate(one, cpu)) for one in each(wanted))
+    for one, evaluation in found:
+        for incident in evaluation.incidents:
+            on_note(f"{one}: {incident}")
+    return Emulated(emulation, found)
 
 
 def settings_of(

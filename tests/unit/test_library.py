@@ -17,7 +17,9 @@ import pytest
 
 import tuner
 from tests.doubles.answers import write_record
-from tests.doubles.runs import measurement, synthetic_run
+from tests.doubles.command_line import CommandLine
+from tests.doubles.places import ROOT
+from tests.doubles.runs import PRICES, measurement, synthetic_run
 from tuner import library
 from tuner.campaign.executors import Where
 from tuner.campaign.setup import CAMPAIGN_FILE
@@ -35,7 +37,8 @@ from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
 from tuner.store import store_path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "library.md"
+PAGE = ROOT / "docs" / "how-to" / "library.md"
+TRACE = ROOT / "configs/workloads/perl-index/perl-start.trace"
 
 
 def test_the_package_gives_its_functions():
@@ -264,6 +267,21 @@ def test_what_optimize_deploys_is_compared(tmp_path: Path, monkeypatch: pytest.M
 def test_a_core_that_may_not_be_used_is_refused_as_the_command_does():
     with pytest.raises(SpecError, match="--cpu 99999: give one of 0"):
         tuner.emulate("none.trace", cpu=99999)
+
+
+@pytest.mark.parametrize("cost", [1e8, None])
+def test_what_the_machine_did_is_said_and_the_cost_explained_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine, cost: float | None
+):
+    found = Outcome.succeeded(measurement(cost=cost), ("the kernel was busy",))
+    monkeypatch.setattr("tuner.library.EmulatorEvaluator.evaluate", lambda *_: found)
+    monkeypatch.setattr(library, "load_calibration", lambda: PRICES)
+
+    out, err = cli.run("emulate", TRACE)
+    assert "glibc default: the kernel was busy" in err
+    assert ("cost = instructions + " in out) == (cost is not None)
+    (one,) = json.loads(cli.run("emulate", TRACE, "--json")[0])["evaluations"]
+    assert one["incidents"] == ["the kernel was busy"]
 
 
 # How many evaluations run side by side

@@ -119,8 +119,10 @@ def emulate(
     from tuner.records import Status
     from tuner.units import parse_duration
 
-    if threads is Threads.FREE and instrument is not InstrumentName.NONE:
-        refuse_options(context, {"--instrument"}, "with --threads free, which counts nothing")
+    if threads is Threads.FREE:
+        if instrument is not InstrumentName.NONE:
+            refuse_options(context, {"--instrument"}, "with --threads free, which counts nothing")
+        refuse_options(context, {"--cpu"}, "with --threads free, which runs on all cores")
     found = emulate_all(
         trace,
         allocator_names(allocators),
@@ -173,7 +175,8 @@ def _print(found: Emulated, *, as_json: bool) -> None:
         f"; cost = instructions + {prices.c_fault:.0f} x page faults + {prices.c_page:.0f} x "
         f"pages of huge ones + {prices.c_syscall:.0f} x system calls"
     )
-    has_cost = emulation.options.instrument != InstrumentName.NONE
+    measured = (evaluation.good for _, evaluation in found.evaluations)
+    has_cost = any(one and one["cost"] is not None for one in measured)
     against = "; change: of the first column against the one beside it"
     has_change = len(found.evaluations) > 1
     console.print(
@@ -210,6 +213,7 @@ def _document(found: Emulated) -> dict[str, Any]:
                 "settings": configuration.as_dict,
                 "status": evaluation.status.value,
                 "reason": evaluation.reason,
+                "incidents": evaluation.incidents,
                 "measurement": _measurement(evaluation.good),
             }
             for configuration, evaluation in found.evaluations

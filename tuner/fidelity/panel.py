@@ -79,6 +79,7 @@ def measure_panel(
     *,
     reads_back: bool = True,
     on_done: Callable[[], None] = lambda: None,
+    on_incident: Callable[[str], None] = lambda _: None,
 ) -> list[Measurement | None]:
     """Measure every configuration on a trace or profile.
 
@@ -90,6 +91,7 @@ def measure_panel(
         options: how; the seed is also that of a profile.
         reads_back: False only if the same panel was measured before, here and now.
         on_done: is called when a configuration has been measured.
+        on_incident: is called with what the machine did that may have moved the values.
 
     Returns:
         One measurement for each configuration; None where it failed or was refused.
@@ -107,5 +109,7 @@ def measure_panel(
                     message = f"{ended.configuration}: {'; '.join(ended.failures)}"
                     raise ended.error or ProgramError(message)
                 found[ended.index] = ended.outcome.good
+                for incident in ended.outcome.incidents:
+                    on_incident(f"{ended.configuration}: {incident}")
                 on_done()
     return found

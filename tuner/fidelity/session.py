@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ class _Session:
     located: Located
     options: EmulationOptions
     begin: Begin
+    incidents: list[str] = field(default_factory=list)
+    """What the machine did meanwhile."""
 
     def measure(self, workload: Path, what: str, seed: int = 1, *, reads_back: bool) -> Rows:
         """Return one measurement for each configuration; None where it failed."""
@@ -67,6 +69,7 @@ class _Session:
             workload, self.panel, self.located, load_calibration(),
             replace(self.options, seed=seed), reads_back=reads_back,
             on_done=self.begin(what, len(self.panel)),
+            on_incident=lambda text: self.incidents.append(f"{what}: {text}"),
         )  # fmt: skip
 
     def shrunk(
@@ -112,7 +115,7 @@ def judge_profile(
 
     Raises:
         SpecError: the profile is a trace.
-        TraceError: a file cannot be read.
+        TraceError: a file cannot be read, or the verdict that is to be added to.
         MissingToolError: a library or an instrument is not here.
         ProgramError: the program fails.
         OutputError: the profile cannot be written.
@@ -120,13 +123,14 @@ def judge_profile(
     members = members_of(profile)
     if members:
         _check_place(profile)
+    known = fidelity_of(members) if trace is None else Fidelity()
     options = options or EmulationOptions()
     located = locate_all([get_allocator(name) for name in allocators])
     panel = draw_panel(trace or profile, located, configurations, thp=options.thp)
     session = _Session(panel, located, options, begin)
     if trace is None:
         whole = session.measure(profile, "seed 1", reads_back=True)
-        verdict = replace(fidelity_of(members), shrunk=session.shrunk(profile, shares, whole))
+        verdict = replace(known, shrunk=session.shrunk(profile, shares, whole))
     else:
         _note_another_trace(trace, members, on_note)
         runs = [session.measure(trace, "the trace", reads_back=True)] + [
@@ -138,11 +142,13 @@ def judge_profile(
             _judged(profile, trace, measured),
             shrunk=session.shrunk(profile, shares, runs[1]),
             allocators={name: found.version for name, (_, found) in located.items()},
-            trace_events=(members.get("source") or {}).get("events"),
         )
         if program is not None:
             found = _run_program(session, program, on_note)
             verdict = replace(verdict, program=judge_program(measured, found))
+    for text in session.incidents:
+        on_note(text)
+    verdict = replace(verdict, incidents=(*verdict.incidents, *session.incidents))
     if members:
         write_profile(profile, {**members, "fidelity": verdict.as_json()})
     return verdict
@@ -177,8 +183,13 @@ def _check_place(profile: Path) -> None:
 
 def _judged(profile: Path, trace: Path, measured: Panel) -> Fidelity:
     with Trace(trace) as opened, Trace(profile) as generated:
-        found = judge(measured, describe(opened), describe(generated))
-        return replace(found, level=generated.level, caveat=caveat(generated))
+        info = describe(opened)
+        return replace(
+            judge(measured, info, describe(generated)),
+            level=generated.level,
+            caveat=caveat(generated),
+            trace_events=info.totals.n_events,
+        )
 
 
 def _run_program(

@@ -128,7 +128,9 @@ class Fidelity:
     allocators: Mapping[str, str] = field(default_factory=dict)
     """Name -> version."""
     trace_events: int | None = None
-    """None for classic records."""
+    """Of the trace; None where there was none."""
+    incidents: tuple[str, ...] = ()
+    """What the machine did that may have moved figures; a sentence each."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a profile and ``--json`` hold it."""
@@ -147,7 +149,7 @@ def fidelity_of(profile: Mapping[str, Any]) -> Fidelity:
     except ValidationError as error:
         where = ".".join(str(part) for part in ("fidelity", *error.errors()[0]["loc"]))
         raise TraceError(
-            f"the profile is malformed at {where}; `malloc-tuner fidelity` judges it anew"
+            f"the profile is malformed at {where}; `malloc-tuner fidelity --trace` judges it anew"
         ) from error
 
 

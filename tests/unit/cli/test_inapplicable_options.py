@@ -29,6 +29,10 @@ OF_SERVICE = ("--ready", "tcp:{port}", "--load", "load {port}")
             ("emulate", TRACE, "--threads", "free", "--instrument", "qemu"),
             "--instrument does not apply with --threads free",
         ),
+        (
+            ("emulate", TRACE, "--threads", "free", "--cpu", "0"),
+            "--cpu does not apply with --threads free",
+        ),
         (("vary", PROFILE, "-o", "x", "--aged-share", "0.2"), "--aged-share does not apply"),
         (("fidelity", PROFILE, "--seeds", "2"), "--seeds does not apply without --trace"),
         (

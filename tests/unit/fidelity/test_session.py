@@ -1,18 +1,19 @@
 """A verdict has a place in its profile, and needs nothing that only describes it."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
 from tests.doubles.judged import ONE
 from tuner.cli.main import run
-from tuner.errors import OutputError, SpecError
-from tuner.fidelity import session
+from tuner.errors import OutputError, SpecError, TraceError
+from tuner.fidelity import panel, session
 from tuner.fidelity.session import judge_profile
+from tuner.measure.emulator import Emulation
 from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import read_profile, write_profile
-from tuner.records import Configuration
+from tuner.records import Configuration, Outcome
 
 
 @pytest.fixture
@@ -20,14 +21,14 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Let every panel be one configuration, whose numbers are the same; returns on what."""
     workloads: list[Path] = []
 
-    def measure(workload: Path, *_: Any, **__: Any) -> list[Any]:
-        workloads.append(workload)
-        return [ONE]
+    def evaluator(emulation: Emulation) -> SimpleNamespace:
+        workloads.append(emulation.trace)
+        return SimpleNamespace(evaluate=lambda *_: Outcome.succeeded(ONE, ("the kernel was busy",)))
 
     monkeypatch.setattr(session, "locate_all", lambda _: {})
     monkeypatch.setattr(session, "load_calibration", lambda: None)
     monkeypatch.setattr(session, "draw_panel", lambda *_, **__: [Configuration("glibc")])
-    monkeypatch.setattr(session, "measure_panel", measure)
+    monkeypatch.setattr(panel, "EmulatorEvaluator", evaluator)
     return workloads
 
 
@@ -37,7 +38,7 @@ def test_a_profile_that_does_not_say_what_it_is_of_is_judged(profile: Path, meas
     verdict = judge_profile(profile, profile.parent / "mixed.trace", seeds=2)
 
     assert len(measured) == 3
-    assert verdict.trace_events is None
+    assert verdict.trace_events == 500
     assert fidelity_of(read_profile(profile)) == verdict
 
 
@@ -49,6 +50,25 @@ def test_a_profile_that_cannot_be_written_is_refused_before_anything_is_measured
         with pytest.raises(OutputError, match="the verdict goes into it"):
             judge_profile(place, profile.parent / "mixed.trace")
     assert not measured
+
+
+def test_a_verdict_that_cannot_be_added_to_is_refused_before_anything_is_measured(
+    profile: Path, measured: list[Path]
+):
+    write_profile(profile, {**read_profile(profile), "fidelity": {"configurations": "many"}})
+    with pytest.raises(TraceError, match=r"fidelity.configurations; .* --trace` judges it anew"):
+        judge_profile(profile, shares=[0.5])
+    assert not measured
+
+
+@pytest.mark.usefixtures("measured")
+def test_what_the_machine_did_meanwhile_is_said_and_kept(profile: Path):
+    notes: list[str] = []
+    verdict = judge_profile(profile, profile.parent / "mixed.trace", seeds=1, on_note=notes.append)
+
+    expected = [f"{what}: glibc default: the kernel was busy" for what in ("the trace", "seed 1")]
+    assert notes == list(verdict.incidents) == expected
+    assert judge_profile(profile, shares=[0.5]).incidents[:2] == verdict.incidents
 
 
 def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]):
