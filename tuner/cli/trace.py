@@ -74,6 +74,10 @@ def _share(part: float, whole: float) -> str:
     return show_percent(part / whole) if whole else "-"
 
 
+def _blocks(n: int) -> str:
+    return f"{n:,} block{'s'[: n != 1]}"
+
+
 def _life(totals: TraceTotals) -> Iterable[tuple[str, str]]:
     if totals.start_ns is not None and totals.end_ns is not None:
         yield "life", f"{(totals.end_ns - totals.start_ns) / 1e9:.3f} s"
@@ -99,11 +103,10 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     yield "events", f"{totals.n_events:,}"
     yield from _life(totals)
     yield "threads at once", f"{totals.n_threads} ({info.n_thread_starts + 1:,} in all)"
-    yield "peak live", f"{show_size(totals.peak_live_bytes)} in {totals.peak_live_blocks:,} slots"
+    yield "peak live", f"{show_size(totals.peak_live_bytes)} in {_blocks(totals.peak_live_blocks)}"
     yield "mean live", show_size(info.mean_live_bytes)
     yield "allocated in all", show_size(info.allocated_bytes)
-    never = f"{info.n_never_freed:,} block{'s'[: info.n_never_freed != 1]}"
-    yield "never freed", f"{never}, {show_size(info.never_freed_bytes)}"
+    yield "never freed", f"{_blocks(info.n_never_freed)}, {show_size(info.never_freed_bytes)}"
     yield "realloc share", f"{show_percent(info.realloc_share)} of allocations"
     yield (
         "cross-thread frees",
@@ -184,6 +187,10 @@ def _info_command(
     from tuner.trace.file import Trace
     from tuner.trace.info import describe
 
+    if plot is not None:
+        from tuner.trace.plot import format_of, save
+
+        format_of(plot)
     with Trace(path) as trace:
         if not (trace.totals.is_complete or trace.totals.n_events):
             raise TraceError(f"{path}: {trace.why_empty}")
@@ -195,8 +202,6 @@ def _info_command(
         for table in as_tables(info, trace):
             console.print(table, "")
     if plot is not None:
-        from tuner.trace.plot import save
-
         save(info, Path((trace.argv or [path.stem])[0]).name, plot)
 
 

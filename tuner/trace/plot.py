@@ -51,16 +51,25 @@ def trace_figure(info: TraceInfo, title: str, name: str) -> Figure:
     return Figure(name, text, spec)
 
 
-def save(info: TraceInfo, title: str, path: Path) -> None:
-    """Draw a trace into a file; the suffix of its name chooses the format.
+def format_of(path: Path) -> str:
+    """Return the format that the suffix of a file's name chooses.
 
     Raises:
-        OutputError: an unknown suffix, or the file cannot be written.
+        OutputError: an unknown suffix.
     """
     suffix = path.suffix.removeprefix(".")
     if suffix not in FORMATS:
         raise OutputError(f"{path}: unknown kind of picture; use one of .{', .'.join(FORMATS)}")
-    save_figure(trace_figure(info, title, path.stem), path.parent, (suffix,))
+    return suffix
+
+
+def save(info: TraceInfo, title: str, path: Path) -> None:
+    """Draw a trace into a file.
+
+    Raises:
+        OutputError: an unknown suffix, or the file cannot be written.
+    """
+    save_figure(trace_figure(info, title, path.stem), path.parent, (format_of(path),))
 
 
 def _curve(info: TraceInfo) -> Spec:

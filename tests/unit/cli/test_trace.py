@@ -36,7 +36,7 @@ def test_text_names_the_program_and_its_figures(trace: Path, cli: CommandLine):
         "events 4",
         "threads at once 2 (2 in all)",
         "last event at 0.002 s",
-        "peak live 4.0 KiB in 1 slots",
+        "peak live 4.0 KiB in 1 block",
         "cross-thread frees 1 (100.0 % of frees)",
         "never freed 1 block, 4.0 KiB",
         "4096..8191 1 50.0 % 4.0 KiB 97.6 % ###############",
@@ -73,8 +73,9 @@ def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path):
 
 def test_an_unknown_kind_of_picture_is_an_output_error(trace: Path, cli: CommandLine):
     words = ("trace", "info", trace, "--plot", "a.jpeg")
-    _, err = cli.run(*words, code=OutputError.exit_code)
-    assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in err
+    assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in cli.fails(
+        OutputError.exit_code, *words
+    )
 
 
 def test_a_damaged_trace_is_a_trace_error(trace: Path, cli: CommandLine):
