@@ -13,7 +13,8 @@ differs each difference has either sign with probability 1/2 whatever came befor
 evidence.py hold.
 
 A program that fails beside itself (it locks a file, or takes a port) runs alone instead, and from
-then on all do.
+then on all do.  Where candidates alone failed, it runs beside itself once: if that is fine, they
+failed.
 
 Source: Bulej, Horky, Tuma, Farquet, Prokopec, "Duet benchmarking: improving measurement accuracy
 in the cloud", ICPE 2020, whose duets have a core for each.
@@ -121,24 +122,27 @@ class Duets:
         coins = random.Random(f"{self._seed}/{steps[0].round}/cores")  # noqa: S311 - no secret
         runs, shuffled = coins.choice(self._on_cores), list(steps)
         coins.shuffle(shuffled)
-        with ThreadPoolExecutor(len(steps)) as pool:
-            try:
-                started = {
-                    one.key: pool.submit(self._timed, one, runs, len(steps)) for one in shuffled
-                }
-                beside = {key: future.result() for key, future in started.items()}
-            except BaseException:
-                self._stop()  # the pool waits for all that it began
-                raise
+        beside = {
+            step.key: one for step, one in zip(shuffled, self._beside(shuffled, runs), strict=True)
+        }
         failed = [step for step in steps if beside[step.key].good is None]
         if all(_hangs(step, beside[step.key]) for step in failed):
             return beside
-        alone = {step.key: self._timed(step, self._alone) for step in steps}
-        fails_beside = any(
-            beside[key].good is None and again.good is not None for key, again in alone.items()
-        )
-        self.is_usable = self.is_usable and not fails_beside
-        return alone
+        if AS_IS not in {step.subject for step in failed}:
+            itself = self._beside([replace(step, subject=AS_IS) for step in steps], runs)
+            if all(one.good is not None for one in itself):
+                return beside
+        self.is_usable = False
+        return {step.key: self._timed(step, self._alone) for step in steps}
+
+    def _beside(self, steps: Sequence[Step[None]], runs: Runs) -> list[Outcome[Sample]]:
+        """Make runs at once, and return what each showed."""
+        with ThreadPoolExecutor(len(steps)) as pool:
+            try:
+                return list(pool.map(lambda one: self._timed(one, runs, len(steps)), steps))
+            except BaseException:
+                self._stop()  # the pool waits for all that it began
+                raise
 
     def _timed(self, step: Step[None], runs: Runs, n_at_once: int = 1) -> Outcome[Sample]:
         begun_s = self._clock()
@@ -205,7 +209,7 @@ def duets_of(
         return None
     if reference.values[PEAK] > _room_bytes():
         return None
-    beside = reference.patient(MOST_AT_ONCE)  # each gets that part of the core
+    beside = reference.patient(MOST_AT_ONCE)
     on_cores = [tuned.on_core(core).runner(candidates, beside) for core in cores]
     return Duets(tuned.runner(candidates, reference), on_cores, seed, stop=tuned.stop)
 

@@ -23,6 +23,9 @@ from tuner.records import Configuration, Outcome
 AS_IS = "as it is"
 """Label of what runs in the caller's own environment: the baseline of everything."""
 
+_SLOWER = 2.0
+"""Times the time of a run, that another one beside it may take."""
+
 Logs = Mapping[str, list[float]]
 """Quantity -> log(baseline / candidate) of every round, or its negative where more is better:
 above 0 where the candidate is better."""
@@ -90,10 +93,15 @@ class Reference:
         is_plain = self.brings is None and not self.steered
         return is_plain and configuration == Configuration("glibc")
 
-    def patient(self, times: int) -> Reference:
-        """Return the same with a limit of as many times the time of a run."""
-        parts = tuple(part.patient(times) for part in self.parts)
-        return replace(self, timeout_s=times * self.timeout_s, parts=parts)
+    def patient(self, n_at_once: int) -> Reference:
+        """Return the same with limits of runs that share a core: the own once others ended."""
+        others_s = _SLOWER * n_at_once * self.wall_s
+
+        def beside(one: Reference) -> Reference:
+            limit_s = min(n_at_once * one.timeout_s, others_s + one.timeout_s)
+            return replace(one, timeout_s=limit_s)
+
+        return replace(beside(self), parts=tuple(map(beside, self.parts)))
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""

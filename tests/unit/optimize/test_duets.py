@@ -116,24 +116,41 @@ def test_a_program_that_fails_beside_itself_runs_alone_from_then_on():
     assert n_duets(course) == 0
 
 
-def test_a_candidate_that_hangs_has_its_limit_once():
+@pytest.mark.parametrize("status", [Status.TIMED_OUT, Status.FAILED])
+def test_a_candidate_that_fails_beside_the_program_is_not_tried_alone(status: Status):
     alone: list[str] = []
 
-    def hangs(step: Step[None]) -> Outcome[Sample]:
+    def fails(step: Step[None]) -> Outcome[Sample]:
         if step.subject == AS_IS:
             return runs(0.01, "x")(step)
-        return Outcome.did_not_succeed(Status.TIMED_OUT, "longer than 150 s")
+        return Outcome.did_not_succeed(status, "killed")
 
     def noting(step: Step[None]) -> Outcome[Sample]:
         alone.append(step.subject)
         return runs(0.01, "alone")(step)
 
-    duets = Duets(noting, [hangs], clock=Seconds())
+    duets = Duets(noting, [fails], clock=Seconds())
     steps = [Step(2, at, None, subject) for at, subject in enumerate((AS_IS, "a"))]
     duets.join(steps)
 
-    assert [duets.runs(step).status for step in steps] == [Status.OK, Status.TIMED_OUT]
+    assert [duets.runs(step).status for step in steps] == [Status.OK, status]
     assert (alone, duets.is_usable) == ([], True)
+
+
+def test_a_candidate_that_fails_where_the_program_does_not_bear_itself_runs_alone():
+    is_taken = threading.Lock()
+
+    def fails(step: Step[None]) -> Outcome[Sample]:
+        if step.subject == AS_IS and is_taken.acquire(blocking=False):
+            return runs(0.01, "x")(step)
+        return Outcome.did_not_succeed(Status.FAILED, "the port is taken")
+
+    duets = Duets(runs(0.01, "alone"), [fails], clock=Seconds())
+    steps = [Step(2, at, None, subject) for at, subject in enumerate((AS_IS, "a"))]
+    duets.join(steps)
+
+    assert [duets.runs(step).status for step in steps] == [Status.OK, Status.OK]
+    assert not duets.is_usable
 
 
 def test_ctrl_c_ends_the_runs_that_are_under_way():
@@ -270,7 +287,7 @@ def test_only_a_small_program_that_keeps_one_core_busy_has_duets(
     assert duets_of(cast("Tuned", object()), chosen, reference, cpu, 1) is None
 
 
-def test_a_run_beside_others_has_the_time_that_all_of_them_take():
+def test_a_run_beside_others_has_its_own_time_once_they_ended():
     limits: list[float] = []
 
     class Noting(Bound):
@@ -283,9 +300,10 @@ def test_a_run_beside_others_has_the_time_that_all_of_them_take():
 
     duets_of(cast("Tuned", Noting()), {"a": Configuration("glibc")}, REFERENCE, 0, 1)
 
-    assert sorted(limits) == [30.0, 30.0 * MOST_AT_ONCE]
-    suite = Reference(**{**REFERENCE.__dict__, "parts": (REFERENCE, REFERENCE)})
-    assert [part.timeout_s for part in suite.patient(2).parts] == [60.0, 60.0]
+    assert sorted(limits) == [30.0, 30.0 + 2.0 * MOST_AT_ONCE]
+    short = Reference(**{**REFERENCE.__dict__, "timeout_s": 1.5})
+    suite = Reference(**{**REFERENCE.__dict__, "parts": (REFERENCE, short)})
+    assert [part.timeout_s for part in suite.patient(2).parts] == [34.0, 3.0]
 
 
 def test_half_a_round_at_once_is_made_anew():
