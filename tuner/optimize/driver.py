@@ -40,14 +40,19 @@ class ChildWork:
     """It is the command itself, which may be another program by now, or a fork of it."""
 
 
-def workers_of(command: Sequence[str]) -> list[ChildWork]:
+def workers_of(command: Sequence[str], limit_s: float | None = None) -> list[ChildWork]:
     """Return the processes of a command, those with most events first; none if none is recorded.
 
     Processes with the same arguments, such as forks, count as one.
+
+    Args:
+        command: it.
+        limit_s: of the recording, in seconds; None for none.
     """
     try:
         with scratch_folder() as folder:
-            made = record(command, folder / "all.trace", follow=True, is_silent=True)
+            trace = folder / "all.trace"
+            made = record(command, trace, follow=True, is_silent=True, timeout_s=limit_s)
     except TunerError:
         return []
     own = {tuple(command), *(one.argv for one in made.processes if one.pid == made.ending.pid)}

@@ -123,7 +123,7 @@ class Program:
             environment: the caller's own.
             files: adapter and installation of every allocator.
             surroundings: core, limits and kernel settings of every run.
-            patience_s: limit of the first runs where `surroundings` have none.
+            patience_s: limit of the first runs where `surroundings` have none, and of recordings.
             expect_status: exit status with which it ends when it did its work.
         """
         self._expect_status = expect_status
@@ -151,7 +151,7 @@ class Program:
         if is_own and whole.values[CPU] >= _COARSE_NS:
             named = [f"{children_words(share)}."] if share >= _CHILDREN_NAMED else []
             return replace(whole, notes=(*whole.notes, *named))
-        workers = workers_of(self.command)
+        workers = workers_of(self.command, self._recording_limit_s(whole))
         child = heaviest_child(workers)
         alone = self._alone(child) if child else None
         if child and alone and alone.values[CPU] > _CHILDREN_SHARE * whole.values[CPU]:
@@ -248,11 +248,16 @@ class Program:
     def record(self, trace: Path, reference: Reference) -> ProgramRecording:
         """Record its allocations; see `Tuned`."""
         begun_s = time.monotonic()
-        made = record(reference.command, trace, is_silent=True)
+        limit_s = self._recording_limit_s(reference)
+        made = record(reference.command, trace, is_silent=True, timeout_s=limit_s)
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
         return recorded_of(first, reference.values, took_s, self._said)
+
+    def _recording_limit_s(self, reference: Reference) -> float:
+        limit_s = limit_after(reference.wall_s, _TIMEOUT_FLOOR_S)
+        return min(limit_s, self._patience_s or limit_s)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference

@@ -63,6 +63,7 @@ def record(
     follow: bool = False,
     force: bool = False,
     is_silent: bool = False,
+    timeout_s: float | None = None,
     window: WindowPlan = WHOLE,
 ) -> Recording:
     """Run a program and write the trace of its allocations.
@@ -77,13 +78,14 @@ def record(
         follow: record the children too.
         force: replace what is there, with `follow` all traces of the earlier recording.
         is_silent: give the program no input, drop what it prints, and keep no part of a trace.
+        timeout_s: limit of a program that is run so; None for none.
         window: which part the traces are of.
 
     Raises:
         MissingToolError: the program does not exist.
         OutputError: the trace is there already, it cannot be written, or the disk became full
             while recording; what was recorded until then is kept.
-        ProgramError: nothing could be recorded; the message says why.
+        ProgramError: nothing could be recorded, or not in time; the message says why.
         SpecError: the command is one text, not a list.
     """
     if isinstance(command, str):
@@ -99,6 +101,7 @@ def record(
                     spool,
                     follow=follow,
                     is_silent=is_silent,
+                    timeout_s=timeout_s,
                     on_signal=watch.take_signal,
                     watches_window=window.has_signal,
                 )

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from errno import ENOEXEC
 from pathlib import Path
 from typing import Final
 
-from tuner.errors import MissingToolError
+from tuner.errors import MissingToolError, ProgramError
 from tuner.interrupts import ENDS, handling
 from tuner.recording.memory import AnonymousMemory
 from tuner.records import signal_name
@@ -72,6 +73,7 @@ def run_program(
     *,
     follow: bool,
     is_silent: bool = False,
+    timeout_s: float | None = None,
     on_signal: Callable[[int], None] = lambda _: None,
     watches_window: bool = False,
 ) -> Ending:
@@ -86,12 +88,14 @@ def run_program(
         spool: folder in which the recorder creates a spool per process.
         follow: record the children too.
         is_silent: give it no input, and drop what it prints.
+        timeout_s: limit of a silent program, with whose end its group ends; None for none.
         on_signal: is called with each signal to this process, in its handler.
         watches_window: take `WINDOW_SIGNAL` too.
 
     Raises:
         MissingToolError: the program does not exist, or the recorder is in a folder that
             LD_PRELOAD cannot name.
+        ProgramError: it does not end in time.
     """
     start_ns = time.monotonic_ns()
     stream = subprocess.DEVNULL if is_silent else None
@@ -118,8 +122,10 @@ def run_program(
         AnonymousMemory(process.pid, start_ns / 1e9) as memory,
     ):
         try:
+            if timeout_s is not None:
+                _check_ends(process.pid, command[0], timeout_s)
             _, status, usage = os.wait4(process.pid, 0)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ProgramError):
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -136,6 +142,24 @@ def run_program(
         mean_anon_bytes=memory.mean_bytes,
         pid=process.pid,
     )
+
+
+def _check_ends(pid: int, name: str, limit_s: float) -> None:
+    """Wait until a child ends, where the system can tell (from Linux 5.3 on).
+
+    Raises:
+        ProgramError: it does not in time.
+    """
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return
+    try:
+        is_over = select.select([descriptor], [], [], limit_s)[0]
+    finally:
+        os.close(descriptor)
+    if not is_over:
+        raise ProgramError(f"{name}: still running under the recorder after {limit_s:g} s")
 
 
 def recorder_environment(spool: Path, *, follow: bool, folder: int | None = None) -> dict[str, str]:

@@ -195,7 +195,7 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
     Nor does a child stand for it that leaves the work to others in turn; it is not advised.
     """
     workers = [ChildWork(("make", "-s"), 0.6), ChildWork(("cc1", "a.c"), 0.4)]
-    monkeypatch.setattr(of_program, "workers_of", lambda _: workers)
+    monkeypatch.setattr(of_program, "workers_of", lambda *_: workers)
     run = replace(ALONE, children_cpu_ns=children_ns)
 
     if is_refused:
@@ -214,7 +214,7 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
 def test_the_child_of_a_short_command_is_found_by_its_calls(
     monkeypatch: pytest.MonkeyPatch, cpu_ns: int, command: str
 ):
-    monkeypatch.setattr(of_program, "workers_of", lambda _: [ChildWork(("app2",), 0.9)])
+    monkeypatch.setattr(of_program, "workers_of", lambda *_: [ChildWork(("app2",), 0.9)])
     run = replace(ALONE, user_ns=cpu_ns)
 
     assert program(run, run, run, run).examine().command == (command,)

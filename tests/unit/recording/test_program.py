@@ -1,6 +1,7 @@
 """The program under the recorder: its environment, its signals, its end."""
 
 import os
+import select
 import signal
 import threading
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.errors import MissingToolError
+from tuner.errors import MissingToolError, ProgramError
 from tuner.recording import program, record
 from tuner.recording.program import Ending, recorder_environment, run_program
 
@@ -92,6 +93,19 @@ def test_an_interrupt_of_this_process_alone_ends_the_program(
         assert not list(tmp_path.iterdir())
     else:
         assert run_program(["sleep", "60"], tmp_path, follow=False).signal_name == "SIGINT"
+
+
+def test_a_silent_program_that_does_not_end_in_time_ends_with_its_group(tmp_path: Path):
+    os.mkfifo(tmp_path / "held")
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    script = f"exec 9>{tmp_path}/held; sleep 60 & wait"
+
+    with pytest.raises(ProgramError, match=r"still running under the recorder after 0\.5 s"):
+        record(["sh", "-c", script], tmp_path / "a.trace", is_silent=True, timeout_s=0.5)
+
+    assert select.select([held], [], [], 20.0)[0], "nobody has the other end"
+    os.close(held)
+    assert [path.name for path in tmp_path.iterdir()] == ["held"]
 
 
 def test_a_script_without_an_interpreter_is_told_to_name_one(tmp_path: Path):
