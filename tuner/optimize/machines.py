@@ -20,6 +20,9 @@ from tuner.output import write_text
 from tuner.records import Configuration, Outcome
 from tuner.runs import MACHINES_FILE
 
+MACHINE: Final = "machine"
+"""Kept with what a run on another machine showed: the number of that, from 1.  Never judged."""
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -136,6 +139,6 @@ def relative_to(reference: Reference, run: Path) -> Relative:
             else value
             for name, value in sample.good.items()
         }
-        return replace(sample, values=found)
+        return replace(sample, values={**found, MACHINE: 1.0 + list(values).index(machine or "")})
 
     return relative

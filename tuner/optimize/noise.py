@@ -1,15 +1,15 @@
 """How much runs vary that should be alike: standard deviations of the logarithm of one run."""
 
-import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tuner.compare.plan import Course
-from tuner.optimize.duets import runs_as_is
+from tuner.optimize.duets import of_one_mode
+from tuner.optimize.machines import MACHINE
 from tuner.optimize.quantities import TABLE
-from tuner.optimize.tuned import Sample, logs_of
+from tuner.optimize.tuned import AS_IS, Sample, logs_of
 from tuner.stats import robust_sd
 
 RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
@@ -47,16 +47,20 @@ def noise_of_few(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
 def noise_as_it_is(course: Course[None, Sample]) -> dict[str, float]:
     """Return how much the program as it is varies from one run to the next.
 
-    What changes slowly, such as load, meets all runs of a round alike, and is not in it.
+    What changes slowly, such as load, meets all runs of a round alike, and is not in it; nor is by
+    what machines differ.
 
     Returns:
         By quantity, without what few runs show.
     """
-    return {
-        name: _of_one([math.log(after / before) for before, after in itertools.pairwise(values)])
-        for name, values in runs_as_is(course).items()
-        if len(values) >= RUNS_TO_KNOW
-    }
+    last: dict[float, Sample] = {}
+    found: dict[str, list[float]] = {}
+    for _, run in sorted(of_one_mode(course).good(None, AS_IS).items()):
+        machine = run.get(MACHINE, 0.0)
+        before, last[machine] = last.get(machine, {}), run
+        for name in (one for one in run if one in TABLE and one in before):
+            found.setdefault(name, []).append(math.log(run[name] / before[name]))
+    return {name: _of_one(logs) for name, logs in found.items() if len(logs) >= RUNS_TO_KNOW - 1}
 
 
 def noise_in_rounds(course: Course[None, Sample], labels: Iterable[str]) -> dict[str, float]:

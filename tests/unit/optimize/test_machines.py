@@ -7,7 +7,13 @@ import pytest
 from tuner.errors import StoreError
 from tuner.machine import read_machine
 from tuner.optimize.cluster import ProgramKit
-from tuner.optimize.machines import ProgramMachine, load_machines, relative_to, save_machines
+from tuner.optimize.machines import (
+    MACHINE,
+    ProgramMachine,
+    load_machines,
+    relative_to,
+    save_machines,
+)
 from tuner.optimize.quantities import CPU, MEAN
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
@@ -23,7 +29,7 @@ def test_times_are_relative_to_this_machine_and_memory_is_as_measured(tmp_path: 
     save_machines(tmp_path, [SLOW])  # it joins later
     sample = Outcome.succeeded({MEAN: 7e6, CPU: 3e9})
 
-    assert relative("slow", sample).good == {MEAN: 7e6, CPU: 1.5e9}
+    assert relative("slow", sample).good == {MEAN: 7e6, CPU: 1.5e9, MACHINE: 1.0}
     assert relative("here", sample) == sample
     assert relative(None, sample) == sample
 

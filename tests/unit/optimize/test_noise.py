@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tuner.compare.plan import Course
+from tuner.optimize.machines import MACHINE
 from tuner.optimize.noise import noise_as_it_is, noise_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS, Sample
@@ -35,3 +36,14 @@ def test_what_a_program_varies_by_has_no_drift_in_it():
         course.add((number, None, AS_IS), Outcome.succeeded(values))
 
     assert noise_as_it_is(course)[CPU] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_a_program_varies_by_has_no_difference_of_machines_in_it():
+    course: Course[None, Sample] = Course(AS_IS)
+    for number in range(21):
+        machine = number % 3
+        peak = 2e6 * (1.0 + 0.06 * machine) * (1.001 if number % 2 else 1.0)
+        values = {MEAN: 1e6, PEAK: peak, CPU: 1e9, MACHINE: float(machine)}
+        course.add((number, None, AS_IS), Outcome.succeeded(values))
+
+    assert noise_as_it_is(course)[PEAK] < 0.002
