@@ -26,6 +26,7 @@ class App:
         clock: Clock,
         *,
         missing: str = "",
+        fails: Configuration | None = None,
         refused: str = "",
         flaky: bool = False,
         known: tuple[Configuration, ...] = (),
@@ -46,7 +47,7 @@ class App:
         self._luck = luck
         self._slower = slower
         self._clock = clock
-        self._missing = missing
+        self._missing, self._fails = missing, fails
         self._flaky = flaky
         """No setting runs a second time."""
         self._refused = refused
@@ -62,7 +63,7 @@ class App:
             configuration = candidates.get(step.subject, Configuration("glibc"))
             if self._flaky and step.subject in candidates and self.ran.count(step.subject) > 1:
                 return Outcome.did_not_succeed(Status.FAILED, "crashed")
-            if configuration.allocator == self._missing:
+            if configuration.allocator == self._missing or configuration == self._fails:
                 return Outcome.did_not_succeed(Status.FAILED, "not loaded")
             noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)
             is_cached = configuration.as_dict.get("cache") is not False

@@ -119,10 +119,8 @@ class DirectSearch:
         work.view.begin(stage, max(1, min(n_runs, self._plan.most_runs)))
         course = work.explore(file, self._plan, self._scene)
         before = self._before.selected if self._before else None
-        tried = self._plan.tried(course)
-        if self._plan.space is not None:
-            self._learn(self._plan.space, tried)
-        course, labels = self._whole(course), self._labels(tried)
+        self._learn(course)
+        course, labels = self._whole(course), self._labels()
         smoothed = {label_of(one.setting): one.logs for one in self._estimates(labels)}
         found = selected_of(course, labels, smoothed)
         for (_, label), reason in course.out.items():
@@ -168,14 +166,12 @@ class DirectSearch:
                 break
         return found
 
-    def _worth_a_look(
-        self, space: Space, tried: Mapping[str, Tried], course: Course[None, Sample]
-    ) -> list[Configuration]:
+    def _worth_a_look(self, course: Course[None, Sample]) -> list[Configuration]:
         """Return what runs again: the best that may be confirmed, whole and in fewer settings."""
         run_s = LOOKS * self._work.run_seconds(self._reference)
         n = min(_MOST_LOOKED_AT, int(SHARE_OF_LOOKS * self._work.watch.seconds / run_s))
-        self._learn(space, tried)
-        estimates = self._estimates(self._labels(tried))
+        self._learn(course)
+        estimates = self._estimates(self._labels())
         exact = exact_in(self._whole(course), self._work.request.rules)
         found: dict[Configuration, None] = {}
         for estimate in self._chosen(estimates, exact, _MOST_LOOKED_AT):
@@ -214,10 +210,10 @@ class DirectSearch:
         if trial is not None:
             self._work.trials.setdefault(label_of(configuration), trial)
 
-    def _learn(self, space: Space, tried: Mapping[str, Tried]) -> None:
+    def _learn(self, course: Course[None, Sample]) -> None:
         """Fit the model to what ran, if anything did."""
-        self._tried = dict(tried)
-        self._model = Smoothed(space, tried, self._as_is) if tried else None
+        self._tried, space = self._plan.tried(course), self._plan.space
+        self._model = Smoothed(space, self._tried, self._as_is) if space and self._tried else None
 
     def _whole(self, course: Course[None, Sample]) -> Course[None, Sample]:
         """Return the runs with those before them."""
@@ -226,12 +222,12 @@ class DirectSearch:
         before = self._before.selected.course.samples
         return Course(AS_IS, (*before.items(), *course.samples.items()))
 
-    def _labels(self, tried: Mapping[str, Tried]) -> dict[str, Proposal]:
+    def _labels(self) -> dict[str, Proposal]:
         """Return what is known of what ran, by label."""
         proposed = self._before.selected.labels if self._before else {}
         return {
             label: proposed.get(label) or Proposal(one.configuration, None, one.logs)
-            for label, one in tried.items()
+            for label, one in self._tried.items()
         }
 
     def _estimates(self, labels: Mapping[str, Proposal]) -> list[Estimated]:

@@ -99,9 +99,7 @@ class DirectPlan:
         as_is: Configuration | None,
         make_space: Callable[[Sequence[str]], Space],
         has_time: Callable[[int, float], bool],
-        worth_a_look: Callable[
-            [Space, Mapping[str, Tried], Course[None, Sample]], list[Configuration]
-        ],
+        worth_a_look: Callable[[Course[None, Sample]], list[Configuration]],
         *,
         before: Before | None = None,
     ) -> None:
@@ -112,7 +110,7 @@ class DirectPlan:
             as_is: the setting that the program as it is runs under; None for one of its own.
             make_space: from the names of allocators to what can be set of them.
             has_time: whether so many runs end before this share of the time is over.
-            worth_a_look: from what ran well, by label, and the runs so far to what runs again.
+            worth_a_look: from the runs so far to what runs again.
             before: what ran before, with which the search begins; None: nothing did.
         """
         self._work = work
@@ -146,8 +144,9 @@ class DirectPlan:
         defaults = [Configuration(name) for name in names]
         share = partial(self._share_of_known, course) if known else lambda: 1.0
         yield from self._gaining_first(self._new([*known, *defaults], course), course, share)
-        ran = [one for one in (*known, *defaults) if self._logs(course, one) is not None]
-        usable = [name for name in names if any(one.allocator == name for one in ran)]
+        ran = {one.allocator for one in (*known, *defaults) if self._logs(course, one) is not None}
+        ran |= {one.allocator for one in self._before.values()}
+        usable = [name for name in names if name in ran]
         if not usable:
             return
         self.space = space = self._make_space(usable)
@@ -186,7 +185,7 @@ class DirectPlan:
         """Yield rounds of what may be confirmed: the best of many were lucky in their one run."""
         yield ()  # what is chosen depends on all of them
         self._recall(space, course)
-        chosen = self._worth_a_look(space, self.tried(course), course.first(self._n_rounds))
+        chosen = self._worth_a_look(course.first(self._n_rounds))
         for one in chosen:
             genome = space.genome_of(one)
             if genome is not None:

@@ -65,8 +65,10 @@ class Exploring:
         is_begun = (self._work.run / EXPLORATION_FILE).exists()
         if found.changes and (is_begun or n_runs >= _FEWEST_RUNS):
             before = Before(found, share)
-            self._search = DirectSearch(self._work, self._reference, self._space_of, before)
-            found = self._search.select(self._n_more(share + SHARE_OF_LOOKS))
+            search = DirectSearch(self._work, self._reference, self._space_of, before)
+            explored = search.select(self._n_more(share + SHARE_OF_LOOKS))
+            if explored.labels:  # else no allocator can be searched
+                self._search, found = search, explored
         return found
 
     def finalists(

@@ -11,7 +11,7 @@ candidate that has it runs alone beside the program as it is, until it is decide
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.compare.loop import ignore
@@ -97,8 +97,7 @@ class Race:
                 elif course.out.get((None, label)) == State.WORSE:
                     del course.out[None, label]  # by what seemed to repeat itself and does not
             found = list(standings.values())
-            confirmed = [one for one in found if one.state is State.CONFIRMED]
-            is_enough = self._is_answered or all(map(self._is_enough, confirmed))
+            is_enough = self._is_answered or all(map(self._is_enough, _confirmed(found)))
             if is_enough and is_decided(found, self._rules):
                 return
             left = self._in_race(course, standings)
@@ -230,7 +229,7 @@ def leading(
     Returns:
         One label, or none where no gain is likely or one is confirmed: then all go on.
     """
-    if any(one.state is State.CONFIRMED for one in found.values()):
+    if _confirmed(found.values()):
         return []
     still_open = [found[label] for label in left if found[label].state is State.OPEN]
     provable = [one for one in still_open if not one.stuck or one.n_rounds < more_rounds]
@@ -249,7 +248,7 @@ def _turn(one: Standing) -> tuple[bool, int]:
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:
     """Return whether the recommendation is known: more rounds would not change it."""
-    confirmed = [one for one in found if one.state is State.CONFIRMED]
+    confirmed = _confirmed(found)
     still_open = [one for one in found if one.state is State.OPEN]
     if not still_open:
         return True
@@ -272,12 +271,16 @@ def choose(
     Returns:
         None when none is confirmed.
     """
-    confirmed = [one for one in found.values() if one.state is State.CONFIRMED]
+    confirmed = _confirmed(found.values())
     if not confirmed:
         return None
     best = max(one.sure_score(rules) for one in confirmed)
     near = [one for one in confirmed if one.sure_score(rules) >= best - _MARGIN * rules.least]
     return min(near, key=lambda one: (n_settings[one.label], -one.sure_score(rules)))
+
+
+def _confirmed(found: Iterable[Standing]) -> list[Standing]:
+    return [one for one in found if one.state is State.CONFIRMED]
 
 
 def _failure(course: Course[None, Sample], label: str) -> str | None:

@@ -60,9 +60,15 @@ class Chose:
 
 
 def exploring(
-    folder: Path, app: App, clock: Clock, seconds: float, *, is_near: bool = True
+    folder: Path,
+    app: App,
+    clock: Clock,
+    seconds: float,
+    *,
+    is_near: bool = True,
+    allocators: tuple[str, ...] = ALLOCATORS,
 ) -> Exploring:
-    request = Request(("app",), seconds, ALLOCATORS)
+    request = Request(("app",), seconds, allocators)
     work = Work(folder, request, cast("Tuned", app), Watch(seconds, clock))
     chose = cast("Choosing", Chose(work, is_near=is_near))
     parameters = make_space(["glibc", "jemalloc"]).parameters
@@ -145,6 +151,26 @@ def test_it_goes_on_with_what_it_kept_once_candidates_are_confirmed(tmp_path: Pa
     assert app.ran == []
     assert again.changes == before.changes
     assert again.noise.keys() >= {CPU}
+
+
+def test_an_allocator_whose_default_fails_is_searched_where_settings_of_it_ran(tmp_path: Path):
+    clock = Clock()
+    search = exploring(tmp_path, App(clock, fails=DEFAULT), clock, 300.0)
+
+    selected = search.select(200)
+
+    assert label_of(WORSE) in selected.labels
+    assert next(iter(search.finalists(selected))) == BETTER
+
+
+def test_where_no_allocator_can_be_searched_what_emulation_found_stands(tmp_path: Path):
+    clock = Clock()
+    app = App(clock, missing="jemalloc")
+    search = exploring(tmp_path, app, clock, 300.0, allocators=ALLOCATORS[1:])
+
+    selected = search.select(200)
+
+    assert search.finalists(selected).keys() == {label_of(WORSE)}
 
 
 def test_a_setting_that_failed_before_is_not_proposed(tmp_path: Path):
