@@ -100,7 +100,8 @@ def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Con
     needed_s = 2 * _ROUNDS_TO_DECIDE * work.run_seconds(reference)
     if selected.n_untried or work.watch.left_s < needed_s:
         return {}
-    label = best_trade(selected.changes, work.request.rules, selected.noise)
+    ran = {n: one for n, one in selected.changes.items() if n not in selected.failures}
+    label = best_trade(ran, work.request.rules, selected.noise)
     return {label: selected.labels[label].configuration} if label else {}
 
 

@@ -425,9 +425,11 @@ class Conclusion:
         selected: Selected | None,
         confirmed: Confirmed | None,
     ) -> tuple[TurnedDown, ...]:
-        """Return what gains more but breaks a guard, of all that ran."""
+        """Return what gains more but breaks a guard, of all that ran and never failed."""
         standings = confirmed.standings if confirmed else {}
         worse = {label: self._broken(one) for label, one in standings.items()}
+        failed = {label for label, one in standings.items() if one.state is State.FAILED}
+        failed |= selected.failures.keys() if selected else set()
         expected = None
         if selected is not None and not self._work.request.is_direct:
             expected = {
@@ -439,6 +441,7 @@ class Conclusion:
             [
                 (row.label, row.changes, worse[row.label] if row.is_candidate else None)
                 for row in rows
+                if row.label not in failed
             ],
             self._rules,
             best.gains if best and decision is Decision.DEPLOY else None,

@@ -442,6 +442,8 @@ def test_a_trade_runs_where_time_is_left(
     found = trade(work, reference, replace(selected, n_untried=n_untried))
 
     assert found == ({label: setting} if is_run else {})
+    course.leave(None, label, "killed by SIGSEGV")
+    assert trade(work, reference, selected_of(course, selected.labels)) == {}
 
 
 def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path):

@@ -300,6 +300,8 @@ def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion):
 
     explored = {"mimalloc": Proposal(CHOSEN["mimalloc"], None, expected)}
     assert not conclusion.nothing_near(selected_of(runs, explored)).turned_down, "expected by none"
+    runs.leave(None, "mimalloc", "killed by SIGSEGV")
+    assert not conclusion.nothing_near(selected_of(runs, label)).turned_down, "it crashed"
 
 
 def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
@@ -315,6 +317,7 @@ def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
 
     assert trade.broken == (MEAN, PEAK)
     assert trade.constraints == ("mean_memory <= default * 1.08", "peak_memory <= default * 1.04")
+    assert not conclusion.conclude(None, changed(found, state=State.FAILED)).turned_down
 
 
 @pytest.mark.parametrize(
