@@ -104,25 +104,28 @@ def _compared(
     rules = work.request.rules
     candidates, same = _apart(candidates, reference)
     round_s = (1 + len(candidates)) * run_seconds(reference)
+    parts = list(_parts(work, candidates))
+    n_claims = len({label for _, held in parts for label in held})
     settings = f"{len(candidates)} setting{'s' * (len(candidates) != 1)}"
     at_most = f"at most {rounds} round{'s' * (rounds != 1)}"
     work.view.tell(f"comparing  {settings} in {at_most} of about {minutes_words(round_s)}")
-    n_fewest = fewest_rounds(rules.error_of_gain(len(candidates)))
+    n_fewest = fewest_rounds(rules.error_of_gain(n_claims))
     if rounds < n_fewest:
         words = f"fewer than {n_fewest} --rounds prove no gain in what varies from run to run"
         work.view.tell(f"note       {words}")
     work.view.begin("comparison", None)
     course: Course[None, Sample] = Course(AS_IS)
-    for file, some in _parts(work, candidates):
+    for file, held in parts:
         race = Race(
-            list(some), rules, lambda _: True, work.request.seed,
-            most_rounds=rounds, n_claims=len(candidates), view=work.view,
+            [label for label in held if label in candidates],
+            rules, lambda _: True, work.request.seed,
+            most_rounds=rounds, n_claims=n_claims, view=work.view,
         )  # fmt: skip
-        _append(course, work.compare(file, race, some, reference))
-    found = standings(course, list(candidates), rules)
+        _append(course, work.compare(file, race, held, reference))
+    found = standings(course, list(candidates), rules, n_claims)
     sizes = {label: len(one.settings) for label, one in candidates.items()}
     best = choose(found, sizes, rules)
-    confirmed = Confirmed(candidates, found, course, best, None, n_claims=len(candidates))
+    confirmed = Confirmed(candidates, found, course, best, None, n_claims=n_claims)
     conclusion = Conclusion(work, reference, most_rounds=rounds)
     n_rounds = max(one.n_rounds for one in found.values())
     return Compared(work.run, conclusion.conclude(None, confirmed), confirmed, n_rounds, same)
@@ -150,17 +153,17 @@ def _parts(
 ) -> Iterator[tuple[str, Mapping[str, Configuration]]]:
     """Yield journals and the settings whose rounds they have: those that came later have their own.
 
-    Each round has a run of the service as it is, so what each setting is compared with is its own.
+    All of these share the error, also those that are not asked for now.  Each round has a run of
+    the service as it is, so what each setting is compared with is its own.
     """
     left = dict(candidates)
     for number in itertools.count(1):
         file = COMPARISON_FILE if number == 1 else f"comparison-{number}.jsonl"
-        kept = work.kept(file)
-        some = {label: left.pop(label) for label in list(kept or left) if label in left}
-        if some:
-            yield file, some
-        if not left:
+        held = work.kept(file) or left
+        if not held:
             return
+        yield file, held
+        left = {label: one for label, one in left.items() if label not in held}
 
 
 def _append(course: Course[None, Sample], more: Course[None, Sample]) -> None:

@@ -350,6 +350,14 @@ def test_a_setting_that_is_added_has_rounds_of_its_own(tmp_path: Path):
     assert last.n_runs == 0
 
 
+def test_settings_that_are_left_out_later_share_the_error_all_the_same(tmp_path: Path):
+    usual = compared(tmp_path, settings=["glibc arena_max=7"]).confirmed
+    for settings in (["glibc arena_max=5"], []):
+        found = compared(tmp_path, settings=settings).confirmed
+        assert found.standings.keys() == {*usual.standings, *settings} - {"glibc arena_max=7"}
+        assert found.n_claims == usual.n_claims + 1
+
+
 def test_the_answer_of_a_comparison_can_be_shown_and_its_folder_is_no_optimisations(tmp_path: Path):
     found = compared(tmp_path)
 
