@@ -113,6 +113,8 @@ class Answer:
     """Settings with a greater gain that a guard turned down."""
     growth: Mapping[str, float] = field(default_factory=dict)
     """Of a service, `AS_IS` or label -> median growth under load, in bytes per minute."""
+    rounds_of: Mapping[str, int] = field(default_factory=dict)
+    """Journal -> rounds that it knows."""
 
     @property
     def sentence(self) -> str:
@@ -306,6 +308,7 @@ class Answer:
             "error": self.rules.error,
             "runs": self.n_runs,
             "rounds": self.standing.n_rounds if self.standing else None,
+            "rounds_of": dict(self.rounds_of),
             "duets": self.n_duets,
             "seconds": round(self.seconds, 1),
         }

@@ -189,6 +189,7 @@ def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
     )  # fmt: skip
     if not is_begun:
         write_text(path, asked)
+    work.environment = found.environment
     return found
 
 

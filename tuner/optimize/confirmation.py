@@ -23,7 +23,7 @@ from tuner.optimize.race import Race, choose
 from tuner.optimize.tuned import AS_IS, Reference, Sample
 from tuner.optimize.work import Work, duets_for, run_seconds
 from tuner.records import Configuration
-from tuner.runs import ANSWER_FILE, CONFIRMATION_FILES, SELECTION_FILE
+from tuner.runs import CONFIRMATION_FILES, SELECTION_FILE
 from tuner.units import show_percent
 
 _OF_ERROR: Final = 0.8
@@ -190,7 +190,7 @@ class Confirming:
             rounds_left=self._rounds_left,
             counted=counted,
             at_once=at_once,
-            is_answered=(work.run / ANSWER_FILE).exists(),
+            is_answered=work.is_answered(file),
             on_round=on_round,
             is_enough=is_enough,
         )
@@ -202,7 +202,7 @@ class Confirming:
     ) -> None:
         """Say beforehand how many rounds there are, and what gain of CPU time they may show."""
         n_rounds = int(self._rounds_left(at_once + 1))
-        n_before = self._rounds_before(file)
+        n_before = self._work.n_rounds(file)
         candidates = f"{at_once} candidate{'s'[: at_once != 1]}"
         if n_more > 0:
             candidates += f" and {n_more} in reserve"
@@ -212,11 +212,6 @@ class Confirming:
             in_all = n_before + n_rounds
             words += self._showable_words(in_all, n_claims, is_counted=is_counted)
         self._work.view.tell(f"confirming {rounds}{words}")
-
-    def _rounds_before(self, file: str) -> int:
-        """Return how many rounds earlier calls made."""
-        content = read_journal(self._work.run / file)
-        return len({one["round"] for one in content.records}) if content else 0
 
     def _showable_words(self, n_rounds: int, n_claims: float, *, is_counted: bool) -> str:
         """Return what gain of CPU time so many rounds are likely to show."""

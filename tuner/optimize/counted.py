@@ -212,10 +212,10 @@ class _Counting:
         None of them where the program as it is was not counted twice, and cannot be.
         """
         names = (AS_IS, _AGAIN, *self._candidates)
-        kept = [name for name in names if self._kept.has(name, (INSTRUCTIONS,))]
-        n_more = n_countable(self._work, self._reference)
-        first = names[: n_more + len((AS_IS, _AGAIN))] if n_more else ()
-        missing = [name for name in first if name not in kept]
+        kept = self._kept.of_instructions()
+        n_others = n_countable(self._work, self._reference)
+        n_more = max(0, n_others + len((AS_IS, _AGAIN)) - len(kept)) if n_others else 0
+        missing = [name for name in names if name not in kept][:n_more]
         one_s = count_seconds(self._reference) / 2.0
         if len(missing) * one_s > max(self._work.watch.left_s, 0.0):
             missing = []
@@ -270,6 +270,8 @@ class _Counting:
     def _count(self, name: str, whats: tuple[str, ...], count: Callable[[], Counts]) -> None:
         if self._kept.has(name, whats) or (name, whats[0]) in self._work.uncounted:
             return
+        if self._work.is_elsewhere:
+            return
         self._work.view.begin(f"counting {whats[0]}", None)
         found: Counts = {}
         with contextlib.suppress(MissingToolError):
@@ -293,6 +295,10 @@ class _Kept:
 
     def of(self, label: str) -> Counts:
         return self._counts.get(label, {})
+
+    def of_instructions(self) -> list[str]:
+        """Return the labels whose instructions were counted."""
+        return [label for label in self._counts if self.has(label, (INSTRUCTIONS,))]
 
     def has(self, label: str, whats: tuple[str, ...]) -> bool:
         return any(what in self.of(label) for what in whats)

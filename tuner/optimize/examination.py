@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tuner.allocators import Installation
+from tuner.compare.loop import ignore
 from tuner.errors import ProgramError, SpecError, TunerError
-from tuner.measure.program import digest
+from tuner.measure.program import digest, steering_digest
 from tuner.measure.warm import warm_memory
 from tuner.optimize.kinds import Files
 from tuner.optimize.tuned import Reference, Tuned
@@ -99,6 +101,7 @@ def examine_held_out(
     is_begun: bool,
     given: str = "input",
     texts: Sequence[str] = (),
+    before_run: Callable[[], None] = ignore,
 ) -> Reference:
     """Return what the program as it is does with the held-out input; see `examine`.
 
@@ -111,11 +114,13 @@ def examine_held_out(
         is_begun: what the folder holds is of this optimisation.
         given: what is held out, an input or a load.
         texts: shell commands that are run beside the program's.
+        before_run: is called before it runs.
     """
     path = run / HELD_OUT_REFERENCE_FILE
     if is_begun and path.exists():
         found = _unchanged(run, Reference.load(path))
     else:
+        before_run()
         view.begin(f"held-out {given}", None)
         try:
             found = _kept(path, _examined(tuned, texts))
@@ -165,7 +170,12 @@ def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:
     before = _named_files(words)
     made = tuned.examine()
     left = [word for word, stamp in _named_files(words).items() if before.get(word) == stamp]
-    return replace(made, file_sha256=_digest(made), inputs=_contents(left))
+    return replace(
+        made,
+        file_sha256=_digest(made),
+        inputs=_contents(left),
+        environment=steering_digest(os.environ),
+    )
 
 
 def _named_files(words: Iterable[str]) -> dict[str, tuple[int, int]]:

@@ -27,7 +27,6 @@ from tuner.optimize.race import standings
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, logs_of
 from tuner.optimize.work import Work, held_out_file, run_seconds
 from tuner.records import Configuration
-from tuner.runs import ANSWER_FILE
 
 SHARE_HELD_OUT: Final = 0.15
 """Of the time, kept for the held-out input at most."""
@@ -149,7 +148,7 @@ class Judging:
             return max(0.0, (self._work.watch.left_s - kept_s) / self._round_s)
 
         n_before = max(n_before, self._kept_n_before(configuration) or 0)
-        is_answered = (self._work.run / ANSWER_FILE).exists()
+        is_answered = self._work.is_answered(held_out_file(configuration))
         plan = _Plan(label, self._rules, n_before, rounds_left, is_answered=is_answered)
         self._work.view.begin(f"held-out {self._work.request.given}", 2 * plan.n_planned())
         course = self._course(label, configuration, plan, n_before)

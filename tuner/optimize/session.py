@@ -197,7 +197,8 @@ class Session:
                 recorded.
             ProgramTimeoutError: its first runs take longer than the time that was given.
             MissingToolError: a library, an instrument or the program is not here.
-            StoreError: what the folder holds is damaged, or another process is at work in it.
+            StoreError: what the folder holds is damaged, or was run in another environment, or
+                another process is at work in it.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
         """
@@ -232,7 +233,10 @@ class Session:
             service=self.request.service,
         )
         work.n_runs += FIRST_RUNS
-        held_out = self._held_out(files)
+        work.environment = reference.environment
+        if not (self.run / SELECTION_FILE).exists():
+            work.check_environment()
+        held_out = self._held_out(work, files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
         if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
@@ -337,7 +341,7 @@ class Session:
         self._view.begin("emulation", None)
         return emulation.seconds_of_one(self._spec(100))
 
-    def _held_out(self, files: Files) -> HeldOutInput | None:
+    def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
         tuned = held_out_of(self.request, files, self._environment)
         if tuned is None:
@@ -352,6 +356,7 @@ class Session:
             is_begun=is_begun,
             given=given,
             texts=self.request.held_out or (),
+            before_run=work.check_environment,
         )
         least_s = least_seconds(found)
         if least_s > SHARE_HELD_OUT * self.request.seconds:
@@ -475,6 +480,8 @@ class Session:
                 f"{_duet_words(confirmed)}{_machine_words(work)}"
             )
         answer = conclusion.conclude(selected, confirmed)
+        if work.machines is not None:
+            return answer
         n_cores = os.cpu_count() or 1
         said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer

@@ -74,6 +74,8 @@ class Reference:
     """Allocator -> version of its library; without those that are not known."""
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
+    environment: str = field(default="", compare=False)
+    """Digest of what steered allocators in these runs; empty: of an earlier version."""
 
     @property
     def allocator(self) -> str:

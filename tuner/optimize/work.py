@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -17,6 +18,7 @@ from tuner.compare.journal import Content, Journal, JournalKeeper, Record, read_
 from tuner.compare.loop import Observer, compare, ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.errors import ProgramError, StoreError
+from tuner.front.kept import read_answer
 from tuner.measure.program import steering_digest
 from tuner.optimize.aside import move_aside
 from tuner.optimize.duets import Duets, duets_of
@@ -101,7 +103,7 @@ class Work:
     before_s: float = 0.0
     """Time that earlier calls took."""
     environment: str = ""
-    """Digest of what steers allocators in the runs that are there."""
+    """Digest of what steers allocators in the runs that are there; empty: not known."""
 
     @property
     def used_s(self) -> float:
@@ -112,6 +114,20 @@ class Work:
         """Return how long one of many runs takes, where several machines make them at once."""
         return run_seconds(reference) / (self.machines.n_at_once if self.machines else 1)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether allocators are steered otherwise than in the runs that are there."""
+        return self.environment not in ("", steering_digest(os.environ))
+
+    def check_environment(self) -> None:
+        """Refuse to run anything beside runs of another environment.
+
+        Raises:
+            StoreError: those that are there had another one.
+        """
+        if self.is_elsewhere:
+            raise _other_environment(self.run)
+
     def kept(self, file: str) -> dict[str, Configuration]:
         """Return the candidates that a comparison of an earlier call began with."""
         content = read_journal(self.run / file)
@@ -119,6 +135,22 @@ class Work:
             return {}
         self.trials |= content.header.get("trials", {})
         return _candidates_of(content)
+
+    def n_rounds(self, file: str) -> int:
+        """Return how many rounds a journal has, the last one perhaps in part."""
+        content = read_journal(self.run / file)
+        return len({one["round"] for one in content.records}) if content else 0
+
+    def is_answered(self, file: str) -> bool:
+        """Return whether an earlier call ended with an answer that knew all rounds of a journal."""
+
+        def knew(record: Mapping[str, Any]) -> bool:
+            known = record.get("rounds_of")  # earlier versions have none
+            return known is None or known.get(file) == self.n_rounds(file)
+
+        with contextlib.suppress(StoreError):
+            return bool(read_answer(self.run, knew))
+        return False
 
     def compare(
         self,
@@ -245,14 +277,18 @@ class _NoMoreRuns:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         for block in self._plan.blocks(course):
             if any(map(course.wants, block)):
-                raise StoreError(
-                    f"{self._run}: LD_PRELOAD, GLIBC_TUNABLES or variables of allocators differ "
-                    "from those of its runs; start from the same environment, or choose another -o"
-                )
+                raise _other_environment(self._run)
             yield block
 
     def n_left(self, course: Course[None, Sample]) -> int:
         return self._plan.n_left(course)
+
+
+def _other_environment(run: Path) -> StoreError:
+    return StoreError(
+        f"{run}: LD_PRELOAD, GLIBC_TUNABLES or variables of allocators differ from those of its "
+        "runs; start from the same environment, or choose another -o"
+    )
 
 
 def _check_as_is(journal: Journal, subject: str, sample: Outcome[Sample]) -> None:

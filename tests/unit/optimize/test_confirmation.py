@@ -11,12 +11,13 @@ from typing import cast
 import numpy as np
 import pytest
 
+from tests.unit.optimize.test_answer import DEPLOY
 from tests.unit.optimize.test_counted import Counting
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
 from tuner.errors import ProgramError
 from tuner.optimize import counted
-from tuner.optimize.answer import Answer, Decision
+from tuner.optimize.answer import Answer, Decision, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.conditions import parse_condition
 from tuner.optimize.confirmation import Confirmed, Confirming
@@ -29,7 +30,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_FILES, Watch, Work
 from tuner.records import Configuration, Outcome, Status
-from tuner.runs import ANSWER_FILE, CONFIRMATION_FILE
+from tuner.runs import CONFIRMATION_FILE
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
@@ -364,14 +365,16 @@ def test_what_held_in_the_first_rounds_and_is_worse_in_most_is_not_deployed(tmp_
     assert answer.decision is not Decision.DEPLOY
 
 
-def test_what_held_on_the_held_out_input_is_not_asked_again(tmp_path: Path):
+@pytest.mark.parametrize("n_known", [4, 0])
+def test_what_an_answer_knew_of_the_held_out_input_is_not_asked_again(tmp_path: Path, n_known: int):
     n_rounds = []
     for seconds in (0.1, 1000.0):
         judging = Judging(work_of(tmp_path, App({}), seconds), held_out_of(quiet()))
         n_rounds.append(judging.judge("exgen", CHOSEN["exgen"]).standing.n_rounds)
-        (tmp_path / ANSWER_FILE).touch()
+        (journal,) = tmp_path.glob(HELD_OUT_FILES)
+        write_answer(tmp_path, replace(DEPLOY, rounds_of={journal.name: n_known}))
 
-    assert n_rounds[0] == n_rounds[1] < 10
+    assert n_rounds == [4, n_known or 10]
 
 
 def test_what_does_not_look_worse_leaves_time_for_fewer_settings(tmp_path: Path):

@@ -150,6 +150,14 @@ def test_page_faults_take_back_what_instructions_gain(
     assert gains == {"mimalloc": pytest.approx(-math.log(2_060_000 / 2_000_000))}
 
 
+def test_nothing_is_counted_in_another_environment(tmp_path: Path):
+    tuned = Counting({AS_IS: 1000, "mimalloc": 960})
+    elsewhere = replace(work(tmp_path, tuned), environment="another")
+
+    assert changes_of_work(elsewhere, REFERENCE, "mimalloc", SETTING) == {}
+    assert (tuned.n_counts, tuned.n_kernel) == (0, 0)
+
+
 def test_nothing_is_counted_without_time_for_three(tmp_path: Path):
     tuned = Counting({AS_IS: 1000, "mimalloc": 960})
 
@@ -191,6 +199,14 @@ def test_what_there_is_no_time_to_count_takes_nothing_from_what_was_counted(tmp_
 
     assert before.keys() == {"mimalloc"}
     assert after == before
+
+
+def test_the_share_of_the_time_is_that_of_all_candidates_one_after_the_other(tmp_path: Path):
+    tuned = Counting(COUNTS)
+    for label, one in BOTH.items():
+        gains_of_work(work(tmp_path, tuned, 100.0), REFERENCE, {label: one})
+
+    assert tuned.n_counts == 3
 
 
 def test_it_is_said_where_work_and_time_disagree():

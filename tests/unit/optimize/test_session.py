@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tuner.errors import (
     OutputError,
     ProgramError,
     SpecError,
+    StoreError,
     TunerError,
 )
 from tuner.optimize import emulation, session
@@ -314,6 +316,46 @@ def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: A
     assert found.held_out is not None
     assert held_out.n_examined == 1
     assert len(list(tmp_path.glob(HELD_OUT_FILES))) == 1
+
+
+def test_nothing_runs_beside_what_ran_in_another_environment(
+    tmp_path: Path, app: App, held_out: App, monkeypatch: pytest.MonkeyPatch
+):
+    answer(tmp_path / "begun", app, replace(REQUEST, seconds=3.0))
+    first = answer(tmp_path / "ended", app)
+    n_runs = len(app.ran)
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+
+    for folder, request in (("begun", REQUEST), ("ended", WITH_HELD_OUT)):
+        with pytest.raises(StoreError, match="start from the same environment"):
+            answer(tmp_path / folder, app, request)
+    assert answer(tmp_path / "ended", app, replace(REQUEST, seconds=1.0)).label == first.label
+    assert (len(app.ran), held_out.n_examined) == (n_runs, 0)
+
+
+class Elsewhere:
+    """Makes rounds as machines of a cluster do."""
+
+    known, n_at_once = MappingProxyType[str, object]({}), 1
+
+    def wait(self) -> None:
+        pass
+
+    def make(self, handout: Any, scene: Callable[[], Any], note: object) -> None:
+        while one := handout.next(1):
+            while one.left:
+                handout.took(one, App().runner(scene().candidates, REFERENCE)(one.left[0]))
+
+
+@pytest.mark.usefixtures("_in_turn")
+@pytest.mark.parametrize("machines", [None, Elsewhere()])
+def test_the_load_of_this_machine_is_said_where_it_ran_the_program(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, machines: Elsewhere | None
+):
+    monkeypatch.setattr(session, "machines_for", lambda *_: nullcontext(machines))
+    monkeypatch.setattr(session, "disturbance_words", lambda *_: "Meanwhile")
+
+    assert ("Meanwhile" in answer(tmp_path, app).reasons) is (machines is None)
 
 
 def test_an_input_that_another_attempt_left_is_examined_anew(
