@@ -477,13 +477,7 @@ def _rounds_to(
 ) -> int:
     """Return how many rounds show on which side of a limit a gain lies, those that ran included.
 
-    Args:
-        limit: in logarithms.
-        standing: has the gain, as far as rounds show it.
-        name: the quantity.
-        noise: standard deviation of the logarithm of a run of the program as it is.
-        least: a gain as near as that to the limit counts as that far away.
-        error: of the claim.
+    Gain and limit are logarithms; one nearer to it than the least effect counts as that far away.
     """
     gain = standing.gains[name]
     distance = max(abs(gain.middle - limit), least)

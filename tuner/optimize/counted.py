@@ -286,12 +286,9 @@ class _Kept:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        found = json.loads(path.read_bytes()) if path.exists() else {}
-        # Of earlier versions: instructions alone.
-        self._counts: dict[str, dict[str, int]] = {
-            label: {INSTRUCTIONS: known} if isinstance(known, int) else known
-            for label, known in found.items()
-        }
+        self._counts: dict[str, dict[str, int]] = (
+            json.loads(path.read_bytes()) if path.exists() else {}
+        )
 
     def of(self, label: str) -> Counts:
         return self._counts.get(label, {})

@@ -12,13 +12,12 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tuner.allocators import Installation
-from tuner.compare.loop import ignore
 from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.measure.program import digest, steering_digest
 from tuner.measure.warm import warm_memory
@@ -101,7 +100,6 @@ def examine_held_out(
     is_begun: bool,
     given: str = "input",
     texts: Sequence[str] = (),
-    before_run: Callable[[], None] = ignore,
 ) -> Reference:
     """Return what the program as it is does with the held-out input; see `examine`.
 
@@ -114,13 +112,11 @@ def examine_held_out(
         is_begun: what the folder holds is of this optimisation.
         given: what is held out, an input or a load.
         texts: shell commands that are run beside the program's.
-        before_run: is called before it runs.
     """
     path = run / HELD_OUT_REFERENCE_FILE
     if is_begun and path.exists():
         found = _unchanged(run, Reference.load(path))
     else:
-        before_run()
         view.begin(f"held-out {given}", None)
         try:
             found = _kept(path, _examined(tuned, texts))

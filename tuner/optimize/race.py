@@ -113,12 +113,7 @@ class Race:
             yield self._round(number, left)
 
     def _standings_so_far(self, course: Course[None, Sample], most: int) -> dict[str, Standing]:
-        """Return the standings, without hope for what the time left cannot show.
-
-        Args:
-            course: the rounds.
-            most: rounds that may come.
-        """
+        """Return the standings, without hope for what the time left cannot show."""
         self._more_rounds = self._rounds_left(self.n_left(course)) if self._rounds_left else most
         return self._standings(course, gives_up=self._rounds_left is not None)
 

@@ -96,14 +96,7 @@ def reduced(
 def _lost_of(
     confirmed: Confirmed, beside: Collection[str], rules: Rules, one: Standing
 ) -> list[str] | None:
-    """Return what seems lost by what may take the winner's place; None where it may not.
-
-    Args:
-        confirmed: with the winner.
-        beside: labels of those that ran beside it, too.
-        rules: say what counts.
-        one: what is left of it.
-    """
+    """Return what seems lost by what may take the winner's place; None where it may not."""
     winner = confirmed.best
     if winner is None or one.state is not State.CONFIRMED:
         return None
@@ -137,12 +130,7 @@ def _in_its_place(
 ) -> Confirmed:
     """Return what is confirmed, with what is left of the winner in its place.
 
-    Args:
-        confirmed: with the winner, and what its settings do.
-        best: how what is left stands.
-        smaller: what is left.
-        held_out: how it stands on the held-out input.
-        is_trade: whether something was lost for what is gained elsewhere.
+    Of a trade, something was lost for what is gained elsewhere.
     """
     kept = [one for one in confirmed.effects if one.name in smaller.as_dict]
     others = {label: one for label, one in confirmed.standings.items() if label != best.label}
@@ -183,14 +171,7 @@ def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Co
 def _lost(
     standing: Standing, winner: Standing, rules: Rules, noise: Mapping[str, float]
 ) -> list[str]:
-    """Return the quantities in which what is left seems to have lost something.
-
-    Args:
-        standing: of what is left.
-        winner: with all settings.
-        rules: say what counts.
-        noise: quantity -> standard deviation of the logarithm of a run.
-    """
+    """Return the quantities in which what is left seems to have lost something."""
     n_rounds = [max(1, one.n_rounds) for one in (standing, winner)]
     errors = OF_MEDIANS * math.sqrt(sum(2.0 / n for n in n_rounds))  # each is a median of ratios
 

@@ -235,7 +235,7 @@ class Session:
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
         if not (self.run / SELECTION_FILE).exists():
-            work.check_environment()
+            work.check_environment()  # else only what is to run is refused
         held_out = self._held_out(work, files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
@@ -348,6 +348,8 @@ class Session:
             return None
         begun = self._begun_with
         is_begun = begun is not None and begun.held_out == self.request.held_out
+        if not is_begun:
+            work.check_environment()
         given = self.request.given
         found = examine_held_out(
             self.run,
@@ -356,7 +358,6 @@ class Session:
             is_begun=is_begun,
             given=given,
             texts=self.request.held_out or (),
-            before_run=work.check_environment,
         )
         least_s = least_seconds(found)
         if least_s > SHARE_HELD_OUT * self.request.seconds:

@@ -75,7 +75,7 @@ class Reference:
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
     environment: str = field(default="", compare=False)
-    """Digest of what steered allocators in these runs; empty: of an earlier version."""
+    """Digest of what steered allocators in these runs; empty: not known."""
 
     @property
     def allocator(self) -> str:
@@ -112,7 +112,7 @@ class Reference:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Reference:
         """Rebuild it from `as_record`."""
-        known = {name: record[name] for name in record if name != "children_share"}
+        known = dict(record)
         known["command"] = tuple(record["command"])
         known["notes"] = tuple(record.get("notes", ()))
         known["steered"] = tuple(record.get("steered", ()))

@@ -1,8 +1,7 @@
 """The time that an optimisation took, all its calls together, however each of them ended.
 
 It stands in `TIME_FILE`: written when a call ends, by an answer, an error or Ctrl-C, and now and
-then before, so that a kill loses a few seconds.  A folder of an earlier version has none; there the
-time is that of its answer.
+then before, so that a kill loses a few seconds.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import math
 from pathlib import Path
 from typing import Final, Self
 
-from tuner.errors import OutputError, StoreError
-from tuner.optimize.answer import recommended
+from tuner.errors import OutputError
 from tuner.optimize.work import Watch
 from tuner.output import write_text
 from tuner.runs import REQUEST_FILE
@@ -77,13 +75,5 @@ def _seconds_in(run: Path) -> float:
     try:
         seconds = float(json.loads((run / TIME_FILE).read_bytes())["seconds"])
     except (OSError, KeyError, TypeError, ValueError):
-        return _seconds_of_answer(run)
-    return seconds if math.isfinite(seconds) else 0.0
-
-
-def _seconds_of_answer(run: Path) -> float:
-    try:
-        answer = recommended(run)
-    except StoreError:
         return 0.0
-    return answer.seconds if answer else 0.0
+    return seconds if math.isfinite(seconds) else 0.0

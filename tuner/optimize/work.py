@@ -145,8 +145,7 @@ class Work:
         """Return whether an earlier call ended with an answer that knew all rounds of a journal."""
 
         def knew(record: Mapping[str, Any]) -> bool:
-            known = record.get("rounds_of")  # earlier versions have none
-            return known is None or known.get(file) == self.n_rounds(file)
+            return bool(record["rounds_of"].get(file) == self.n_rounds(file))
 
         with contextlib.suppress(StoreError):
             return bool(read_answer(self.run, knew))

@@ -126,16 +126,6 @@ def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path):
     assert len(effects_of(work(tmp_path, 100.0, tuned), steered, winner)) == 1
 
 
-def test_what_was_run_is_not_run_again(tmp_path: Path):
-    first, second = Tunable(), Tunable()
-
-    before = effects_of(work(tmp_path, 100.0, first), REFERENCE, WINNER)
-    after = effects_of(work(tmp_path, 0.1, second), REFERENCE, WINNER)
-
-    assert after == before
-    assert (first.n_runs > 0, second.n_runs) == (True, 0)
-
-
 def test_what_was_run_of_another_winner_says_nothing_of_this_one(tmp_path: Path):
     effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, WINNER)
     before = (tmp_path / ABLATION_FILE).read_bytes()

@@ -154,7 +154,8 @@ def test_what_is_not_counted_yet_is_reserved(tmp_path: Path):
     (tmp_path / COUNTED_FILE).write_text(json.dumps({AS_IS: {"instructions": 9}}))
 
     assert seconds_to_count(work, REFERENCE, CHOSEN) == both_s / 2.0 > 0.0
-    assert seconds_to_count(work_of(tmp_path, app, 20.0), REFERENCE, CHOSEN) == 0.0
+    for other, seconds in ((app, 20.0), (App({}), 2000.0)):
+        assert seconds_to_count(work_of(tmp_path, other, seconds), REFERENCE, CHOSEN) == 0.0
 
 
 class Without(App):
@@ -515,10 +516,6 @@ def test_the_held_out_input_runs_as_often_as_time_is_left_but_often_enough_to_te
 
     assert found is not None
     assert found.standing.n_rounds == n_rounds
-
-
-def test_no_time_is_reserved_for_counts_without_an_instrument(tmp_path: Path):
-    assert seconds_to_count(work_of(tmp_path, App({}), 2000.0), REFERENCE, CHOSEN) == 0.0
 
 
 def test_who_shares_the_error_with_others_takes_longer_to_settle(tmp_path: Path):

@@ -14,7 +14,6 @@ from tuner.emulation import Calibration
 from tuner.errors import MissingToolError
 from tuner.optimize import counted
 from tuner.optimize.counted import (
-    COUNTED_FILE,
     changes_of_work,
     counted_words,
     disagreement,
@@ -86,16 +85,6 @@ def test_a_change_is_counted_once_and_kept(tmp_path: Path):
             {"instructions": -0.04, "page faults": 0.0, "system calls": -0.2}
         )
     assert (tuned.n_counts, tuned.n_kernel) == (2, 2)
-
-
-def test_counts_of_an_earlier_version_are_instructions(tmp_path: Path):
-    (tmp_path / COUNTED_FILE).write_text('{"as it is": 1000, "mimalloc": 900}')
-    tuned = Counting({})
-
-    changes = changes_of_work(work(tmp_path, tuned), REFERENCE, "mimalloc", SETTING)
-
-    assert changes["instructions"] == pytest.approx(-0.1)
-    assert tuned.n_counts == 0
 
 
 @pytest.mark.parametrize("counts", [{}, {AS_IS: 1000, "mimalloc": None}])

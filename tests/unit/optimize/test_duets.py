@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from tests.unit.optimize.test_race import Nowhere
+from tests.unit.optimize.test_race import Kept, Nowhere
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Rounds, Step
 from tuner.optimize.duets import (
@@ -215,12 +215,8 @@ def test_half_a_duet_that_was_kept_is_no_round():
     kept = {key: s for key, s in first.samples.items() if key[0] < number or key[2] == AS_IS}
     kept = {key: s for key, s in kept.items() if key[0] <= number}
 
-    class Kept(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-            return tuple(kept.items())
-
     plan = Race(("a",), RULES, lambda _: True, most_rounds=30, duets=duets)
-    again = compare(plan, duets.runs, Kept(), baseline=AS_IS)
+    again = compare(plan, duets.runs, Kept(kept), baseline=AS_IS)
 
     assert (number, None, "a") not in again.samples
     assert max(n for n, _, _ in again.samples) > number
@@ -314,12 +310,7 @@ def test_half_a_round_at_once_is_made_anew():
 
     whole = compared(Nowhere())
     half = {key: whole.samples[key] for key in list(whole.samples)[:4]}
-
-    class Kept(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-            return tuple(half.items())
-
-    again = compared(Kept())
+    again = compared(Kept(half))
 
     assert again.samples.keys() == whole.samples.keys()
     assert all(one.good and one.good[AT_ONCE] == 3.0 for one in again.samples.values())

@@ -146,10 +146,6 @@ def reduced_of_two(
     return reduced(work, REFERENCE, confirming, replace(first, best=change(first.best)))
 
 
-def needs_all(settings: Mapping[str, Any]) -> float:
-    return 0.8 if len(settings) == 3 else 1.0
-
-
 def test_rounds_beside_the_winner_say_more_than_those_of_another_time(tmp_path: Path):
 
     def lucky(best: Standing) -> Standing:
@@ -239,15 +235,6 @@ def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path):
     content = read_journal(tmp_path / REDUCED_FILE)
     assert content is not None
     assert {one["subject"] for one in content.records} == {AS_IS, "jemalloc narenas=2"}
-
-
-def test_a_winner_that_needs_every_setting_stays(tmp_path: Path):
-    found, _ = confirmed(tmp_path, needs_all)
-
-    assert found.best is not None
-    assert found.best.label == label_of(WINNER)
-    assert found.left_out == ()
-    assert len(found.effects) == 3
 
 
 def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.optimize.test_race import Nowhere
+from tests.unit.optimize.test_race import Kept, Nowhere
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
 from tuner.optimize.duets import AT_ONCE, AtOnce, Duets
@@ -38,14 +38,11 @@ def test_a_round_that_is_not_begun_runs_at_once():
     at_once = sorted(one.good[AT_ONCE] for one in course.samples.values() if one.good)
     assert at_once == [2.0] * 2 + [5.0] * 5
 
-    class Begun(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-            alone = Outcome.succeeded({CPU: 1.0})
-            return tuple((key, alone) for key in course.samples if key[2] == AS_IS)
-
+    alone = Outcome.succeeded({CPU: 1.0})
+    begun = {key: alone for key in course.samples if key[2] == AS_IS}
     later = Duets(samples({}), [samples({})])
     plan = AtOnce(Selection(names, seed=1), later)
-    again = compare(plan, later.runs, Begun(), baseline=AS_IS)
+    again = compare(plan, later.runs, Kept(begun), baseline=AS_IS)
     others = [s.good for (_, _, name), s in again.samples.items() if name != AS_IS]
     assert all(one and one[AT_ONCE] == 1.0 for one in others)
 

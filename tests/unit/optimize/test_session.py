@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.optimize import emulation, session
-from tuner.optimize.answer import Answer, Decision, label_of, recommended
+from tuner.optimize.answer import Answer, Decision, label_of
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.outlook import FEWEST_RUNS
@@ -252,20 +252,6 @@ def test_other_constraints_go_on_with_the_time_that_was_used(tmp_path: Path, app
     assert found.seconds == app.now_s
 
 
-def test_a_folder_of_an_earlier_version_goes_on_with_the_time_of_its_answer(
-    tmp_path: Path, app: App
-):
-    answer(tmp_path, app, replace(REQUEST, seconds=10.0))
-    (tmp_path / TIME_FILE).unlink()
-    before = recommended(tmp_path)
-    assert before is not None
-
-    found = answer(tmp_path, app, replace(REQUEST, seconds=10.0))
-
-    assert found.seconds == pytest.approx(app.now_s, abs=0.1)
-    assert found.seconds >= before.seconds > 0.0
-
-
 def test_ctrl_c_in_the_first_runs_says_what_begins_anew(tmp_path: Path, app: App):
     app.ends_after = 0
     with pytest.raises(InterruptedCampaign, match="not kept yet: the same command begins"):
@@ -333,29 +319,19 @@ def test_nothing_runs_beside_what_ran_in_another_environment(
     assert (len(app.ran), held_out.n_examined) == (n_runs, 0)
 
 
-class Elsewhere:
-    """Makes rounds as machines of a cluster do."""
-
-    known, n_at_once = MappingProxyType[str, object]({}), 1
-
-    def wait(self) -> None:
-        pass
-
-    def make(self, handout: Any, scene: Callable[[], Any], note: object) -> None:
+def test_the_load_of_this_machine_is_not_said_of_runs_on_others(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    def make(handout: Any, scene: Any, _: object) -> None:
         while one := handout.next(1):
             while one.left:
-                handout.took(one, App().runner(scene().candidates, REFERENCE)(one.left[0]))
+                handout.took(one, app.runner(scene().candidates, REFERENCE)(one.left[0]))
 
+    others = SimpleNamespace(known={}, n_at_once=1, wait=lambda: None, make=make)
+    monkeypatch.setattr(session, "machines_for", lambda *_: nullcontext(others))
+    monkeypatch.setattr(session, "disturbance_words", lambda *_: "Load.")
 
-@pytest.mark.usefixtures("_in_turn")
-@pytest.mark.parametrize("machines", [None, Elsewhere()])
-def test_the_load_of_this_machine_is_said_where_it_ran_the_program(
-    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, machines: Elsewhere | None
-):
-    monkeypatch.setattr(session, "machines_for", lambda *_: nullcontext(machines))
-    monkeypatch.setattr(session, "disturbance_words", lambda *_: "Meanwhile")
-
-    assert ("Meanwhile" in answer(tmp_path, app).reasons) is (machines is None)
+    assert "Load." not in answer(tmp_path, app).reasons
 
 
 def test_an_input_that_another_attempt_left_is_examined_anew(

@@ -2,14 +2,11 @@
 
 import contextlib
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.clock import Clock
-from tests.unit.optimize.test_answer import DEPLOY
-from tuner.optimize.answer import write_answer
 from tuner.optimize.used_time import TIME_FILE, UsedTime
 from tuner.optimize.work import Watch
 from tuner.runs import REQUEST_FILE
@@ -49,12 +46,6 @@ def test_a_kill_loses_a_few_seconds(tmp_path: Path):
 
     assert max(now_s - one for now_s, one in enumerate(kept)) < 6.0
     assert len(set(kept)) <= 1 + 60 / 5
-
-
-def test_in_a_folder_of_an_earlier_version_the_time_is_that_of_its_answer(tmp_path: Path):
-    write_answer(begun(tmp_path), replace(DEPLOY, seconds=321.0))
-
-    assert UsedTime(tmp_path, Watch(60.0, Clock())).before_s == 321.0
 
 
 def test_a_folder_that_was_not_begun_has_no_time(tmp_path: Path):
