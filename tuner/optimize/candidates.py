@@ -221,8 +221,7 @@ class Choosing:
         if content is not None:
             known = {p.configuration: p for p in self._proposals}
             kept = self._work.kept(SELECTION_FILE).values()
-            n_first = content.header.get("n_first", len(kept))
-            return [known[one] for one in kept if one in known], n_first
+            return [known[one] for one in kept if one in known], content.header["n_first"]
         n_wanted = Budget.of(n_possible).n_first
         first = self._runnable(spread_of(self._proposals, self._rules, n_wanted))
         more = self._runnable(spread_of(self._proposals, self._rules, MOST_SELECTED))

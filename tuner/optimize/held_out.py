@@ -117,7 +117,7 @@ class Judging:
     def _kept_n_before(self, configuration: Configuration) -> int | None:
         """Return how many were turned down before a setting was; None where it was not judged."""
         content = read_journal(self._work.run / held_out_file(configuration))
-        return content.header.get("n_before", 0) if content else None
+        return content.header["n_before"] if content else None
 
     def _course(
         self, label: str, configuration: Configuration, plan: Plan[None, Sample], n_before: int

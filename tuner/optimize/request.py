@@ -85,7 +85,7 @@ class Request:
         try:
             found = json.loads(path.read_bytes())
             rules = found["rules"]
-            service = found.get("service")
+            service = found["service"]
             return cls(
                 command=tuple(found["command"]),
                 seconds=found["seconds"],
@@ -95,18 +95,18 @@ class Request:
                     goals=tuple(rules["goals"]),
                     guards=tuple(rules["guards"]),
                     error=rules["error"],
-                    limits=tuple((name, share) for name, share in rules.get("limits", ())),
-                    strict=tuple(rules.get("strict", ())),
+                    limits=tuple((name, share) for name, share in rules["limits"]),
+                    strict=tuple(rules["strict"]),
                 ),
-                further=tuple(tuple(one) for one in found.get("further", ())),
+                further=tuple(tuple(one) for one in found["further"]),
                 held_out=tuple(found["held_out"]) if found["held_out"] else None,
                 evaluations=found["evaluations"],
                 timeout_s=found["timeout_s"],
-                expect_status=found.get("expect_status", 0),
+                expect_status=found["expect_status"],
                 cpu=found["cpu"],
                 seed=found["seed"],
-                is_direct=found.get("is_direct", False),
-                is_comparison=found.get("is_comparison", False),
+                is_direct=found["is_direct"],
+                is_comparison=found["is_comparison"],
                 service=ServicePlan.from_record(service) if service else None,
             )
         except OSError as error:

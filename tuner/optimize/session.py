@@ -235,7 +235,7 @@ class Session:
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
         if not (self.run / SELECTION_FILE).exists():
-            work.check_environment()  # else only what is to run is refused
+            work.check_environment()
         held_out = self._held_out(work, files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))

@@ -112,12 +112,9 @@ class Reference:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Reference:
         """Rebuild it from `as_record`."""
-        known = dict(record)
-        known["command"] = tuple(record["command"])
-        known["notes"] = tuple(record.get("notes", ()))
-        known["steered"] = tuple(record.get("steered", ()))
-        known["parts"] = tuple(map(cls.from_record, record.get("parts", ())))
-        return cls(**known)
+        lists = {name: tuple(record[name]) for name in ("command", "notes", "steered")}
+        parts = tuple(map(cls.from_record, record["parts"]))
+        return cls(**{**record, **lists, "parts": parts})
 
     @classmethod
     def load(cls, path: Path) -> Reference:

@@ -370,8 +370,7 @@ class SampleKeeper(JournalKeeper[None, Sample]):
         key = record["round"], None, record["subject"]
         if record["subject"] == AS_IS and outcome.good is None:
             return None  # it ended a call, and is made again
-        if "machine" in record:
-            self.made_on[key] = record["machine"]
+        self.made_on[key] = record["machine"]
         return key, self.relative(key, outcome)
 
     def is_of_here(self, step: Step[None]) -> bool:

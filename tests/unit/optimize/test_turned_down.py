@@ -55,13 +55,6 @@ def test_what_is_worse_within_its_noise_is_allowed_too():
     assert len(one.constraints) == 2
 
 
-def test_what_in_rounds_is_not_called_one_run():
-    (one,) = found({"mimalloc": (changes(0.0, 0.05, -0.2), (PEAK,))})
-
-    assert one.in_rounds
-    assert "few runs" not in one.words
-
-
 def test_what_new_runs_showed_goes_before_a_greater_gain_of_few_runs():
     shown = found(
         {"few": (changes(-0.55, 0.0, 0.16), None), "rounds": (changes(-0.47, 0.0, 0.08), (CPU,))}
