@@ -17,6 +17,9 @@ from tuner.service.plan import ServicePlan
 PATIENCE_S: Final = 10.0
 """Least `Request.patience_s`."""
 
+_VERSION: Final = 2
+"""Of a run folder."""
+
 _OPTIONS: Final = {
     "command": "command",
     "further": "command",
@@ -72,7 +75,7 @@ class Request:
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file."""
-        return {"schema": "malloc-tuner.optimize", "version": 1, **asdict(self)}
+        return {"schema": "malloc-tuner.optimize", "version": _VERSION, **asdict(self)}
 
     @classmethod
     def load(cls, run: Path) -> Request:
@@ -84,6 +87,9 @@ class Request:
         path = run / REQUEST_FILE
         try:
             found = json.loads(path.read_bytes())
+            if found["version"] != _VERSION:
+                message = f"{path}: another version of malloc-tuner wrote it; choose another -o"
+                raise StoreError(message)
             rules = found["rules"]
             service = found["service"]
             return cls(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tuner.errors import SpecError
+from tuner.errors import SpecError, StoreError
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import PEAK
 from tuner.optimize.request import Request, check_goes_on
@@ -36,6 +36,13 @@ def test_time_may_change_and_an_input_to_judge_on_may_be_added(tmp_path: Path, b
     goes_on(tmp_path, begun, begun)
     goes_on(tmp_path, begun, replace(begun, seconds=3600.0))
     goes_on(tmp_path, begun, replace(begun, held_out=("app", "other")))
+
+
+def test_a_folder_of_another_version_is_refused(tmp_path: Path):
+    (tmp_path / REQUEST_FILE).write_text(json.dumps({**PROGRAM.as_record(), "version": 1}))
+
+    with pytest.raises(StoreError, match="another version of malloc-tuner wrote it; choose"):
+        Request.load(tmp_path)
 
 
 def test_a_service_is_given_a_load():
