@@ -224,7 +224,7 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
             with contextlib.suppress(OSError):
                 partial.unlink()
         raise OutputError(
-            f"{path}: cannot be written ({error.strerror}); choose another place with -o"
+            f"{path}: cannot be written ({error.strerror}); make room, or choose another place"
         ) from error
 
 

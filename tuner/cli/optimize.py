@@ -112,7 +112,7 @@ def _misplaced(context: typer.Context, is_given: bool) -> bool:
     """Refuse --held-out among the options: it stands behind the program's arguments."""
     if is_given:
         raise typer.BadParameter(
-            "stands behind the command: -- COMMAND --held-out -- COMMAND; so too with -o RUN",
+            "stands behind the command, with -o RUN too: -- COMMAND --held-out -- COMMAND",
             ctx=context,
         )
     return is_given

@@ -42,13 +42,15 @@ def why_no_events(
         return f"{name}: nothing was allocated or freed between --from and --to"
     if background:
         return f"{went_on(command, background)}; nothing was recorded"
-    others = "only starts other programs (then record with --follow)"
+    others = "starts programs that do"
+    if background is None:
+        others = "only starts other programs (`record --follow` takes them)"
     if ending is not None and ending.signal_name is not None:
         return f"{name}: nothing was recorded: it {ending} before it called an allocation function"
     ended = f"{ending} and " if ending is not None and ending.exit_status else ""
     return (
-        f"{name}: nothing was recorded: it {ended}called no allocation function of a library; it "
-        f"brings its own malloc, or {others if background is None else 'starts programs that do'}"
+        f"{name}: nothing was recorded: it {ended}called no allocation function of a library: it "
+        f"needs none, brings its own malloc, or {others}"
     )
 
 

@@ -30,7 +30,7 @@ def test_a_program_that_fails_before_it_allocates_is_said_to_fail():
 
 
 def test_follow_is_not_advised_where_it_was_given():
-    assert "record with --follow" in why_no_events(["app"], ENDED)
+    assert "`record --follow` takes them" in why_no_events(["app"], ENDED)
     assert "--follow" not in why_no_events(["app"], ENDED, background=())
     words = why_no_events(["app"], ENDED, background=(7,))
     assert "it went on in the background (process 7)" in words
