@@ -2,9 +2,10 @@
 
 A subject is worth deploying when a gain it claimed is confirmed, nothing it claimed turned out
 worse, and neither memory nor CPU time costs more than `GUARD`, clearly or in the median of the
-rounds: what the rounds leave open is not settled.  Of all that gain as well
-as the best one, the one with the fewest settings is named, so that a default is preferred to
-settings that add nothing.  "Keep what you have" is an answer.
+rounds: what the rounds leave open is not settled.  The best one has the greatest confirmed gains,
+or is at least as good as that one in all that is claimed or guarded.  Of all that gain as well,
+the one with the fewest settings is named, so that a default is preferred to settings that add
+nothing.  "Keep what you have" is an answer.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def recommend(subjects: Sequence[SubjectSummary]) -> ValidationDecision:
 
 
 def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
-    best = max(free, key=_gain)
+    first = max(free, key=_gain)
+    best = max((one for one in free if _dominates(one, first)), key=_sum, default=first)
     equals = [found for found in free if _does_as_well(found, best)]
     chosen = min(equals, key=lambda found: (_n_settings(found), -_gain(found)))
     if chosen is best:
@@ -101,21 +103,17 @@ def _costs(found: SubjectSummary) -> list[str]:
         interval = metric.ratio.interval if metric and metric.ratio else None
         if interval and interval.low > 1.0 + GUARD:
             bad.add(name)
-    shown = ((name, found.metric(name)) for name in REAL if name in bad)
-    return [
-        f"{REAL[name].label} {_change(metric.ratio.median)}"
-        for name, metric in shown
-        if metric and metric.ratio
-    ]
+    shown = ((name, _median(found, name)) for name in REAL if name in bad)
+    return [f"{REAL[name].label} {_change(median)}" for name, median in shown if median is not None]
 
 
 def _open(found: SubjectSummary) -> list[str]:
     """Return the guarded metrics that look worse, though the rounds do not show it for sure."""
-    seen = ((name, found.metric(name)) for name in GUARDED)
+    seen = ((name, _median(found, name)) for name in GUARDED)
     return [
-        f"{REAL[name].label} {_change(metric.ratio.median)}"
-        for name, metric in seen
-        if metric and metric.ratio and metric.ratio.median > 1.0 + GUARD
+        f"{REAL[name].label} {_change(median)}"
+        for name, median in seen
+        if median and median > 1.0 + GUARD
     ]
 
 
@@ -128,14 +126,37 @@ def _gain(found: SubjectSummary) -> float:
     return -sum(log(real.median) for _, real in _confirmed(found) if real.median > 0.0)
 
 
+def _dominates(other: SubjectSummary, first: SubjectSummary) -> bool:
+    """Return whether no median is worse than the first one's, and one is clearly better."""
+    pairs = [(_median(other, name), _median(first, name)) for name in _compared(first)]
+    known = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
+    is_clear = any(mine < theirs - DIFFERENT for mine, theirs in known)
+    return is_clear and all(mine <= theirs for mine, theirs in known)
+
+
+def _compared(found: SubjectSummary) -> set[str]:
+    return {*GUARDED, *(claim.metric for claim in found.claims)}
+
+
+def _sum(found: SubjectSummary) -> float:
+    """Return the sum of all changes, gains positive, as logarithms of ratios."""
+    medians = (_median(found, name) for name in _compared(found))
+    return -sum(log(median) for median in medians if median)
+
+
+def _median(found: SubjectSummary, name: str) -> float | None:
+    metric = found.metric(name)
+    return metric.ratio.median if metric and metric.ratio else None
+
+
 def _does_as_well(other: SubjectSummary, best: SubjectSummary) -> bool:
     """Return whether the best one gains no more than the noise of a median or `DIFFERENT`."""
     for claim, real in _confirmed(best):
-        metric = other.metric(claim.metric)
+        median = _median(other, claim.metric)
         # Half an interval of 95 % is about two standard errors.
         error = (real.interval.high - real.median) / 2.0 if real.interval else 0.0
         worst = real.median + max(DIFFERENT, error)
-        if metric is None or metric.ratio is None or metric.ratio.median > worst:
+        if median is None or median > worst:
             return False
     return True
 

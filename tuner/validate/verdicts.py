@@ -154,11 +154,13 @@ class SubjectSummary:
 
     @property
     def verdict_words(self) -> str:
-        """The verdict; which gains are confirmed where some are, else what is shown to be worse."""
-        if self.verdict is Verdict.NOT_CONFIRMED:
-            if self.confirmed:
-                return f"{', '.join(REAL[c.metric].label for c in self.confirmed)} confirmed"
-            costs = [REAL[c.metric].label for c in self.claims if c.verdict is Verdict.COSTS]
+        """The verdict; which gains are confirmed, and what is worse, where that is not all."""
+        gains = [REAL[claim.metric].label for claim in self.confirmed]
+        costs = [REAL[c.metric].label for c in self.claims if c.verdict is Verdict.COSTS]
+        if self.verdict is Verdict.NOT_CONFIRMED or (gains and costs):
+            if gains:
+                worse = f", {', '.join(costs)} {Verdict.WORSE}" if costs else ""
+                return f"{', '.join(gains)} confirmed{worse}"
             if costs:
                 return f"{Verdict.WORSE}: {', '.join(costs)}"
         return str(self.verdict or "")

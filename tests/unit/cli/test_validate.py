@@ -111,6 +111,12 @@ def test_one_of_two_gains_confirmed_is_enough_and_named():
     assert half.verdict_words == "mean heap confirmed"
     costly = replace(half, claims=(claim(Verdict.COSTS), claim(Verdict.NOT_CONFIRMED, "cpu")))
     assert costly.verdict_words == "worse: mean heap"
+    traded = replace(
+        half,
+        verdict=Verdict.CONFIRMED,
+        claims=(claim(Verdict.COSTS), claim(Verdict.CONFIRMED, "cpu")),
+    )
+    assert traded.verdict_words == "CPU time confirmed, mean heap worse"
     worse = outcome(replace(half, verdict=Verdict.WORSE))
     with pytest.raises(UnconfirmedVerdict):
         check_outcome(worse, worse=False, unconfirmed=True)

@@ -162,3 +162,14 @@ def test_no_gain_is_sure_where_the_interval_holds_none():
     found = recommend([BASELINE, subject("lean", "exgen", {}, CONFIRMED, 0.98, spread=0.03)])
 
     assert found.sentence == "Deploy exgen as shipped: mean heap -2.0 %."
+
+
+def test_what_is_better_in_all_is_not_passed_over_for_more_confirmed_cpu_time():
+    shipped = subject("mimalloc-default", "mimalloc", {}, OPEN, 0.968, cpu=0.902)
+    cpu = Claim("cost", "cpu", 0.87, 0.87, ratio(0.902, 0.08), CONFIRMED)
+    shipped = replace(shipped, claims=(*shipped.claims, cpu))
+    better = subject("balanced", "mimalloc", SEVEN, CONFIRMED, 0.906, cpu=0.896)
+
+    assert recommend([BASELINE, shipped, better]).label == "balanced"
+    traded = subject("balanced", "mimalloc", SEVEN, CONFIRMED, 0.906, cpu=0.91)
+    assert recommend([BASELINE, shipped, traded]).label == "mimalloc-default"
