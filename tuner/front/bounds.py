@@ -229,8 +229,10 @@ def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baseli
         reference = baseline.value(bound.objective) if baseline else 0.0
         if reference:
             shown = METRICS[bound.objective].show(reference)
-            change = (value - reference) / compared.whole(nearest, bound.objective)
-            reason += f", {change:+.2%} against the baseline's {shown}"
+            more, whole = value - reference, compared.whole(nearest, bound.objective)
+            reason += f", {more / reference:+.2%} against the baseline's {shown}"
+            if bound.anchor and whole != reference:
+                reason += f" ({more / whole:+.2%} of the whole program, which is what counts)"
         reasons.append(reason)
     return (
         f"nothing fits; the nearest is trial {nearest.number} ({nearest.configuration}), and "

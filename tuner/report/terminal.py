@@ -202,7 +202,7 @@ def _rich_table(
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     drawn.add_column("trial", justify="right")
     for metric, scale in zip(block.metrics, scales, strict=True):
-        about = "of whole\nprogram" if metric.name in table.whole else "change"
+        about = "change of\nprogram" if metric.name in table.whole else "change"
         below = f"\n{about}" if block.is_stacked else ""
         head = f"{metric.label}\n{scale.unit}{below}".rstrip()
         drawn.add_column(head, justify="right", no_wrap=True)
@@ -290,8 +290,9 @@ def whole_words(table: FrontTable) -> list[str]:
     if recorded:
         which = f"{_labels(recorded)} " if sources else ""
         sources.append(f"{which}of few runs or under the recorder, so rather too small a share")
-    words = f"Changes of {_labels(table.whole)} are about those of the whole program: its memory, "
-    return [f"{words}its CPU time ({'; '.join(sources)})."]
+    words = f"Changes of {_labels(table.whole)} are about those of the whole program, its memory"
+    told = f"and CPU time ({'; '.join(sources)}); values are the allocator's own."
+    return [f"{words} {told}"]
 
 
 def _labels(names: Iterable[str]) -> str:

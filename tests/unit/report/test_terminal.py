@@ -83,7 +83,8 @@ def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program(
     assert condensed(inside)[1] == {1: 1}
     for columns in (60, 160):
         monkeypatch.setenv("COLUMNS", str(columns))
-        assert "of whole" in table_text(inside)
+        assert "change of" in table_text(inside)
+    assert "values are the allocator's own" in " ".join(table_text(inside).split())
 
 
 def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.MonkeyPatch):
