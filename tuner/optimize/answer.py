@@ -176,8 +176,11 @@ class Answer:
                 )
 
     def _effect_lines(self) -> Iterator[str]:
-        # A single setting does what the answer itself gains, proven in more runs.
-        effects = self.effects if len(self.effects) > 1 else ()
+        effects = self.effects
+        if len(effects) == 1 and not (
+            self.label.partition(" ")[0] != self.as_is and is_shown(effects[0][1], self.rules)
+        ):
+            effects = ()  # of the same allocator, it does what the answer itself gains
         if effects:
             yield "What each setting does:"
         together = []

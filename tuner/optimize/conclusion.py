@@ -106,7 +106,7 @@ class Conclusion:
                 reasons=(_doubt_words(best, held_out, given), *answer.reasons),
                 held_out=held_out.gains,
                 missing=f"whether {no_worse_words(held_out.doubtful)} with the held-out {given}",
-                more_seconds=max(1.0, held_out.more_seconds),
+                more_seconds=held_out.more_seconds,
             )
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
         where = f" with the tuned {given}" if held_out else ""
@@ -455,8 +455,10 @@ class Conclusion:
 def _turned_down_words(label: str, held_out: HeldOutStanding, given: str) -> str:
     """Say what turns a setting down with the held-out input, or load."""
     found = held_out.standing
-    bad = found.reason or ", ".join(loss_words(name, found.gains[name]) for name in found.worse)
-    return f"{label} gains with the tuned {given}, but with the held-out one: {bad}."
+    names = found.worse or held_out.doubtful
+    bad = found.reason or ", ".join(loss_words(name, found.gains[name]) for name in names)
+    doubt = "" if held_out.is_bad else f", which its {found.n_rounds} rounds leave open"
+    return f"{label} gains with the tuned {given}, but with the held-out one: {bad}{doubt}."
 
 
 def _doubt_words(best: Standing, held_out: HeldOutStanding, given: str) -> str:

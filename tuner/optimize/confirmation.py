@@ -12,6 +12,7 @@ from tuner.compare.journal import read_journal
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course
 from tuner.optimize.ablation import SettingEffect
+from tuner.optimize.answer import label_of, recommended
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
@@ -41,7 +42,7 @@ class Confirmed:
     best: Standing | None
     """The one to deploy; None when none is confirmed, or the held-out input turned all down."""
     held_out: HeldOutStanding | None
-    """How the best one stands on the input that was not tuned on."""
+    """How the best one stands on the input that was not tuned on, or `deployed`."""
     held_back: Mapping[str, HeldOutStanding] = field(default_factory=dict)
     """Label -> the same of those that are confirmed, and that the held-out input turned down."""
     effects: Sequence[SettingEffect] = ()
@@ -54,6 +55,12 @@ class Confirmed:
     """Label -> what counted work gains, where that proves something."""
     n_claims: float = 1.0
     """Candidates among whom the error is shared, see `_claims`."""
+
+    @property
+    def deployed(self) -> str:
+        """What an earlier call deployed of the best one, and was judged for it; empty for none."""
+        judged = self.held_out.standing.label if self.held_out and self.best else ""
+        return judged if self.best and judged != self.best.label else ""
 
     @property
     def is_out(self) -> bool:
@@ -138,7 +145,7 @@ class Confirming:
             found |= standings
             known = {label: one for label, one in standings.items() if label in before}
             best = choose(known, sizes, self._rules) or choose(standings, sizes, self._rules)
-            judged = self.hold_out(best.label, chosen[best.label]) if best else None
+            judged = self._judge(best.label, chosen[best.label]) if best else None
             if best is None or judged is None or not judged.is_bad:
                 break
             held_back[best.label] = judged
@@ -246,6 +253,24 @@ class Confirming:
     def _reserved_s(self) -> float:
         held_out_s = self._judging.reserved_s if self._judging else 0.0
         return held_out_s + self._to_count_s + self._for_others_s
+
+    def _judge(self, label: str, winner: Configuration) -> HeldOutStanding | None:
+        """Judge a winner, or what an earlier call without a held-out input deployed of it.
+
+        That stands for the winner unless it is bad; see `reduced`.
+        """
+        if self._judging is not None and not self._judging.is_kept(winner):
+            before = recommended(self._work.run)
+            found = before.configuration if before else None
+            if (
+                found
+                and found.allocator == winner.allocator
+                and (set(found.settings) < set(winner.settings))
+            ):
+                judged = self.hold_out(label_of(found), found)
+                if judged is not None and not judged.is_bad:
+                    return judged
+        return self.hold_out(label, winner)
 
     def hold_out(self, label: str, configuration: Configuration) -> HeldOutStanding | None:
         """Compare the winner with the program as it is on the held-out input; kept once made.

@@ -36,6 +36,9 @@ _ROUNDS: Final = 10
 
 _MOST_ROUNDS: Final = 1000
 
+_MANY: Final = 100
+"""Rounds that did not settle what fewer should have: more may not either."""
+
 _SHARE_OF_LEFT: Final = 0.5
 """Of the time that is left, for what does not look worse: the rest is for fewer settings."""
 
@@ -71,7 +74,7 @@ class HeldOutStanding:
     doubtful: tuple[str, ...] = ()
     """Guards that neither hold nor are lost, and look worse."""
     more_seconds: float = 0.0
-    """About how long the rounds take that settle these."""
+    """About how long the rounds take that settle these; 0 where more may not."""
 
     @property
     def is_bad(self) -> bool:
@@ -113,6 +116,10 @@ class Judging:
                 if plan.standing(self._course(label, configuration, Once(()), n_before)).is_bad:
                     found.append(label)
         return found
+
+    def is_kept(self, configuration: Configuration) -> bool:
+        """Return whether a setting was judged before."""
+        return self._kept_n_before(configuration) is not None
 
     def _kept_n_before(self, configuration: Configuration) -> int | None:
         """Return how many were turned down before a setting was; None where it was not judged."""
@@ -156,7 +163,8 @@ class Judging:
         shown = standings(course, [label], self._rules, gives_up=False)[label].gains
         doubtful = plan.doubtful(standing)
         n_rounds = plan.rounds_to_settle(course, standing, doubtful) if doubtful else 0
-        return HeldOutStanding(standing, shown, doubtful, n_rounds * self._round_s)
+        more_s = max(1.0, n_rounds * self._round_s) if n_rounds else 0.0
+        return HeldOutStanding(standing, shown, doubtful, more_s)
 
 
 class _Plan:
@@ -179,6 +187,8 @@ class _Plan:
         self._more_rounds = rounds_left()
         """At the last look."""
         self._is_answered = is_answered
+        self._n_shown = 0
+        """Rounds that there will be, as progress shows it; 0 before the first."""
 
     def n_planned(self, n_kept: int = 0) -> int:
         """Return after how many rounds it ends, unless something is decided, or looks worse then.
@@ -195,7 +205,7 @@ class _Plan:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other."""
         n_kept = course.n_rounds
-        n_planned = self.n_planned(n_kept)
+        n_planned = self._n_shown = self.n_planned(n_kept)
         for number, block in enumerate(self._rounds.blocks(course)):
             if number >= n_kept and not self._goes_on(course, number, n_kept):
                 return
@@ -203,11 +213,13 @@ class _Plan:
                 yield ()  # it is asked of all rounds so far
                 if not self.doubtful(self.standing(course)):
                     return
+                self._n_shown = number + int(self._more_rounds)
             yield block
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs are missing, if nothing is decided sooner."""
-        return 2 * max(0, self.n_planned(course.n_rounds) - course.n_rounds)
+        n_planned = self._n_shown or self.n_planned(course.n_rounds)
+        return 2 * max(0, n_planned - course.n_rounds)
 
     def _goes_on(self, course: Course[None, Sample], number: int, n_kept: int) -> bool:
         """Return whether there is something left to decide, and time for it."""
@@ -246,7 +258,10 @@ class _Plan:
     def rounds_to_settle(
         self, course: Course[None, Sample], standing: Standing, names: Sequence[str]
     ) -> int:
-        """Return about how many more rounds show on which side of their limits guards are."""
+        """Return about how many more rounds show on which side of their limits guards are.
+
+        No fewer than ran, which had to be enough by the same formula; 0 where many were not.
+        """
         logs = logs_of(course, standing.label)
         wanted = [
             rounds_for(
@@ -256,4 +271,7 @@ class _Plan:
             )
             for name in names
         ]
-        return max(1, max(wanted) - standing.n_rounds)
+        n_rounds = standing.n_rounds
+        if n_rounds >= _MANY and max(wanted) <= n_rounds:
+            return 0
+        return max(n_rounds, max(wanted) - n_rounds)

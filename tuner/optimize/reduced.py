@@ -57,24 +57,40 @@ def reduced(
         confirming: what confirmed the winner.
         confirmed: what it found.
     """
-    if confirmed.best is None or not confirmed.is_good:
+    if confirmed.best is None or not (confirmed.deployed or confirmed.is_good):
         return confirmed
-    winner = confirmed.chosen[confirmed.best.label]
+    found = _reduced(work, reference, confirming, confirmed, confirmed.best)
+    if not found.deployed or found.best is None:
+        return found
+    label = found.best.label  # less is not confirmed any more
+    judged = confirming.hold_out(label, found.chosen[label])
+    if judged is not None and judged.is_bad:
+        return replace(found, best=None, held_back={**found.held_back, label: judged})
+    return replace(found, held_out=judged)
+
+
+def _reduced(
+    work: Work, reference: Reference, confirming: Confirming, confirmed: Confirmed, best: Standing
+) -> Confirmed:
+    """Return it with what the settings do, and where less is confirmed, that in its place."""
+    winner = confirmed.chosen[best.label]
     effects = effects_of(work, reference, winner)
     known = replace(confirmed, effects=effects)
     found = _begun(work, winner) or _smaller(winner, effects)
     variants = {label_of(one): one for one in found if not reference.is_of(one)}
     if not variants:
         return known
-    if confirmed.best.label in work.trials:
+    if best.label in work.trials:
         for label in variants:
-            work.trials[label] = work.trials[confirmed.best.label]
+            work.trials[label] = work.trials[best.label]
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
-    is_enough = partial(_has_enough_rounds, confirmed.best, work.request.rules)
+    is_enough = partial(_has_enough_rounds, best, work.request.rules)
     turned_down = False
     ordered = sorted(variants, key=lambda label: len(variants[label].settings))
     for n_left, label in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        if confirmed.deployed not in ("", label):
+            continue
         counted = gains_of_work(work, reference, {label: variants[label]})
         standings, _ = confirming.race(
             REDUCED_FILE, variants, counted, confirmed.n_claims * len(variants),
@@ -84,11 +100,17 @@ def reduced(
         if lost is None:
             continue
         held_out = confirming.hold_out(label, variants[label])
-        if held_out is None or held_out.is_good:
+        if held_out is None or held_out.is_good or confirmed.deployed:
             return _in_its_place(
                 known, standings[label], variants[label], held_out, is_trade=bool(lost)
             )
         turned_down = True
+        known = replace(
+            known,
+            chosen={**known.chosen, label: variants[label]},
+            standings={**known.standings, label: standings[label]},
+            held_back={**known.held_back, label: held_out},
+        )
     needed = [replace(one, is_needless=False) for one in effects]
     return replace(known, effects=needed) if turned_down else known
 

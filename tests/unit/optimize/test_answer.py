@@ -97,11 +97,18 @@ def test_what_was_given_up_has_a_reason(state: State, note: str):
     assert row.note == note
 
 
-def test_a_single_setting_is_not_explained_apart_from_the_answer():
-    nothing = {name: Gain(0.0, -0.1, 0.1) for name in GAINS}
-    one = replace(DEPLOY, effects=(("narenas=2", nothing, False),))
+@pytest.mark.parametrize(
+    ("as_is", "middle", "n_more"), [("glibc", 0.0, 0), ("glibc", -0.2, 2), ("jemalloc", -0.2, 0)]
+)
+def test_a_single_setting_is_explained_where_it_does_not_all_that_the_answer_gains(
+    as_is: str, middle: float, n_more: int
+):
+    gains = {CPU: Gain(middle, middle - 0.1, middle + 0.1)}
+    one = replace(DEPLOY, as_is=as_is)
 
-    assert list(one.lines()) == list(DEPLOY.lines())
+    lines = list(replace(one, effects=(("narenas=2", gains, False),)).lines())
+
+    assert len(lines) == len(list(one.lines())) + n_more
 
 
 def test_a_long_question_is_wrapped():

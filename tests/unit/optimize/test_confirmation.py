@@ -16,7 +16,7 @@ from tests.unit.optimize.test_counted import Counting
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
 from tuner.errors import ProgramError
-from tuner.optimize import counted
+from tuner.optimize import counted, held_out
 from tuner.optimize.answer import Answer, Decision, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.conditions import parse_condition
@@ -111,11 +111,11 @@ def test_what_is_said_of_the_time_knows_of_counted_work(
 @pytest.mark.usefixtures("prices")
 def test_rounds_are_not_promised_of_time_that_is_kept_for_the_held_out_input(tmp_path: Path):
     said = []
-    for name, held_out in (("with", held_out_of(App({}))), ("without", None)):
+    for name, other in (("with", held_out_of(App({}))), ("without", None)):
         (tmp_path / name).mkdir()
         app = App(ALL, noise=2.0)
         work = work_of(tmp_path / name, app, 400.0)
-        Confirming(work, REFERENCE, held_out).confirm(CHOSEN)
+        Confirming(work, REFERENCE, other).confirm(CHOSEN)
         said.append(int(re.findall(r"about (\d+) rounds", app.said[0])[0]))
 
     assert said[1] - said[0] == pytest.approx(20.0 / (len(CHOSEN) + 1), abs=1.0)
@@ -313,6 +313,19 @@ def test_a_loss_on_the_held_out_input_that_is_not_proven_leaves_the_answer_open(
     assert parse_condition("undecided")(answer)
     text = list(answer.lines())
     assert "On the input that was not tuned on:" in text
+
+
+@pytest.mark.parametrize(("many", "times"), [(100, 2.0), (10, 0.0)])
+def test_time_that_did_not_settle_it_is_not_promised_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, times: float
+):
+    monkeypatch.setattr(held_out, "rounds_for", lambda *_: 1)
+    monkeypatch.setattr(held_out, "_MANY", many)
+
+    found, answer = judged(tmp_path, quiet(), Lossy({"exgen": 0.03}, noise=0.04), 45.0, ONE)
+
+    assert found.held_out is not None
+    assert answer.more_seconds == times * found.held_out.standing.n_rounds
 
 
 def test_where_others_were_turned_down_a_winner_must_hold_more(tmp_path: Path):

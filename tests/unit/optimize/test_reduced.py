@@ -12,7 +12,8 @@ import pytest
 from tests.doubles.clock import Clock
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
-from tuner.optimize.answer import label_of
+from tuner.optimize.answer import label_of, write_answer
+from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.held_out import HeldOutInput
 from tuner.optimize.judgement import Gain, Standing
@@ -263,10 +264,30 @@ def test_the_held_out_input_has_a_say(tmp_path: Path):
     assert good.held_out is not None
     assert good.held_out.standing.label == "jemalloc narenas=2"
     assert len(fair.effects) == 2, "the next larger one is held out, too"
+    assert "jemalloc narenas=2" in fair.held_back.keys() & fair.standings.keys(), "it is shown"
     assert bad.best is not None
     assert bad.best.label == label_of(WINNER)
     assert len(bad.effects) == 3
     assert not any(one.is_needless for one in bad.effects), "they were said to be"
+
+
+def test_what_was_deployed_is_judged_on_a_held_out_input_that_comes_later(tmp_path: Path):
+    def bad_with_all(settings: Mapping[str, Any]) -> float:
+        return 1.5 if len(settings) == 3 else 0.8
+
+    before, app = confirmed(tmp_path, only_narenas)
+    write_answer(
+        tmp_path, Conclusion(work_of(tmp_path, app, 100.0), OTHER_INPUT).conclude(None, before)
+    )
+
+    found, _ = confirmed(tmp_path, only_narenas, bad_with_all)
+
+    assert found.best is not None
+    assert found.best.label == "jemalloc narenas=2"
+    assert found.is_good
+    assert found.held_out is not None
+    assert found.held_out.standing.label == "jemalloc narenas=2"
+    assert not found.held_back
 
 
 def test_without_time_the_winner_stays(tmp_path: Path):
