@@ -23,7 +23,7 @@ from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
 from tuner.front.ablation import Ablation
 from tuner.front.dominance import front, points_of
 from tuner.metrics import METRICS
-from tuner.records import Status, Trial, Value
+from tuner.records import Configuration, Status, Trial, Value
 from tuner.runs import Run
 
 _CARRIES = 0.05
@@ -39,9 +39,9 @@ class Role(enum.StrEnum):
     """What a setting does."""
 
     CARRIES = "carries the gain"
-    """It matters, and a value of it makes an objective better and none worse."""
+    """It matters, or gains much for sure, and a value of it makes an objective better and none worse."""
     TRADES = "trades"
-    """It gains one objective and costs another: much of both, or it matters."""
+    """It gains one objective and costs another: much of both, or of the gain, or it matters."""
     COSTS = "only costs"
     """It matters, and none of its values makes an objective better."""
     SMALL = "small or unsure"
@@ -57,7 +57,8 @@ class SettingExplained:
     levels: tuple[Level, ...]
     """Every value that was tried, in the order of the scale."""
     best: Level | None
-    """The value that brings the objectives farthest down in sum; None where unset is best."""
+    """That of the point, if it gains, else the one that brings the objectives farthest down in sum;
+    None where unset is best."""
     danger: Danger | None
 
 
@@ -110,7 +111,8 @@ def explain_run(material: Material, ablation: Ablation | None, seed: int = 1) ->
         names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)
     good, targets, left_out = material.trials, material.targets, material.left_out
     found = [name for name in names if name not in left_out]
-    allocators = tuple(_explain(run, name, good, targets, seed) for name in found)
+    point = ablation.pick.trial.configuration if ablation else None
+    allocators = tuple(_explain(material, name, seed, point) for name in found)
     n_uncounted = sum(trial.status is Status.UNCOUNTED for trial in run.trials)
     return Explanation(
         run,
@@ -237,11 +239,12 @@ def _between(good: Sequence[Trial], targets: Mapping[str, Floats]) -> dict[str, 
 
 
 def _explain(
-    run: Run, allocator: str, good: Sequence[Trial], whole: Mapping[str, Floats], seed: int
+    material: Material, allocator: str, seed: int, point: Configuration | None
 ) -> AllocatorExplained:
+    run, good = material.run, material.trials
     own = np.array([trial.configuration.allocator == allocator for trial in good])
     trials = [trial for trial, is_own in zip(good, own, strict=True) if is_own]
-    targets = {target: values[own] for target, values in whole.items()}
+    targets = {target: values[own] for target, values in material.targets.items()}
     lost = [
         trial
         for trial in run.trials
@@ -254,8 +257,9 @@ def _explain(
     objectives = {name: values for name, values in targets.items() if name != FRONT}
     failed = [_places(settings, trial) for trial in lost]
     levels = levels_of(settings, places, objectives, failed, seed)
+    chosen = point.as_dict if point and point.allocator == allocator else {}
     every = [
-        explained(setting, found, importance)
+        explained(setting, found, importance, chosen.get(setting.name))
         for setting, found in zip(settings, levels, strict=True)
     ]
     every.sort(key=lambda one: -_max_share(importance, one.name))
@@ -267,17 +271,25 @@ def _max_share(importance: Importance, name: str) -> float:
     return max((share.value for share in importance.shares[name].values()), default=0.0)
 
 
-def explained(setting: Setting, levels: list[Level], importance: Importance) -> SettingExplained:
-    """Return what a setting does: its role follows from its shares and from what its values do."""
+def explained(
+    setting: Setting, levels: list[Level], importance: Importance, chosen: Value | None = None
+) -> SettingExplained:
+    """Return what a setting does: its role follows from its shares and from what its values do.
+
+    `chosen` is its value in the point that is explained.
+    """
     shares = importance.shares[setting.name].values()
     matters = any(share.value >= _CARRIES and share.is_sure for share in shares)
     gaining = [level for level in levels if level.gains and not level.harms]
     paying = [level for level in gaining if level.pays]
-    some = [one for one in gaining if matters and min(one.changes.values()) <= 1.0 - _CLEAR]
-    best = min(paying or some, key=lambda level: sum(level.changes.values()), default=None)
+    clear = [one for one in gaining if min(one.changes.values()) <= 1.0 - _CLEAR]
+    some = clear if matters else []
+    own = [one for one in clear if chosen is not None and one.value == chosen]
+    best = min(own or paying or some, key=lambda level: sum(level.changes.values()), default=None)
     danger = danger_of(setting, levels)
     is_known = len(shares) == len(importance.fit)
     acts = danger is not None or any(level.acts for level in levels)
+    matters = matters or (best is not None and best.is_sure)
     if best is not None and (best.trades or (matters and (best.loses or not best.pays))):
         role = Role.TRADES
     elif matters:

@@ -55,6 +55,16 @@ class Level:
     """A smaller change may be the forest's error."""
 
     @property
+    def is_known(self) -> bool:
+        """True when it was tried often enough, or alone."""
+        return self.n_trials >= _FEWEST or self.doubt < HARM
+
+    @property
+    def is_sure(self) -> bool:
+        """True when an objective becomes better by `HARM` or more without doubt."""
+        return self.doubt < HARM and min(self.changes.values(), default=1.0) <= 1.0 - HARM
+
+    @property
     def gains(self) -> bool:
         """True when an objective becomes better by more than `TIE`."""
         return any(ratio < 1.0 - TIE for ratio in self.changes.values())
@@ -68,13 +78,13 @@ class Level:
     @property
     def trades(self) -> bool:
         """True when it gains `HARM` or more in an objective, and loses as much in another."""
-        ratios = self.changes.values() if self.n_trials >= _FEWEST else ()
+        ratios = self.changes.values() if self.is_known else ()
         return min(ratios, default=1.0) <= 1.0 - HARM and max(ratios, default=1.0) >= 1.0 + HARM
 
     @property
     def loses(self) -> bool:
         """True when an objective becomes worse by more than `TIE`."""
-        return self.n_trials >= _FEWEST and max(self.changes.values(), default=1.0) > 1.0 + TIE
+        return self.is_known and max(self.changes.values(), default=1.0) > 1.0 + TIE
 
     @property
     def acts(self) -> bool:

@@ -152,11 +152,10 @@ def _point(found: Ablation) -> Iterator[str]:
     if not found.settings:
         yield "  the default: it has no settings"
         return
-    yield "  with one setting left alone, all others as they are:"
-    width = max(len(f"{name}={show_value(value)}") for name, value, _ in found.settings)
-    for name, value, one in _by_loss(found.settings):
-        setting = f"{name}={show_value(value)}"
-        yield f"    {setting:<{width}}  {_without(one)}"
+    yield "  with one setting taken away, all others as they are:"
+    rows = [(f"{n}={show_value(v)}", _without(one)) for n, v, one in _by_loss(found.settings)]
+    width = max(len(setting) for setting, _ in rows)
+    yield from (f"    without {setting:<{width}}  {words}" for setting, words in rows)
     if found.n_unknown:
         yield f"  {found.n_unknown} not recorded; --measure emulates them"
     if found.reduced is not None:

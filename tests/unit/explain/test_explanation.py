@@ -106,6 +106,20 @@ def test_what_gains_one_thing_for_another_is_a_trade(share: Share):
     assert explained(setting, [replace(level, n_trials=2)], shares).role is not Role.TRADES
 
 
+def test_the_value_of_the_point_is_shown_and_what_it_gains_for_sure_is_not_small():
+    setting = Setting("decommit_delay", (None, 0, 500), is_scale=True)
+    lean = Level(0, 1, 0, {"mean_heap": 0.94, "cost": 1.002}, doubt=0.005)
+    cheap = Level(500, 9, 0, {"mean_heap": 1.0, "cost": 0.9})
+    shares = Importance({"cost": 0.9}, {"decommit_delay": {"cost": Share(0.01, 0.001)}}, ())
+
+    found = explained(setting, [lean, cheap], shares, 0)
+
+    assert (found.role, found.best) == (Role.CARRIES, lean)
+    assert explained(setting, [lean, cheap], shares).best == cheap
+    dear = replace(lean, changes={"mean_heap": 0.63, "cost": 1.7})
+    assert explained(setting, [dear, cheap], shares, 0).role is Role.TRADES
+
+
 def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation):
     for allocator in explanation.allocators:
         first = allocator.settings[0]
@@ -156,7 +170,7 @@ def test_the_words_name_what_matters(explanation: Explanation):
 
     assert "these gain one thing and cost another:" in text
     assert re.search(r"no effect seen: [a-z_, ]+$", text, re.MULTILINE)
-    assert "with one setting left alone, all others as they are:" in text
+    assert "with one setting taken away, all others as they are:\n    without " in text
 
 
 def test_a_sentence_is_a_line(explanation: Explanation):
