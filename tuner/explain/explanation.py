@@ -39,7 +39,7 @@ class Role(enum.StrEnum):
     """What a setting does."""
 
     CARRIES = "carries the gain"
-    """It matters, or gains much for sure, and a value of it makes an objective better and none worse."""
+    """It matters, or gains much for sure: a value makes an objective better and none worse."""
     TRADES = "trades"
     """It gains one objective and costs another: much of both, or of the gain, or it matters."""
     COSTS = "only costs"
