@@ -14,7 +14,7 @@ from tuner.front.whole import Whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.optimize.answer import Recommendation, label_of
 from tuner.page import series
-from tuner.records import Trial
+from tuner.records import Configuration, Trial
 from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
 from tuner.runs import Run
@@ -42,7 +42,7 @@ class ChangeText:
 
 @dataclass(frozen=True)
 class PickCard:
-    """A picked trial in words; several picks may share it."""
+    """Settings in words; several picks may share them."""
 
     names: tuple[str, ...]
     rule: str
@@ -51,7 +51,7 @@ class PickCard:
     settings: tuple[tuple[str, str], ...]
     """Names and values; empty for the default."""
     changes: tuple[ChangeText, ...]
-    """In emulation."""
+    """In emulation; empty where `trial` has more settings."""
     real: tuple[ChangeText, ...] = ()
     """On the real program, `value` being the verdict; empty when it did not run there."""
     reason: str | None = None
@@ -73,17 +73,15 @@ def headline(
 
 def _spoken_of(run: Run, picks: Sequence[Pick], summary: ValidationSummary | None) -> Pick | None:
     """Return what a validation recommends; where that is no trial, the first pick."""
-    found, first = _recommended(run, summary), first_pick(picks)
-    if found and first and found.trial.number == first.trial.number:
-        return first
-    return found or first
+    return _recommended(run, summary) or first_pick(picks)
 
 
 def _recommended(run: Run, summary: ValidationSummary | None) -> Pick | None:
     found = summary.subject(summary.decision.label or "") if summary else None
     if found is None or found.subject.trial is None:
         return None
-    return Pick(found.subject.label, run.trial(found.subject.trial), "")
+    trial = run.trial(found.subject.trial)
+    return Pick(found.subject.label, trial, "what the validation recommends")
 
 
 def _headline(
@@ -123,7 +121,7 @@ def validated_sentence(
         None when nothing was validated, or not this configuration.
     """
     pick = _spoken_of(run, picks, summary)
-    subject = _validated_subject(pick.trial, summary) if pick and summary else None
+    subject = _validated_subject(pick.trial.configuration, summary) if pick and summary else None
     if pick is None or subject is None or subject.is_baseline:
         return None
     if subject.reason is not None:
@@ -148,10 +146,10 @@ def deploy_sentence(
     return "Validate it on the program before you deploy it." if has_gain else None
 
 
-def _validated_subject(trial: Trial, summary: ValidationSummary) -> SubjectSummary | None:
-    return next(
-        (s for s in summary.subjects if s.subject.configuration == trial.configuration), None
-    )
+def _validated_subject(
+    configuration: Configuration, summary: ValidationSummary
+) -> SubjectSummary | None:
+    return next((s for s in summary.subjects if s.subject.configuration == configuration), None)
 
 
 def _real_words(claim: Claim) -> str:
@@ -195,22 +193,25 @@ def pick_cards(
     summary: ValidationSummary | None = None,
     answer: Recommendation | None = None,
 ) -> list[PickCard]:
-    """Describe the picks, those of the same trial together; what the program rejected is last."""
-    grouped: dict[int, list[Pick]] = {}
-    for pick in picks:
-        grouped.setdefault(pick.trial.number, []).append(pick)
-    baseline = default_trials(run.trials).get(run.campaign.baseline)
-    cards = [_card(run, group, baseline, whole, summary) for group in grouped.values()]
+    """Describe what a validation recommends, then the picks, those of the same settings together.
+
+    What `optimize` deploys is shown with the settings that it deploys; what the program rejected
+    is last.
+    """
+    proven = None if answer else _recommended(run, summary)
+    grouped: dict[Configuration, list[Pick]] = {}
+    for pick in filter(None, (proven, *picks)):
+        deployed = answer.configuration if answer and pick.name == RECOMMENDED else None
+        grouped.setdefault(deployed or pick.trial.configuration, []).append(pick)
+    cards = [_card(run, found, group, whole, summary) for found, group in grouped.items()]
     if answer is not None:
-        cards = [_measured(card, run, answer) for card in cards]
+        pairs = zip(cards, grouped, strict=True)
+        cards = [_measured(card, found, answer) for card, found in pairs]
     return sorted(cards, key=lambda card: card.reason is not None)
 
 
-def _measured(card: PickCard, run: Run, answer: Recommendation) -> PickCard:
+def _measured(card: PickCard, found: Configuration, answer: Recommendation) -> PickCard:
     """Add what `optimize` measured on the program, unless a validation did."""
-    found = run.trial(card.trial).configuration
-    if RECOMMENDED in card.names:
-        found = answer.configuration or found
     label = label_of(found)
     reason = card.reason or answer.turned_down.get(label)
     real = [
@@ -231,21 +232,24 @@ def _measured(card: PickCard, run: Run, answer: Recommendation) -> PickCard:
 
 def _card(
     run: Run,
+    found: Configuration,
     picks: Sequence[Pick],
-    baseline: Trial | None,
     whole: Whole,
     summary: ValidationSummary | None,
 ) -> PickCard:
-    trial = picks[0].trial
-    subject = _validated_subject(trial, summary) if summary else None
+    trials = (picks[0].trial, *run.trials)
+    trial = next((one for one in trials if one.measurement and one.configuration == found), None)
+    baseline = default_trials(run.trials).get(run.campaign.baseline)
+    subject = _validated_subject(found, summary) if summary else None
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
+    metrics = find_metrics(names) if trial else ()
     return PickCard(
-        tuple(pick.name for pick in picks),
+        tuple(dict.fromkeys(pick.name for pick in picks)),
         rule_words("; ".join(pick.rule for pick in picks), costs=_costs(subject)),
-        trial.number,
-        trial.configuration.allocator,
-        tuple((name, show_value(value)) for name, value in trial.configuration.settings),
-        tuple(_change(metric, trial, baseline, whole) for metric in find_metrics(names)),
+        (trial or picks[0].trial).number,
+        found.allocator,
+        tuple((name, show_value(value)) for name, value in found.settings),
+        tuple(_change(metric, trial, baseline, whole) for metric in metrics if trial),
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )

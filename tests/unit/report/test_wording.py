@@ -13,7 +13,7 @@ from tuner.cli import main
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
 from tuner.optimize.answer import recommended
-from tuner.records import Outcome
+from tuner.records import Configuration, Outcome
 from tuner.report.wording import (
     commands,
     deploy_sentence,
@@ -81,7 +81,13 @@ def test_the_headline_is_about_what_the_validation_recommends():
     said = validated_sentence(run, picks, other) or ""
     assert said.startswith("On the real program, mimalloc-default: ")
     same = replace(other, subjects=(alike,))
-    assert headline(run, picks, {}, same).startswith("In emulation, no-regret (")
+    assert headline(run, picks, {}, same).startswith("In emulation, mimalloc-default (")
+    default = replace(found.subject, label="glibc-default", configuration=Configuration("glibc"))
+    plain = replace(found, subject=replace(default, trial=0))
+    shown = ValidationDecision("glibc-default", "")
+    first, *others = pick_cards(run, picks, {}, replace(other, subjects=(plain,), decision=shown))
+    assert (first.names, first.trial, first.settings) == (("glibc-default",), 0, ())
+    assert len(others) == len(pick_cards(run, picks, {}))
 
 
 def test_where_the_program_costs_more_no_card_says_worse_in_nothing():
@@ -130,6 +136,22 @@ def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path):
 
     assert (last.names, last.reason) == (("no-regret",), "worse in peak memory")
     assert [(one.label, one.change) for one in last.real] == [("CPU time", "-10.0 %")]
+
+
+def test_the_card_of_what_optimize_deploys_has_its_settings_and_no_figures_of_more(tmp_path: Path):
+    change = {"change": -0.1, "bounds": None, "exact": False}
+    row = {"label": "glibc tcache_count=0", "note": "", "changes": {"cpu_time": change}}
+    less = Configuration.of("glibc", {"tcache_count": 0})
+    write_record(tmp_path, decision="deploy", configuration=less.key, trial=1, subjects=[row])
+    picks = [Pick("recommended", BETTER, "a"), Pick("no-regret", BETTER, "b")]
+
+    first, second = pick_cards(RUN, picks, {}, None, recommended(tmp_path))
+
+    assert (first.names, first.settings, first.changes) == (
+        ("recommended",), (("tcache_count", "0"),), (),
+    )  # fmt: skip
+    assert [(one.label, one.change) for one in first.real] == [("CPU time", "-10.0 %")]
+    assert (second.names, len(second.changes), second.real) == (("no-regret",), 3, ())
 
 
 def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought():
