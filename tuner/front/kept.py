@@ -4,7 +4,7 @@ A pick is a promise: what was validated under a name is what is exported under
 it.  Therefore a file holds the trial's number *and* its configuration, and a
 file that no longer fits the store is an error.  ``balanced``, ``knee``,
 ``no-regret`` and ``best-<objective>`` are computed when there is no file of that
-name.  ``recommended`` is what `optimize` deploys, never a file: older versions kept some.
+name.  ``recommended`` is what `optimize` deploys, never a file.
 
 Layer: above `picks`.
 """
@@ -113,8 +113,7 @@ def saved_picks(run: Run) -> Iterator[Pick]:
         StoreError: a file is damaged or does not fit the store.
     """
     for path in sorted((run.folder / "picks").glob("*.json")):
-        if path.stem != RECOMMENDED:
-            yield _read(run, path)
+        yield _read(run, path)
 
 
 def all_picks(run: Run) -> list[Pick]:
@@ -138,7 +137,7 @@ def find_pick(run: Run, name: str) -> Pick:
     path = pick_path(run, check_pick_name(name))
     if name == RECOMMENDED and (answered := answered_pick(run)) is not None:
         return answered
-    if name != RECOMMENDED and path.is_file():
+    if path.is_file():
         return _read(run, path)
     if found := _TRIAL.fullmatch(name):
         return pick_of_trial(run, int(found[1]))
@@ -147,11 +146,10 @@ def find_pick(run: Run, name: str) -> Pick:
         known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
         why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
         if name == RECOMMENDED:
-            rename = f"; give {path} another name to use it" if path.is_file() else ""
             found_nothing = "`malloc-tuner optimize` deployed nothing here"
             if deployed_subject(run) is not None:
                 found_nothing = "no trial stands behind what `malloc-tuner optimize` deploys"
-            why = f" ({found_nothing}{rename})"
+            why = f" ({found_nothing})"
         raise SelectionError(f"{run.folder}: has no pick {name!r}{why}; picks: {known}")
     return standard[name]
 

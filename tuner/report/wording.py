@@ -214,20 +214,18 @@ def _measured(card: PickCard, found: Configuration, answer: Recommendation) -> P
     """Add what `optimize` measured on the program, unless a validation did."""
     label = label_of(found)
     reason = card.reason or answer.turned_down.get(label)
-    real = [
+    ran = [(row, *one) for row in answer.rows if row.label == label for one in row.changes.items()]
+    real = tuple(
         ChangeText(
             name,
             "rounds" if row.is_candidate else "few runs",
             signed_percent(gain.change),
             direction(1.0 + gain.change),
         )
-        for row in answer.rows
-        if row.label == label
-        for name, gain in row.changes.items()
-    ]
-    ran = (gain for row in answer.rows if row.label == label for gain in row.changes.values())
-    rule = rule_words(card.rule, costs=any(gain.high < 0.0 for gain in ran))
-    return replace(card, rule=rule, real=card.real or tuple(real), reason=reason)
+        for row, name, gain in ran
+    )
+    rule = rule_words(card.rule, costs=any(gain.high < 0.0 for _, _, gain in ran))
+    return replace(card, rule=rule, real=card.real or real, reason=reason)
 
 
 def _card(
