@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import math
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tuner.errors import StoreError
 from tuner.front.kept import ANSWER_SCHEMA, ANSWER_VERSION, read_answer
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import (
@@ -251,7 +253,8 @@ class Answer:
             yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
-        if self.more_seconds >= 1.0:
+        has_run = self.standing is not None and self.standing.n_rounds
+        if self.more_seconds >= 1.0 or not has_run:
             words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
@@ -366,6 +369,13 @@ def recommended(run: Path) -> Recommendation | None:
         StoreError: the file is damaged.
     """
     return read_answer(run, _recommendation)
+
+
+def recommended_before(run: Path) -> Recommendation | None:
+    """Return the answer of an earlier call, unless it cannot be read."""
+    with contextlib.suppress(StoreError):
+        return recommended(run)
+    return None
 
 
 def _recommendation(record: Mapping[str, Any]) -> Recommendation:
@@ -669,4 +679,4 @@ def minutes_words(seconds: float) -> str:
         >>> minutes_words(40.0), minutes_words(200.0)
         ('40 s', '4 min')
     """
-    return f"{seconds:.0f} s" if seconds < 60.0 else f"{math.ceil(seconds / 60.0)} min"  # noqa: PLR2004
+    return f"{max(seconds, 1):.0f} s" if seconds < 60 else f"{math.ceil(seconds / 60)} min"  # noqa: PLR2004

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.optimize.judgement import Gain
-from tuner.optimize.quantities import TABLE
+from tuner.optimize.quantities import MEAN, PEAK, TABLE
 from tuner.optimize.tuned import AS_IS
 from tuner.page import series
 from tuner.units import show_size, signed_percent
@@ -23,6 +23,10 @@ TABLE_WIDTH: Final = 96
 
 _MOST_WITH_BOUNDS: Final = 4
 """Quantities of a table whose cells show bounds."""
+
+_FAR_BELOW: Final = 0.5
+"""Of the peak, a mean of which is said why, where the peak is below `_SMALL` bytes."""
+_SMALL: Final = 32.0 * 2**20
 
 _LEAST_MS: Final = 0.1
 _WITHOUT_DECIMALS: Final = 1000.0
@@ -82,6 +86,9 @@ def rows_table(
             )
     if has_bounds:
         yield from _hint(names, rows)
+    peak = baseline.get(PEAK, 0.0)
+    if baseline.get(MEAN, peak) < _FAR_BELOW * peak <= _FAR_BELOW * _SMALL:
+        yield "peak memory has mapped files in it, such as libraries; mean memory has not"
 
 
 def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from tuner.optimize.answer import (
     minutes_words,
     no_worse_words,
     open_words,
+    recommended_before,
     rows_of,
 )
 from tuner.optimize.answer_table import AnswerRow, gain_words, limit_words, loss_words
@@ -48,6 +49,12 @@ small program is more than the least effect."""
 
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
+
+_RUNS_TO_CONFIRM = 28
+"""Of a candidate and the program as it is, as a rule."""
+
+_FOR_RUNS = 0.6
+"""Of the time of a call; the rest is for emulation, which goes on where nothing was chosen yet."""
 
 _ANEW = "more --time, here or with a new -o,"
 """Shows smaller gains where no candidate is left, so that the same folder goes no further."""
@@ -119,6 +126,7 @@ class Conclusion:
                 *self._greater(best, confirmed),
                 *self._scaled(best, where),
                 *counted_words(best),
+                *self._not_run(selected),
                 *answer.reasons,
             ),
             held_out=held_out.gains if held_out else None,
@@ -136,11 +144,12 @@ class Conclusion:
         words = f"there is time for no more than {n_wanted - 1} runs of the program"
         proposed = (f"Emulation proposes {label}, which no run has confirmed.",) if label else ()
         answer = self._answer(Decision.UNDECIDED, None)
+        n_runs = max(n_wanted, len(self._work.request.allocators)) + _RUNS_TO_CONFIRM
         return replace(
             answer,
             reasons=(*proposed, *answer.reasons),
             missing=words,
-            more_seconds=4.0 * n_wanted * self._work.run_seconds(self._reference),
+            more_seconds=n_runs * self._work.run_seconds(self._reference) / _FOR_RUNS,
         )
 
     def _undecided_or_keep(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
@@ -186,7 +195,7 @@ class Conclusion:
         return one.sure_score(self._rules), one.score(self._rules)
 
     def _not_run(self, selected: Selected | None) -> tuple[str, ...]:
-        """Say what the time was too short to try, beside candidates that were confirmed or not."""
+        """Say what the time was too short to try, beside any candidates."""
         if selected is None or not selected.n_untried:
             return ()
         n_ran = len(selected.labels)
@@ -393,7 +402,7 @@ class Conclusion:
             seconds=self._work.used_s,
             trial=self._work.trials.get(label),
             command=self._work.tuned.command,
-            date=datetime.now(UTC).date().isoformat(),
+            date=self._date(),
             reasons=(*([note] if note else []), *self._reference.notes),
             turned_down=self._turned_down(rows, best, decision, selected, confirmed),
             counted=counted,
@@ -405,6 +414,11 @@ class Conclusion:
             n_untried=selected.n_untried if selected else 0,
             rounds_of={file: self._work.n_rounds(file) for file in self._work.runs_in},
         )
+
+    def _date(self) -> str:
+        """Return the day of the last run: that of the answer before, where this call made none."""
+        before = None if self._work.has_run else recommended_before(self._work.run)
+        return before.date if before else datetime.now(UTC).date().isoformat()
 
     def _broken(self, standing: Standing) -> tuple[str, ...]:
         """Return the guards for which a candidate is turned down: what has to be allowed of it.

@@ -12,7 +12,7 @@ from tuner.compare.journal import read_journal
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course
 from tuner.optimize.ablation import SettingEffect
-from tuner.optimize.answer import label_of, recommended
+from tuner.optimize.answer import label_of, recommended_before
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
@@ -260,7 +260,7 @@ class Confirming:
         That stands for the winner unless it is bad; see `reduced`.
         """
         if self._judging is not None and not self._judging.is_kept(winner):
-            before = recommended(self._work.run)
+            before = recommended_before(self._work.run)
             found = before.configuration if before else None
             if (
                 found

@@ -78,6 +78,8 @@ def request_of(
     """
     if options.direct and options.evaluations is not None:
         raise SpecError("--evaluations: there are none with --direct, which emulates nothing")
+    if held_out and [*held_out] in [[*one] for one in commands]:
+        raise SpecError("--held-out: the command itself; give an input that is not tuned on")
     least = EFFECT.check_option("--least", options.least or USUAL_EFFECT)
     timeout = RUN_TIME.check_option("--timeout", options.timeout) if options.timeout else None
     return Request(
@@ -155,6 +157,8 @@ def judged_on(request: Request, load: str | None) -> Request:
     """
     if load is None or request.service is None:
         return request
+    if load == request.service.load:
+        raise SpecError("--held-out-load: the load itself; give one that is not tuned on")
     replace(request.service, load=load).checked()
     return replace(request, held_out=(load,))
 

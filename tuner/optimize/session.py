@@ -526,7 +526,7 @@ def fewest_runs(*, is_blind: bool) -> int:
 
 def _duet_words(confirmed: Confirmed) -> str:
     n = n_duets(confirmed.course)
-    return f"; in {n} round{'s'[: n != 1]} all ran at once" if n else ""
+    return f"; {n} round{'s'[: n != 1]} side by side on one core" if n else ""
 
 
 def _machine_words(work: Work) -> str:

@@ -150,14 +150,15 @@ def turned_down(
         losses = [-gains[name].likely for name in broken]
         if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].likely <= max(losses):
             continue
-        limits = tuple(
-            constraint(name, gains[name].change, is_service=is_service) for name in broken
-        )
         limited = {name: _limited(gains[name], rules.margin(name)) for name in broken}
+        beyond = tuple(n for n, gain in limited.items() if _is_beyond(gain)) or broken
+        limits = tuple(
+            constraint(name, gains[name].change, is_service=is_service) for name in beyond
+        )
         least = _WORTH_RUNS * math.log1p(rules.least)
         much = [n for n in seen_to_gain if n != goal and gains[n].likely > least]
         in_rounds = worse is not None
-        found = TurnedDown(label, {**gains, **limited}, (goal, *much), broken, in_rounds, limits)
+        found = TurnedDown(label, {**gains, **limited}, (goal, *much), beyond, in_rounds, limits)
         lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
         net = sum(won.values()) - lost
         rank = net if found.in_rounds else min(net, _OF_FEW_RUNS * net)
@@ -170,6 +171,11 @@ def turned_down(
 def _limited(gain: Gain, margin: float) -> Gain:
     """Return a gain with what few runs were allowed to lose, where rounds did not judge it."""
     return gain if gain.limit is not None else replace(gain, limit=math.expm1(margin))
+
+
+def _is_beyond(gain: Gain) -> bool:
+    """Return whether more than the limit is lost, as the change that is shown says."""
+    return gain.likely < -math.log1p(gain.limit or 0.0)
 
 
 def _won(gains: Mapping[str, Gain], goal: str, deployed: Mapping[str, Gain] | None) -> float:

@@ -56,6 +56,15 @@ def test_the_sentence_comes_first_then_what_it_gains():
     assert lines[3].split() == ["CPU", "time", "-4.0", "%", "at", "least", "-1.0", "%"]
 
 
+def test_a_mean_far_below_a_small_peak_is_explained():
+    few = replace(DEPLOY, baseline={MEAN: 0.4 * 2**20, PEAK: 3.0 * 2**20, CPU: 1e6})
+
+    assert [list(one.lines())[-1].startswith("peak memory has") for one in (few, DEPLOY)] == [
+        True,
+        False,
+    ]
+
+
 def test_keeping_says_what_came_nearest():
     lines = list(KEEP.lines())
 
@@ -396,3 +405,5 @@ def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit():
     lines = list(replace(OPEN, more_seconds=0.0, noise={}).lines())
 
     assert "  It is at its limit, so more time may not settle it." in lines
+    nothing_ran = replace(OPEN, more_seconds=0.2, standing=None, noise={})
+    assert "  About 1 s more may settle it." in list(nothing_ran.lines())

@@ -10,7 +10,7 @@ import pytest
 
 from tests.doubles.clock import Clock
 from tuner.compare.plan import Course
-from tuner.optimize.answer import Decision
+from tuner.optimize.answer import Decision, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.evidence import showable_gain
@@ -252,6 +252,26 @@ def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion, tmp_p
     assert not any("was not needed" in line for line in answer.lines())
 
 
+def test_what_is_deployed_although_others_never_ran_says_so(conclusion: Conclusion):
+    selected = replace(selected_of(course(1.0), {}), n_untried=8)
+    found = confirmed(State.CONFIRMED, 0.5)
+
+    answer = conclusion.conclude(selected, replace(found, best=found.standings["mimalloc"]))
+
+    assert answer.decision is Decision.DEPLOY
+    assert any("the others need a new -o" in one for one in answer.reasons)
+
+
+def test_an_answer_for_which_nothing_ran_keeps_its_day(conclusion: Conclusion, tmp_path: Path):
+    found = confirmed(State.HOPELESS, 0.0)
+    write_answer(tmp_path, replace(conclusion.conclude(None, found), date="2001-02-03"))
+
+    again = conclusion.conclude(None, found)
+    conclusion._work.has_run = True  # noqa: SLF001
+
+    assert again.date == "2001-02-03" < conclusion.conclude(None, found).date
+
+
 def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion):
     selected = replace(selected_of(course(1.0), {}), n_untried=8)
 
@@ -429,7 +449,7 @@ def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion)
 
     assert answer.decision is Decision.UNDECIDED
     assert answer.missing == "there is time for no more than 4 runs of the program"
-    assert answer.more_seconds == pytest.approx(4.0 * 5 * run_seconds(REFERENCE))
+    assert answer.more_seconds == pytest.approx(33 * run_seconds(REFERENCE) / 0.6)
 
 
 def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: Conclusion):

@@ -200,17 +200,6 @@ def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(tmp_path: Path, se
     assert re.fullmatch(r"confirming \d candidates?.*, about \d+ rounds? in the time left", said)
 
 
-def test_rounds_of_earlier_calls_count_for_what_the_time_can_show(tmp_path: Path):
-    app = App({}, noise=0.03)
-    for seconds in (20.0, 40.0):  # the second call goes on where the first one ended
-        chosen = {"mimalloc": CHOSEN["mimalloc"]}
-        Confirming(work_of(tmp_path, app, seconds), REFERENCE, None).confirm(chosen)
-
-    first, second = app.said
-    assert "made before" not in first
-    assert re.search(r"about 20 rounds in the time left, 9 made before, enough to show", second)
-
-
 def test_of_what_is_decided_nothing_is_said_again(tmp_path: Path):
     app = App({})
     for has_run in (True, False):

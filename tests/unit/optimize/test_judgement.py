@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tuner.optimize import judgement
 from tuner.optimize.judgement import Gain, Rules, Standing, State, exact_quantities, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 
@@ -328,20 +327,3 @@ def test_what_is_shown_of_a_guard_is_no_less_than_what_was_proven_of_it():
 
     assert MEAN not in found.unsure
     assert found.gains[MEAN].low == -RULES.margin(MEAN)
-
-
-def test_a_race_needs_no_bounds(monkeypatch: pytest.MonkeyPatch):
-    """They took most of the time that a round of a short program is judged in."""
-    asked: list[float] = []
-
-    def lower_bound(_: object, error: float) -> float:
-        asked.append(error)
-        return -1.0
-
-    monkeypatch.setattr(judgement, "lower_bound", lower_bound)
-
-    found = judge("x", logs(0.10, 0.02, 0.0, 30), EXACT, RULES, 2)
-
-    assert (found.state, asked) == (State.CONFIRMED, [])
-    assert found.gains[CPU].low == pytest.approx(-RULES.margin(CPU))
-    assert len(asked) == 1

@@ -40,6 +40,13 @@ def test_what_is_of_programs_that_end_is_refused_for_a_service(options: dict[str
         service_request(asked(**options), plan, None, None)
 
 
+def test_what_is_tuned_on_is_not_held_out():
+    with pytest.raises(SpecError, match=r"^--held-out: the command itself"):
+        request_of([["app", "x"], ["app", "y"]], ("app", "y"), Options())
+    with pytest.raises(SpecError, match=r"^--held-out-load: the load itself"):
+        service_request(asked(), ServicePlan(("app",), "line:ready", "load"), None, "load")
+
+
 def test_a_name_in_braces_is_looked_at_in_the_other_load_too():
     plan = ServicePlan(("app",), "line:ready", "load {port}")
 

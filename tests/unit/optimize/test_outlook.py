@@ -1,28 +1,17 @@
 """What the time can show is said by the same rule as the confirmation decides."""
 
-import pytest
-
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Rules
 from tuner.optimize.noise import USUAL_NOISE
 from tuner.optimize.outlook import outlook_words
-from tuner.optimize.quantities import CPU, MEAN
 from tuner.optimize.selection import Budget
 
 
-@pytest.mark.parametrize(("goals", "n_claims"), [((CPU,), 2), ((MEAN, CPU), 4)])
-def test_the_error_is_shared_by_two_candidates_and_their_goals(
-    goals: tuple[str, ...], n_claims: int
-):
-    rules = Rules(goals=goals)
-    n_rounds = (200 - Budget.of(200).n_runs) // 3
-    gain = showable_gain(USUAL_NOISE, n_rounds, rules.error / n_claims)
+def test_two_candidates_and_their_goals_share_the_error():
+    rules, n_rounds = Rules(), (200 - Budget.of(200).n_runs) // 3
+    gain = showable_gain(USUAL_NOISE, n_rounds, rules.error / 4)
 
-    words = outlook_words(600.0, 3.0, rules, 0.0)
-
-    assert words.startswith(
-        f"about 200 runs of 3.0 s: gains in CPU time show from {gain:.1%} on".replace("%", " %")
-    )
+    assert f" show from {100 * gain:.1f} % on" in outlook_words(600.0, 3.0, rules, 0.0)
 
 
 def test_a_short_run_is_told_in_milliseconds():

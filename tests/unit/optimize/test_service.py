@@ -273,14 +273,6 @@ def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: 
     assert not any(line.startswith("Growth") for line in unknown.lines())
 
 
-def test_what_does_not_grow_has_no_sign(tmp_path: Path):
-    answer = compared(tmp_path, Server(growth=-4e-7)).answer
-
-    assert [line.split()[:2] for line in answer.lines() if "B/min" in line] == [
-        ["0", "B/min"] for _ in answer.growth
-    ]
-
-
 def test_another_comparison_says_what_differs(tmp_path: Path):
     compared(tmp_path)
 

@@ -55,6 +55,13 @@ def test_what_is_worse_within_its_noise_is_allowed_too():
     assert len(one.constraints) == 2
 
 
+def test_what_is_within_its_limit_is_not_said_to_be_lost():
+    (one,) = found({"jemalloc": (changes(-0.3, 0.017, 0.008), (PEAK, CPU))})
+
+    assert one.broken == (PEAK,)
+    assert "but holds 1.7 % more peak memory (limit 1 %); --constraint" in one.words
+
+
 def test_what_new_runs_showed_goes_before_a_greater_gain_of_few_runs():
     shown = found(
         {"few": (changes(-0.55, 0.0, 0.16), None), "rounds": (changes(-0.47, 0.0, 0.08), (CPU,))}
