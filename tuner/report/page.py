@@ -155,6 +155,7 @@ def render_page(report: Report) -> str:
         report=report,
         run=report.run,
         campaign=report.run.campaign,
+        title=_title(report.run),
         headline=wording.headline(*found),
         validated=wording.validated_sentence(report.run, report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(*found),
@@ -180,6 +181,12 @@ def render_page(report: Report) -> str:
         vega_js=embedding_script(),
         look=look,
     )
+
+
+def _title(run: Run) -> str:
+    """Return the name of the campaign, and where it lies if that has another."""
+    name, folder = run.campaign.name, run.folder
+    return name if folder.name == name else f"{name} ({'/'.join(folder.parts[-2:])})"
 
 
 def _script_json(value: object) -> str:

@@ -302,6 +302,7 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
     assert "Nearest: <jemalloc>." in text
     assert "./app 'my file'" in text
     assert "ran 43 times" in text
+    assert f"{campaign.name} ({tmp_path.name}/run)" in text
     assert "recommended" in text
     assert "the campaign is interrupted" not in text
     assert "Nothing was run on the real program" not in text
