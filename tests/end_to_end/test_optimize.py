@@ -218,24 +218,6 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     assert answer["seconds"] > first_s, "of both calls"
 
 
-def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    """As if it had been killed while candidates were selected; other time, same candidates."""
-    folder = tmp_path / "run"
-    assert optimize(folder, "--time", "12s") == 0
-    selection = folder / "selection.jsonl"
-    header, *runs = selection.read_text().splitlines(keepends=True)
-    selection.write_text("".join([header, *runs[:1], runs[1][:20]]))
-    for name in ("exploration.jsonl", "confirmation.jsonl", "answer.json"):
-        (folder / name).unlink(missing_ok=True)
-    capfd.readouterr()
-
-    assert optimize(folder, "--time", "20s") == 0
-
-    assert selection.read_text().startswith(header)
-    assert len(selection.read_text().splitlines()) >= 1 + len(runs)
-    assert (folder / "answer.json").exists()
-
-
 def test_input_that_the_program_would_not_see_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -150,11 +150,12 @@ class Choosing:
         """What emulation expects of every setting."""
         return self._proposals
 
-    def select(self, n_possible: int) -> Selected:
+    def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
         """Run every candidate once: those that were begun with, or a new choice.
 
         Args:
             n_possible: runs that there is time for.
+            without: candidates that are out: none of them is near any more.
         """
         proposals, n_first = self._to_run(n_possible)
         budget = Budget.begun_with(n_first)
@@ -166,7 +167,8 @@ class Choosing:
 
         def others(course: Course[None, Sample]) -> list[str]:
             ran = [p for p in proposals if _has_run(course, p)]
-            found = [] if self._is_any_near(course, ran) else self._untried(course, proposals)
+            is_near = self._is_any_near(course, ran, without)
+            found = [] if is_near else self._untried(course, proposals)
             some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
             needed_s = (1 + len(some)) * run_seconds(self._reference)
             if not some or needed_s >= self._work.watch.left_s:
@@ -264,9 +266,15 @@ class Choosing:
         estimates = self._estimates(course, list(ran.values()))
         return selected_of(course, ran, {label_of(one.setting): one.logs for one in estimates})
 
-    def _is_any_near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> bool:
+    def _is_any_near(
+        self,
+        course: Course[None, Sample],
+        proposals: Sequence[Proposal],
+        without: Collection[Configuration] = (),
+    ) -> bool:
         """Return whether one of some settings is worth confirming."""
-        estimates, rules = self._estimates(course, proposals), self._rules_of(course)
+        estimates = untried(self._estimates(course, proposals), without, self._work)
+        rules = self._rules_of(course)
         return bool(finalists(estimates, rules, beyond=self._beyond(course)))
 
     def _is_in_vain(

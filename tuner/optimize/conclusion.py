@@ -126,7 +126,7 @@ class Conclusion:
                 *self._greater(best, confirmed),
                 *self._scaled(best, where),
                 *counted_words(best),
-                *self._not_run(selected),
+                *self._not_run(selected, is_over=True),
                 *answer.reasons,
             ),
             held_out=held_out.gains if held_out else None,
@@ -194,13 +194,14 @@ class Conclusion:
         """Return what a candidate gains for sure, then as seen: few rounds show mostly luck."""
         return one.sure_score(self._rules), one.score(self._rules)
 
-    def _not_run(self, selected: Selected | None) -> tuple[str, ...]:
-        """Say what the time was too short to try, beside any candidates."""
+    def _not_run(self, selected: Selected | None, *, is_over: bool = False) -> tuple[str, ...]:
+        """Say what the time was too short to try; here no more runs where something is deployed."""
         if selected is None or not selected.n_untried:
             return ()
         n_ran = len(selected.labels)
         ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
-        return (f"{ran}; the others need a new -o with more --time.",)
+        is_over |= self._work.request.is_direct or (self._work.run / EXPLORATION_FILE).exists()
+        return (f"{ran}; the others need {'a new -o with ' * is_over}more --time.",)
 
     def _scaled(self, best: Standing, where: str) -> Iterator[str]:
         """Say which guards hold only within what the program as it is varies by."""

@@ -104,13 +104,15 @@ class DirectSearch:
         """What is known of settings without runs: nothing."""
         return []
 
-    def select(self, n_possible: int) -> Selected:
+    def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
         """Search, or go on with a search.
 
         Args:
             n_possible: runs that there is time for; where nothing ran before, those of the
                 confirmation too.
+            without: of no use here.
         """
+        del without
         work, share = self._work, SHARE_OF_TIME + SHARE_OF_LOOKS
         if self._before:
             file, stage, n_runs = EXPLORATION_FILE, "exploration", n_possible

@@ -53,13 +53,14 @@ class Exploring:
         """What emulation expects of every setting."""
         return self._choosing.proposals
 
-    def select(self, n_possible: int) -> Selected:
+    def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
         """Run what emulation proposes, and more where there is time.
 
         Args:
             n_possible: runs that there is time for, those of the confirmation too.
+            without: candidates that are out.
         """
-        found = self._choosing.select(n_possible)
+        found = self._choosing.select(n_possible, without)
         share = _SHARE_IF_NEAR if self._choosing.is_any_near(found) else SHARE_OF_TIME
         n_runs = self._n_more(share)
         is_begun = (self._work.run / EXPLORATION_FILE).exists()

@@ -128,8 +128,13 @@ class Chooses(Protocol):
         """What is expected of settings before they run."""
         ...
 
-    def select(self, n_possible: int) -> Selected:
-        """Run settings once each, of so many runs that there is time for."""
+    def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
+        """Run settings once each, of so many runs that there is time for.
+
+        Args:
+            n_possible: those runs.
+            without: candidates that are out: where no other is near, what never ran does.
+        """
         ...
 
     def finalists(
@@ -468,6 +473,9 @@ class Session:
             may_follow = work.has_run or n_fewest * work.run_seconds(reference) < work.watch.left_s
             if confirmed.is_out and not others and may_follow:
                 others = choosing.finalists(selected, without=tried.values())
+                if not (others or work.request.is_direct) and selected.n_untried:
+                    selected = choosing.select(n_possible, tried.values())
+                    others = choosing.finalists(selected, without=tried.values())
             if not others or confirmed.best is not None:
                 break
             tried |= others

@@ -279,7 +279,7 @@ def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion)
 
     assert answer.decision is Decision.KEEP
     text = " ".join(" ".join(answer.lines()).split())
-    assert "0 of 8 promising settings ran; the others need a new -o with more --time" in text
+    assert "0 of 8 promising settings ran; the others need more --time." in text
     assert "was not needed" not in text
 
 

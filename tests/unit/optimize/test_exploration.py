@@ -37,8 +37,8 @@ class Chose:
         self._work = work
         self._is_near = is_near
 
-    def select(self, n_possible: int) -> Selected:
-        del n_possible
+    def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
+        del n_possible, without
         candidates = {label_of(one): one for one in (DEFAULT, WORSE)}
         course: Course[None, Sample] = self._work.compare(
             SELECTION_FILE, Selection(list(candidates), seed=1), candidates, REFERENCE

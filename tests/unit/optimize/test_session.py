@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -34,10 +34,10 @@ from tuner.optimize.request import Request
 from tuner.optimize.selected import Selected
 from tuner.optimize.session import Session, are_runs_all, not_held_out
 from tuner.optimize.suite import further_trace, further_traces
-from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
+from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample, Tuned
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
-from tuner.optimize.work import HELD_OUT_FILES, TRACE_FILE
+from tuner.optimize.work import HELD_OUT_FILES, TRACE_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
 from tuner.runs import ANSWER_FILE, REQUEST_FILE, SELECTION_FILE
 from tuner.service.plan import ServicePlan
@@ -159,8 +159,8 @@ class InTurn:
 
     proposals = ()
 
-    def select(self, n_possible: int) -> Selected:
-        del n_possible
+    def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
+        del n_possible, without
         return Selected(Course(AS_IS), {})
 
     def finalists(
@@ -189,6 +189,21 @@ def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, ap
     assert again.label == found.label
     assert len(rounds) == 2
     assert {path: path.read_bytes() for path in rounds} == rounds
+
+
+def test_where_all_candidates_are_out_what_never_ran_has_its_turn(tmp_path: Path, app: App):
+    class Later(InTurn):
+        def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
+            if without:
+                self._those = (Configuration.of("jemalloc", {"cache": False}),)
+            return replace(super().select(n_possible), n_untried=1 - len(without))
+
+    request = replace(REQUEST, is_direct=False)
+    work = Work(tmp_path, request, cast("Tuned", app), Watch(100.0, app))
+    one = Session(tmp_path, request, environment={}, clock=app)
+    found = one._decide(work, REFERENCE, Later(Configuration("jemalloc")), None)  # noqa: SLF001
+
+    assert (found.decision, found.label) == (Decision.DEPLOY, "jemalloc cache=false")
 
 
 @pytest.mark.usefixtures("_in_turn")
