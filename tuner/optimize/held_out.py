@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tuner.compare.journal import read_journal
+from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Once, Plan, Rounds, Step
 from tuner.optimize.evidence import fewest_rounds, rounds_for
 from tuner.optimize.judgement import Gain, Rules, Standing, State
@@ -156,8 +157,14 @@ class Judging:
 
         n_before = max(n_before, self._kept_n_before(configuration) or 0)
         is_answered = self._work.is_answered(held_out_file(configuration))
-        plan = _Plan(label, self._rules, n_before, rounds_left, is_answered=is_answered)
-        self._work.view.begin(f"held-out {self._work.request.given}", 2 * plan.n_planned())
+
+        def begin(n_rounds: int) -> None:
+            self._work.view.begin(f"held-out {self._work.request.given}", 2 * n_rounds)
+
+        plan = _Plan(
+            label, self._rules, n_before, rounds_left, is_answered=is_answered, begin=begin
+        )
+        begin(plan.n_planned())
         course = self._course(label, configuration, plan, n_before)
         standing = plan.standing(course)
         shown = standings(course, [label], self._rules, gives_up=False)[label].gains
@@ -178,7 +185,9 @@ class _Plan:
         rounds_left: Callable[[], float],
         *,
         is_answered: bool = False,
+        begin: Callable[[int], None] = ignore,
     ) -> None:
+        """`begin` is told of rounds beyond those that were planned."""
         self._label, self._rounds_left = label, rounds_left
         self._rules = replace(rules, error=_ERROR / (n_before + 1))
         self._of_limit = _LATER if n_before else 1.0
@@ -187,8 +196,7 @@ class _Plan:
         self._more_rounds = rounds_left()
         """At the last look."""
         self._is_answered = is_answered
-        self._n_shown = 0
-        """Rounds that there will be, as progress shows it; 0 before the first."""
+        self._begin = begin
 
     def n_planned(self, n_kept: int = 0) -> int:
         """Return after how many rounds it ends, unless something is decided, or looks worse then.
@@ -205,7 +213,7 @@ class _Plan:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other."""
         n_kept = course.n_rounds
-        n_planned = self._n_shown = self.n_planned(n_kept)
+        n_planned = self.n_planned(n_kept)
         for number, block in enumerate(self._rounds.blocks(course)):
             if number >= n_kept and not self._goes_on(course, number, n_kept):
                 return
@@ -213,13 +221,12 @@ class _Plan:
                 yield ()  # it is asked of all rounds so far
                 if not self.doubtful(self.standing(course)):
                     return
-                self._n_shown = number + int(self._more_rounds)
+                self._begin(int(self._more_rounds))
             yield block
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs are missing, if nothing is decided sooner."""
-        n_planned = self._n_shown or self.n_planned(course.n_rounds)
-        return 2 * max(0, n_planned - course.n_rounds)
+        return 2 * max(0, self.n_planned(course.n_rounds) - course.n_rounds)
 
     def _goes_on(self, course: Course[None, Sample], number: int, n_kept: int) -> bool:
         """Return whether there is something left to decide, and time for it."""

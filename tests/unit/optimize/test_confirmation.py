@@ -350,6 +350,19 @@ def test_more_time_goes_on_with_the_rounds_on_the_held_out_input(tmp_path: Path)
     assert answer.decision is Decision.KEEP
 
 
+def test_progress_knows_of_rounds_beyond_those_that_were_planned(tmp_path: Path):
+    planned = []
+
+    class Seen(Lossy):
+        def begin(self, stage: str, n_steps: int | None) -> None:
+            planned.append((stage, n_steps))
+
+    app = Seen({"exgen": 0.03}, noise=0.04)
+    Judging(work_of(tmp_path, app, 30.0), held_out_of(app)).judge("exgen", CHOSEN["exgen"])
+
+    assert planned == [("held-out input", 20), ("held-out input", 10)]
+
+
 def test_what_holds_on_the_held_out_input_takes_the_rounds_that_bound_it(tmp_path: Path):
     found, answer = judged(tmp_path, quiet(), quiet(), 1000.0, ONE)
 
