@@ -375,7 +375,7 @@ BENCHMARK: Final = Benchmark(
     name="services",
     about=__doc__,
     claim="Answers for six real services hold under another load: 15 % less memory at equal p99 "
-    "and throughput on three, nothing worse on any.",
+    "and throughput on three, nothing worse beyond doubt.",
     depends_on=(*EXGEN, "rand_malloc", "tuner/optimize", "tuner/service", "configs/services"),
     measure=measure,
     needs=SERVICES,

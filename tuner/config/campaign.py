@@ -144,9 +144,10 @@ class AllocatorChoice:
             raise ValueError(
                 "glibc is the C library that programs run with; name it without a path"
             )
-        if any(letter in path for letter in ": "):
-            raise ValueError("a path with a colon or a blank cannot be preloaded")
-        return cls(name, Path(path).absolute() if path else None)
+        library = Path(path).absolute() if path else None
+        if any(letter in str(library) for letter in ": "):
+            raise ValueError(f"{library}: a path with a colon or a blank cannot be preloaded")
+        return cls(name, library)
 
 
 class EmulationSpec(StrictModel):

@@ -148,7 +148,8 @@ def judge_profile(
             verdict = replace(verdict, program=judge_program(measured, found))
     for text in session.incidents:
         on_note(text)
-    verdict = replace(verdict, incidents=(*verdict.incidents, *session.incidents))
+    incidents = dict.fromkeys((*verdict.incidents, *session.incidents))
+    verdict = replace(verdict, incidents=tuple(incidents))
     if members:
         write_profile(profile, {**members, "fidelity": verdict.as_json()})
     return verdict

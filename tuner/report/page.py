@@ -185,8 +185,8 @@ def render_page(report: Report) -> str:
 
 def _title(run: Run) -> str:
     """Return the name of the campaign, and where it lies if that has another."""
-    name, folder = run.campaign.name, run.folder
-    return name if folder.name == name else f"{name} ({'/'.join(folder.parts[-2:])})"
+    name, folder = run.campaign.name, run.folder.resolve()
+    return name if folder.name == name else f"{name} ({'/'.join(folder.parts[1:][-2:])})"
 
 
 def _script_json(value: object) -> str:
