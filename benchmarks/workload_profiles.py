@@ -34,8 +34,8 @@ from tuner.trace.file import Trace
 from tuner.units import show_size
 
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
-GEM5: Final = "gem5-timing-sort"
-"""Runs as a program, and has no profile."""
+_ALONE: Final = ("gem5-timing-sort", "ruby-records")
+"""Run as programs, and have no profile."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Program:
 def find_programs() -> dict[str, Program]:
     """Return every program that has a profile, by name."""
     folders = (script.parent for script in sorted((configs_dir() / "workloads").glob("*/run.sh")))
-    return {folder.name: Program(folder) for folder in folders if folder.name != GEM5}
+    return {folder.name: Program(folder) for folder in folders if folder.name not in _ALONE}
 
 
 def version(program: Program, argv: Sequence[str]) -> str | None:

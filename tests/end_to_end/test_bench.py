@@ -133,6 +133,15 @@ def test_a_library_that_is_no_malloc_is_refused(bench_mine: Bench, tmp_path: Pat
     assert f"not {tmp_path / 'libmine.so'}" in ended.stderr.replace("\n", " ")
 
 
+def test_a_run_that_hangs_is_stopped(bench_mine: Bench):
+    code = "#include <unistd.h>\nvoid *malloc(size_t n) { (void)n; for (;;) pause(); }\n"
+
+    ended = bench_mine(code, "--timeout", "3 s")
+
+    assert ended.returncode == 7
+    assert "stopped at the time limit of 3 s" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.doubles.instruments import counting_instrument
@@ -217,6 +218,18 @@ def test_warnings_of_the_allocator_are_passed_on(trace: Path):
     done = run("--runs", "memory", "--preload", library, "--env", "MALLOC_CONF=nonsense:1", trace)
     assert done.returncode == 0
     assert "nonsense" in done.stderr
+
+
+def test_a_missing_trace_is_unreadable(tmp_path: Path):
+    expect(run(tmp_path / "none.trace"), UNREADABLE, "none.trace")
+
+
+def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path):
+    content = np.fromfile(trace, dtype=np.uint8)
+    content[len(content) // 2] ^= 0xFF
+    corrupt = tmp_path / "corrupt.trace"
+    content.tofile(corrupt)
+    expect(run(corrupt), UNREADABLE, "corrupt.trace")
 
 
 def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPatch):

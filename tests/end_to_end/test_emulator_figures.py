@@ -308,6 +308,16 @@ def test_heap_holds_what_is_live_whatever_the_allocator_took_before(steady_block
     assert max(baselines) - min(baselines) <= 16 * PAGE
 
 
+def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path):
+    """Tcmalloc holds megabytes before the first block; glibc does not."""
+    maker = TraceMaker()
+    maker.free(maker.allocate(16))
+    trace = maker.write(tmp_path / "tiny.trace")
+    glibc = replay(trace, "--runs", "memory")
+    tcmalloc = replay(trace, "--runs", "memory", *preload("tcmalloc"))
+    assert tcmalloc["peak_heap_bytes"] > glibc["peak_heap_bytes"] + MIB
+
+
 def test_threads_and_their_stacks_are_no_heap(tmp_path: Path):
     maker = TraceMaker()
     for thread in range(1, 17):

@@ -100,6 +100,19 @@ def test_all_allocators_verify_the_same_contents(name: str, trace: Path):
     assert len(sums) == 1
 
 
+def test_a_setting_changes_the_numbers(trace: Path):
+    plain = replay(trace, None, "--instrument", counting_instrument())
+    tuned = replay(
+        trace,
+        None,
+        "--instrument",
+        counting_instrument(),
+        "--env",
+        "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
+    )
+    assert tuned["instructions"]["allocator"] > plain["instructions"]["allocator"] * 1.02
+
+
 def test_lazily_freed_pages_are_counted_exactly_beside_a_busy_neighbour():
     """What else frees lazily on the processor leaves its pages in the kernel's batches."""
     library = installed("jemalloc")

@@ -92,6 +92,14 @@ def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str):
     assert output.stat().st_mtime_ns == stamp
 
 
+def test_without_gem5_the_error_says_where_to_get_it(
+    folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
+):
+    code = run(["gem5", str(folder), "--gem5", "no-such-gem5", "--suite", suite])
+    assert code == 4
+    assert "gem5.org/documentation" in capsys.readouterr().err
+
+
 def test_gem5_in_the_environment_leaves_commands_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

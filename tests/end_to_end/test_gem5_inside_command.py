@@ -53,6 +53,12 @@ def test_picks_and_defaults_run_inside(
     assert n_kept(folder) == 6
 
 
+def test_same_command_again_runs_nothing(folder: Path, suite: str):
+    assert validate(folder, suite) == 0
+    assert validate(folder, suite, "--workers", "2") == 0
+    assert n_kept(folder) == 6
+
+
 def test_report_shows_what_was_run_inside(folder: Path, suite: str, tmp_path: Path):
     assert validate(folder, suite) == 0
     assert run(["report", str(folder)]) == 0
@@ -98,3 +104,8 @@ def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -
 )
 def test_mistakes_have_their_exit_codes(folder: Path, suite: str, options: list[str], code: int):
     assert validate(folder, suite, *options) == code
+
+
+def test_inside_needs_gem5(folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("GEM5", raising=False)
+    assert run(["gem5-inside", str(folder), "--suite", suite]) == 4

@@ -198,6 +198,14 @@ def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
     assert not (tmp_path / "run" / "program.trace").exists()
 
 
+def test_a_folder_of_another_command_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    folder = tmp_path / "run"
+    assert optimize(folder, "--time", "1s") == 0
+
+    assert optimize(folder, "--time", "1s", program="print(1)") == 3
+    assert "holds another optimisation" in capfd.readouterr().err
+
+
 def test_more_time_searches_more_where_no_run_has_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -216,6 +224,57 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     assert emulation.begun_with(folder) == 9
     answer = json.loads((folder / "answer.json").read_text())
     assert answer["seconds"] > first_s, "of both calls"
+
+
+def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """As if it had been killed while candidates were selected; other time, same candidates."""
+    folder = tmp_path / "run"
+    assert optimize(folder, "--time", "12s") == 0
+    selection = folder / "selection.jsonl"
+    header, *runs = selection.read_text().splitlines(keepends=True)
+    selection.write_text("".join([header, *runs[:1], runs[1][:20]]))
+    for name in ("exploration.jsonl", "confirmation.jsonl", "answer.json"):
+        (folder / name).unlink(missing_ok=True)
+    capfd.readouterr()
+
+    assert optimize(folder, "--time", "20s") == 0
+
+    assert selection.read_text().startswith(header)
+    assert len(selection.read_text().splitlines()) >= 1 + len(runs)
+    assert (folder / "answer.json").exists()
+
+
+def test_a_failed_first_call_does_not_take_the_folder(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "run"
+    crash = "import os; os.kill(os.getpid(), 11)"
+
+    assert optimize(folder, program=crash) == 7
+    assert optimize(folder, "--time", "1s") == 0
+
+
+def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file").write_text("")
+
+    assert optimize(tmp_path / "file", program="import os; os._exit(3)") == 10
+    assert "is a file); choose another place with -o" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--time", "0s", "--", "true"], "--time: '0s' is not"),
+        (["--cpu", "999", "--", "true"], "--cpu 999"),
+    ],
+)
+def test_a_wrong_option_is_one_error(
+    words: list[str], expected: str, capfd: pytest.CaptureFixture[str]
+):
+    assert run(["optimize", *words]) == 3
+    assert expected in capfd.readouterr().err
 
 
 def test_input_that_the_program_would_not_see_is_refused(

@@ -130,6 +130,18 @@ def test_subject_whose_output_differs_is_out(folder: Path, capsys: pytest.Captur
     assert "its output (stdout) differs from the baseline's" in capsys.readouterr().out
 
 
+def test_library_is_in_the_program(folder: Path):
+    command = python("print('libjemalloc' in open('/proc/self/maps').read())")
+    assert validate(folder, "--rounds", "1", command=command) == 0
+    (record,) = validations(folder)
+    failed = {
+        s.configuration.allocator for s in record.samples if s.outcome.status is Status.FAILED
+    }
+    assert failed == {"jemalloc"}
+    good = {s.configuration.allocator for s in record.samples if s.outcome.status is Status.OK}
+    assert good == {"glibc"}
+
+
 def test_library_that_the_program_is_linked_against_gives_way(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -224,6 +236,14 @@ def wait_for_samples(folder: Path, n: int) -> None:
         wait_until(lambda: store.execute(query).fetchall()[0][0] >= n)
 
 
+def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path):
+    target = tmp_path / "out.txt"
+    write = f"open({str(target)!r}, 'w').write('same'); print(os.getpid())"
+    options = ("--rounds", "1", "--output-file", str(target))
+    assert validate(folder, *options, command=python(write)) == 0
+    assert {s.outcome.status for s in validations(folder)[0].samples} == {Status.OK}
+
+
 @pytest.mark.parametrize(
     ("words", "command", "code", "message"),
     [
@@ -289,6 +309,13 @@ def test_store_in_use_and_missing_run_are_errors(
         assert validate(folder) == 9
     assert validate(tmp_path / "nothing") == 9
     assert "nothing" in capsys.readouterr().err
+
+
+def test_library_of_another_version_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
+    with closing(sqlite3.connect(folder / "store.sqlite")) as store, store:
+        store.execute("UPDATE campaign SET allocators = replace(allocators, '5.', '4.')")
+    assert validate(folder) == 4
+    assert "was measured, here is 5." in capsys.readouterr().err
 
 
 def test_allocator_settings_of_the_user_do_not_leak_in(

@@ -37,6 +37,11 @@ def test_every_shipped_file_has_an_adapter():
     assert tuple(ALLOCATORS) == tuple(allocator.name for allocator in all_allocators())
 
 
+def test_a_misspelt_allocator_is_refused_with_those_that_exist():
+    with pytest.raises(SpecError, match="did you mean 'jemalloc'"):
+        get_allocator("gemalloc")
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -291,6 +296,11 @@ def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tuner.allocators.base.find_library", lambda _soname: None)
     with pytest.raises(MissingToolError, match="sudo apt-get install libjemalloc2"):
         get_allocator("jemalloc").locate()
+
+
+def test_a_library_of_ones_own_must_exist():
+    with pytest.raises(MissingToolError, match=r"/opt/none.so: no such file"):
+        get_allocator("jemalloc:/opt/none.so").locate()
 
 
 def test_a_library_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -6,13 +6,18 @@ import pytest
 
 from tests.doubles.bench import ALICE, BOB
 from tuner.bench.subjects import check_labels, library_subject, with_variables
-from tuner.errors import SpecError
+from tuner.errors import MissingToolError, SpecError
 
 
 @pytest.mark.parametrize("text", ["mine", "mine=", "=/lib/x.so"])
 def test_a_library_needs_a_name_and_a_path(text: str):
     with pytest.raises(SpecError, match="NAME=PATH"):
         library_subject(text)
+
+
+def test_a_library_that_is_not_there_is_an_error():
+    with pytest.raises(MissingToolError, match=r"/no/such\.so: no such file"):
+        library_subject("mine=/no/such.so")
 
 
 def test_a_path_that_the_loader_would_split_is_refused(tmp_path: Path):

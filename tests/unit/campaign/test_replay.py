@@ -128,6 +128,12 @@ def test_what_was_not_counted_is_said_to_be_left_out(tmp_path: Path, cli: Comman
     assert (found["n_trials"], found["n_uncounted"]) == (80 - n_left_out, n_left_out)
 
 
+def test_nothing_is_said_to_be_left_out_of_a_whole_run(folder: Path, cli: CommandLine):
+    words = ["--strategy", "random", "--seeds", "1", "--evaluations", "20"]
+
+    assert "left out" not in cli.prints("replay", folder, *words)
+
+
 def test_points_of_which_none_is_feasible_are_refused(points: Points):
     broken = replace(points, violations=(1.0,) * len(points.genomes))
 

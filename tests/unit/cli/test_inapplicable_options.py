@@ -106,6 +106,6 @@ def test_a_trace_is_given_by_its_name_alone(tmp_path: Path):
 
 
 def test_held_out_stands_behind_the_command(cli: CommandLine):
-    assert "stands behind the command: -- COMMAND --held-out" in cli.fails(
+    assert "stands behind the command, with -o RUN too: -- COMMAND" in cli.fails(
         2, "optimize", "--held-out", "--", "ls"
     )

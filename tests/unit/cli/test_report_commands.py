@@ -315,6 +315,12 @@ def test_a_pick_says_that_not_all_trials_were_candidates(tmp_path: Path, cli: Co
     assert words not in picked(run, "best-mean_heap")["rule"]
 
 
+def test_pick_within_one_allocator(fresh: Run, cli: CommandLine):
+    cli.prints("pick", fresh.folder, "--balanced", "--allocator", "tcmalloc")
+
+    assert picked(fresh, "balanced-tcmalloc")["allocator"] == "tcmalloc"
+
+
 def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: CommandLine):
     bounds = [f"--max={name}=+90%" for name in ("peak_heap", "mean_heap", "cost", "instructions")]
 

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,21 @@ from typing import Any
 
 import pytest
 
-from tuner.compare.journal import Journal, read_journal
+from tuner.compare.journal import Journal, JournalKeeper, read_journal
+from tuner.compare.loop import compare
+from tuner.compare.plan import Rounds, Step
 from tuner.errors import OutputError, StoreError
+from tuner.records import Outcome, Status
+
+
+def encode(step: Step[str], sample: Outcome[int]) -> Mapping[str, Any]:
+    return {"step": step.key, "status": sample.status.value, "value": sample.values}
+
+
+def decode(record: Mapping[str, Any]) -> tuple[tuple[int, str, str], Outcome[int]]:
+    number, task, subject = record["step"]
+    return (number, task, subject), Outcome(Status(record["status"]), None, record["value"])
+
 
 HEADER = {"schema": "test", "version": 1, "seed": 3}
 RECORDS = [{"n": number, "text": "é" * number} for number in range(4)]
@@ -133,3 +147,22 @@ def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path):
 
 def test_nothing_is_no_journal(tmp_path: Path):
     assert read_journal(tmp_path / "none") is None
+
+
+def test_a_comparison_goes_on_from_its_journal(tmp_path: Path):
+    path = tmp_path / "samples.jsonl"
+    plan = Rounds(("a", "b"), ("x",), 2)
+    calls: list[tuple[int, str, str]] = []
+
+    def run(step: Step[str]) -> Outcome[int]:
+        calls.append(step.key)
+        return Outcome.succeeded(len(calls))
+
+    for _ in range(2):
+        with Journal(path, HEADER) as journal:
+            keeper = JournalKeeper(journal, encode, decode)
+            course = compare(plan, run, keeper)
+
+    assert len(calls) == 4
+    assert sorted(sample.values or 0 for sample in course.samples.values()) == [1, 2, 3, 4]
+    assert json.loads(path.read_text().splitlines()[1])["value"] == 1

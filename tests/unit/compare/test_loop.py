@@ -1,7 +1,7 @@
 """What is missing is run, kept when it ends, and goes on after any end."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -191,3 +191,25 @@ def test_an_error_beside_other_runs_stops_them():
         compare(duet, run, memory, workers=2, stop=lambda: stopped.append(None))
 
     assert len(stopped) == 1
+
+
+def test_a_race_is_a_plan_that_looks_at_the_course():
+    class Race:
+        """The slower of two leaves after two rounds; the other is run no more then."""
+
+        def blocks(self, course: Course[str, str]) -> Iterator[Sequence[Step[str]]]:
+            for number in range(9):
+                if number == 2:
+                    course.leave("x", "slow", "lost")
+                if sum(("x", name) in course.out for name in ("slow", "fast")):
+                    return
+                yield [Step(number, place, "x", n) for place, n in enumerate(("slow", "fast"))]
+
+        def n_left(self, course: Course[str, str]) -> int:
+            return 18 - len(course.samples)
+
+    memory = Memory()
+    course = compare(Race(), good, memory)
+
+    assert len(memory.samples) == 4
+    assert course.out == {("x", "slow"): "lost"}

@@ -127,6 +127,10 @@ def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanat
         assert max(s.value for s in allocator.importance.shares[first.name].values()) > 0.1
 
 
+def test_the_allocator_of_the_point_stands_first(explanation: Explanation):
+    assert [found.allocator for found in explanation.allocators] == ["jemalloc", "glibc"]
+
+
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importance, "_TREES", 10)

@@ -21,6 +21,8 @@ from tuner.front.picks import (
 )
 from tuner.records import Configuration, Outcome, Trial
 
+CORNER = [(90.0, 1100.0), (92.0, 905.0), (95.0, 900.0), (120.0, 890.0)]
+
 Points = list[tuple[float, float]]
 
 
@@ -81,6 +83,13 @@ def test_a_knee_is_clearly_better_than_the_ends():
 
     assert knee_of(tried_all([*ends, (94.6, 950.0)])) is None
     assert knee_of(tried_all([*ends, (94.4, 950.0)])) is not None
+
+
+def test_an_end_far_away_does_not_move_the_balanced_pick():
+    trials = tried_all(CORNER)
+    far = tried(9, 89.9, 90_000.0)
+
+    assert balanced_of([*trials, far]) == balanced_of(trials)
 
 
 def test_best_gives_up_next_to_nothing_for_much():
@@ -147,11 +156,23 @@ def test_a_best_pick_says_how_far_it_is_above_the_least():
     assert rule(least, equal) == "least mean heap, or next to it as the simpler setting"
 
 
+def test_best_breaks_ties_by_the_others_then_by_number():
+    trials = tried_all([(50.0, 1500.0), (50.0, 1400.0), (50.0, 1400.0)])
+
+    assert best_of(trials, "mean_heap") == trials[1]
+
+
 def test_best_of_an_objective_whose_least_is_0():
     one, other = tried_all([(90.0, 1000.0)] * 2)
     some, none = with_values(one, faults=1), with_values(other, faults=0)
 
     assert best_pick([some, none], "faults", NAMES, BASELINE).trial == none
+
+
+def test_best_of_one_objective_is_its_least():
+    trials = tried_all([(50.2, 900.0), (50.0, 1500.0)])
+
+    assert best_pick(trials, "mean_heap", ("mean_heap",), BASELINE).trial == trials[1]
 
 
 def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units():

@@ -189,3 +189,7 @@ def test_padded_environments_take_the_same_room(environments: list[dict[str, str
     assert len({len(environment) for environment in found}) == 1
     for before, after in zip(environments, found, strict=True):
         assert {name: after[name] for name in before} == before
+
+
+def test_supervise_is_installed():
+    assert native_file("supervise").is_file()

@@ -131,6 +131,14 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert near.stages[2:] == ["others"], "once those that are near are out"
 
 
+def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path):
+    app = Timed({str(one): 0.1 for one in SETTINGS})
+
+    choosing_of(tmp_path, app, 60.0).select(n_possible=6)
+
+    assert app.stages == ["selection"]
+
+
 def test_where_no_setting_may_well_gain_enough_no_more_run(tmp_path: Path):
     losing = Timed({str(one): -0.1 for one in SETTINGS})
     one_gains = Timed({str(one): -0.1 for one in SETTINGS[1:]} | {str(SETTINGS[0]): 0.1})
@@ -445,6 +453,32 @@ def test_a_trade_runs_where_time_is_left(
     assert trade(work, reference, selected_of(course, selected.labels)) == {}
 
 
+def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path):
+    course: Course[None, Sample] = Course()
+    settings = [Configuration.of("exgen", {"a": number}) for number in range(8)]
+    noises = (1.0, 0.95, 1.05, 1.1, 0.9, 1.0)
+    for number, noise in enumerate(noises):
+        course.add((number, None, AS_IS), Outcome.succeeded({MEAN: 1e9, CPU: noise * 1e9}))
+    for number, one in enumerate(settings):
+        cpu = 8e8 if number == 3 else 9.9e8
+        mean = 1.08e9 if number == 3 else 1.1e9
+        course.add((0, None, label_of(one)), Outcome.succeeded({MEAN: mean, CPU: cpu}))
+    proposals = [Proposal(one, 1, {MEAN: 0.05, CPU: -0.01}) for one in settings]
+    work = begun(tmp_path, Request(("app",), 600.0, ("exgen",), Rules(guards=(MEAN, CPU))))
+    reference = as_it_is({MEAN: 1e9, CPU: 1e9}, 1.0)
+    choosing = choosing_among(work, reference, proposals)
+    by_label = {label_of(p.configuration): p for p in proposals}
+
+    as_seen = selected_of(course, by_label)
+    found = choosing.selected(course, by_label)
+
+    assert trade(work, reference, as_seen), "a fifth of the time would be worth 8 % of memory"
+    lucky = found.changes[label_of(settings[3])][CPU]
+    assert lucky.seen_change == pytest.approx(-0.2)
+    assert lucky.change == pytest.approx(-0.04, abs=0.02)
+    assert trade(work, reference, found) == {}
+
+
 @pytest.mark.parametrize(
     ("allocator", "default_mean"), [("glibc", 1.0), ("exgen", 1.02)], ids=["as it is", "a default"]
 )
@@ -484,3 +518,26 @@ def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     )
 
     assert [len(one.settings) for one in found.values()] == [1]
+
+
+def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_first(tmp_path: Path):
+    costly, free = Configuration.of("exgen", {"a": 1}), Configuration.of("glibc", {"b": 2})
+    shares = {label_of(costly): (0.6, 1.4), label_of(free): (0.75, 1.0)}
+    course: Course[None, Sample] = Course()
+    for number, noise in enumerate((0.8, 1.2, 0.8, 1.2)):
+        values = {MEAN: 1e9, PEAK: 1e9, CPU: noise * 1e9}
+        course.add((number, None, AS_IS), Outcome.succeeded(values))
+        for label, (mean, cpu) in shares.items():
+            values = {MEAN: mean * 1e9, PEAK: 1e9, CPU: cpu * noise * 1e9}
+            course.add((number, None, label), Outcome.succeeded(values))
+    nothing = dict.fromkeys((MEAN, PEAK, CPU), 0.0)
+    proposals = [Proposal(one, None, nothing) for one in (costly, free)]
+    work = begun(tmp_path, Request(("app",), 60.0, ("glibc", "exgen")))
+    reference = as_it_is(nothing, 3.0)
+    choosing = choosing_among(work, reference, proposals)
+
+    found = choosing.finalists(
+        selected_of(course, {label_of(p.configuration): p for p in proposals})
+    )
+
+    assert next(iter(found.values())) == free

@@ -135,6 +135,13 @@ def test_rounds_of_earlier_calls_show_smaller_gains(conclusion: Conclusion):
     assert later < first
 
 
+def test_a_quiet_program_hides_no_gain(conclusion: Conclusion):
+    quiet = confirmed(State.HOPELESS, 0.0)
+    quiet = Confirmed(CHOSEN, quiet.standings, course(*[1.0] * 6), None, None)
+
+    assert conclusion.conclude(None, quiet).reasons == ()
+
+
 @pytest.mark.parametrize(("width", "is_said"), [(0.03, True), (0.2, False)])
 def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     conclusion: Conclusion, *, width: float, is_said: bool
@@ -202,6 +209,17 @@ def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(conclusion
     answer = conclusion.conclude(None, found)
 
     assert answer.more_seconds > 2.0 * 40 * run_seconds(REFERENCE)
+
+
+def test_of_a_noise_that_is_not_known_an_interval_says_how_many_rounds_are_missing(
+    conclusion: Conclusion,
+):
+    found = replace(confirmed(State.OPEN, 0.03), course=course(1.0, 1.2, 0.9))
+    found = changed(found, {CPU: Gain(0.2, -0.17, 0.6)}, n_rounds=10)
+
+    answer = conclusion.conclude(None, found)
+
+    assert answer.more_seconds > 10 * run_seconds(REFERENCE)
 
 
 def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusion):

@@ -200,6 +200,17 @@ def test_where_cpu_time_is_not_measured_nothing_is_said_of_it(tmp_path: Path, se
     assert re.fullmatch(r"confirming \d candidates?.*, about \d+ rounds? in the time left", said)
 
 
+def test_rounds_of_earlier_calls_count_for_what_the_time_can_show(tmp_path: Path):
+    app = App({}, noise=0.03)
+    for seconds in (20.0, 40.0):  # the second call goes on where the first one ended
+        chosen = {"mimalloc": CHOSEN["mimalloc"]}
+        Confirming(work_of(tmp_path, app, seconds), REFERENCE, None).confirm(chosen)
+
+    first, second = app.said
+    assert "made before" not in first
+    assert re.search(r"about 20 rounds in the time left, 9 made before, enough to show", second)
+
+
 def test_of_what_is_decided_nothing_is_said_again(tmp_path: Path):
     app = App({})
     for has_run in (True, False):
@@ -531,6 +542,10 @@ def test_the_held_out_input_runs_as_often_as_time_is_left_but_often_enough_to_te
 
     assert found is not None
     assert found.standing.n_rounds == n_rounds
+
+
+def test_no_time_is_reserved_for_counts_without_an_instrument(tmp_path: Path):
+    assert seconds_to_count(work_of(tmp_path, App({}), 2000.0), REFERENCE, CHOSEN) == 0.0
 
 
 def test_who_shares_the_error_with_others_takes_longer_to_settle(tmp_path: Path):

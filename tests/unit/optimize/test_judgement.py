@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tuner.optimize import judgement
 from tuner.optimize.judgement import Gain, Rules, Standing, State, exact_quantities, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 
@@ -25,6 +26,14 @@ def logs(
 def state(**gains: float) -> State:
     found = logs(gains["mean"], gains["peak"], gains["cpu"], int(gains.get("n", 30)))
     return judge("x", found, EXACT, RULES, 2).state
+
+
+def test_less_memory_at_no_loss_is_confirmed():
+    assert state(mean=0.10, peak=0.02, cpu=0.0) is State.CONFIRMED
+
+
+def test_less_time_at_no_loss_is_confirmed():
+    assert state(mean=0.0, peak=0.0, cpu=0.05) is State.CONFIRMED
 
 
 @pytest.mark.parametrize("guard", ["mean", "peak", "cpu"])
@@ -51,6 +60,15 @@ def test_what_repeats_itself_on_one_input_holds_half_of_a_limit_that_no_user_set
 
     assert found.state is wanted
     assert found.gains[PEAK].limit == pytest.approx(0.01 if rules.strict else 0.005)
+
+
+def test_no_gain_is_given_up():
+    assert state(mean=0.0, peak=0.0, cpu=0.0) is State.HOPELESS
+
+
+def test_a_gain_below_the_least_effect_does_not_count():
+    assert state(mean=0.004, peak=0.0, cpu=0.0) is State.HOPELESS
+    assert state(mean=0.006, peak=0.0, cpu=0.0) is State.CONFIRMED
 
 
 @pytest.mark.parametrize(
@@ -327,3 +345,20 @@ def test_what_is_shown_of_a_guard_is_no_less_than_what_was_proven_of_it():
 
     assert MEAN not in found.unsure
     assert found.gains[MEAN].low == -RULES.margin(MEAN)
+
+
+def test_a_race_needs_no_bounds(monkeypatch: pytest.MonkeyPatch):
+    """They took most of the time that a round of a short program is judged in."""
+    asked: list[float] = []
+
+    def lower_bound(_: object, error: float) -> float:
+        asked.append(error)
+        return -1.0
+
+    monkeypatch.setattr(judgement, "lower_bound", lower_bound)
+
+    found = judge("x", logs(0.10, 0.02, 0.0, 30), EXACT, RULES, 2)
+
+    assert (found.state, asked) == (State.CONFIRMED, [])
+    assert found.gains[CPU].low == pytest.approx(-RULES.margin(CPU))
+    assert len(asked) == 1

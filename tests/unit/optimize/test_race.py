@@ -160,6 +160,13 @@ def test_a_race_with_a_reserve_goes_on_where_it_was():
     assert n_rounds(again, "good") > n_rounds(first, "good")
 
 
+def test_a_better_one_is_confirmed_and_ends_the_race():
+    found, course = race({"good": (0.9, 0.9, 1.0)})
+
+    assert found["good"].state is State.CONFIRMED
+    assert n_rounds(course, AS_IS) < 60
+
+
 def test_what_an_answer_confirmed_has_no_more_rounds():
     course, run = Course[None, Sample](AS_IS), program({"good": (0.8, 0.8, 0.95)})
     for most_rounds, is_answered in ((40, False), (80, True)):
@@ -178,6 +185,14 @@ def test_a_loser_leaves_before_the_winner_is_known():
     assert n_rounds(course, "bad") < n_rounds(course, "good")
 
 
+def test_one_that_crashes_is_out_and_says_why():
+    found, course = race({"good": (0.9, 1.0, 1.0)}, ("good", "crashing"))
+
+    assert found["crashing"].state is State.FAILED
+    assert found["crashing"].reason == "killed by SIGSEGV"
+    assert n_rounds(course, "crashing") == 1
+
+
 def test_a_crash_of_an_earlier_call_is_told():
     label = b"crashing".decode()  # as a journal's is: equal, and another object
     crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
@@ -186,6 +201,13 @@ def test_a_crash_of_an_earlier_call_is_told():
     course = run_race(plan, program({}), Kept(kept))
 
     assert standings(course, ("crashing",), RULES)["crashing"].reason == "killed by SIGSEGV"
+
+
+def test_nothing_to_gain_ends_early():
+    found, course = race({"same": (1.0, 1.0, 1.0)})
+
+    assert found["same"].state is State.HOPELESS
+    assert n_rounds(course, AS_IS) <= 40
 
 
 def test_it_ends_when_the_time_is_up():
@@ -282,6 +304,15 @@ def test_a_round_that_was_cut_short_is_finished(
     assert missing in course.samples
 
 
+def test_the_greatest_sure_gain_is_chosen():
+    found, _ = race({"some": (0.97, 1.0, 1.0), "more": (0.90, 1.0, 1.0)})
+
+    best = choose(found, {"some": 0, "more": 5}, RULES)
+
+    assert best is not None
+    assert best.label == "more"
+
+
 def standing(label: str, gain: float, state: State = State.CONFIRMED) -> Standing:
     gains = {MEAN: Gain(gain, gain, gain, is_exact=True)}
     return Standing(label, 10, state, gains, (MEAN,), (), ())
@@ -350,6 +381,13 @@ def test_a_small_loss_beside_a_great_gain_does_not_take_all_of_the_time():
     assert found["costly"].state is State.HOPELESS
     assert found["costly"].worse == ()
     assert n_rounds(course, "costly") < 60
+
+
+def test_a_gain_that_the_time_may_show_is_not_given_up():
+    plan = racing(["good"], most_rounds=60, rounds_left=lambda _: 50.0)
+    course = run_race(plan, program({"good": (1.0, 1.0, 0.94)}, 0.03))
+
+    assert standings(course, ["good"], RULES)["good"].state is State.CONFIRMED
 
 
 def test_time_is_asked_for_every_run_of_the_next_round():

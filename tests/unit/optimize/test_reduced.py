@@ -25,6 +25,11 @@ from tuner.optimize.work import ABLATION_FILE, REDUCED_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
 from tuner.runs import CONFIRMATION_FILE
 
+
+def needs_all(settings: Mapping[str, Any]) -> float:
+    return 0.8 if len(settings) == 3 else 1.0
+
+
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False, "dirty_decay_ms": 0})
 REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)
 OTHER_INPUT = replace(REFERENCE, values={MEAN: 1e6, PEAK: 2e6, CPU: 1e9})
@@ -236,6 +241,15 @@ def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path):
     content = read_journal(tmp_path / REDUCED_FILE)
     assert content is not None
     assert {one["subject"] for one in content.records} == {AS_IS, "jemalloc narenas=2"}
+
+
+def test_a_winner_that_needs_every_setting_stays(tmp_path: Path):
+    found, _ = confirmed(tmp_path, needs_all)
+
+    assert found.best is not None
+    assert found.best.label == label_of(WINNER)
+    assert found.left_out == ()
+    assert len(found.effects) == 3
 
 
 def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path):

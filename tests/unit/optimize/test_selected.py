@@ -24,6 +24,16 @@ def test_a_run_beside_the_program_as_it_is_is_compared_with_that_run():
     assert gains_in(Course(AS_IS), "a", CPU) == []
 
 
+def test_a_run_alone_is_compared_with_those_alone():
+    """Of what ran alone after rounds at once, every gain was off by what these are slower."""
+    course: Course[None, Sample] = Course(AS_IS)
+    for number, (n_at_once, base) in enumerate([(5.0, 1.3), (5.0, 1.3), (1.0, 1.0)]):
+        course.add((number, None, AS_IS), Outcome.succeeded({CPU: base, AT_ONCE: n_at_once}))
+    course.add((3, None, "a"), Outcome.succeeded({CPU: 0.9}))
+
+    assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9)])
+
+
 def test_runs_with_more_beside_them_are_no_noise():
     """Five at once share a core; of a quiet program the rounds of two seemed to vary by 12 %."""
     course: Course[None, Sample] = Course(AS_IS)

@@ -75,6 +75,19 @@ def service(run: Any, limited: tuple[str, ...] = ()) -> Service:
     return Service(PLAN, {"PATH": "/bin"}, FILES, limited=limited, run=run)
 
 
+def test_the_first_latency_that_is_printed_is_judged():
+    names = list(service(Server()).examine().values)
+
+    assert names == [SERVICE_NAMES[n] for n in ("mean", "peak", "floor", "cpu", "rate", "p99")]
+
+
+def test_a_latency_with_a_constraint_is_judged_in_its_place():
+    names = list(service(Server(), ("p50",)).examine().values)
+
+    assert SERVICE_NAMES["p50"] in names
+    assert SERVICE_NAMES["p99"] not in names
+
+
 @pytest.mark.parametrize(("limited", "judged"), [((), "p99"), (("p50",), "p50")])
 def test_the_first_latency_that_is_printed_is_judged_or_one_with_a_constraint(
     limited: tuple[str, ...], judged: str
@@ -271,6 +284,14 @@ def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: 
     assert any(line.split()[:2] == ["+2.0", "KiB/min"] for line in grown.lines())
     assert unknown.growth == {}
     assert not any(line.startswith("Growth") for line in unknown.lines())
+
+
+def test_what_does_not_grow_has_no_sign(tmp_path: Path):
+    answer = compared(tmp_path, Server(growth=-4e-7)).answer
+
+    assert [line.split()[:2] for line in answer.lines() if "B/min" in line] == [
+        ["0", "B/min"] for _ in answer.growth
+    ]
 
 
 def test_another_comparison_says_what_differs(tmp_path: Path):

@@ -29,10 +29,11 @@ from tuner.optimize import emulation, session
 from tuner.optimize.answer import Answer, Decision, label_of
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
+from tuner.optimize.outlook import FEWEST_RUNS
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.selected import Selected
-from tuner.optimize.session import Session, are_runs_all, not_held_out
+from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
 from tuner.optimize.suite import further_trace, further_traces
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample, Tuned
 from tuner.optimize.used_time import TIME_FILE
@@ -513,6 +514,11 @@ def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
             answer(tmp_path, app, replace(REQUEST, allocators=("jemalloc",)))
 
     assert answer(tmp_path, app).label == "jemalloc cache=false"
+
+
+def test_a_search_that_nothing_guides_needs_more_runs():
+    assert fewest_runs(is_blind=True) > 4 * FEWEST_RUNS
+    assert fewest_runs(is_blind=False) == FEWEST_RUNS
 
 
 @pytest.mark.parametrize("given", ["input", "load"])

@@ -55,6 +55,13 @@ def test_what_is_worse_within_its_noise_is_allowed_too():
     assert len(one.constraints) == 2
 
 
+def test_what_in_rounds_is_not_called_one_run():
+    (one,) = found({"mimalloc": (changes(0.0, 0.05, -0.2), (PEAK,))})
+
+    assert one.in_rounds
+    assert "few runs" not in one.words
+
+
 def test_what_is_within_its_limit_is_not_said_to_be_lost():
     (one,) = found({"jemalloc": (changes(-0.3, 0.017, 0.008), (PEAK, CPU))})
 

@@ -197,6 +197,27 @@ def test_ranks_order_the_steps_of_one_moment(tmp_path: Path):
     assert "a fixed life is" in refusal(path, members)
 
 
+def test_a_trace_of_large_lives_is_kept(tmp_path: Path):
+    maker = TraceMaker(step_ns=10_000)
+    for number in range(200):
+        slot = maker.allocate(5000 + number)
+        if number % 3:
+            maker.reallocate(slot, 9000)
+            maker.allocate(2000)
+            maker.free(slot)
+    trace = maker.write(tmp_path / "large.trace")
+    events, generated = load(trace), load(fitted(trace))
+    for name in ("op", "size"):
+        assert np.array_equal(events[name], generated[name])
+
+
+def test_a_trace_written_from_a_profile_reads_back_the_same(tmp_path: Path):
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 4, 3000))
+    generated = load(profile)
+    write_trace(tmp_path / "copy.trace", generated, {})
+    assert np.array_equal(generated, load(tmp_path / "copy.trace"))
+
+
 def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path):
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 3000))
     with Trace(profile) as trace:
@@ -204,6 +225,17 @@ def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path):
     assert totals.n_events == len(events)
     assert totals.n_slots == events["slot"].max() + 1
     assert totals.peak_live_bytes == find_lives(events).live_bytes.max()
+
+
+def test_a_burst_of_frees_stays_a_burst(tmp_path: Path):
+    maker = TraceMaker()
+    slots = [maker.allocate(32) for _ in range(5000)]
+    for slot in slots:
+        maker.free(slot)
+    for _ in range(5000):
+        maker.allocate(16)
+    trace = maker.write(tmp_path / "burst.trace")
+    assert find_lives(load(fitted(trace))).live_bytes[10_000 - 1] == 0
 
 
 def test_time_without_events_stays_where_it_was(tmp_path: Path):

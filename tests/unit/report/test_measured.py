@@ -132,6 +132,10 @@ def test_the_page_has_the_front_first_then_by_gain_and_folds_the_rest(folder: Pa
     assert places == sorted(places)
 
 
+def test_the_page_names_the_program_as_it_is_like_other_tables(folder: Path):
+    assert '<th scope="row">as it is (glibc)' in render_measured(folder, measured_front(folder))
+
+
 def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront):
     baseline = found.answer.baseline
 

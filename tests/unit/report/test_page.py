@@ -279,6 +279,17 @@ def test_no_text_of_a_campaign_becomes_markup(text: str):
     assert page.figure_text.count("<img") == 0
 
 
+def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path):
+    run = synthetic_run(tmp_path / "run", n_trials=40, validation=True)
+    write_run(run)
+
+    stored = compute_report(load_run(run.folder))
+
+    assert stored.pareto == compute_report(run).pareto
+    assert stored.history == compute_report(run).history
+    assert stored.heap == compute_report(run).heap
+
+
 def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
     run = synthetic_run(n_trials=20)
     campaign = replace(run.campaign, status="interrupted")

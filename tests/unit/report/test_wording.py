@@ -104,6 +104,10 @@ def test_where_the_program_costs_more_no_card_says_worse_in_nothing():
         assert ("in emulation worse than the default of glibc in nothing" in card.rule) is said
 
 
+def test_headline_of_a_campaign_without_success():
+    assert headline(RUN, [], {}) == "No configuration succeeded and held every constraint."
+
+
 def test_picks_of_one_trial_share_a_card():
     cards = pick_cards(RUN, [Pick("knee", BETTER, "a"), Pick("no-regret", BETTER, "b; a")], {})
 

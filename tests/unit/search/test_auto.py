@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info
 from tests.doubles import synthetic
 from tuner.front.dominance import hypervolume
 from tuner.search import Told, make_strategy
-from tuner.search.auto import Models
+from tuner.search.auto import Models, beyond
 from tuner.search.surrogate import Surrogate
 from tuner.space import Genome
 
@@ -128,6 +128,13 @@ def test_an_objective_that_is_zero_is_survived():
     models.learn([Told(space.random(rng), (float(n % 3),), 0.0) for n in range(20)])
 
     assert len(models.choose([space.random(rng) for _ in range(10)], 3, rng)) == 3
+
+
+def test_how_far_a_point_is_beyond_a_front():
+    front = np.array([[0.0, 2.0], [2.0, 0.0]])
+    points = np.array([[0.0, 2.0], [-1.0, 2.5], [0.5, 0.5], [1.0, 3.0], [3.0, 3.0]])
+
+    assert beyond(front, points).tolist() == [0.0, 1.0, 1.5, -1.0, -1.0]
 
 
 def test_the_models_use_one_core(monkeypatch: pytest.MonkeyPatch):

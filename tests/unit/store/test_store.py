@@ -334,6 +334,11 @@ def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path):
     assert Store.exists(run)
 
 
+def test_a_missing_store_is_named(tmp_path: Path):
+    with pytest.raises(StoreError, match="no such store; give the run folder"):
+        Store.open(tmp_path)
+
+
 def test_a_file_of_another_program_is_refused(run: Path):
     run.mkdir()
     change(run, "CREATE TABLE holiday (photo BLOB)")

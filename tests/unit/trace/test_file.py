@@ -153,6 +153,13 @@ def test_times_are_rounded_down_to_the_quantum(tmp_path: Path):
         assert trace.read_all()["time_ns"].tolist() == [0, 0, 10_000, 30_000]
 
 
+def test_an_illegal_event_is_named_and_leaves_no_file(tmp_path: Path):
+    events = np.zeros(2, EVENT)
+    with pytest.raises(TraceError, match=r"a\.trace: event 1: an allocation names a slot that is"):
+        write_trace(tmp_path / "a.trace", events, {})
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path: Path):
     with pytest.raises(OutputError, match="cannot create the trace: No such file"):
         write_trace(tmp_path / "nowhere" / "a.trace", np.zeros(0, EVENT), {})
@@ -197,6 +204,13 @@ def test_the_life_of_the_process_is_kept(tmp_path: Path):
         assert (totals.start_ns, totals.end_ns, totals.version) == (*life, version)
         assert totals.life_ns == life_ns
         assert totals.lacks is None if lacks is None else lacks in str(totals.lacks)
+
+
+def test_a_process_cannot_end_before_its_last_event(tmp_path: Path):
+    events = np.zeros(1, EVENT)
+    events["time_ns"] = 20_000
+    with pytest.raises(TraceError, match="ends before its start or last event"):
+        write_trace(tmp_path / "a.trace", events, {}, life=(0, 19_999))
 
 
 def many_events() -> Events:

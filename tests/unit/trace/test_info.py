@@ -105,6 +105,11 @@ def test_batches_do_not_change_the_statistics(events: Events, batch: int):
     assert info.curve.live_blocks.tolist()[-1:] == ([news - frees] if len(events) else [])
 
 
+def test_mean_live_bytes_are_weighted_by_time():
+    events = rows((Op.MALLOC, 0, 100, 0), (Op.MALLOC, 1, 50, 30_000), (Op.FREE, 0, 0, 40_000))
+    assert survey_in(events, 2).mean_live_bytes == pytest.approx((100 * 3 + 150 * 1) / 4)
+
+
 def test_mean_of_a_trace_without_time_is_over_events():
     events = rows((Op.MALLOC, 0, 100, 0), (Op.MALLOC, 1, 50, 0))
     assert survey_in(events, 9).mean_live_bytes == pytest.approx((100 + 150) / 2)

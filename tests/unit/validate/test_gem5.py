@@ -129,6 +129,14 @@ def test_rounds_alternate_between_the_simulations(store: Store):
     assert gem5.calls[4] == ("hash", "base")
 
 
+def test_no_subject_comes_first_in_every_first_round(store: Store):
+    for seed in range(6):
+        run_all(store, good_runs(), options=ValidationOptions(rounds=1, seed=seed))
+    found = [one for record in store.validations() for one in record.samples]
+    assert len({sample.label for sample in found if sample.position == 0}) > 1
+    assert all(record.is_shuffled for record in store.validations())
+
+
 def test_heap_is_without_the_part_of_the_program(store: Store):
     run_all(store, good_runs())
     sample = samples(store, "tree", "good")[0]
@@ -162,6 +170,12 @@ def test_another_output_of_the_guest_rejects(store: Store):
     assert sample.outcome.reason == "the guest's output differs from the baseline's"
 
 
+def test_statistics_of_the_host_may_differ(store: Store):
+    other = replace(_GOOD, statistics=STATISTICS.replace("0.19", "0.99"))
+    run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
+    assert all(s.outcome.status is Status.OK for s in samples(store, "tree", "good"))
+
+
 def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store):
     run_all(store, Simulator(lambda s, n, _: _CRASH if s == "tree" else _GOOD))
     (sample,) = records(store)["tree"].samples
@@ -179,6 +193,15 @@ def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store):
         failed[0].outcome.reason
     )
     assert not [s for s in records(store)["tree"].samples if s.round == 2]
+
+
+def test_missing_results_are_reported(store: Store):
+    cut = replace(_GOOD, statistics="")
+    run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
+    (sample,) = samples(store, "tree", "good")
+    assert sample.outcome.reason == (
+        "stats.txt: holds no complete statistics; the simulation ended too early"
+    )
 
 
 @pytest.mark.parametrize(

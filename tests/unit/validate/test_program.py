@@ -12,6 +12,7 @@ from tests.doubles.prepared import NAMES, Counter, of_glibc
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen
 from tuner.compare.loop import Observer
+from tuner.compare.plan import order
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError, SpecError
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import Configuration, Outcome, Status
@@ -69,6 +70,12 @@ def samples(store: Store, identifier: int) -> list[ValidationSample]:
     return list(record.samples)
 
 
+def test_every_subject_runs_once_in_every_round(store: Store):
+    identifier = run_all(store, good_runs())
+    found = sorted((sample.round, sample.label) for sample in samples(store, identifier))
+    assert found == sorted((number, name) for number in range(3) for name in NAMES)
+
+
 def test_numbers_of_a_run_are_kept(store: Store):
     sample = samples(store, run_all(store, good_runs()))[0]
     found = seen(sample)
@@ -104,6 +111,11 @@ def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: 
     (left,) = plans[1:]
     ended = [s.label for s in store.validations()[0].samples].index("good") + 1
     assert left == 7 - ended
+
+
+def test_order_differs_between_seeds_but_not_between_processes():
+    assert order(5, 2, 1) == order(5, 2, 1) == [4, 1, 2, 3, 0]
+    assert order(5, 2, 7) != order(5, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -158,3 +158,11 @@ def test_an_allocator_of_the_campaign_is_the_library_it_measured():
 def test_a_library_that_is_named_is_taken():
     found = located(f"jemalloc:{_LIBRARY}", "mimalloc:/opt/libmimalloc.so")
     assert found == {"jemalloc": _LIBRARY, "mimalloc": Path("/opt/libmimalloc.so")}
+
+
+def test_a_library_of_another_version_than_the_campaigns_is_refused_for_services_too(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(Adapter, "version", "5.2.1")
+    with pytest.raises(MissingToolError, match=r"version 5\.3\.0 was measured, here is 5\.2\.1"):
+        located("jemalloc")

@@ -153,6 +153,10 @@ def test_a_baseline_alone_is_not_measured(violation: float, reason: str):
         check_subjects(run, subjects)
 
 
+def test_two_subjects_can_be_compared(run: Run):
+    check_subjects(run, choose_subjects(run, ["balanced"], 4, 0))
+
+
 def test_record_of_a_subject_gives_it_back(run: Run):
     for subject in choose_subjects(run, ["picks"], 4, 3):
         assert Subject.from_record(subject.as_record()) == subject

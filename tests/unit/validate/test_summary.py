@@ -129,6 +129,10 @@ def test_baseline_has_neither_ratios_nor_claims():
     assert all(metric.ratio is None for metric in baseline.metrics)
 
 
+def test_metric_that_was_not_measured_is_absent():
+    assert found(summarize(make_run(), make_record()), "less").metric("instructions") is None
+
+
 def test_claim_is_carried_over_as_a_difference():
     summary = summarize(make_run(), make_record(drift=0.0))
     heap = claim(summary, "less", "mean_heap")
@@ -206,12 +210,23 @@ def test_contradicted_claim_is_worse():
     assert found(summary, "less").verdict is Verdict.WORSE
 
 
+def test_default_that_costs_what_was_claimed_is_not_called_confirmed():
+    verdict = found(summarize(make_run(), make_record()), "jemalloc-default").verdict
+    assert verdict is Verdict.COSTS
+
+
 def test_few_rounds_decide_nothing_and_say_how_many_would():
     summary = summarize(make_run(), make_record(rounds=7))
     assert found(summary, "less").verdict is Verdict.UNDECIDED
     assert claim(summary, "less", "mean_heap").p_value is None
     words = "undecided: 8 rounds needed for 4 claims, 7 cannot show a difference"
     assert any(notice.startswith(words) for notice in summary.notices)
+
+
+def test_as_many_rounds_as_needed_decide():
+    summary = summarize(make_run(), make_record(rounds=8))
+    assert claim(summary, "less", "mean_heap").p_value == pytest.approx(4 * 2**-7)
+    assert not any("undecided" in notice for notice in summary.notices)
 
 
 def test_first_round_of_earlier_versions_decides_nothing():
@@ -362,6 +377,12 @@ def test_rejected_subject_keeps_its_reason_and_is_not_ranked():
     assert {ranking.n for ranking in summary.rankings} == {2}
 
 
+def test_unfinished_rounds_are_not_complete():
+    record = make_record()
+    summary = summary_of(record, record.samples[:-1])
+    assert summary.n_rounds == 7
+
+
 def test_after_a_failure_of_the_baseline_nothing_is_continued():
     record = make_record()
     *kept, last = record.samples
@@ -420,6 +441,13 @@ def test_ranking_compares_emulated_with_real():
     assert ranking.concordance == Concordance(1.0, 3)
     # One allocator has two subjects, the other one: too few to rank within.
     assert {found.allocator for found in summary.rankings} == {None}
+
+
+def test_ranking_that_is_turned_around_shows():
+    heaps = {"glibc-default": 2000.0, "less": 2400.0, "jemalloc-default": 1600.0}
+    ranking = summarize(make_run(), make_record(heaps)).rankings[0]
+    assert ranking.tau == pytest.approx(-1.0)
+    assert ranking.concordance == Concordance(0.0, 3)
 
 
 def test_gain_is_what_is_expected_of_the_real_program():
