@@ -371,7 +371,7 @@ def _print_next(run: Path, answer: Answer) -> None:
     word = shlex.quote(str(run))
     if answer.decision == "deploy":
         print(f"malloc-tuner export {word}     for a shell, systemd, Docker, Kubernetes")
-    elif answer.decision == "undecided":
+    elif answer.decision == "undecided" and answer.may_be_settled:
         minutes = max(1, math.ceil(answer.more_seconds / 60.0))
         print(f"malloc-tuner optimize {word} --time {minutes}min     goes on from here")
     tried = "what was tried" if store_path(run).exists() else "what ran"

@@ -128,6 +128,11 @@ class Answer:
         return f"Not decided in {show_duration(self.seconds)}: {self.missing}."
 
     @property
+    def may_be_settled(self) -> bool:
+        """Whether more time may decide it."""
+        return self.more_seconds >= 1.0 or self.standing is None or not self.standing.n_rounds
+
+    @property
     def _is_early(self) -> bool:
         return self.seconds < EARLY * self.given_s
 
@@ -253,8 +258,7 @@ class Answer:
             yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
-        has_run = self.standing is not None and self.standing.n_rounds
-        if self.more_seconds >= 1.0 or not has_run:
+        if self.may_be_settled:
             words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input

@@ -162,8 +162,8 @@ def turned_down(
         lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
         net = sum(won.values()) - lost
         rank = net if found.in_rounds else min(net, _OF_FEW_RUNS * net)
-        if broken not in best or rank > best[broken][0]:
-            best[broken] = rank, found
+        if beyond not in best or rank > best[beyond][0]:
+            best[beyond] = rank, found
     ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)
     return tuple(found for _, found in ordered[:_MOST])
 

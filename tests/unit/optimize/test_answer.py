@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.answers import write_record
+from tuner.cli import optimize
 from tuner.errors import StoreError
 from tuner.optimize.answer import Answer, Decision, recommended, rows_of, write_answer
 from tuner.optimize.answer_table import AnswerRow, value_words
@@ -408,9 +409,13 @@ def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: 
     assert f"proven to save {words}" in text
 
 
-def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit():
-    lines = list(replace(OPEN, more_seconds=0.0, noise={}).lines())
+def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    answer = replace(OPEN, more_seconds=0.0, noise={})
+    optimize._print_next(tmp_path, answer)  # noqa: SLF001
 
-    assert "  It is at its limit, so more time may not settle it." in lines
+    assert "--time" not in capsys.readouterr().out
+    assert "  It is at its limit, so more time may not settle it." in list(answer.lines())
     nothing_ran = replace(OPEN, more_seconds=0.2, standing=None, noise={})
     assert "  About 1 s more may settle it." in list(nothing_ran.lines())

@@ -218,16 +218,6 @@ def test_it_ends_when_the_time_is_up():
     assert course.samples == {}
 
 
-def test_a_race_goes_on_where_it_was_left():
-    _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
-
-    ran, counted = remembering(program({"good": (0.99, 1.0, 1.0)}))
-    run_race(racing(["good"], most_rounds=20), counted, Kept(first.samples))
-
-    assert ran
-    assert min(step.round for step in ran) == 3
-
-
 def test_once_a_gain_is_likely_the_time_is_its_own():
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
 
