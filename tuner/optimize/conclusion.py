@@ -102,9 +102,9 @@ class Conclusion:
         return replace(answer, reasons=(*back, *answer.reasons))
 
     def _concluded(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
-        if confirmed.best is None:
-            return self._undecided_or_keep(selected, confirmed)
         best, held_out = confirmed.best, confirmed.held_out
+        if best is None or (held_out is not None and held_out.is_bad):
+            return self._undecided_or_keep(selected, confirmed)
         given = self._work.request.given
         if held_out is not None and held_out.doubtful:
             answer = self._answer(Decision.UNDECIDED, best, selected, confirmed)
@@ -238,7 +238,8 @@ class Conclusion:
         """Say what gains more than what is deployed, of a candidate whose guards are open."""
         found = {}
         for label, one in confirmed.standings.items():
-            lost = self._open_losses(one) if label not in confirmed.held_back else {}
+            is_out = label in confirmed.held_back or self._broken(one)
+            lost = {} if is_out else self._open_losses(one)
             more = one.score(self._rules) - best.score(self._rules)
             if lost and more > max(math.log1p(self._rules.least), *map(math.log1p, lost.values())):
                 found[label] = more

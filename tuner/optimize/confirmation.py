@@ -59,7 +59,7 @@ class Confirmed:
     @property
     def deployed(self) -> str:
         """What an earlier call deployed of the best one, and was judged for it; empty for none."""
-        judged = self.held_out.standing.label if self.held_out and self.best else ""
+        judged = self.held_out.standing.label if self.held_out else ""
         return judged if self.best and judged != self.best.label else ""
 
     @property
@@ -104,8 +104,8 @@ class Confirming:
         self._rules = work.request.rules
         self._reference = reference
         self._judging = Judging(work, held_out) if held_out else None
-        self._n_turned_down = 0
-        """Settings that the held-out input did not let pass."""
+        self._turned_down = set[str]()
+        """Labels of what the held-out input did not let pass."""
         self._to_count_s = 0.0
         self._for_others_s = 0.0
         """Time that a race leaves to later ones."""
@@ -257,19 +257,19 @@ class Confirming:
     def _judge(self, label: str, winner: Configuration) -> HeldOutStanding | None:
         """Judge a winner, or what an earlier call without a held-out input deployed of it.
 
-        That stands for the winner unless it is bad; see `reduced`.
+        That stands for the winner where it is good; see `reduced`.
         """
-        if self._judging is not None and not self._judging.is_kept(winner):
-            before = recommended_before(self._work.run)
-            found = before.configuration if before else None
-            if (
-                found
-                and found.allocator == winner.allocator
-                and (set(found.settings) < set(winner.settings))
-            ):
-                judged = self.hold_out(label_of(found), found)
-                if judged is not None and not judged.is_bad:
-                    return judged
+        before = recommended_before(self._work.run)
+        less = before.configuration if before else None
+        if (
+            less
+            and less.allocator == winner.allocator
+            and set(less.settings) < set(winner.settings)
+            and not (self._judging and self._judging.is_kept(winner))
+        ):
+            judged = self.hold_out(label_of(less), less)
+            if judged and judged.is_good:
+                return judged
         return self.hold_out(label, winner)
 
     def hold_out(self, label: str, configuration: Configuration) -> HeldOutStanding | None:
@@ -281,7 +281,8 @@ class Confirming:
         """
         if self._judging is None:
             return None
-        n_before = self._n_turned_down
+        n_before = len(self._turned_down - {label})
         judged = self._judging.judge(label, configuration, n_before, kept_s=self._to_count_s)
-        self._n_turned_down += not judged.is_good
+        if not judged.is_good:
+            self._turned_down.add(label)
         return judged

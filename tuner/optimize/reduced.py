@@ -56,30 +56,18 @@ def reduced(
         reference: the program as it is.
         confirming: what confirmed the winner.
         confirmed: what it found.
+
+    Returns:
+        The same where what was `deployed` is not confirmed: then the winner is judged, too.
     """
-    if confirmed.best is None or not (confirmed.deployed or confirmed.is_good):
+    best = confirmed.best
+    if best is None or not confirmed.is_good:
         return confirmed
-    found = _reduced(work, reference, confirming, confirmed, confirmed.best)
-    if not found.deployed or found.best is None:
-        return found
-    label = found.best.label  # less is not confirmed any more
-    judged = confirming.hold_out(label, found.chosen[label])
-    if judged is not None and judged.is_bad:
-        return replace(found, best=None, held_back={**found.held_back, label: judged})
-    return replace(found, held_out=judged)
-
-
-def _reduced(
-    work: Work, reference: Reference, confirming: Confirming, confirmed: Confirmed, best: Standing
-) -> Confirmed:
-    """Return it with what the settings do, and where less is confirmed, that in its place."""
     winner = confirmed.chosen[best.label]
     effects = effects_of(work, reference, winner)
     known = replace(confirmed, effects=effects)
     found = _begun(work, winner) or _smaller(winner, effects)
     variants = {label_of(one): one for one in found if not reference.is_of(one)}
-    if not variants:
-        return known
     if best.label in work.trials:
         for label in variants:
             work.trials[label] = work.trials[best.label]
@@ -99,8 +87,10 @@ def _reduced(
         lost = lost_of(standings[label])
         if lost is None:
             continue
-        held_out = confirming.hold_out(label, variants[label])
-        if held_out is None or held_out.is_good or confirmed.deployed:
+        held_out = confirmed.held_out
+        if not confirmed.deployed:
+            held_out = confirming.hold_out(label, variants[label])
+        if held_out is None or held_out.is_good:
             return _in_its_place(
                 known, standings[label], variants[label], held_out, is_trade=bool(lost)
             )
@@ -111,6 +101,8 @@ def _reduced(
             standings={**known.standings, label: standings[label]},
             held_back={**known.held_back, label: held_out},
         )
+    if confirmed.deployed:
+        confirming.hold_out(best.label, winner)
     needed = [replace(one, is_needless=False) for one in effects]
     return replace(known, effects=needed) if turned_down else known
 

@@ -239,12 +239,14 @@ class Session:
         )
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
-        if not (self.run / SELECTION_FILE).exists():
+        limits = dict(self.request.rules.limits)
+        is_anew = self._begun_with and dict(self._begun_with.rules.limits) != limits
+        if is_anew or not (self.run / SELECTION_FILE).exists():
             work.check_environment()
         held_out = self._held_out(work, files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
-        if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
+        if is_anew:
             move_to_before(self.run, _OF_RULES)
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
         kit = kit_of(self.request, files, self._environment)
@@ -465,22 +467,23 @@ class Session:
         )
         if not chosen:
             return conclusion.nothing_near(selected)
-        confirming = Confirming(work, reference, held_out)
-        confirmed, tried = confirming.confirm(chosen), dict(chosen)
-        for number, file in enumerate(CONFIRMATION_FILES[1:], start=1):
-            others = work.kept(file)
-            # An answer that is asked for again stays, where there is no time for anything new.
-            may_follow = work.has_run or n_fewest * work.run_seconds(reference) < work.watch.left_s
-            if confirmed.is_out and not others and may_follow:
-                others = choosing.finalists(selected, without=tried.values())
-                if not (others or work.request.is_direct) and selected.n_untried:
-                    selected = choosing.select(n_possible, tried.values())
-                    others = choosing.finalists(selected, without=tried.values())
-            if not others or confirmed.best is not None:
-                break
-            tried |= others
-            confirmed = confirmed.followed_by(confirming.confirm(others, number))
-        confirmed = reduced(work, reference, confirming, confirmed)
+        is_settled = False
+        while not is_settled:
+            confirming = Confirming(work, reference, held_out)
+            confirmed, tried = confirming.confirm(chosen), dict(chosen)
+            for number, file in enumerate(CONFIRMATION_FILES[1:], start=1):
+                others = work.kept(file)
+                # An answer that is asked for again stays, where there is no time for more.
+                least_s = n_fewest * work.run_seconds(reference)
+                may_follow = work.has_run or least_s < work.watch.left_s
+                if confirmed.is_out and not others and may_follow:
+                    selected, others = _others(work, choosing, selected, tried.values())
+                if not others or confirmed.best is not None:
+                    break
+                tried |= others
+                confirmed = confirmed.followed_by(confirming.confirm(others, number))
+            confirmed = reduced(work, reference, confirming, confirmed)
+            is_settled = not confirmed.deployed
         if work.has_run:
             n_settings = len({*selected.changes, *confirmed.standings})
             self._view.tell(
@@ -494,6 +497,18 @@ class Session:
         n_cores = os.cpu_count() or 1
         said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
+
+
+def _others(
+    work: Work, choosing: Chooses, selected: Selected, tried: Collection[Configuration]
+) -> tuple[Selected, dict[str, Configuration]]:
+    """Return what ran until then, and the candidates that follow those that were tried."""
+    others = choosing.finalists(selected, tried)
+    is_closed = work.request.is_direct or (work.run / EXPLORATION_FILE).exists()
+    if not (others or is_closed) and selected.n_untried:
+        selected = choosing.select(0, tried)  # what may run is known
+        others = choosing.finalists(selected, tried)
+    return selected, others
 
 
 def are_runs_all(request: Request, run: Path, run_s: float) -> bool:
@@ -539,7 +554,3 @@ def _duet_words(confirmed: Confirmed) -> str:
 
 def _machine_words(work: Work) -> str:
     return f", on {', '.join(work.machines.known)}" if work.machines else ""
-
-
-def _is_limited_alike(one: Request, other: Request) -> bool:
-    return dict(one.rules.limits) == dict(other.rules.limits)

@@ -14,6 +14,7 @@ from tuner.optimize.answer import Decision, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.evidence import showable_gain
+from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.noise import noise_of
 from tuner.optimize.proposals import Proposal
@@ -270,16 +271,6 @@ def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion, tmp_p
     assert not any("was not needed" in line for line in answer.lines())
 
 
-def test_what_is_deployed_although_others_never_ran_says_so(conclusion: Conclusion):
-    selected = replace(selected_of(course(1.0), {}), n_untried=8)
-    found = confirmed(State.CONFIRMED, 0.5)
-
-    answer = conclusion.conclude(selected, replace(found, best=found.standings["mimalloc"]))
-
-    assert answer.decision is Decision.DEPLOY
-    assert any("the others need a new -o" in one for one in answer.reasons)
-
-
 def test_an_answer_for_which_nothing_ran_keeps_its_day(conclusion: Conclusion, tmp_path: Path):
     found = confirmed(State.HOPELESS, 0.0)
     write_answer(tmp_path, replace(conclusion.conclude(None, found), date="2001-02-03"))
@@ -341,11 +332,22 @@ def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
 
 
 @pytest.mark.parametrize(
-    ("mean", "cpu_low", "is_said"),
-    [(0.10, -0.024, True), (0.10, -0.2, False), (0.052, -0.024, False), (0.07, -0.03, False)],
+    ("mean", "cpu_low", "likely_worse", "is_said"),
+    [
+        (0.10, -0.024, (), True),
+        (0.10, -0.024, (CPU,), False),
+        (0.10, -0.2, (), False),
+        (0.052, -0.024, (), False),
+        (0.07, -0.03, (), False),
+    ],
 )
 def test_beside_a_winner_it_is_said_what_more_is_open(
-    conclusion: Conclusion, mean: float, cpu_low: float, *, is_said: bool
+    conclusion: Conclusion,
+    mean: float,
+    cpu_low: float,
+    likely_worse: tuple[str, ...],
+    *,
+    is_said: bool,
 ):
     none = Gain(0.0, 0.0, 0.0, is_exact=True)
     saves = Gain(0.05, 0.05, 0.05, is_exact=True)
@@ -353,12 +355,16 @@ def test_beside_a_winner_it_is_said_what_more_is_open(
         "exgen", 9, State.CONFIRMED, {MEAN: saves, PEAK: none, CPU: none}, (MEAN,), (), ()
     )
     gains = {MEAN: Gain(mean, mean, mean, is_exact=True), PEAK: none, CPU: Gain(0.0, cpu_low, 0.01)}
-    other = Standing("mimalloc", 9, State.OUT_OF_REACH, gains, (MEAN,), (), (CPU,))
+    other = Standing(
+        "mimalloc", 9, State.HOPELESS, gains, (MEAN,), (), (CPU,), likely_worse=likely_worse
+    )
     chosen = {**CHOSEN, "exgen": Configuration("exgen")}
     found = Confirmed(chosen, {"exgen": best, "mimalloc": other}, course(1.0, 1.1), best, None)
 
     answer = conclusion.conclude(None, found)
 
+    bad = replace(found, held_out=HeldOutStanding(replace(best, state=State.FAILED), {}))
+    assert conclusion.conclude(None, bad).decision is not Decision.DEPLOY
     assert answer.decision is Decision.DEPLOY
     words = (
         "More is open: mimalloc saves 9.5 % of mean memory, but its rounds leave open whether CPU "
@@ -376,18 +382,6 @@ def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion
 
     assert reason.startswith("A gain of CPU time below 3.0 % does not show")
     assert conclusion.conclude(None, few).reasons == ()
-
-
-def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(conclusion: Conclusion):
-    found = confirmed(State.HOPELESS, 0.001)
-    rounds = int(100.0 / run_seconds(REFERENCE) / 2)  # of one candidate and the program as it is
-    noise = noise_of_one(found)
-    gain = Rules().least + showable_gain(noise, rounds, Rules().error / len(Rules().goals))
-
-    answer = conclusion.conclude(None, found)
-
-    expected = f"A gain of CPU time below {100.0 * gain:.1f} % does not show in the time given; "
-    assert any(one.startswith(expected) for one in answer.reasons)
 
 
 def test_a_candidate_in_reserve_takes_no_part_in_the_rounds_of_others(conclusion: Conclusion):
@@ -472,10 +466,12 @@ def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion)
 
 def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: Conclusion):
     tried = Proposal(Configuration.of("mimalloc", {"arena": 4}), 1, {})
-    selected = replace(selected_of(course(1.0), {}), labels={"mimalloc arena=4": tried})
+    labels = {"mimalloc arena=4": tried}
+    selected = replace(selected_of(course(1.0), {}), labels=labels, n_untried=8)
     found = confirmed(State.CONFIRMED, 0.5)
     conclusion._work.trials["mimalloc"] = 1  # noqa: SLF001
 
     answer = conclusion.conclude(selected, replace(found, best=found.standings["mimalloc"]))
 
     assert answer.as_record()["left_out"] == ["arena=4"]
+    assert any("the others need a new -o" in one for one in answer.reasons), "deployed all the same"

@@ -25,9 +25,9 @@ from tuner.optimize.duets import (
     n_duets,
     of_one_mode,
 )
-from tuner.optimize.judgement import Rules
+from tuner.optimize.judgement import Rules, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.race import Race
+from tuner.optimize.race import Race, standings
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.records import Configuration, Outcome, Status
 
@@ -207,6 +207,25 @@ def test_what_ends_a_duet_is_what_runs_in_it():
     with pytest.raises(KeyboardInterrupt):
         found.runs(steps[0])
     assert program.is_stopped
+
+
+def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once():
+    def crashing(other: Runs) -> Runs:
+        def run(step: Step[None]) -> Outcome[Sample]:
+            if step.subject == "bad":
+                return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+            return other(step)
+
+        return run
+
+    beside = [crashing(runs(0.003, name)) for name in "xy"]
+    duets = Duets(crashing(runs(0.01, "alone")), beside, clock=Seconds())
+
+    course = race(duets, ("a", "bad"))
+
+    assert duets.is_usable
+    assert standings(course, ["bad"], RULES)["bad"].state is State.FAILED
+    assert n_duets(course) > 1
 
 
 def test_half_a_duet_that_was_kept_is_no_round():

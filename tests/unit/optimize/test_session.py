@@ -13,6 +13,7 @@ import pytest
 
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
+from tests.unit.optimize.test_answer import DEPLOY
 from tuner.allocators import Installation
 from tuner.compare.plan import Course, Step
 from tuner.config import CampaignSpec
@@ -26,7 +27,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.optimize import emulation, session
-from tuner.optimize.answer import Answer, Decision, label_of
+from tuner.optimize.answer import Answer, Decision, label_of, write_answer
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.outlook import FEWEST_RUNS
@@ -38,7 +39,7 @@ from tuner.optimize.suite import further_trace, further_traces
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample, Tuned
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
-from tuner.optimize.work import HELD_OUT_FILES, TRACE_FILE, Watch, Work
+from tuner.optimize.work import EXPLORATION_FILE, HELD_OUT_FILES, TRACE_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
 from tuner.runs import ANSWER_FILE, REQUEST_FILE, SELECTION_FILE
 from tuner.service.plan import ServicePlan
@@ -69,6 +70,8 @@ class App:
         self.error: BaseException = KeyboardInterrupt()
         self.does: Callable[[], object] = lambda: None
         """Is called at every run."""
+        self.shares: Mapping[str, float] = {}
+        """Label -> what it uses, where that is another share."""
 
     def __call__(self) -> float:
         return self.now_s
@@ -97,6 +100,7 @@ class App:
             self.now_s += 1.0
             one = candidates.get(step.subject, Configuration("glibc"))
             share = 0.9 if one.as_dict.get("cache") is False else 1.0
+            share = self.shares.get(step.subject, share)
             noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)
             return Outcome.succeeded({n: v * noise * share for n, v in USES.items()})
 
@@ -192,19 +196,24 @@ def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, ap
     assert {path: path.read_bytes() for path in rounds} == rounds
 
 
-def test_where_all_candidates_are_out_what_never_ran_has_its_turn(tmp_path: Path, app: App):
+@pytest.mark.parametrize("is_explored", [False, True])
+def test_where_all_candidates_are_out_what_never_ran_has_its_turn_unless_none_may_run(
+    tmp_path: Path, app: App, *, is_explored: bool
+):
     class Later(InTurn):
         def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
             if without:
                 self._those = (Configuration.of("jemalloc", {"cache": False}),)
             return replace(super().select(n_possible), n_untried=1 - len(without))
 
+    if is_explored:
+        (tmp_path / EXPLORATION_FILE).touch()
     request = replace(REQUEST, is_direct=False)
     work = Work(tmp_path, request, cast("Tuned", app), Watch(100.0, app))
     one = Session(tmp_path, request, environment={}, clock=app)
     found = one._decide(work, REFERENCE, Later(Configuration("jemalloc")), None)  # noqa: SLF001
 
-    assert (found.decision, found.label) == (Decision.DEPLOY, "jemalloc cache=false")
+    assert found.decision is (Decision.KEEP if is_explored else Decision.DEPLOY)
 
 
 @pytest.mark.usefixtures("_in_turn")
@@ -297,16 +306,6 @@ def test_a_held_out_input_that_cannot_be_run_shows_before_the_time_is_spent(
     assert not (tmp_path / REQUEST_FILE).exists(), "another input may be given"
 
 
-def test_a_held_out_input_is_examined_once(tmp_path: Path, app: App, held_out: App):
-    first = answer(tmp_path, app, WITH_HELD_OUT)
-    again = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=1.0))
-
-    assert (first.decision, again.decision) == (Decision.DEPLOY, Decision.DEPLOY)
-    assert first.label == again.label == "jemalloc cache=false"
-    assert again.held_out is not None
-    assert held_out.n_examined == 1
-
-
 def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: App):
     first = answer(tmp_path, app)
     n_runs = len(app.ran)
@@ -319,6 +318,26 @@ def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: A
     assert len(list(tmp_path.glob(HELD_OUT_FILES))) == 1
 
 
+def test_where_what_was_deployed_is_not_confirmed_others_follow_its_winner(
+    tmp_path: Path, app: App, held_out: App, monkeypatch: pytest.MonkeyPatch
+):
+    less, other = (Configuration.of(name, {"cache": False}) for name in ("jemalloc", "glibc"))
+    winner = Configuration.of("jemalloc", {"cache": False, "narenas": 2})
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn(winner, other))
+    app.shares = {label_of(less): 1.0}
+    held_out.shares = {label_of(winner): 1.2}
+    write_answer(tmp_path, replace(DEPLOY, configuration=less))
+
+    found = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=400.0))
+    (tmp_path / SELECTION_FILE).touch()
+    again = answer(tmp_path, app, replace(WITH_HELD_OUT, seconds=1.0))
+
+    assert (found.decision, found.label) == (Decision.DEPLOY, label_of(other))
+    assert (again.decision, again.label) == (found.decision, found.label)
+    assert held_out.n_examined == 1
+    assert found.reasons[0].startswith(f"{label_of(winner)} gains with the tuned input, but")
+
+
 def test_nothing_runs_beside_what_ran_in_another_environment(
     tmp_path: Path, app: App, held_out: App, monkeypatch: pytest.MonkeyPatch
 ):
@@ -327,7 +346,8 @@ def test_nothing_runs_beside_what_ran_in_another_environment(
     n_runs = len(app.ran)
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
 
-    for folder, request in (("begun", REQUEST), ("ended", WITH_HELD_OUT)):
+    limited = replace(REQUEST, rules=Rules(limits=((PEAK, 0.1),)))
+    for folder, request in (("begun", REQUEST), ("ended", WITH_HELD_OUT), ("ended", limited)):
         with pytest.raises(StoreError, match="start from the same environment"):
             answer(tmp_path / folder, app, request)
     assert answer(tmp_path / "ended", app, replace(REQUEST, seconds=1.0)).label == first.label
