@@ -66,12 +66,6 @@ def test_what_is_no_plan_is_an_error(plan: Path, tmp_path: Path):
         assert str(path) in done.stderr
 
 
-def test_wrong_word_is_an_error(plan: Path):
-    done = run("--replay-plan", plan, "full")
-    assert (done.returncode, done.stdout) == (USAGE, "")
-    assert "FILE [empty]" in done.stderr
-
-
 @pytest.mark.parametrize("words", [(), ("plan", "full")])
 def test_wrong_words_are_an_error(words: tuple[str, ...]):
     done = run("--replay-plan", *words)

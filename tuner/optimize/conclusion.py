@@ -236,22 +236,23 @@ class Conclusion:
 
     def _greater(self, best: Standing, confirmed: Confirmed) -> tuple[str, ...]:
         """Say what gains more than what is deployed, of a candidate whose guards are open."""
-        found = {}
+        found: list[tuple[float, Standing, dict[str, float]]] = []
         for label, one in confirmed.standings.items():
             is_out = label in confirmed.held_back or self._broken(one)
             lost = {} if is_out else self._open_losses(one)
             more = one.score(self._rules) - best.score(self._rules)
             if lost and more > max(math.log1p(self._rules.least), *map(math.log1p, lost.values())):
-                found[label] = more
+                found.append((more, one, lost))
         if not found:
             return ()
-        label = max(found, key=lambda name: found[name])
-        gains = confirmed.standings[label].gains
+        _, one, lost = max(found, key=lambda each: each[0])
+        label, gains = one.label, one.gains
         saved = [n for n in self._rules.goals if gains[n].middle > max(0.0, best.gains[n].middle)]
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
-        lost = self._open_losses(confirmed.standings[label])
         most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
-        words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
+        words = (
+            f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
+        )
         return (f"{words}; {self._options(lost)} would allow it.",)
 
     def _open_losses(self, one: Standing) -> dict[str, float]:

@@ -37,11 +37,6 @@ def test_every_shipped_file_has_an_adapter():
     assert tuple(ALLOCATORS) == tuple(allocator.name for allocator in all_allocators())
 
 
-def test_a_misspelt_allocator_is_refused_with_those_that_exist():
-    with pytest.raises(SpecError, match="did you mean 'jemalloc'"):
-        get_allocator("gemalloc")
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [

@@ -92,23 +92,6 @@ def test_another_library_is_another_campaign():
     assert line.endswith(", is 5.3.1 (/opt/j.so)")
 
 
-def test_an_allocator_less_is_one_difference_with_all_its_settings():
-    left = dict(RECORD.allocators)
-    del left["jemalloc"]
-    space = tuple(gene for gene in GENES if not gene.name.startswith("jemalloc."))
-
-    expected = ["allocators: was [glibc, jemalloc], is [glibc]"]
-    assert expected == differences(RECORD, replace(RECORD, allocators=left, space=space))
-
-
-def test_one_allocator_more_is_one_difference_with_all_its_settings():
-    more = dict(RECORD.allocators) | {"exgen": AllocatorRecord("/opt/libexgen.so", "0.1.0")}
-    space = (*GENES, Parameter("exgen.trays", (None, 0), ordered=True))
-
-    expected = ["allocators: was [glibc, jemalloc], is [glibc, jemalloc, exgen]"]
-    assert expected == differences(RECORD, replace(RECORD, allocators=more, space=space))
-
-
 def test_an_allocator_more_or_less_is_one_difference_with_all_its_settings():
     more = dict(RECORD.allocators) | {"exgen": AllocatorRecord("/opt/libexgen.so", "0.1.0")}
     space = (*GENES, Parameter("exgen.trays", (None, 0), ordered=True))

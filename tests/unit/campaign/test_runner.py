@@ -221,29 +221,6 @@ def test_a_failed_configuration_is_a_trial_with_its_reason(tmp_path: Path, statu
         assert trial.violation == FAILED_VIOLATION
 
 
-def test_a_failing_baseline_stops_everything(tmp_path: Path):
-    def fails(configuration: Configuration) -> Status | None:
-        return Status.FAILED if configuration == DEFAULTS[0] else None
-
-    with pytest.raises(ProgramError, match=r"the default of glibc failed: made to be failed"):
-        run(tmp_path, evaluator=SyntheticEvaluator(fails=fails))
-    assert stored(tmp_path)[2].status == INTERRUPTED
-
-
-def test_a_baseline_that_failed_is_measured_again(tmp_path: Path):
-    def late(configuration: Configuration) -> Status | None:
-        return Status.TIMED_OUT if configuration == DEFAULTS[0] else None
-
-    with pytest.raises(ProgramError, match=r"the default of glibc timed out"):
-        run(tmp_path, evaluator=SyntheticEvaluator(fails=late))
-
-    trials = run(tmp_path)
-
-    assert trials[0].status is Status.OK
-    assert stored(tmp_path)[0][0] == trials[0]
-    assert "made to be timed_out" in [incident.reason for incident in incidents_of(tmp_path)]
-
-
 def test_a_failing_baseline_stops_everything_and_is_measured_again(tmp_path: Path):
     def late(configuration: Configuration) -> Status | None:
         return Status.TIMED_OUT if configuration == DEFAULTS[0] else None

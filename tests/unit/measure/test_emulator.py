@@ -173,14 +173,6 @@ def test_latency_takes_a_second_free_running_replay(trace: Trace):
     assert modes == ["baton", "free"]
 
 
-def test_free_running_threads_are_not_counted(trace: Trace):
-    options = EmulationOptions(threads="free")
-    measurement = measured(trace, options=options)
-    assert (measurement["p99_latency"], measurement["cost"]) == (30.0, None)
-    assert measurement["syscalls"] is None
-    assert trace.option("--runs") == "memory"
-
-
 def test_free_running_threads_are_not_counted_and_have_no_core(trace: Trace):
     options = EmulationOptions(threads="free")
     measurement = evaluator(trace, options=options).evaluate(Configuration("glibc"), 1).good

@@ -107,13 +107,6 @@ def test_what_was_given_up_has_a_reason(state: State, note: str):
     assert row.note == note
 
 
-def test_a_single_setting_is_not_explained_apart_from_the_answer():
-    nothing = {name: Gain(0.0, -0.1, 0.1) for name in GAINS}
-    one = replace(DEPLOY, effects=(("narenas=2", nothing, False),))
-
-    assert list(one.lines()) == list(DEPLOY.lines())
-
-
 @pytest.mark.parametrize(
     ("as_is", "middle", "n_more"), [("glibc", 0.0, 0), ("glibc", -0.2, 2), ("jemalloc", -0.2, 0)]
 )

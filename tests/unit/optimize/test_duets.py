@@ -116,26 +116,6 @@ def test_a_program_that_fails_beside_itself_runs_alone_from_then_on():
     assert n_duets(course) == 0
 
 
-def test_a_candidate_that_hangs_has_its_limit_once():
-    alone: list[str] = []
-
-    def hangs(step: Step[None]) -> Outcome[Sample]:
-        if step.subject == AS_IS:
-            return runs(0.01, "x")(step)
-        return Outcome.did_not_succeed(Status.TIMED_OUT, "longer than 150 s")
-
-    def noting(step: Step[None]) -> Outcome[Sample]:
-        alone.append(step.subject)
-        return runs(0.01, "alone")(step)
-
-    duets = Duets(noting, [hangs], clock=Seconds())
-    steps = [Step(2, at, None, subject) for at, subject in enumerate((AS_IS, "a"))]
-    duets.join(steps)
-
-    assert [duets.runs(step).status for step in steps] == [Status.OK, Status.TIMED_OUT]
-    assert (alone, duets.is_usable) == ([], True)
-
-
 @pytest.mark.parametrize("status", [Status.TIMED_OUT, Status.FAILED])
 def test_a_candidate_that_fails_beside_the_program_is_not_tried_alone(status: Status):
     alone: list[str] = []

@@ -75,19 +75,6 @@ def service(run: Any, limited: tuple[str, ...] = ()) -> Service:
     return Service(PLAN, {"PATH": "/bin"}, FILES, limited=limited, run=run)
 
 
-def test_the_first_latency_that_is_printed_is_judged():
-    names = list(service(Server()).examine().values)
-
-    assert names == [SERVICE_NAMES[n] for n in ("mean", "peak", "floor", "cpu", "rate", "p99")]
-
-
-def test_a_latency_with_a_constraint_is_judged_in_its_place():
-    names = list(service(Server(), ("p50",)).examine().values)
-
-    assert SERVICE_NAMES["p50"] in names
-    assert SERVICE_NAMES["p99"] not in names
-
-
 @pytest.mark.parametrize(("limited", "judged"), [((), "p99"), (("p50",), "p50")])
 def test_the_first_latency_that_is_printed_is_judged_or_one_with_a_constraint(
     limited: tuple[str, ...], judged: str

@@ -96,21 +96,6 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_genomes_are_tuples_of_python_integers_within_the_levels(name: str):
-    space = synthetic.space()
-
-    for genome in undisturbed(name):
-        assert {type(level) for level in genome} == {int}
-        assert all(0 <= level < n for level, n in zip(genome, space.n_levels, strict=True))
-
-
-def test_genomes_are_canonical(name: str):
-    space = synthetic.space()
-
-    for genome in undisturbed(name):
-        assert space.canonical(genome) == genome
-
-
 def test_genomes_are_canonical_tuples_of_python_integers_within_the_levels(name: str):
     space = synthetic.space()
 

@@ -101,17 +101,6 @@ def test_changes_are_geometric_means_over_the_simulations():
     assert knee.value == pytest.approx((90.0 + 500.0) / 2)
 
 
-def test_interval_is_over_the_rounds():
-    rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
-    (found,) = summaries(record("a", "tune", rounds))
-    knee = found.subjects[1].change("mean_heap")
-    assert knee is not None
-    assert knee.ratio is not None
-    assert knee.ratio.interval is not None
-    assert (knee.ratio.median, knee.ratio.n) == (0.9, 3)
-    assert (knee.ratio.interval.low, knee.ratio.interval.high) == (0.8, 0.95)
-
-
 def test_interval_of_one_simulation_is_over_the_rounds():
     rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
     (found,) = summaries(record("a", "tune", rounds))
@@ -144,15 +133,6 @@ def test_interval_over_simulations_is_that_of_resampling_them():
     # Standard error of a mean of six such logarithms: about 3.8 %; 1.96 times it either way.
     assert over.low == pytest.approx(knee.ratio.median * 0.93, rel=0.02)
     assert over.high == pytest.approx(knee.ratio.median * 1.07, rel=0.02)
-
-
-def test_one_simulation_has_the_interval_over_rounds():
-    rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
-    (found,) = summaries(record("a", "tune", rounds))
-    knee = found.subjects[1].change("mean_heap")
-    assert knee is not None
-    assert knee.over_simulations is None
-    assert knee.shown == knee.ratio
 
 
 def test_held_out_simulations_come_first_and_apart():

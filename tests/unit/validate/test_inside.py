@@ -282,20 +282,6 @@ def test_program_with_a_malloc_of_its_own_is_refused():
     assert "libtcmalloc" in (outcome.reason or "")
 
 
-def test_setting_that_was_refused_is_not_run(path: Path):
-    gem5 = FakeInside()
-    execute(path, gem5, (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
-    assert {label for _, label in gem5.ran} == {"glibc-default"}
-    assert failures(path) == ["knee is out of lists on server: dirty_decay_ms was clipped"]
-
-
-def test_setting_that_is_refused_no_more_is_run(path: Path):
-    execute(path, FakeInside(), (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
-    gem5 = FakeInside()
-    execute(path, gem5, (GLIBC, KNEE))
-    assert {label for _, label in gem5.ran} == {"knee"}
-
-
 def test_setting_is_run_once_it_is_not_refused(path: Path):
     gem5 = FakeInside()
     execute(path, gem5, (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
@@ -313,13 +299,6 @@ def test_failure_is_one_record_and_not_tried_again(path: Path):
     assert (failed.status, failed.reason) == (Status.FAILED, reason)
     assert execute(path, gem5) == []
     assert failures(path) == [f"knee is out of lists on server: {reason}"]
-
-
-def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path):
-    late = Gem5Run(replace(GOOD, timed_out=True), None, None, b"")
-    execute(path, FakeInside(bad={("lists", "knee"): late}))
-    ((label, again),) = execute(path)
-    assert (label, again.status) == ("knee", Status.OK)
 
 
 @pytest.mark.parametrize(
