@@ -250,9 +250,7 @@ class Conclusion:
         saved = [n for n in self._rules.goals if gains[n].middle > max(0.0, best.gains[n].middle)]
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
         most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
-        words = (
-            f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
-        )
+        words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
         return (f"{words}; {self._options(lost)} would allow it.",)
 
     def _open_losses(self, one: Standing) -> dict[str, float]:
