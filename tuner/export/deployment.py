@@ -100,6 +100,11 @@ class Deployment:
         """What the variables say."""
         return self.reduction.configuration
 
+    @property
+    def preloads(self) -> bool:
+        """Whether LD_PRELOAD puts a malloc before every other one."""
+        return self.library is not None or bool(self.brought)
+
 
 @dataclass(frozen=True)
 class Environment:

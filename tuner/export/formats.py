@@ -66,18 +66,19 @@ def environment_file(deployment: Deployment) -> str:
         *_to_remove(deployment),
     )
     lines = [f"{name}={value}" for name, value in deployment.variables]
-    return document(comments(deployment, *use), lines)
+    return document(comments(deployment, *use, *_replaced(deployment)), lines)
 
 
 def shell_wrapper(deployment: Deployment) -> str:
     """Write a script that runs its arguments as a command under the configuration.
 
-    Behind it stay a library that is preloaded already, and tunables other than malloc's.
+    Behind it stay a library that is preloaded already, and tunables other than malloc's.  Where it
+    preloads no allocator, another one that is there would act: then what the program had stays.
     """
     words = []
     for name, value in deployment.variables:
         quoted = shlex.quote(value)
-        if name == PRELOAD:
+        if name == PRELOAD and deployment.preloads:
             quoted += '"${LD_PRELOAD:+:$LD_PRELOAD}"'
         if name == TUNABLES:
             quoted = _OTHER_TUNABLES + quoted
@@ -109,7 +110,7 @@ def systemd_drop_in(deployment: Deployment) -> str:
         lines.append(f'Environment="{name}={escaped}"')
     if deployment.unset:
         lines.append(f"UnsetEnvironment={' '.join(deployment.unset)}")
-    return document(comments(deployment, *use), lines)
+    return document(comments(deployment, *use, *_replaced(deployment)), lines)
 
 
 def dockerfile_lines(deployment: Deployment) -> str:
@@ -117,7 +118,7 @@ def dockerfile_lines(deployment: Deployment) -> str:
     use = ["use: at the end of the Dockerfile, since it also acts on every RUN after it"]
     if deployment.library:
         use.append(f"     the image must hold {deployment.library}")
-    use += _to_remove(deployment)
+    use += _to_remove(deployment) + _replaced(deployment)
     lines = []
     for name, value in deployment.variables:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
@@ -130,7 +131,7 @@ def kubernetes_env(deployment: Deployment) -> str:
     use = ["use: in spec.containers[] of the pod, or of the pod's template"]
     if deployment.library:
         use.append(f"     the image must hold {deployment.library}")
-    use += _to_remove(deployment)
+    use += _to_remove(deployment) + _replaced(deployment)
     lines = ["env:" if deployment.variables else "env: []"]
     for name, value in deployment.variables:
         escaped = json.dumps(value.replace("$(", "$$("), ensure_ascii=False)
@@ -145,6 +146,13 @@ def _unset(deployment: Deployment) -> str:
 def _to_remove(deployment: Deployment) -> list[str]:
     names = ", ".join(deployment.unset)
     return [f"     remove {names} from the image or pod"] if names else []
+
+
+def _replaced(deployment: Deployment) -> list[str]:
+    """Return what to do about other libraries, which only `optimize` keeps in what it exports."""
+    if not deployment.preloads or deployment.proof is not None:
+        return []
+    return ["     what else LD_PRELOAD has there is replaced: append it, after a colon"]
 
 
 def json_document(deployment: Deployment) -> str:
@@ -290,8 +298,11 @@ def _reads_few_variables(deployment: Deployment) -> bool:
 def _source_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     pick = deployment.pick
     if pick is not None:
+        who = f'pick "{pick.name}" of campaign {deployment.campaign}'
+        if deployment.proof is not None:
+            who = "by malloc-tuner optimize"
         which = f"trial {pick.trial.number} of {deployment.n_trials} ({deployment.rule})"
-        yield "chosen", f'pick "{pick.name}" of campaign {deployment.campaign}: {which}'
+        yield "chosen", f"{who}: {which}"
         trace = f"{deployment.trace} (sha256 {(deployment.trace_sha256 or '')[:16]})"
         yield "measured", f"{deployment.date}, emulated from {trace}"
 

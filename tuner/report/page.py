@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
 from tuner.front.ablation import Ablation, ablate
 from tuner.front.bounds import default_trials
-from tuner.front.kept import picks_of
+from tuner.front.kept import RECOMMENDED, find_configuration, picks_of
 from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
 from tuner.optimize.answer import recommended
@@ -69,7 +69,8 @@ class Report:
     claims: ValidationSummary | None
     """The last validation on a program of the user's; None when there is none."""
     ablations: tuple[Ablation, ...]
-    """Of each picked trial of which the trial without one of its settings was measured."""
+    """Of each picked trial of which the trial without one of its settings was measured; what is
+    deployed with fewer settings than its trial is shown as the trial with those alone."""
     gem5: tuple[Gem5Summary, ...] = ()
     """The last validation on gem5, per group of simulations; empty when there is none."""
     inside: tuple[Gem5Summary, ...] = ()
@@ -93,7 +94,8 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
     names = run.campaign.objectives
     has_baseline = run.campaign.baseline in default_trials(run.trials)
     believed = believed_validation(run, validation)
-    once = {pick.trial.number: pick for pick in reversed(picks)}
+    points = filter(None, (_as_deployed(run, pick) for pick in reversed(picks)))
+    once = {pick.trial.number: pick for pick in points}
     ablations = (ablate(run, pick) for pick in reversed(once.values()))
     return Report(
         run,
@@ -109,6 +111,14 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         tuple(summarize_inside(run.folder / JOURNAL, run)),
         measured_front(run.folder) if recommended(run.folder) else None,
     )
+
+
+def _as_deployed(run: Run, pick: Pick) -> Pick | None:
+    """Return a pick as the trial of what is deployed; None where no such trial was measured."""
+    if pick.name != RECOMMENDED:
+        return pick
+    trial = wording.measured_trial(run.trials, find_configuration(run, RECOMMENDED))
+    return replace(pick, trial=trial) if trial else None
 
 
 def _template(name: str) -> jinja2.Template:

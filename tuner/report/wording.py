@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -235,8 +235,7 @@ def _card(
     whole: Whole,
     summary: ValidationSummary | None,
 ) -> PickCard:
-    trials = (picks[0].trial, *run.trials)
-    trial = next((one for one in trials if one.measurement and one.configuration == found), None)
+    trial = measured_trial((picks[0].trial, *run.trials), found)
     baseline = default_trials(run.trials).get(run.campaign.baseline)
     subject = _validated_subject(found, summary) if summary else None
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
@@ -251,6 +250,11 @@ def _card(
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )
+
+
+def measured_trial(trials: Iterable[Trial], found: Configuration) -> Trial | None:
+    """Return the trial that has numbers of a configuration; None where none has."""
+    return next((one for one in trials if one.measurement and one.configuration == found), None)
 
 
 def _costs(subject: SubjectSummary | None) -> bool:

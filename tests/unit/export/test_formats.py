@@ -244,6 +244,14 @@ def test_no_text_of_a_campaign_ends_a_comment(name: str):
     assert lines == [line for line in expected if line and not line.startswith("#")]
 
 
+@pytest.mark.parametrize("name", ["env", "systemd", "docker", "kubernetes"])
+def test_what_becomes_of_other_preloaded_libraries_is_said(name: str):
+    said = "what else LD_PRELOAD has there is replaced"
+
+    assert said in render(plain(), name)
+    assert said not in render(plain("glibc", mxfast=0), name) + render(plain(), "sh")
+
+
 # The formats, each read back
 
 

@@ -51,6 +51,8 @@ def test_what_was_proven_is_exported_not_what_was_tried():
 
     assert "MALLOC_CONF=narenas:2\n" in text
     assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
+    assert "chosen: by malloc-tuner optimize: trial 1 of 2 (" in text
+    assert "replaced" not in text
     assert (
         "mean memory against the program as it was: -10.00 % [-10.00 %, -10.00 %] on the real"
         in text
@@ -198,6 +200,13 @@ def test_what_was_measured_beside_a_setting_is_exported_with_it(tmp_path: Path):
 
     assert "\nGLIBC_TUNABLES=glibc.malloc.mxfast=0:x=1\n" in export(tmp_path)
     assert dict(found.variables) == {"LD_PRELOAD": "/lib/exgen.so:shim.so", "GLIBC_TUNABLES": "x=1"}
+
+
+def test_no_allocator_that_was_preloaded_stays_where_the_c_librarys_is_deployed(tmp_path: Path):
+    beside = {"LD_PRELOAD": "shim.so"}
+    old_direct(tmp_path, "glibc", None, versions={}, steered=["LD_PRELOAD"], beside=beside)
+
+    assert ' LD_PRELOAD=shim.so \\\n    "$@"' in export(tmp_path, form="sh")
 
 
 OLD = {

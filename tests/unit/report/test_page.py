@@ -322,6 +322,24 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
     assert "prove it on the program" not in text
 
 
+@pytest.mark.parametrize(
+    ("deployed", "shown"),
+    [({"mxfast": 0}, [1]), ({"mxfast": 0, "top_pad": 0}, [3]), ({"top_pad": 0}, [])],
+)
+def test_what_settings_do_is_said_of_what_is_deployed(
+    deployed: dict[str, int], shown: list[int], tmp_path: Path
+):
+    chosen = Configuration.of("glibc", deployed)
+    request = Request(("./app",), 60.0, ("glibc",))
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    as_is = {"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9}
+    write_record(tmp_path, decision="deploy", configuration=chosen.key, trial=3, as_is=as_is)
+
+    found = compute_report(replace(SMALL_RUN, folder=tmp_path)).ablations
+
+    assert [one.pick.trial.number for one in found if one.pick.name == "recommended"] == shown
+
+
 def test_page_shows_what_a_setting_of_a_pick_does():
     text = render_page(compute_report(SMALL_RUN))
 
