@@ -327,12 +327,14 @@ class Runner:
         self._withdraw_failures(trials)
         done = {(r.trial, r.repeat): r for r in self._store.rechecks()}
         failed: dict[tuple[int, int], Recheck] = {}
+        places: dict[tuple[int, int], str | None] = dict(self._store.places())
         wanted = plan(self._record, trials)
         missing = [pair for pair in wanted if (pair[0].number, pair[1]) not in done]
         self._listener.recheck_started(len(missing))
         for ended in self._attempts([trial.configuration for trial, _ in missing]):
             trial, repeat = missing[ended.index]
             recheck = Recheck(trial.number, repeat, _outcome(ended))
+            places[trial.number, repeat] = ended.machine
             if recheck.measurement is None:
                 self._note_failure(trial.configuration, len(ended.failures), recheck)
                 failed[trial.number, repeat] = recheck
@@ -351,8 +353,7 @@ class Runner:
             for incident in self._store.incidents()
             if incident.reason.endswith(MAY_NOT_REPEAT)
         }
-        places = self._store.places()
-        moved = {n for n, repeat in done if places.get((n, repeat)) != places.get((n, 0))}
+        moved = {n for n, repeat in done | failed if places.get((n, repeat)) != places.get((n, 0))}
         steady = [t for t in trials if t.configuration not in shaken and t.number not in moved]
         return self._arbitrated(steady, [*done.values(), *crashed])
 

@@ -582,6 +582,17 @@ def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path):
     check_whole(tmp_path)
 
 
+def test_a_crash_on_another_machine_than_the_trial_is_no_defect(tmp_path: Path):
+    with pytest.raises(InterruptedCampaign):
+        run(tmp_path, listener=InterruptRecheck(), kind=OnTheSecond)
+
+    busy = LateAtLast(Status.FAILED)
+    busy.evaluated += [trial.configuration for trial in stored(tmp_path)[0]]
+    run(tmp_path, evaluator=busy)
+
+    assert {one.reason for one in incidents_of(tmp_path)} == {"no end after 60 s"}
+
+
 def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path):
     """Earlier versions kept them as if they were results."""
     run(tmp_path, synthetic.record(recheck_share=0.0))
