@@ -130,7 +130,7 @@ def _with_version(text: str) -> tuple[Path, str | None]:
 
 
 def pick_subject(text: str) -> BenchSubject:
-    """Return the pick of a campaign as a subject; its settings are read back.
+    """Return the pick of a campaign with the library it was measured on; settings are read back.
 
     Args:
         text: ``RUN:PICK``, such as ``runs/app:balanced``.
@@ -145,8 +145,11 @@ def pick_subject(text: str) -> BenchSubject:
     folder, sign, name = text.rpartition(":")
     if not (folder and sign and name):
         raise SpecError(f"--pick {text!r}: write RUN:PICK, such as runs/app:balanced")
-    configuration = find_configuration(load_run(Path(folder)), name)
-    adapter = get_allocator(configuration.allocator)
+    run = load_run(Path(folder))
+    configuration = find_configuration(run, name)
+    record = run.campaign.allocators.get(configuration.allocator)
+    library = record.library if record else None
+    adapter = get_allocator(configuration.allocator + (f":{library}" if library else ""))
     return subject_of(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.bench import ALICE, BOB
-from tuner.bench.subjects import check_labels, library_subject, with_variables
+from tests.doubles.runs import LIBRARIES, synthetic_run
+from tuner.bench import subjects
+from tuner.bench.subjects import check_labels, library_subject, pick_subject, with_variables
 from tuner.errors import MissingToolError, SpecError
 
 
@@ -26,6 +28,17 @@ def test_a_path_that_the_loader_would_split_is_refused(tmp_path: Path):
 
     with pytest.raises(SpecError, match="cannot be preloaded"):
         library_subject(f"mine={library}")
+
+
+def test_a_pick_runs_with_the_library_that_was_measured(monkeypatch: pytest.MonkeyPatch):
+    def ask(text: str) -> None:
+        raise MissingToolError(text)
+
+    monkeypatch.setattr(subjects, "load_run", lambda _: synthetic_run())
+    monkeypatch.setattr(subjects, "get_allocator", ask)
+
+    with pytest.raises(MissingToolError, match=f"^jemalloc:{LIBRARIES['jemalloc']}$"):
+        pick_subject("run:trial-2")
 
 
 def test_variables_reach_the_named_subject_only():
