@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import allocators
+from tuner.allocators.libraries import find_library
 from tuner.emulation import Calibration
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.machine import Machine, read_machine
@@ -134,7 +135,9 @@ def _allocators() -> Iterable[Finding]:
         except MissingToolError as error:
             offer = Offer(works=False, detail=str(error).removeprefix(f"{name}: "))
         library = adapter.file.library
-        word = name if library.sonames and library.package else None  # the C library is not missing
+        # A library that is here and does not work is not mended by its package.
+        is_missing = library.sonames and not any(map(find_library, library.sonames))
+        word = name if is_missing and library.package else None
         yield _finding("allocators", name, offer, needed=name == "glibc", word=word)
 
 
@@ -187,7 +190,8 @@ def examine(
     findings.extend(_allocators())
     findings.extend(_instruments())
     findings.append(_finding("programs", "supervised run", try_supervision(), needed=True))
-    for word, command in TOOLS.items():
+    for tool, command in TOOLS.items():
+        word = None if shutil.which(command[0]) else tool
         findings.append(_finding("programs", command[0], ask(command), needed=False, word=word))
     findings.append(_gem5(gem5))
     return Examination(read_machine(root), tuple(findings), _prices(calibrate=calibrate))

@@ -80,6 +80,21 @@ def test_an_instrument_that_lacks_something_is_not_a_missing_package(
     assert not {"qemu-user", "valgrind"} & set(found.packages)
 
 
+@pytest.mark.usefixtures("known_instruments")
+@pytest.mark.parametrize("program", ["libjemalloc.so.2", "valgrind"])
+def test_what_is_here_and_does_not_work_is_no_missing_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+):
+    (tmp_path / program).write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = doctor.examine()
+
+    assert str(tmp_path / program) in "".join(f.detail for f in found.findings if not f.works)
+    assert not {"libjemalloc2", "valgrind"} & set(found.packages)
+
+
 @pytest.mark.parametrize(
     ("word", "packages"), [("jemalloc", ("libjemalloc2",)), ("new-and-old", ("new", "old"))]
 )
