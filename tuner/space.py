@@ -331,9 +331,8 @@ class Space:
         return self.canonical(tuple(int(rng.integers(n)) for n in self.n_levels))
 
     def defaults(self) -> Iterator[Genome]:
-        """Yield the genome of every allocator's shipped default."""
-        for allocator in self.allocators:
-            yield self.encode(Configuration(allocator))
+        """Yield the genome of every allocator's shipped default, where it may be left unset."""
+        yield from self.genomes_of(map(Configuration, self.allocators))
 
 
 def joint_space(parts: Mapping[str, Sequence[Parameter]]) -> Space:

@@ -63,6 +63,12 @@ def test_every_default_has_a_genome():
     assert [Configuration("glibc"), Configuration("jemalloc")] == decoded
 
 
+def test_a_default_that_must_be_set_has_none():
+    always = Parameter("glibc.count", (1, 2), ordered=True)
+    space = joint_space({"glibc": [always], "jemalloc": [TCACHE]})
+    assert [Configuration("jemalloc")] == [space.decode(genome) for genome in space.defaults()]
+
+
 @given(GENOMES)
 def test_the_canonical_form_has_the_same_effect_and_is_stable(genome: Genome):
     canonical = SPACE.canonical(genome)

@@ -10,7 +10,7 @@ configuration must be found again with the value that was asked.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -418,4 +418,4 @@ def _limited(levels: Levels, spec: ParameterSpec, workload: WorkloadFacts) -> Le
     numbers = [x for x in levels.scale if isinstance(x, int)]
     enough = next((x for x in numbers if x >= workload.n_threads), None)
     kept = tuple(x for x in numbers if enough is None or x <= enough)
-    return Levels(levels.unset, levels.specials, kept)
+    return replace(levels, scale=kept)

@@ -161,6 +161,8 @@ class ParameterSpec(StrictModel):
     @model_validator(mode="after")
     def _complete(self) -> ParameterSpec:
         check_scale(self.scale, self.low, self.high, self.step, self.values)
+        if not self.groups.scale:
+            raise ValueError(f"default: {show(self.default)} is the only value")
         if self.resting is not None and not _holds(self.levels, self.resting):
             raise ValueError(f"resting: {show(self.resting)} is not a level")
         return self
@@ -169,11 +171,11 @@ class ParameterSpec(StrictModel):
     def groups(self) -> Levels:
         """All levels: unset, then the specials, then the scale in rising order."""
         scale = scale_levels(self.scale, self.low, self.high, self.step, self.values)
-        is_float = isinstance(scale[-1], float)
-        specials = tuple(float(s) if is_float else s for s in self.specials)
-        if self.default is not None and self.unset:
-            scale, specials = _without(scale, self.default), _without(specials, self.default)
-        return Levels((None,) if self.unset else (), specials, scale, self.default)
+        specials = tuple(coerce(type(scale[-1]), special) for special in self.specials)
+        default = None if self.default is None else coerce(type(scale[-1]), self.default)
+        if default is not None and self.unset:
+            scale, specials = _without(scale, default), _without(specials, default)
+        return Levels((None,) if self.unset else (), specials, scale, default)
 
     @functools.cached_property
     def levels(self) -> tuple[Level, ...]:

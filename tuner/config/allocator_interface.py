@@ -7,6 +7,7 @@ example.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Annotated
@@ -20,7 +21,7 @@ from tuner.records import Value
 
 def _scalar(value: object) -> Value:
     """Accept exactly the types a setting can have."""
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise ValueError("must be a number, a text, true or false")
 

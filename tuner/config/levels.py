@@ -43,6 +43,9 @@ _NEEDS: Final = {
 }
 """Keys every scale needs; the others of the four are not allowed."""
 
+_MOST_STEPS: Final = 1000
+"""Of a linear scale; every two levels have a correlation of their own."""
+
 
 def check_scale(
     scale: Scale,
@@ -68,6 +71,8 @@ def check_scale(
         raise ValueError("values must be one or more of one type")
     if low is not None and high is not None:
         _check_bounds(scale, low, high)
+        if (high - low) / (step or math.inf) > _MOST_STEPS:
+            raise ValueError(f"step {step} gives more than {_MOST_STEPS} levels")
 
 
 def _check_bounds(scale: Scale, low: float, high: float) -> None:

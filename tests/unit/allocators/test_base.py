@@ -73,6 +73,18 @@ def test_arenas_stop_at_the_number_of_threads():
     assert genes("glibc", workload=SERVER)["arena_max"].levels == (None, 1, 2, 4, 8)
 
 
+def test_a_cut_scale_keeps_unset_where_its_number_stands(tmp_path: Path):
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'schema = 1\nname = "glibc"\ntitle = "t"\n[library]\npackage = "libc6"\n'
+        '[[parameters]]\nname = "arena_max"\nscale = "log2"\nlow = 1\nhigh = 64\ndefault = 2\n'
+        'limit = "threads"\neffect = "e"\nsource = "s"\n'
+    )
+    glibc = get_allocator("glibc", load_allocator_file(path))
+    (gene,) = glibc.parameters(installation("glibc"), HOST, SERVER)
+    assert gene.levels == (1, None, 4, 8)
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"), [("madvise", True), ("always", False), ("never", False)]
 )
