@@ -5,23 +5,31 @@ most virtual machines.  Under cachegrind a program takes ten to twenty times
 as long, so it is run once per configuration, apart from the measured rounds.
 Repeated string instructions are switched off in the C library, because
 valgrind counts each of their iterations.
+
+A program that becomes another one, as the last command of a shell does, would leave valgrind: it
+follows all programs that are started, and of the files that they leave the one of the first
+process counts.  supervise ends what goes on after it.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tuner.errors import MissingToolError
 from tuner.measure.preloads import TUNABLES
-from tuner.measure.process import Processes
+from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.output import scratch_folder
 
 _NO_REPEATED_STRINGS = (
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000"
 )
 _TOTAL = re.compile(r"^summary:\s*(\d+)", re.MULTILINE)
+
+_TELLING_ITS_ID = ("/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"')
+"""Begin of a command: writes the id of its process to a file, whose name follows."""
+
+_SAMPLE_MS = 10_000
+"""Memory under cachegrind is of no use."""
 
 
 class InstructionCounter:
@@ -42,7 +50,7 @@ class InstructionCounter:
         if found is None:
             raise MissingToolError("cachegrind: not installed; install the package valgrind")
         self._valgrind = found
-        self._processes = Processes()
+        self._runner = ProgramRunner()
 
     def count(
         self,
@@ -64,19 +72,14 @@ class InstructionCounter:
         """
         own = environment.get(TUNABLES)
         tunables = f"{own}:{_NO_REPEATED_STRINGS}" if own else _NO_REPEATED_STRINGS
+        surroundings = Surroundings(timeout_s=timeout_s, sample_ms=_SAMPLE_MS)
         with scratch_folder() as folder:
-            result = folder / "cachegrind"
-            words = [self._valgrind, "--tool=cachegrind", "--cache-sim=no", "--quiet"]
-            words += [f"--cachegrind-out-file={result}", "--log-file=/dev/null", *command]
-            with Path(os.devnull).open("wb") as nothing:
-                ended = self._processes.run(
-                    words,
-                    environment={**environment, TUNABLES: tunables},
-                    timeout_s=timeout_s,
-                    stdout=nothing,
-                    stderr=nothing,
-                )
-            if exit_status not in (None, ended.exit_status):
+            words = [*_TELLING_ITS_ID, str(folder / "id"), self._valgrind, "--tool=cachegrind"]
+            words += ["--cache-sim=no", "--quiet", "--trace-children=yes", "--log-file=/dev/null"]
+            words += [f"--cachegrind-out-file={folder}/%p", *command]
+            run = self._runner.run(words, {**environment, TUNABLES: tunables}, surroundings)
+            result = folder / (folder / "id").read_text().strip()
+            if run.timed_out or exit_status not in (None, run.exit_status) or not result.is_file():
                 return None
-            match = _TOTAL.search(result.read_text()) if result.is_file() else None
+            match = _TOTAL.search(result.read_text())
         return int(match.group(1)) if match else None

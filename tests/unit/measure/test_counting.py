@@ -1,15 +1,19 @@
 """Counted runs of a real program, with a stand-in for valgrind."""
 
+import os
+import uuid
 from pathlib import Path
 
 import pytest
 
+from tests.doubles.processes import processes_with
 from tuner.errors import MissingToolError
 from tuner.measure.counting import InstructionCounter
 
 _VALGRIND = """#!/bin/sh
 echo "$GLIBC_TUNABLES" > {folder}/tunables
 for word; do case "$word" in --cachegrind-out-file=*) out="${{word#*=}}";; esac; done
+out="${{out%%%p}}$$"
 {body}
 """
 
@@ -48,6 +52,19 @@ def test_run_that_ends_otherwise_counts_nothing(
     """What ends early has less work, and cachegrind writes its count all the same."""
     made = counter(tmp_path, monkeypatch, "printf 'summary: 9\\n' > $out; exit 3")
     assert made.count(["true"], {}, 30.0, exit_status) == found
+
+
+def test_what_a_program_leaves_behind_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = counter(tmp_path, monkeypatch, "setsid sleep 600 & echo 'summary: 9' > $out")
+    mark = f"LEFT={uuid.uuid4()}"
+    assert made.count(["true"], dict([mark.split("=")]), 30.0) == 9
+    assert not processes_with(mark)
+
+
+@pytest.mark.skipif(not InstructionCounter.is_installed(), reason="no valgrind")
+def test_a_program_that_becomes_another_one_is_counted():
+    counted = InstructionCounter().count(["sh", "-c", "exec true"], dict(os.environ), 60.0, 0)
+    assert counted is not None
 
 
 def test_missing_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
