@@ -77,7 +77,11 @@ def workload_file(path: Path) -> Path:
 
 def cache_folder() -> Path:
     """Return the folder for what costs time to find again, in the user's cache; may be missing."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "malloc-tuner"
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(given or Path.home() / ".cache") / "malloc-tuner"
+    except RuntimeError:  # a user without a name has no home
+        return Path("/nonexistent/malloc-tuner")
 
 
 def gem5_dir() -> Path:

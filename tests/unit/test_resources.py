@@ -1,12 +1,13 @@
 """Where shipped files are looked for."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tuner import resources
 from tuner.errors import MissingToolError
-from tuner.resources import WORKLOADS_VARIABLE, workload_file
+from tuner.resources import WORKLOADS_VARIABLE, cache_folder, workload_file
 
 
 @pytest.fixture
@@ -46,3 +47,10 @@ def test_other_workloads_are_in_the_folder_of_the_variable(
     assert workload_file(path) == repository / "large/large.trace"
     with pytest.raises(MissingToolError, match=str(repository / "none.trace")):
         workload_file(installed / "none.trace")
+
+
+def test_a_user_without_a_home_has_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch):
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 987_654)
+    assert cache_folder() == Path("/nonexistent/malloc-tuner")

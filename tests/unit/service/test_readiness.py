@@ -1,6 +1,9 @@
 """When a service counts as ready."""
 
+import shutil
 import socket
+import ssl
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tuner.service.readiness import probe_of
+from tuner.errors import SpecError
+from tuner.service.readiness import check_ready, probe_of
 
 
 @contextmanager
-def server(answer: bytes) -> Iterator[int]:
+def server(answer: bytes, tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """Answer one request on a port, whatever it is."""
 
     def serve(listening: socket.socket) -> None:
         connection, _ = listening.accept()
-        with connection:
+        with tls.wrap_socket(connection, server_side=True) if tls else connection as connection:
             connection.recv(65536)
             connection.sendall(answer)
 
@@ -42,3 +46,24 @@ def test_a_url_is_ready_when_it_answers_in_http(answer: bytes, *, is_ready: bool
         probe = probe_of(f"http://127.0.0.1:{port}/", Path("unused"), lambda _: False)
 
         assert probe() is is_ready
+
+
+def test_a_url_may_have_a_certificate_that_nobody_knows(tmp_path: Path):
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl")
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a", "-batch"]
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate")]
+    subprocess.run([openssl, *words, *files], check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+
+    with server(b"HTTP/1.1 204 No Content\r\n\r\n", tls) as port:
+        assert probe_of(f"https://127.0.0.1:{port}/", Path("unused"), lambda _: False)()
+
+
+@pytest.mark.parametrize("port", [0, 65_536])
+def test_a_port_is_in_the_range_of_ports(port: int):
+    check_ready("tcp:65535")
+    with pytest.raises(SpecError, match="not understood"):
+        check_ready(f"tcp:{port}")
