@@ -43,7 +43,7 @@ from tuner.measure.gem5 import (
     statistics_of,
 )
 from tuner.measure.gem5_stats import Statistics
-from tuner.measure.preloads import PRELOAD
+from tuner.measure.preloads import PRELOAD, brings_malloc
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.output import fresh_folder
@@ -58,9 +58,6 @@ _ROOM = {f"_{index}": "x" * 250 for index in range(16)}
 sessions with other subjects."""
 
 _PLAN_SECONDS = 600.0
-
-_MALLOC = re.compile(r"lib.*malloc.*\.so.*")
-"""Name of a library that brings an allocator."""
 
 Counts = Mapping[str, int | None]
 """Counts of one run by name; None where a machine has no such thing.  ``lines_moved``, from the
@@ -175,7 +172,7 @@ def judge_inside(found: Gem5Run, environment: Mapping[str, str]) -> Outcome[Coun
     if wanted and wanted not in files:
         reason = f"{preload} was not loaded: is the program statically linked?"
         return Outcome.did_not_succeed(Status.REFUSED, reason)
-    brought = [str(p) for p in files if _MALLOC.fullmatch(p.name) and p != wanted]
+    brought = [str(p) for p in files if p != wanted and brings_malloc(str(p))]
     if brought:
         reason = f"the program brings {', '.join(brought)}; its malloc is not the one to measure"
         return Outcome.did_not_succeed(Status.REFUSED, reason)

@@ -47,18 +47,37 @@ def preloaded_allocator(environment: Mapping[str, str]) -> str | None:
 @cache
 def is_allocator(entry: str) -> bool:
     """Return whether an entry of LD_PRELOAD is an allocator, or nothing that can be loaded."""
-    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only where asked
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
-
     if re.search("malloc|exgen", Path(entry).name):
         return True
     path = Path(entry) if "/" in entry else find_library(entry)
     if path is None or "$" in entry:
         return False
+    return exports_malloc(path) is not False
+
+
+@cache
+def brings_malloc(file: str) -> bool:
+    """Return whether a mapped file is an allocator: by its name, and what it exports if that shows.
+
+    Programs have such names too, and so has a part of Abseil, which is no allocator.
+    """
+    return re.search("malloc|libexgen", Path(file).name) is not None and (
+        exports_malloc(Path(file)) is not False
+    )
+
+
+def exports_malloc(path: Path) -> bool | None:
+    """Return whether others call malloc of this program or library; None: it is none, or not here.
+
+    That of a program comes before that of any library, preloaded ones too.
+    """
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only where asked
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
+
     try:
         with path.open("rb") as file:
             table: Any = ELFFile(file).get_section_by_name(".dynsym")
             found = table.get_symbol_by_name("malloc") if table else None
             return any(one["st_shndx"] != "SHN_UNDEF" for one in found or ())
     except (ELFError, OSError):
-        return True
+        return None

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol
 
@@ -28,6 +28,7 @@ from tuner.measure.preloads import (
     PRELOAD,
     TUNABLES,
     beside,
+    brings_malloc,
     in_front,
     parts_of,
     preloaded_allocator,
@@ -37,12 +38,14 @@ from tuner.output import scratch_folder
 from tuner.records import CurvePoint, signal_name
 from tuner.resources import native_file
 
-_FURTHER_VARIABLES = re.compile(
-    r"MALLOC_(?!TUNER_).*|JE_MALLOC_CONF|_RJEM_MALLOC_CONF|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*"
-    r"|LD_PRELOAD"
-)
-"""Variables that steer an allocator, or put another one into the program, beside those that the
-allocators' files name."""
+FURTHER_VARIABLES: Final = {
+    "glibc": r"MALLOC_(?!TUNER_|CONF).*",
+    "jemalloc": r"(JE_|_RJEM_)?MALLOC_CONF.*",
+    "tcmalloc": r"HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*",
+}
+"""Allocator -> variables that steer it, beside those that its file names."""
+
+_REMOVED = re.compile("|".join((*FURTHER_VARIABLES.values(), PRELOAD)))
 
 _PADDING = "MALLOC_TUNER_PADDING_"
 """Begin of the names of the variables that only take up room."""
@@ -95,7 +98,7 @@ class ProgramUse:
     preload_mapped: bool | None
     """Whether the preloaded library was in the process; None when unknown or none."""
     malloc_libraries: tuple[str, ...]
-    """Libraries with "malloc" in their name that were in the process."""
+    """Allocators that were in the process, as `brings_malloc` knows them."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +291,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if not (_FURTHER_VARIABLES.fullmatch(name) or allocator_variables().fullmatch(name))
+        if not (_REMOVED.fullmatch(name) or allocator_variables().fullmatch(name))
     }
 
 
@@ -436,8 +439,9 @@ def _program_run(
     report: _Report, use: ProgramUse, output_sha256: str, stderr_tail: str
 ) -> ProgramRun:
     columns = zip(report.curve.time_ns, report.curve.anon_bytes, strict=True)
+    libraries = tuple(filter(brings_malloc, use.malloc_libraries))
     return ProgramRun(
-        **vars(use),
+        **vars(replace(use, malloc_libraries=libraries)),
         peak_is_exact=report.peak_from == "exit",
         curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
         output_sha256=output_sha256,

@@ -20,18 +20,17 @@ from pydantic import BaseModel, Field, ValidationError
 from tuner.allocators import get_allocator
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
-from tuner.measure.preloads import OF_MALLOC, PRELOAD, TUNABLES, parts_of
-from tuner.measure.program import steering
+from tuner.measure.preloads import OF_MALLOC, PRELOAD, TUNABLES, exports_malloc, parts_of
+from tuner.measure.program import FURTHER_VARIABLES, steering
 from tuner.records import Configuration, value_text
 from tuner.service.processes import Process, place_of, process_of, variables_of
 
 _BACKGROUND = "jemalloc_bg_thd"
 """Name that jemalloc gives its background threads."""
 
-_FURTHER_VARIABLES = {"glibc": r"MALLOC_(?!CONF).*", "tcmalloc": r"HEAP.*"}
-"""What an allocator reads beside the variables that its file names."""
-
 _LIBC = "libc.so.6"
+_LIBCS = "libc's malloc"
+_OWN_MALLOC = "the program has a malloc of its own, which comes before those of libraries"
 _MOST_LINKS = 40
 """As many as the kernel follows, see path_resolution(7)."""
 
@@ -143,10 +142,13 @@ def _way_in() -> str:
 
 
 def _library(process: Process, expected: ExportedSetting) -> InEffect:
+    if exports_malloc(Path(f"/proc/{process.pid}/exe")):
+        asked = Path(expected.library).name if expected.library else _LIBCS
+        return InEffect("library", asked, is_in_effect=False, why=_OWN_MALLOC)
     if expected.library is None:
         others = ", ".join(process.libraries)
         why = f"{others} is in the process" if others else ""
-        return InEffect("library", "libc's malloc", not others, why)
+        return InEffect("library", _LIBCS, not others, why)
     is_there = _mapped(process, expected.library) is not None
     why = "" if is_there else "it is not in the process; is LD_PRELOAD lost, or the program static?"
     return InEffect("library", Path(expected.library).name, is_there, why)
@@ -200,7 +202,7 @@ def _variables(
 def _is_read(name: str, allocator: str) -> bool:
     """Return whether an allocator reads a variable that steers one."""
     own = get_allocator(allocator).file.environment.variable.partition("{NAME}")[0]
-    return own in name or re.fullmatch(_FURTHER_VARIABLES.get(allocator, ""), name) is not None
+    return own in name or re.fullmatch(FURTHER_VARIABLES.get(allocator, ""), name) is not None
 
 
 def _is_alike(found: str, asked: str) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.measure.preloads import PRELOAD, TUNABLES, parts_of
+from tuner.measure.preloads import PRELOAD, TUNABLES, brings_malloc, parts_of
 
 _PROC = Path("/proc")
-_MARKS = ("malloc", "libexgen")
 _TITLE_CHARS = 60
 
 
@@ -63,9 +62,7 @@ def process_of(pid: int) -> Process | None:
     if not words:  # it has ended, and its parent does not know yet
         return None
     files = dict(_mapped(row) for row in rows if "/" in row)
-    libraries = tuple(
-        sorted(one for one in files if any(mark in Path(one).name for mark in _MARKS))
-    )
+    libraries = tuple(sorted(filter(brings_malloc, files)))
     return Process(pid, words.strip()[:_TITLE_CHARS], libraries, files)
 
 

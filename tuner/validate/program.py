@@ -18,6 +18,7 @@ from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.machine import Machine
+from tuner.measure.preloads import exports_malloc
 from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store, ValidationConditions
@@ -126,11 +127,12 @@ def validate(
             options, surroundings=options.limited(reference.wall_ns, _TIMEOUT_FLOOR_S, None)
         )
         _check_repeats(runner, command, prepared[0], options, reference)
-    notices += _notices(reference, command, recorded)
+    program = _program(command, prepared[0])
+    notices += _notices(reference, command, recorded, program)
     wanted = new_record(command, prepared, options, machine, notices=notices)
     wanted = replace(
         wanted,
-        conditions=_of_this_program(wanted.conditions, command, prepared[0], reference),
+        conditions=_of_this_program(wanted.conditions, program, reference),
         brought_allocators=tuple(path.name for path in brought),
         is_recorded_program=None if recorded is None else recorded.is_run_by(command),
         is_shuffled=True,
@@ -166,7 +168,10 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     if run.timed_out:
         return Status.TIMED_OUT, run.ending
     if run.preload_mapped is False:  # None: this machine forbids to look, see _notices
-        return Status.REFUSED, "the library was not loaded: is the program statically linked?"
+        return (
+            Status.REFUSED,
+            "the library was not loaded: is the program static, or its environment cleaned?",
+        )
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
         tail = quoted_tail(run)
         return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{tail}"
@@ -261,31 +266,34 @@ def _compared(run: ProgramRun, output: str | None) -> str | None:
     return None if output == IGNORED else run.output_sha256 or None
 
 
+def _program(command: Sequence[str], baseline: Prepared) -> Path | None:
+    """Return the file of a program; None where it is not found."""
+    found = shutil.which(command[0], path=baseline.environment.get("PATH"))
+    return Path(found) if found else None
+
+
 def _of_this_program(
-    conditions: ValidationConditions,
-    command: Sequence[str],
-    baseline: Prepared,
-    reference: ProgramRun,
+    conditions: ValidationConditions, program: Path | None, reference: ProgramRun
 ) -> ValidationConditions:
     """Return conditions that no other program has, nor this one in another folder."""
-    found = shutil.which(command[0], path=baseline.environment.get("PATH"))
-    program = None
+    program_sha256 = None
     with contextlib.suppress(OSError):
-        program = digest(Path(found)) if found else None
+        program_sha256 = digest(program) if program else None
     return replace(
         conditions,
         folder=str(Path.cwd()),
-        program_sha256=program,
+        program_sha256=program_sha256,
         output_sha256=_compared(reference, conditions.output),
     )
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:
+    """Return what writing a file changes; its time of modification may be set back to another's."""
     try:
         found = path.stat() if path else None
     except OSError:
         return None
-    return (found.st_ino, found.st_mtime_ns) if found else None
+    return (found.st_ino, found.st_ctime_ns) if found else None
 
 
 def _brought_notice(brought: Sequence[Path], prepared: Sequence[Prepared]) -> str:
@@ -298,8 +306,20 @@ def _brought_notice(brought: Sequence[Path], prepared: Sequence[Prepared]) -> st
     )
 
 
-def _notices(reference: ProgramRun, command: Sequence[str], recorded: Recorded | None) -> list[str]:
+def _notices(
+    reference: ProgramRun, command: Sequence[str], recorded: Recorded | None, program: Path | None
+) -> list[str]:
     notices = []
+    if program and exports_malloc(program):
+        notices.append(
+            "the program has a malloc of its own, which comes before those of libraries: what is "
+            "compared may not act on it"
+        )
+    if reference.leaves_others:
+        notices.append(
+            "processes that the program left behind were ended with it and not measured: if one of "
+            "them does the work, keep it in the foreground"
+        )
     if reference.exit_status:
         notices.append(f"the program ends with exit status {reference.exit_status}")
     if recorded is not None and (words := recorded.differs_from(command)):

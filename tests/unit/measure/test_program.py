@@ -109,6 +109,12 @@ def test_a_library_is_an_allocator_by_its_name_or_by_what_it_exports():
     assert list(map(is_allocator, entries)) == [True, True, True, False, False, False]
 
 
+def test_a_program_that_is_named_after_malloc_brings_none(runner: ProgramRunner):
+    bench = [str(native_file("malloc_bench")), "--help"]
+    own = [runner.run(bench, {**_PATH, **e}, Surroundings()) for e in ({}, {"LD_PRELOAD": _EXGEN})]
+    assert [run.malloc_libraries for run in own] == [(), (_EXGEN,)]
+
+
 def test_what_is_no_allocators_stays_behind_a_candidate():
     had = {"GLIBC_TUNABLES": "glibc.malloc.a=1:x=1", "LD_PRELOAD": f"{_RECORDER} {_SHIM}"}
     own = {"GLIBC_TUNABLES": "glibc.malloc.b=1", "LD_PRELOAD": _EXGEN}

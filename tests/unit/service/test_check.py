@@ -151,6 +151,31 @@ def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path):
         assert set(verdicts(pid, asked).values()) == {True}
 
 
+def test_a_malloc_of_the_program_comes_before_that_of_a_library(tmp_path: Path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler")
+    source, program = tmp_path / "own.c", tmp_path / "own"
+    source.write_text(
+        "#include <unistd.h>\n"
+        "void *malloc(size_t size) { static char room[99]; return size < 99 ? room : 0; }\n"
+        'int main(void) { return (int)write(1, malloc(1) ? "ready\\n" : "", 6) + pause(); }\n'
+    )
+    subprocess.run([compiler, "-fno-builtin", "-o", program, source], check=True)
+    library = jemalloc()
+    asked = of_jemalloc(library, dirty_decay_ms=0)
+    environment = {**asked.variables, "LD_PRELOAD": library}
+
+    with subprocess.Popen([program], env=environment, stdout=subprocess.PIPE) as found:
+        assert found.stdout is not None
+        assert found.stdout.readline() == b"ready\n"
+        findings = check_process(found.pid, asked)
+        found.kill()
+
+    assert findings[0].is_in_effect is False
+    assert "a malloc of its own" in findings[0].why
+
+
 def test_a_background_thread_that_ended_at_a_fork_is_missed():
     library = jemalloc()
     asked = of_jemalloc(library, background_thread=True)

@@ -1,5 +1,7 @@
 """Rounds of a real program, with a program that does what the test says."""
 
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from tuner.compare.plan import order
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError, SpecError
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import Configuration, Outcome, Status
+from tuner.resources import native_file
 from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.store.subject import AS_IT_IS, Subject
 from tuner.validate import program
@@ -136,7 +139,7 @@ def test_order_differs_between_seeds_but_not_between_processes():
         (
             {"preload_mapped": False},
             Status.REFUSED,
-            "the library was not loaded: is the program statically linked?",
+            "the library was not loaded: is the program static, or its environment cleaned?",
         ),
     ],
 )
@@ -285,6 +288,19 @@ def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: 
         run_all(store, good_runs(), options=ValidationOptions(output=str(path)))
 
 
+def test_a_file_that_has_the_time_of_another_one_is_written(store: Store, tmp_path: Path):
+    """As gzip gives it that of its input."""
+    path = tmp_path / "out"
+
+    def write(name: str, call: int) -> ProgramRun:
+        path.write_text("same")
+        os.utime(path, (0, 0))
+        return GOOD
+
+    identifier = run_all(store, Program(write), options=ValidationOptions(3, output=str(path)))
+    assert {s.outcome.status for s in samples(store, identifier)} == {Status.OK}
+
+
 def test_a_folder_is_no_file_to_compare(store: Store, tmp_path: Path):
     runs = good_runs()
     with pytest.raises(SpecError, match="is a folder; name the file that app writes"):
@@ -387,11 +403,27 @@ def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store):
 def test_notices_are_kept_and_not_said_beside(store: Store):
     said: list[str] = []
     run = replace(
-        GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False, has_fixed_addresses=False
+        GOOD,
+        exit_status=1,
+        children_cpu_ns=900,
+        peak_is_exact=False,
+        has_fixed_addresses=False,
+        leaves_others=True,
     )
     run_all(store, Program(always(run)), on_notice=said.append)
-    assert len(store.validations()[0].notices) == 4
+    assert len(store.validations()[0].notices) == 5
     assert said == []
+
+
+def test_a_program_with_a_malloc_of_its_own_is_noticed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    shutil.copyfile(native_file("libexgen.so"), tmp_path / "app")
+    (tmp_path / "app").chmod(0o755)
+    run_all(store, good_runs())
+    (notice,) = store.validations()[0].notices
+    assert notice.startswith("the program has a malloc of its own")
 
 
 @pytest.mark.parametrize("status", [1, 3])
