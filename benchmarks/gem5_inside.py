@@ -34,6 +34,7 @@ from tuner.bench.subjects import BenchSubject
 from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
 from tuner.config.gem5_inside import Inside, InsideProgram, load_inside
+from tuner.errors import SpecError
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
@@ -60,7 +61,7 @@ _SMOKE_SCALE: Final = ("50",)
 def measure(call: Call) -> None:
     """Run what is missing; the lines of the journal are what is kept."""
     inside = load_inside(gem5_dir() / "inside.toml")
-    chosen = inside.choose(call.options.programs.split(","))
+    chosen = inside.choose(words_of(call, PROGRAMS))
     if call.is_smoke:
         brief = {"arguments": _SMOKE_SCALE}
         chosen = [(p.model_copy(update=brief), m) for p, m in chosen if p.name == HEAVY][-1:]
@@ -106,16 +107,30 @@ def simulate(
         prepare_tasks(inside, chosen, call.folder),
         [_prepared(subject) for subject in subjects],
         gem5=Gem5Inside(program, gem5_dir(), call.folder / "outputs", ProgramRunner(), 3600.0),
-        facts={"programs": call.options.programs, "objectives": list(objectives)},
+        facts={"objectives": list(objectives)},
         n_workers=call.options.workers,
         observer=Observer(on_run),
     )
-    kept = latest_lines(journal.read_text(encoding="utf-8"), counts)
+    kept = shown_lines(journal.read_text(encoding="utf-8"), counts)
     call.keep(PART, kept, allocators=known)
 
 
-def latest_lines(journal: str, counts: Collection[str] | None = None) -> list[str]:
-    """Return of a journal the header, the last session, and the last run of every place.
+def words_of(call: Call, default: Sequence[str]) -> list[str]:
+    """Return the programs and machines that were asked for, else the default.
+
+    Raises:
+        SpecError: some would take the place of all in the results.
+    """
+    asked: str | None = call.options.programs
+    if asked is None:
+        return [*default]
+    if not call.is_smoke and call.options.keep is None:
+        raise SpecError(f"--programs {asked}: results are of all; keep others with --keep FILE")
+    return asked.split(",")
+
+
+def shown_lines(journal: str, counts: Collection[str] | None = None) -> list[str]:
+    """Return of a journal the header, the last session, and the runs that it shows.
 
     Args:
         journal: its text.
@@ -125,8 +140,9 @@ def latest_lines(journal: str, counts: Collection[str] | None = None) -> list[st
     for record in map(json.loads, journal.splitlines()):
         if counts is not None and record.get("counts"):
             record["counts"] = {n: v for n, v in record["counts"].items() if n in counts}
-        found[record["kind"], record.get("task"), record.get("label")] = json.dumps(record)
-    return list(found.values())
+        found[record.get("identity", record["kind"])] = record
+    shown = {name for row in found["session"]["shown"] for name in row[3:]}
+    return [json.dumps(one) for name, one in found.items() if one["kind"] != "run" or name in shown]
 
 
 def _write_lines(journal: Path, lines: list[str]) -> None:
@@ -220,24 +236,30 @@ def judge(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
                     yield Target(what, mine / others[best], 1.0, note=f"best is {best}")
 
 
-def gem5_options(parser: argparse.ArgumentParser, programs: Sequence[str], file: str) -> None:
-    """Add the options of benchmarks that simulate; `programs` are the default."""
+def gem5_options(parser: argparse.ArgumentParser, file: str) -> None:
+    """Add the options of benchmarks that simulate."""
     allocator_options(parser)
     parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5"), metavar="PROGRAM")
-    parser.add_argument("--programs", default=",".join(programs), metavar="NAME,...",
-                        help=f"of gem5-validate/{file}")  # fmt: skip
+    parser.add_argument("--programs", metavar="NAME,...", help=f"only these of {file}")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="simulations at once")
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    gem5_options(parser, PROGRAMS, "inside.toml")
+    gem5_options(parser, "inside.toml")
 
 
 BENCHMARK: Final = Benchmark(
     name="gem5_inside",
     about=__doc__,
     claim="exgen has no more cache misses and cycles than others inside simulated machines.",
-    depends_on=(*EXGEN, *GEM5, "gem5-validate/inside.toml", "tuner/measure/gem5_inside.py"),
+    depends_on=(
+        *EXGEN,
+        *GEM5,
+        "gem5-validate/inside.toml",
+        "tuner/measure/gem5_inside.py",
+        *("rand_malloc/emulator", "rand_malloc/trace"),
+        "configs/workloads/perl-index/perl-start.trace",
+    ),
     measure=measure,
     needs=(PART,),
     lines=lines,

@@ -25,11 +25,19 @@ from statistics import geometric_mean
 from typing import Final
 
 from benchmarks.allocator_targets import best_of
-from benchmarks.gem5_inside import PART, alone_of, gem5_options, simulate, summaries_of
+from benchmarks.gem5_inside import (
+    PART,
+    alone_of,
+    gem5_options,
+    simulate,
+    summaries_of,
+    words_of,
+)
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, table
 from benchmarks.results import Parts
 from benchmarks.sources import EXGEN, GEM5
 from tuner.config.gem5_inside import load_inside
+from tuner.config.gem5_suite import ALL
 from tuner.report.gem5 import out_lines
 from tuner.resources import gem5_dir
 from tuner.validate.gem5_summary import Gem5Summary
@@ -55,7 +63,7 @@ Cells = Mapping[tuple[str, str, int], Mapping[str, float]]
 def measure(call: Call) -> None:
     """Run what is missing."""
     inside = load_inside(gem5_dir() / FILE)
-    words = [_SMOKE_PROGRAM] if call.is_smoke else call.options.programs.split(",")
+    words = [_SMOKE_PROGRAM] if call.is_smoke else words_of(call, [ALL])
     names = ("glibc", OURS) if call.is_smoke else ALLOCATORS
     chosen = [(p, m) for p, m in inside.choose(words) if m.stem != SLOW or p.cores in SLOW_CORES]
     shown = ("cycles", "lines_moved")
@@ -134,7 +142,7 @@ def _against_peers(cycles: Cells, machine: str, threads: int) -> Iterator[Target
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    gem5_options(parser, ["all"], FILE)
+    gem5_options(parser, FILE)
 
 
 BENCHMARK: Final = Benchmark(

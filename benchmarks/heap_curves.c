@@ -1,6 +1,6 @@
 /* heap_curves.c - small programs whose heap over time is known, for benchmarks/heap_curves.py.
  *
- *   heap_curves MODE [without]     MODE is a name of `modes` below; `list` prints the names
+ *   heap_curves MODE [without]     MODE is a name of `modes` below
  *
  * Every step has its time since the start of main, in ticks, and the program sleeps until then: a
  * machine that is busy shifts single steps and stretches nothing.  With `without` the program takes
@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -314,12 +313,10 @@ int main(int argc, char **argv) {
     clock_gettime(CLOCK_MONOTONIC, &begin);
     is_without = argc == 3 && strcmp(argv[2], "without") == 0;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0] && argc > 1; i++) {
-        if (strcmp(argv[1], "list") == 0)
-            puts(modes[i].name);
         if (strcmp(argv[1], modes[i].name) != 0)
             continue;
         modes[i].run();
         return 0;
     }
-    return argc > 1 && strcmp(argv[1], "list") == 0 ? 0 : 2;
+    return 2;
 }

@@ -1,10 +1,19 @@
 """What is said of counts inside simulated machines."""
 
 import json
+from argparse import Namespace
+from pathlib import Path
 
-from benchmarks.gem5_inside import latest_lines, page_lines
+import pytest
+
+from benchmarks.gem5_inside import BENCHMARK, page_lines, shown_lines, words_of
+from benchmarks.harness import Call
+from benchmarks.results import ROOT
+from tuner.config.gem5_inside import load_inside
+from tuner.errors import SpecError
 from tuner.metrics import INSIDE
 from tuner.records import Configuration, Outcome
+from tuner.resources import gem5_dir
 from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.gem5_summary import Gem5Summary, SimulationSummary, subject_rows
 
@@ -36,12 +45,35 @@ def test_a_ratio_that_does_not_exist_is_not_that_of_the_baseline():
     assert shown == ["1.000", "0.500", "-"]
 
 
-def test_of_a_journal_the_last_runs_and_the_last_session_are_kept():
-    run = '{"kind": "run", "task": "lists on desktop", "label": "%s", "identity": "%s"}'
-    runs = [run % both for both in (("exgen", "old"), ("glibc", "one"), ("exgen", "new"))]
-    sessions = [json.dumps({"kind": "session", "shown": [n]}) for n in (1, 2)]
+def test_of_a_journal_the_last_session_is_kept_and_the_runs_that_it_shows():
+    """Runs of another session may be of another build: no figure is of them."""
+    runs = [json.dumps({"kind": "run", "identity": one}) for one in ("old", "one", "new")]
+    sessions = [
+        json.dumps({"kind": "session", "shown": [["lists", "desktop", "exgen", *both]]})
+        for both in (("old", "one"), ("new", "one"))
+    ]
 
-    found = latest_lines("\n".join(['{"kind": "header"}', sessions[0], *runs, sessions[1]]))
+    found = shown_lines("\n".join(['{"kind": "header"}', sessions[0], *runs, sessions[1]]))
 
     assert sorted(found) == sorted(['{"kind": "header"}', sessions[1], *runs[1:]])
     assert found[0] == '{"kind": "header"}'
+
+
+def test_figures_of_some_programs_do_not_take_the_place_of_all(tmp_path: Path):
+    def words(**options: object) -> list[str]:
+        given = Namespace(**{"programs": "pair,server", "smoke": False, "keep": None, **options})
+        return words_of(Call(BENCHMARK, given, tmp_path, {}), ["all"])
+
+    with pytest.raises(SpecError, match=r"^--programs pair,server: results are of all; keep"):
+        words()
+    assert words(programs=None) == ["all"]
+    assert words(keep=tmp_path / "some.json.zst") == ["pair", "server"]
+
+
+def test_a_trace_that_is_replayed_counts_among_what_figures_depend_on():
+    inside = load_inside(gem5_dir() / "inside.toml")
+
+    traces = [str((inside.folder / p.trace).resolve()) for p in inside.programs if p.trace]
+
+    assert traces
+    assert {str(ROOT / place) for place in BENCHMARK.depends_on}.issuperset(traces)
