@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,11 @@ _KEPT = ("PATH", "HOME", "TMPDIR")
 
 _LONGEST_WAIT_S = 1e6
 """Eleven days; poll(2) cannot wait for more than 2^31 ms."""
+
+_PATIENCE_S = 10.0
+"""For what was asked to end what it started."""
+
+_POLL_S = 0.01
 
 _LINES = 4
 _CHARACTERS = 400
@@ -50,12 +56,17 @@ class Processes:
 
     Each process leads a session of its own: a Ctrl-C at the terminal reaches
     only malloc-tuner, which then decides, and a kill reaches all descendants
-    that stayed in the session's group.  rand_malloc and supervise end what they
-    started themselves.
+    that stayed in the session's group.  supervise ends what it started itself,
+    wherever that went, and has to be asked to: a kill would leave it running.
     """
 
-    def __init__(self) -> None:
-        """Start with nothing running."""
+    def __init__(self, *, are_asked: bool = False) -> None:
+        """Start with nothing running.
+
+        Args:
+            are_asked: SIGTERM comes before the kill, for those that end others then.
+        """
+        self._are_asked = are_asked
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
@@ -95,10 +106,10 @@ class Processes:
         )
         try:
             self._note(process)
-            return _wait(process, timeout_s)
+            return self._wait(process, timeout_s)
         finally:
             if process.returncode is None:  # an exception came in between
-                _kill_group(process)
+                self._end(process)
                 _reap(process)
             with self._lock:
                 self._running.discard(process)
@@ -109,14 +120,42 @@ class Processes:
             self._stopped = True
             running = list(self._running)
         for process in running:
-            _kill_group(process)
+            self._begin_end(process)
 
     def _note(self, process: subprocess.Popen[bytes]) -> None:
         with self._lock:
             self._running.add(process)
             stopped = self._stopped
         if stopped:
+            self._begin_end(process)
+
+    def _begin_end(self, process: subprocess.Popen[bytes]) -> None:
+        if not self._are_asked:
             _kill_group(process)
+        elif process.returncode is None:  # once reaped, the number may be another's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGTERM)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """End a process and its group."""
+        try:
+            self._begin_end(process)
+            end_s = time.monotonic() + (_PATIENCE_S if self._are_asked else 0.0)
+            while time.monotonic() < end_s and not _has_ended(process):
+                time.sleep(_POLL_S)
+        finally:
+            _kill_group(process)
+
+    def _wait(self, process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished:
+        limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
+        timed_out = False
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            self._end(process)
+            out, err = process.communicate()
+        return Finished(process.returncode, _text(out), _text(err), timed_out=timed_out)
 
 
 def tool_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -148,16 +187,13 @@ def printed_last(text: str) -> str:
     return f"\n  it printed last: {lines}" if lines else ""
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished:
-    limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
-    timed_out = False
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process has ended; it is not reaped, so its number stays its own."""
+    options = os.WEXITED | os.WNOWAIT | os.WNOHANG
     try:
-        out, err = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        _kill_group(process)
-        out, err = process.communicate()
-    return Finished(process.returncode, _text(out), _text(err), timed_out=timed_out)
+        return os.waitid(os.P_PID, process.pid, options) is not None
+    except ChildProcessError:
+        return True
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:

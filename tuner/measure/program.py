@@ -210,7 +210,7 @@ class ProgramRunner:
         """
         self._supervise = supervise or native_file("supervise")
         self._cwd = cwd
-        self._processes = Processes()
+        self._processes = Processes(are_asked=True)
 
     def run(
         self,

@@ -1,8 +1,12 @@
 """Runs of real programs: endings, output, environment, what is refused."""
 
 import hashlib
+import os
 import shutil
+import signal
 import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doubles.messages import assert_is_one_line
+from tests.doubles.processes import processes_with
+from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.preloads import is_allocator
 from tuner.measure.program import (
@@ -63,6 +69,32 @@ def test_program_that_hangs_is_stopped(runner: ProgramRunner):
     run = runner.run(["sleep", "100"], _PATH, Surroundings(timeout_s=0.1))
     assert run.timed_out
     assert run.ending == "stopped at the time limit"
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_an_interrupt_leaves_nothing_of_a_program(tmp_path: Path, *, is_stopped: bool):
+    """Killing supervise left what the program had started: it is asked to end."""
+    runner, mark, begun = ProgramRunner(), f"LEFT={uuid.uuid4()}", tmp_path / "begun"
+    command = ["sh", "-c", f"sleep 600 & setsid sleep 600 & touch {begun}; sleep 600"]
+    environment = {**_PATH, **dict([mark.split("=")])}
+
+    def interrupt() -> None:
+        wait_until(begun.exists)
+        if is_stopped:
+            runner.stop()
+        else:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(interrupt)
+            with pytest.raises(ProgramError if is_stopped else KeyboardInterrupt):
+                runner.run(command, environment, Surroundings())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert not processes_with(mark)
 
 
 def test_environment_is_exactly_the_one_given(
