@@ -271,7 +271,8 @@ class RunUnderWay:
             raise _FailedError(Status.FAILED, f"the load {done.ended.words}{done.said}")
         report = read_load(done.text, plan.read)
         if report.failed > 0:
-            raise _FailedError(Status.FAILED, f"{report.failed:g} requests failed{done.said}")
+            words = f"{report.failed:g} requests failed{report.hint}{done.said}"
+            raise _FailedError(Status.FAILED, words)
         if 0 in (report.rate, report.requests):
             raise _FailedError(Status.FAILED, f"the load made no requests{done.said}")
         logged = pgbench_latencies((self.folder / "state").glob("pgbench_log*"))

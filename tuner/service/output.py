@@ -54,6 +54,8 @@ class LoadReport:
     """Requests that failed."""
     latencies: Mapping[str, float] = field(default_factory=dict)
     """Name of a percentile -> ns."""
+    hint: str = ""
+    """Why requests that are well may count as failed, behind a semicolon."""
 
 
 Reader = Callable[[str], LoadReport]
@@ -128,12 +130,14 @@ def _wrk(text: str) -> LoadReport:
 def _ab(text: str) -> LoadReport:
     rows = re.findall(r"^ +(\d+)% +(\d+)", text, re.MULTILINE)
     failed = _number(r"Failed requests: +(\d+)", text) or 0.0
+    hint = "; ab takes another length than the first one for a failure: -l"
     return LoadReport(
         _number(r"Requests per second: +([\d.]+)", text),
         _number(r"Complete requests: +(\d+)", text),
         failed + (_number(r"Non-2xx responses: +(\d+)", text) or 0.0),
         # It prints whole milliseconds: 0 means less than 0.5.
         _percentiles((name, str(max(float(ms), 0.5)), "ms") for name, ms in rows),
+        hint if _number(r"Length: (\d+)", text) else "",
     )
 
 
@@ -207,7 +211,8 @@ def _sysbench(text: str) -> LoadReport:
         _number(r"transactions: +\d+ +\(([\d.]+) per sec", text)
         or _number(r"events per second: +([\d.]+)", text),
         _number(r"transactions: +(\d+)", text) or _number(r"total number of events: +(\d+)", text),
-        _number(r"ignored errors: +(\d+)", text) or 0.0,
+        # What it ignores, such as a deadlock, it does again.
+        _number(r"reconnects: +(\d+)", text) or 0.0,
         _percentiles((name, ms, "ms") for name, ms in rows),
     )
 

@@ -107,9 +107,16 @@ latency average = 9.986 ms
 tps = 797.391203 (without initial connection time)
 """
 SYSBENCH = """    transactions:                        2579   (642.13 per sec.)
-    ignored errors:                      1      (0.00 per sec.)
+    ignored errors:                      3      (0.75 per sec.)
+    reconnects:                          1      (0.25 per sec.)
          99th percentile:                       31.37
 """
+
+
+def test_ab_counts_other_lengths_as_failures_and_can_be_told_not_to():
+    found = " (Connect: 0, Receive: 0, Length: 95, Exceptions: 0)\n"
+    text = AB.replace("Failed requests:        0\n", f"Failed requests:        95\n  {found}")
+    assert (read_load(text).failed, read_load(text).hint[-4:]) == (98, ": -l")
 
 
 @pytest.mark.parametrize(
