@@ -40,6 +40,9 @@ _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _EMULATOR = "rand_malloc"
 """Key of the emulator in `CampaignRecord.versions`."""
 
+LIBRARY = " library"
+"""Ends the keys of allocators there; older stores have none."""
+
 
 def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
     """Name what keeps two campaigns from being the same, one line each."""
@@ -57,7 +60,9 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
     found += _table_differences("machine", old, new)
     old, new = (_workload(record) for record in (stored, wanted))
     found += _table_differences("workload", old, new)
-    old, new = ({_EMULATOR: r.versions.get(_EMULATOR)} for r in (stored, wanted))
+    builds = {n for n in stored.versions if n.endswith(LIBRARY)} & wanted.versions.keys()
+    names = (_EMULATOR, *sorted(builds))
+    old, new = ({name: r.versions.get(name) for name in names} for r in (stored, wanted))
     return found + _table_differences("versions", old, new)
 
 

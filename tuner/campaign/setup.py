@@ -19,7 +19,7 @@ from typing import Any
 
 import tuner
 from tuner.allocators import HostFacts, Located, WorkloadFacts, get_allocator, locate_all
-from tuner.campaign.identity import check_same
+from tuner.campaign.identity import LIBRARY, check_same
 from tuner.campaign.workloads import ReplayFiles, check_held_out, check_whole, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
 from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
@@ -370,7 +370,7 @@ def make_record(
             name: AllocatorRecord(str(found.library) if found.library else None, found.version)
             for name, (_, found) in located.items()
         },
-        versions=versions(),
+        versions={**versions(), **_libraries(located)},
         machine=read_machine(),
         calibration=prices,
         workload=_workload_record(spec, workload),
@@ -412,6 +412,15 @@ def versions() -> dict[str, str]:
         "rand_malloc": f"{emulator} {_digest(native_file('rand_malloc'))[:12]}",
         "python": platform.python_version(),
         **libraries,
+    }
+
+
+def _libraries(located: Located) -> dict[str, str]:
+    """Return the heads of the allocators' digests, as builds of one version differ."""
+    return {
+        name + LIBRARY: _digest(found.library)[:12]
+        for name, (_, found) in located.items()
+        if found.library
     }
 
 

@@ -12,6 +12,7 @@ from tests.doubles.runs import failed_trial, trial
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner import library
 from tuner.campaign import setup
+from tuner.campaign.identity import differences
 from tuner.campaign.setup import (
     CAMPAIGN_FILE,
     SHRUNK_FILE,
@@ -25,6 +26,7 @@ from tuner.errors import SpecError, StoreError, TraceError
 from tuner.profile import file, trust
 from tuner.profile.file import read_profile, workload_sha256
 from tuner.records import Configuration, Status
+from tuner.resources import native_file
 from tuner.store import Store
 from tuner.trace.file import Trace
 
@@ -87,6 +89,25 @@ def test_versions_are_those_of_the_installed_libraries():
 
     assert found["numpy"] == metadata.version("numpy")
     assert found["pymoo"] == metadata.version("pymoo")
+
+
+def test_another_build_of_an_allocator_is_another_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
+    library = tmp_path / "libexgen.so"
+    library.write_bytes(native_file("libexgen.so").read_bytes())
+    wanted = campaign_from_options(
+        trace=PROFILE, allocators=[f"exgen:{library}"], objectives=["peak_heap"], evaluations=1
+    )
+    records = []
+    for name in ("a", "b"):
+        with open_campaign(wanted, tmp_path / name).store as store:
+            records.append(store.campaign())
+        library.write_bytes(library.read_bytes() + b"another build")
+
+    (line,) = differences(*records)
+    assert line.startswith("versions.exgen library: was ")
 
 
 def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
