@@ -69,16 +69,21 @@ class InstructionCounter:
 
         Returns:
             None when it did not end in time, or not so, or left no count.
+
+        Raises:
+            ProgramError: supervise failed.
+            OutputError: there is no room for what the program prints.
         """
         own = environment.get(TUNABLES)
         tunables = f"{own}:{_NO_REPEATED_STRINGS}" if own else _NO_REPEATED_STRINGS
         surroundings = Surroundings(timeout_s=timeout_s, sample_ms=_SAMPLE_MS)
         with scratch_folder() as folder:
-            words = [*_TELLING_ITS_ID, str(folder / "id"), self._valgrind, "--tool=cachegrind"]
+            told = folder / "id"  # not there where the setting ends every program
+            words = [*_TELLING_ITS_ID, str(told), self._valgrind, "--tool=cachegrind"]
             words += ["--cache-sim=no", "--quiet", "--trace-children=yes", "--log-file=/dev/null"]
             words += [f"--cachegrind-out-file={folder}/%p", *command]
             run = self._runner.run(words, {**environment, TUNABLES: tunables}, surroundings)
-            result = folder / (folder / "id").read_text().strip()
+            result = folder / told.read_text().strip() if told.is_file() else told
             if run.timed_out or exit_status not in (None, run.exit_status) or not result.is_file():
                 return None
             match = _TOTAL.search(result.read_text())

@@ -9,6 +9,7 @@ import pytest
 from tests.doubles.processes import processes_with
 from tuner.errors import MissingToolError
 from tuner.measure.counting import InstructionCounter
+from tuner.resources import native_file
 
 _VALGRIND = """#!/bin/sh
 echo "$GLIBC_TUNABLES" > {folder}/tunables
@@ -59,6 +60,16 @@ def test_what_a_program_leaves_behind_is_ended(tmp_path: Path, monkeypatch: pyte
     mark = f"LEFT={uuid.uuid4()}"
     assert made.count(["true"], dict([mark.split("=")]), 30.0) == 9
     assert not processes_with(mark)
+
+
+def test_a_setting_that_ends_every_program_counts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = counter(tmp_path, monkeypatch, "echo 'summary: 9' > $out")
+    conf = {"EXGEN_CONF": "abort_conf:true,no_such:1"}
+    assert (
+        made.count(["true"], {"LD_PRELOAD": str(native_file("libexgen.so")), **conf}, 30.0) is None
+    )
 
 
 @pytest.mark.skipif(not InstructionCounter.is_installed(), reason="no valgrind")
