@@ -59,6 +59,9 @@ sessions with other subjects."""
 
 _PLAN_SECONDS = 600.0
 
+_MALLOC = re.compile(r"lib.*malloc.*\.so.*")
+"""Name of a library that may bring an allocator."""
+
 Counts = Mapping[str, int | None]
 """Counts of one run by name; None where a machine has no such thing.  ``lines_moved``, from the
 caches of one core to those of another, is absent in older journals."""
@@ -172,7 +175,8 @@ def judge_inside(found: Gem5Run, environment: Mapping[str, str]) -> Outcome[Coun
     if wanted and wanted not in files:
         reason = f"{preload} was not loaded: is the program statically linked?"
         return Outcome.did_not_succeed(Status.REFUSED, reason)
-    brought = [str(p) for p in files if p != wanted and brings_malloc(str(p))]
+    named = [str(p) for p in files if _MALLOC.fullmatch(p.name) and p != wanted]
+    brought = list(filter(brings_malloc, named))
     if brought:
         reason = f"the program brings {', '.join(brought)}; its malloc is not the one to measure"
         return Outcome.did_not_succeed(Status.REFUSED, reason)
