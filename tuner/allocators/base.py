@@ -148,6 +148,8 @@ class Allocator:
             raise MissingToolError(f"{library} is not {self.file.title}; {self.how_to_install()}")
         if why := _not_used(library, report):
             raise MissingToolError(f"{self.name}: {why}")
+        if not version[0].isdecimal():
+            raise MissingToolError(f"{self.name}: its version, {version!r}, begins with no number")
         if not is_version_in(version, self.file.library.versions):
             wanted = self.file.library.versions
             raise MissingToolError(

@@ -339,12 +339,19 @@ def test_an_allocator_that_ends_the_probe_is_named(monkeypatch: pytest.MonkeyPat
         adapter.locate()
 
 
-def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("2.31", r"glibc 2.31 at libc is not supported; need >=2.33"),
+        ("v2.36", "glibc: its version, 'v2.36', begins with no number"),
+    ],
+)
+def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, why: str):
     adapter = get_allocator("glibc")
     report = recorded("glibc")
-    old = replace(report, data={**report.data, "glibc_version": "2.31"})
+    old = replace(report, data={**report.data, "glibc_version": version})
     count_probes(monkeypatch, adapter, old)
-    with pytest.raises(MissingToolError, match=r"glibc 2.31 at libc is not supported; need >=2.33"):
+    with pytest.raises(MissingToolError, match=why):
         adapter.locate()
 
 
