@@ -367,28 +367,35 @@ class Runner:
         differing = [
             trial for trial in trials if trial.number in again and disagreements([trial], rechecks)
         ]
-        settled = set()
-        if differing and not can_fix_addresses():
-            reason = (
-                "other numbers when measured again: this machine forbids to fix addresses, as "
-                f"containers do; {MAY_NOT_REPEAT}"
-            )
-            for trial in differing:
-                self._store.add_incident(Incident(trial.configuration, 1, reason))
-            self._listener.failed_attempt(differing[0].configuration, reason)
-            settled = {trial.number for trial in differing}
-            differing = []
+        random = [trial for trial in differing if not self._fixes_addresses(trial)]
+        reason = (
+            "other numbers when measured again: its machine may not fix addresses, as in "
+            f"containers; {MAY_NOT_REPEAT}"
+        )
+        for trial in random:
+            self._store.add_incident(Incident(trial.configuration, 1, reason))
+        if random:
+            self._listener.failed_attempt(random[0].configuration, reason)
+        settled = {trial.number for trial in random}
+        differing = [trial for trial in differing if trial.number not in settled]
         for ended in self._attempts([t.configuration for t in differing if len(differing) == 1]):
             trial = differing[ended.index]
             third = Recheck(trial.number, 0, _outcome(ended))
             second = replace(trial, outcome=again[trial.number].outcome)
-            if any(not disagreements([one], [third]) for one in (trial, second)):
+            agrees = any(not disagreements([one], [third]) for one in (trial, second))
+            if agrees or ended.machine != self._store.places().get((trial.number, 0)):
                 lines = "; ".join(disagreements([trial], rechecks))
-                reason = f"{lines}; a third run agrees with one of them; {MAY_NOT_REPEAT}"
+                how = "agrees with one of them" if agrees else "was made on another machine"
+                reason = f"{lines}; a third run {how}; {MAY_NOT_REPEAT}"
                 self._store.add_incident(Incident(trial.configuration, 1, reason))
                 self._listener.failed_attempt(trial.configuration, reason)
                 settled.add(trial.number)
         return disagreements([t for t in trials if t.number not in settled], rechecks)
+
+    def _fixes_addresses(self, trial: Trial) -> bool:
+        """Return whether runs where a trial was made have the same addresses, as far as known."""
+        machine = self._executor.machines.get(self._store.places().get((trial.number, 0), ""))
+        return can_fix_addresses() if machine is None else not machine.facts.seccomp
 
     def _withdraw_failures(self, trials: Sequence[Trial]) -> None:
         """Make incidents of re-measurements without numbers, which are then measured again."""
