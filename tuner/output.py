@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from tuner.errors import OutputError, SpecError, StoreError
 
@@ -210,7 +210,7 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode, target = _mode(path), _target(path)  # in this order: a ring of links is an error
         if target.is_relative_to("/proc") or not stat.S_ISREG(mode):
-            with target.open("ab") as there:  # /dev/stdout, a pipe: nothing to replace
+            with _opened(target) as there:
                 there.write(content)
             return
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
@@ -226,6 +226,16 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
         raise OutputError(
             f"{path}: cannot be written ({error.strerror}); make room, or choose another place"
         ) from error
+
+
+def _opened(target: Path) -> BinaryIO:
+    """Open what is no file to replace: /dev/stdout, a pipe.
+
+    Of a descriptor of ours the place in a file is kept, which is also that of what is printed.
+    """
+    if target.parent == Path(f"/proc/{os.getpid()}/fd"):
+        return os.fdopen(int(target.name), "wb", closefd=False)
+    return target.open("ab")
 
 
 def _target(path: Path) -> Path:

@@ -10,9 +10,12 @@
 #include "schedule.h"
 #include "source.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -214,7 +217,19 @@ int workload_load(const char *path, uint64_t seed, uint64_t most_events,
     return code;
 }
 
+/* A replay of what --keep has put there reads it, perhaps this one. */
+static bool is_in_use(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool is_locked = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0;
+    bool is_used = is_locked && errno == EWOULDBLOCK;
+    if (descriptor >= 0)
+        close(descriptor);
+    return is_used;
+}
+
 int workload_save_plan(const struct workload *workload, uint32_t touch, const char *path) {
+    if (is_in_use(path))
+        return complain(EXIT_USAGE, path, "is in use as --keep: name another file");
     FILE *file = fopen(path, "we");
     struct plan header = *workload->plan;
     size_t rest = (size_t)header.file_bytes - sizeof header;

@@ -187,7 +187,15 @@ static int next_event(struct trace_reader *reader, struct trace_event *event) {
     if (reader->ledger.n_slots > reader->info.n_slots ||
         reader->ledger.n_threads > reader->info.n_threads)
         return fail_block(reader, "a slot or thread is not below the count of the header");
-    return --reader->events_left == 0 ? leave_block(reader) : TRACE_OK;
+    if (event->time_ns > reader->info.duration_ns)
+        return fail_block(reader, "a time is after the last one of the header");
+    if (--reader->events_left > 0)
+        return TRACE_OK;
+    int status = leave_block(reader);
+    /* Whoever knows how many events there are need not ask for the end. */
+    if (status == TRACE_OK && reader->offset == reader->readable_end)
+        status = check_totals(reader);
+    return status == TRACE_END ? TRACE_OK : status;
 }
 
 int trace_read(struct trace_reader *reader, struct trace_event *events, size_t capacity,

@@ -373,6 +373,12 @@ static void set_totals(struct format_header *header, const struct ledger *ledger
     header->n_slots = ledger->n_slots;
 }
 
+static void remove_file(const struct trace_writer *writer) {
+    struct stat found;
+    if (writer->fd >= 0 && fstat(writer->fd, &found) == 0 && S_ISREG(found.st_mode))
+        unlink(writer->path); /* a device stays */
+}
+
 int trace_finish(struct trace_writer *writer) {
     int status = writer->status;
     if (status == TRACE_OK)
@@ -386,16 +392,20 @@ int trace_finish(struct trace_writer *writer) {
         seal_header(&writer->header);
         status = write_at(writer, &writer->header, sizeof writer->header, 0);
     }
-    if (close(writer->fd) != 0 && status == TRACE_OK)
+    int error = errno;
+    if (status != TRACE_OK)
+        remove_file(writer);
+    if (close(writer->fd) != 0 && status == TRACE_OK) {
         status = TRACE_ERROR_WRITE;
+        error = errno;
+    }
     writer->fd = -1;
     close_writer(writer);
+    errno = error;
     return status;
 }
 
 void trace_abandon(struct trace_writer *writer) {
-    struct stat found;
-    if (writer->fd >= 0 && fstat(writer->fd, &found) == 0 && S_ISREG(found.st_mode))
-        unlink(writer->path); /* a device stays */
+    remove_file(writer);
     close_writer(writer);
 }

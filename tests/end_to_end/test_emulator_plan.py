@@ -85,6 +85,15 @@ def test_nothing_but_a_plan_is_overwritten(trace: Path, plan: Path, tmp_path: Pa
     assert run("--runs", "memory", option, plan, mine).returncode == 0
 
 
+def test_what_is_replayed_from_is_not_overwritten(trace: Path, tmp_path: Path):
+    kept = tmp_path / "kept"
+    assert run("--runs", "memory", "--keep", kept, trace).returncode == 0
+    before = kept.read_bytes()
+    done = run("--keep", kept, "--save-plan", kept, trace)
+    assert (done.returncode, kept.read_bytes() == before) == (USAGE, True)
+    assert "kept: is in use as --keep" in done.stderr
+
+
 @pytest.mark.parametrize(("touch", "untouched"), [("recorded", 63 << 8), ("none", 0)])
 def test_pages_are_touched_as_ordered(tmp_path: Path, touch: str, untouched: int):
     maker = TraceMaker()

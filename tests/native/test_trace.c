@@ -323,6 +323,7 @@ TEST(what_is_not_known_of_a_life_is_not_told) {
 
 TEST(an_impossible_life_is_refused) {
     CHECK(write_life((struct trace_life){.end_ns = 29999, .has_end = 1}) == TRACE_ERROR_FORMAT);
+    CHECK(access(path, F_OK) != 0);
     CHECK(write_life((struct trace_life){50000, 40000, 1, 1, {0}}) == TRACE_ERROR_FORMAT);
     CHECK(write_life((struct trace_life){.start_ns = 30001, .has_start = 1}) == TRACE_ERROR_FORMAT);
     CHECK(write_life((struct trace_life){.start_ns = 30000, .has_start = 1}) == TRACE_OK);
@@ -382,8 +383,21 @@ TEST(totals_that_do_not_match_the_events_are_noticed) {
     struct format_header header = load_header();
     header.peak_live_bytes = 11;
     store_header(header);
+    for (size_t capacity = 1; capacity <= 2; capacity++) { /* nor is the end asked for */
+        CHECK(read_trace(back, capacity, &n_back) == TRACE_ERROR_FORMAT);
+        CHECK(strstr(message, "the totals of the header do not match the events") != NULL);
+    }
+}
+
+TEST(a_time_after_the_duration_is_noticed_at_once) {
+    struct trace_event back[2];
+    size_t n_back = 0;
+    CHECK(write_life((struct trace_life){0, 70000, 1, 1, {0}}) == TRACE_OK);
+    struct format_header header = load_header();
+    header.duration_ns = 20000;
+    store_header(header);
     CHECK(read_trace(back, 2, &n_back) == TRACE_ERROR_FORMAT);
-    CHECK(strstr(message, "the totals of the header do not match the events") != NULL);
+    CHECK(strstr(message, "a time is after the last one of the header") != NULL);
 }
 
 /* A file whose only block holds these columns, without totals. */

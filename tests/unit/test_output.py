@@ -100,12 +100,13 @@ def test_what_links_lead_to_is_written_and_keeps_its_mode(tmp_path: Path):
     with (tmp_path / "log").open("w") as log:
         print("head", file=log, flush=True)
         printed.symlink_to(f"/proc/self/fd/{log.fileno()}")
-        write_text(printed, "text")
+        write_text(printed, "text\n")
+        print("tail", file=log)
 
     assert link.is_symlink()
     assert printed.is_symlink()
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("text", 0o700)
-    assert (tmp_path / "log").read_text() == "head\ntext"
+    assert (tmp_path / "log").read_text() == "head\ntext\ntail\n"
 
 
 def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.MonkeyPatch):

@@ -122,8 +122,12 @@ def _ended_by(error: Exception) -> int:
     """Report what no command expects; returns the exit code.
 
     Output is full, a path cannot be reached, for which pathlib raises where it answers for others
-    that there is none, or it is a defect.
+    that there is none, memory is short, or it is a defect.
     """
+    if isinstance(error, MemoryError):
+        message = f"not enough memory ({error or 'as `ulimit -v` has it'}); make room for more"
+        print(f"malloc-tuner: {message}", file=sys.stderr)
+        return 1
     if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename:
         message = f"{error.filename}: cannot be reached ({error.strerror})"
         print(f"malloc-tuner: {message}", file=sys.stderr)

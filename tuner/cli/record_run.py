@@ -178,7 +178,7 @@ _READY_S = 5.0
 def _report(recording: Recording, call: RecordCall) -> None:
     """Print a line for every trace; raise for a crash or an incomplete trace."""
     from tuner.recording import FEW_EVENTS
-    from tuner.recording.explain import went_on
+    from tuner.recording.explain import stopped_early, went_on
 
     program = call.command[0]
     for process in recording.processes:
@@ -190,12 +190,8 @@ def _report(recording: Recording, call: RecordCall) -> None:
         print("malloc-tuner: recording ended before the program: by --to, or at --at-most "
               f"{call.window.at_most}", file=sys.stderr)  # fmt: skip
     ending = recording.ending
-    stopped = next((p for p in recording.processes if p.stopped), None)
-    if stopped is not None:
-        raise OutputError(
-            f"{stopped.path}: recording stopped early: {stopped.stopped}; the trace holds "
-            f"what was recorded until then, the program {ending}"
-        )
+    if stopped := stopped_early(recording.processes):
+        raise OutputError(f"{stopped}, the program {ending}")
     if ending.is_crash:
         raise ProgramError(f"{program} {ending}; its trace is good up to the crash")
     if recording.missed is not None:

@@ -211,11 +211,13 @@ def _recover_command(
     force: Force = False,
 ) -> None:
     from tuner.recording import recover
+    from tuner.recording.explain import stopped_early
 
-    for process in recover(spool, output, force=force):
+    processes = recover(spool, output, force=force)
+    for process in processes:
         print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
-        if process.stopped:
-            print_note(f"INCOMPLETE: recording stopped early: {process.stopped}")
+    if stopped := stopped_early(processes):
+        raise OutputError(stopped)
 
 
 def _thin_command(

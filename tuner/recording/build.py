@@ -7,7 +7,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,8 @@ class RecordedProcess:
     foreign_frees: int
     """Frees of blocks the recording never saw; dropped."""
     stopped: str | None
-    """Why recording ended before the process did; None: it did not."""
+    """Why recording ended before the process did, or of the first one which others could not be
+    recorded; None: nothing is missing."""
     replaced: tuple[str, ...]
     """Programs the process ran before it became this one by exec; not in the trace."""
     title: str = ""
@@ -129,6 +130,9 @@ def build_traces(
             processes.append(process)
         else:  # a process that only started others
             trace.unlink()
+    n_lost = sum(not path.stat().st_size for path in spools_in(spool))
+    if n_lost and processes and not processes[0].stopped:
+        processes[0] = replace(processes[0], stopped=explain.no_room_for(n_lost))
     stopped = next((process.stopped for process in processes if process.stopped), None)
     is_empty = not any(process.totals.n_events for process in processes)
     if is_empty or (stopped and not is_kept):
@@ -152,7 +156,8 @@ class _Image:
     """What one spool is of: a program in a process, until its end or an exec."""
 
     spool: Path
-    pid: int
+    process: tuple[int, int]
+    """Its number, and when the kernel made it: another process may have the number later."""
     program: str
     """What it calls itself, if that is no command line; else its program."""
     start_ns: int
@@ -171,12 +176,12 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
         remove_spool(folder)
         raise OutputError(explain.no_room(folder) if is_full else explain.ended_at_once(folder))
     processes: list[list[_Image]] = []
-    latest: dict[int, list[_Image]] = {}
+    latest: dict[tuple[int, int], list[_Image]] = {}
     for image in sorted(map(_image, begun), key=lambda image: image.start_ns):
-        if image.is_fork or image.pid not in latest:
-            latest[image.pid] = []
-            processes.append(latest[image.pid])
-        latest[image.pid].append(image)
+        if image.is_fork or image.process not in latest:
+            latest[image.process] = []
+            processes.append(latest[image.process])
+        latest[image.process].append(image)
     return processes
 
 
@@ -216,7 +221,8 @@ def _has_begun(spool: Path) -> bool:
 def _image(spool: Path) -> _Image:
     facts = run_build_trace("--describe", str(spool))
     start_ns = int(facts["start_clock_ns"])
-    return _Image(spool, int(facts["pid"]), _program(facts), start_ns, facts["is_fork"])
+    process = int(facts["pid"]), int(facts["born_ticks"])
+    return _Image(spool, process, _program(facts), start_ns, facts["is_fork"])
 
 
 def _program(facts: Mapping[str, Any]) -> str:

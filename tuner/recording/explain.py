@@ -1,12 +1,17 @@
-"""Say why a recording is empty."""
+"""Say why a recording is empty, or lacks something."""
+
+from __future__ import annotations
 
 import mmap
 import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tuner.recording.program import Ending
+if TYPE_CHECKING:
+    from tuner.recording.build import RecordedProcess
+    from tuner.recording.program import Ending
 
 
 def why_nothing(command: Sequence[str], ending: Ending) -> str:
@@ -67,6 +72,22 @@ def no_room(spool: Path, why: str = "the disk is full, or `ulimit -f` too low") 
     """Explain that nothing could be written; `why` where the recorder could note it."""
     start = f"{spool}: nothing could be recorded: {why}"
     return f"{start}; make room, or record to another disk with -o"
+
+
+def no_room_for(n_lost: int) -> str:
+    """Say that further processes, or programs that they became, have left an empty spool."""
+    return f"no room for {n_lost} more program{'s'[: n_lost != 1]}"
+
+
+def stopped_early(processes: Sequence[RecordedProcess]) -> str | None:
+    """Say which trace lacks what came later, and why; None where none does."""
+    for process in processes:
+        if process.stopped:
+            return (
+                f"{process.path}: INCOMPLETE: recording stopped early: {process.stopped}; the "
+                "trace holds what was recorded until then"
+            )
+    return None
 
 
 def ended_at_once(spool: Path) -> str:

@@ -67,9 +67,9 @@ def make_spool(output: Path) -> Path:
     Raises:
         OutputError: one is there with something in it, or the place cannot be written.
     """
-    spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
     make_folder(output.parent)
     try:
+        spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
         if spool.exists():
             _remove_empty(spool, output)
         spool.mkdir()
@@ -198,7 +198,7 @@ def _maps_into(pid: int, spool: Path) -> bool:
         maps = Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:
         return False
-    return os.fsencode(spool.resolve()) + b"/" in maps
+    return os.fsencode(spool.resolve()).replace(b"\n", rb"\012") + b"/" in maps
 
 
 def _describe(trace: Path) -> str:

@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,10 +273,10 @@ static int write_trace(struct history *history, const char *path, const char *ex
         status = trace_replace_metadata(writer, write_metadata(header, &builder.counts, extra));
     snprintf(message, sizeof message, "%s", trace_writer_message(writer));
     builder_close(&builder);
-    if (status == TRACE_OK)
-        status = trace_finish(writer);
-    else
+    if (status != TRACE_OK)
         trace_abandon(writer);
+    else if ((status = trace_finish(writer)) == TRACE_ERROR_WRITE)
+        snprintf(message, sizeof message, "%.300s: cannot write: %s", path, strerror(errno));
     if (status != TRACE_OK)
         return fail(message[0] != '\0' ? message : builder_message(status));
     return print_result(path, header, &builder.counts, extra);
@@ -288,6 +289,7 @@ static int describe(const char *path) {
     struct json json = json_to(STDOUT_FILENO);
     json_open(&json, NULL);
     put_process(&json, spool.header);
+    json_integer(&json, "born_ticks", spool.header->born_ticks);
     json_close(&json);
     return json_finish(&json) ? 0 : fail("standard output: cannot be written");
 }
@@ -372,6 +374,7 @@ int main(int argc, char **argv) {
               stderr);
         return 2;
     }
+    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` writing is an error, as on a full disk */
     struct window window = {number_of(argc, argv, FROM), number_of(argc, argv, UNTIL)};
     if (!open_history(&history, argv[SPOOL]))
         return fail(message);

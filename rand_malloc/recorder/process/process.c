@@ -135,22 +135,24 @@ static bool read_settings(void) {
     return process.folder[0] != '\0';
 }
 
-/* CLOCK_MONOTONIC when the kernel made the process, rounded down to its clock tick; 0 if it does
- * not show. */
-static uint64_t creation_ns(void) {
+/* When the kernel made the process, in its ticks since the boot; 0 if it does not show. */
+static uint64_t creation_ticks(void) {
     enum {
         START_TIME = 20 /* fields behind the name, see proc(5) */
     };
     char text[1024] = "";
-    unsigned long long ticks = 0;
-    struct timespec boot;
     read_file("/proc/self/stat", text, sizeof text - 1);
     char *at = strrchr(text, ')'); /* the name may hold anything */
     for (int field = 0; at != NULL && field < START_TIME; field++)
         at = strchr(at + 1, ' ');
-    if (at == NULL || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* CLOCK_MONOTONIC at a tick since the boot, rounded down; 0 if it is not known. */
+static uint64_t tick_ns(uint64_t ticks) {
+    struct timespec boot;
+    if (clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
         return 0;
-    ticks = strtoull(at + 1, NULL, 10);
     uint64_t now_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
     uint64_t age_ns = now_ns - ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
     uint64_t monotonic_ns = clock_monotonic_ns();
@@ -159,8 +161,9 @@ static uint64_t creation_ns(void) {
 
 /* When the process began to run this program.  A process that was made without our exec functions
  * has inherited the time of another one's exec, which is before it was made. */
-static uint64_t life_ns(uint64_t now_ns) {
-    uint64_t created_ns = creation_ns();
+static uint64_t life_ns(const struct spool_header *header) {
+    uint64_t created_ns = tick_ns(header->born_ticks);
+    uint64_t now_ns = header->start_clock_ns;
     uint64_t begin_ns = process.exec_ns > created_ns ? process.exec_ns : created_ns;
     return begin_ns < now_ns ? begin_ns : now_ns;
 }
@@ -174,7 +177,8 @@ static void describe_process(struct spool_header *header) {
     header->parent_pid = getppid();
     header->start_clock_ns = clock_monotonic_ns();
     header->start_stamp = clock_stamp();
-    header->life_ns = life_ns(header->start_clock_ns);
+    header->born_ticks = creation_ticks();
+    header->life_ns = life_ns(header);
     header->n_command_bytes =
         (uint32_t)read_file("/proc/self/cmdline", header->command, sizeof header->command);
     read_file("/proc/sys/kernel/random/boot_id", header->boot_id, 36);

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC       "MTSPOOL\n"
-#define SPOOL_VERSION     4u
+#define SPOOL_VERSION     5u
 #define SPOOL_LANE_MAGIC  0x454e414cu /* "LANE" */
 #define SPOOL_TOUCH_MAGIC 0x48435554u /* "TUCH" */
 
@@ -59,6 +59,8 @@ struct spool_header {
     uint64_t start_clock_ns; /* ... and CLOCK_MONOTONIC at the same moment */
     uint64_t life_ns;        /* CLOCK_MONOTONIC when the process began to run this program; 0: not
                               * known; of a process that began with a fork see fork_stamp */
+    uint64_t born_ticks;     /* when the kernel made the process, in its ticks since the boot; with
+                              * the pid one process's alone */
     uint64_t end_stamp;      /* when it exited or became another program; 0: it did neither, or
                               * was killed */
     uint64_t n_strides;      /* handed out so far, this one included; atomic */

@@ -215,6 +215,14 @@ def test_a_defect_asks_for_a_report(
     assert ("Traceback" in err) == (debug == "1")
 
 
+def test_want_of_memory_is_no_defect(cli: CommandLine, failing_app: list[BaseException]):
+    failing_app.append(MemoryError("Unable to allocate 1.00 GiB"))
+
+    err = cli.fails(1, "fail")
+
+    assert err.startswith("malloc-tuner: not enough memory (Unable to allocate 1.00 GiB); make")
+
+
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], check=False, capture_output=True, text=True)
 

@@ -1,5 +1,6 @@
 """Spools become traces, or stay where they are."""
 
+import resource
 import struct
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.cli.main import run
 from tuner.errors import OutputError
 from tuner.recording import build, record, recover
 from tuner.trace.file import Trace
@@ -73,6 +75,22 @@ def test_a_trace_that_cannot_be_written_leaves_the_spool(unbuilt: Record):
     assert [*thesis.parent.iterdir()] == [thesis], "what is not of the recording stays"
 
 
+def test_a_trace_that_does_not_fit_leaves_nothing_in_the_way_of_a_second_try(unbuilt: Record):
+    output = unbuilt("ls", "/")
+    spool, limits = Path(f"{output}.spool"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    whole = build.run_build_trace(str(next(spool.glob("*.spool"))), str(output), "{}")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (output.stat().st_size - 1, limits[1]))
+    output.unlink()
+    try:
+        with pytest.raises(OutputError, match=r"a\.trace: cannot write: File too large; .*kept"):
+            recover(spool, output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    (process,) = recover(spool, output)
+    assert process.totals.n_events == whole["totals"]["n_events"]
+
+
 TWO_CHILDREN = "import os\nfor _ in 'ab':\n os.fork() or os._exit(len([0] * 99))\n os.wait()"
 
 
@@ -95,6 +113,34 @@ def test_a_child_with_the_number_of_an_earlier_one_hides_no_process(unbuilt: Rec
             file.write(struct.pack("=i", 500))
 
     assert [process.pid for process in recover(Path(f"{output}.spool"), output)][1:] == [500, 500]
+
+
+def test_a_program_with_the_number_of_an_earlier_one_is_a_process_of_its_own(unbuilt: Record):
+    """Programs that posix_spawn starts begin without a fork, as those after an exec do."""
+    spawn = "os.waitpid(os.posix_spawn('/bin/ls', ['ls', '/'], os.environ), 0)"
+    output = unbuilt(sys.executable, "-c", f"import os\n{spawn}\n{spawn}")
+    _, *spools = sorted(Path(f"{output}.spool").iterdir(), key=lambda path: int(path.stem))
+    for born_ticks, spool in enumerate(spools):
+        with spool.open("r+b") as file:
+            file.seek(16)
+            file.write(struct.pack("=i", 500))
+            file.seek(48)
+            file.write(struct.pack("=Q", born_ticks))
+
+    assert [process.pid for process in recover(Path(f"{output}.spool"), output)][1:] == [500, 500]
+
+
+def test_a_program_that_a_full_disk_left_no_room_for_is_said_to_be_missing(
+    unbuilt: Record, capfd: pytest.CaptureFixture[str]
+):
+    output = unbuilt("sh", "-c", "ls /; ls /; true")
+    spool = Path(f"{output}.spool")
+    next(iter(spool.glob("*.spool"))).with_name("99999999.spool").touch()
+
+    words = ["trace", "recover", str(spool), "-o", str(output)]
+    assert run(words) == OutputError.exit_code
+    assert "a.trace: INCOMPLETE: recording stopped early: no room for 1" in capfd.readouterr().err
+    assert not spool.exists()
 
 
 def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path):

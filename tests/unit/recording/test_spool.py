@@ -23,6 +23,12 @@ def test_a_folder_is_no_name_of_a_trace(name: str, working_folder: Path):
         record(["true"], Path(name))
 
 
+def test_a_working_folder_that_is_gone_is_no_defect(working_folder: Path):
+    working_folder.rmdir()
+    with pytest.raises(OutputError, match=r"^a\.trace: cannot write here: No such file"):
+        record(["true"], Path("a.trace"))
+
+
 def test_a_device_is_no_trace_and_stays(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -108,8 +114,9 @@ def test_a_spool_that_cannot_be_removed_leaves_no_others(
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A program that still writes the spool of a command that was killed."""
-    spool = tmp_path / "a.trace.spool"
+    """A program that still writes the spool of a command that was killed; maps quote its name."""
+    spool = tmp_path / "two\nlines" / "a.trace.spool"
+    spool.parent.mkdir()
     spool.mkdir()
     with subprocess.Popen(
         [sys.executable, "-c", "print(flush=True); input()"],
