@@ -158,6 +158,20 @@ def test_a_followed_child_begins_with_the_blocks_of_its_parent(tmp_path: Path, s
     assert 3333 not in load(parent.path)["size"]
 
 
+@pytest.mark.parametrize("spawn", ["posix_spawn", "posix_spawnp"])
+def test_a_spawned_child_with_an_environment_of_its_own_is_followed(tmp_path: Path, spawn: str):
+    source = (
+        "#include <spawn.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n"
+        'int main(void) { char *words[] = {"env", NULL}, *own[] = {"A=1", NULL}; pid_t child;'
+        f'free(malloc(99)); {spawn}(&child, "/usr/bin/env", NULL, NULL, words, own);'
+        "int status; waitpid(child, &status, 0); return status; }"
+    )
+    program = str(compile_(tmp_path, source, "-fno-builtin"))
+    recording, _ = recorded(tmp_path, program, follow=True)
+    assert [process.argv for process in recording.processes] == [(program,), ("env",)]
+    assert recording.ending.exit_status == 0
+
+
 def test_a_worker_is_named_by_the_title_it_gave_itself(tmp_path: Path, subject: str):
     recording, _ = recorded(tmp_path, subject, "title", follow=True)
     parent, child = recording.processes

@@ -125,7 +125,7 @@ def _ended_by(error: Exception) -> int:
     that there is none, memory is short, or it is a defect.
     """
     if isinstance(error, MemoryError):
-        message = f"not enough memory ({error or 'as `ulimit -v` has it'}); make room for more"
+        message = f"not enough memory ({str(error) or 'as `ulimit -v` has it'}); make room for more"
         print(f"malloc-tuner: {message}", file=sys.stderr)
         return 1
     if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename:

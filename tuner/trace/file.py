@@ -333,6 +333,9 @@ class Trace:
         text = _library().source_metadata(self._reader)
         try:
             metadata = json.loads(text.decode("utf-8"))
+            # Halves of characters cannot be printed, nor infinite numbers written again.
+            again = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+            again.encode(errors="surrogateescape")  # words of a command that are no text
         except (ValueError, RecursionError) as error:
             raise TraceError(
                 f"{self.path}: the metadata is not JSON: {error}; the file is damaged"

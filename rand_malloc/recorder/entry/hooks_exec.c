@@ -4,7 +4,8 @@
  * of the process.  Our variables are not in the environment the program sees
  * (start.c takes them out), so the exec functions put them into the copy that
  * the new image gets.  Children that are made to run something else are other
- * processes: they get nothing, unless all are followed.
+ * processes: they get nothing, unless all are followed; then those of posix_spawn
+ * get it, too, whose environment may be one of their own.
  *
  * The functions may run between vfork and exec: they only use the stack.
  * Limit: a program that makes the system call itself is not continued.
@@ -15,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -22,18 +24,24 @@
 
 extern char **environ;
 
+typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                           const posix_spawnattr_t *, char *const[], char *const[]);
+
 static struct {
     int (*execve)(const char *path, char *const argv[], char *const envp[]);
     int (*execvpe)(const char *file, char *const argv[], char *const envp[]);
     int (*fexecve)(int fd, char *const argv[], char *const envp[]);
     int (*execveat)(int folder, const char *path, char *const argv[], char *const envp[],
                     int flags);
+    spawn_function *posix_spawn;
+    spawn_function *posix_spawnp;
 } real_exec;
 
 /* dlsym is not made for the time after a vfork: look up before the program runs. */
 __attribute__((constructor)) static void look_up(void) {
-    void *found[] = {dlsym(RTLD_NEXT, "execve"), dlsym(RTLD_NEXT, "execvpe"),
-                     dlsym(RTLD_NEXT, "fexecve"), dlsym(RTLD_NEXT, "execveat")};
+    void *found[] = {dlsym(RTLD_NEXT, "execve"),      dlsym(RTLD_NEXT, "execvpe"),
+                     dlsym(RTLD_NEXT, "fexecve"),     dlsym(RTLD_NEXT, "execveat"),
+                     dlsym(RTLD_NEXT, "posix_spawn"), dlsym(RTLD_NEXT, "posix_spawnp")};
     _Static_assert(sizeof found == sizeof real_exec, "one pointer for each");
     memcpy(&real_exec, found, sizeof real_exec);
 }
@@ -92,9 +100,7 @@ static char *write_preload(char *const envp[], char *text) {
 
 /* Fills list and text (of the lengths above) with envp and our variables; returns
  * envp itself where recording does not go on. */
-static char *const *with_recorder(char *const envp[], char **list, char *text) {
-    touch_survey();
-    process_ends(true);
+static char *const *with_variables(char *const envp[], char **list, char *text) {
     if (!process_continues_in_new_image())
         return envp;
     char *setting = write_preload(envp, text);
@@ -110,10 +116,17 @@ static char *const *with_recorder(char *const envp[], char **list, char *text) {
     return list;
 }
 
-/* An exec that returns has failed: the process goes on, with the errno that says why. */
-static int failed(int status) {
+/* The same for this process, which ends as what it is. */
+static char *const *with_recorder(char *const envp[], char **list, char *text) {
+    touch_survey();
+    process_ends(true);
+    return with_variables(envp, list, text);
+}
+
+/* An exec that returns has failed, with the errno that says why; a child was spawned or not. */
+static int returned(int status) {
     int saved_errno = errno;
-    process_exec_failed();
+    process_goes_on();
     errno = saved_errno;
     return status;
 }
@@ -125,7 +138,7 @@ RECORDER_EXPORT int execve(const char *path, char *const argv[], char *const env
     char text[text_length(envp)];
     if (!is_ready())
         return missing();
-    return failed(real_exec.execve(path, argv, with_recorder(envp, list, text)));
+    return returned(real_exec.execve(path, argv, with_recorder(envp, list, text)));
 }
 
 RECORDER_EXPORT int execv(const char *path, char *const argv[]) {
@@ -137,7 +150,7 @@ RECORDER_EXPORT int execvpe(const char *file, char *const argv[], char *const en
     char text[text_length(envp)];
     if (!is_ready() || real_exec.execvpe == NULL)
         return missing();
-    return failed(real_exec.execvpe(file, argv, with_recorder(envp, list, text)));
+    return returned(real_exec.execvpe(file, argv, with_recorder(envp, list, text)));
 }
 
 RECORDER_EXPORT int execvp(const char *file, char *const argv[]) {
@@ -149,7 +162,7 @@ RECORDER_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     char text[text_length(envp)];
     if (!is_ready() || real_exec.fexecve == NULL)
         return missing();
-    return failed(real_exec.fexecve(fd, argv, with_recorder(envp, list, text)));
+    return returned(real_exec.fexecve(fd, argv, with_recorder(envp, list, text)));
 }
 
 RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], char *const envp[],
@@ -158,7 +171,34 @@ RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], c
     char text[text_length(envp)];
     if (!is_ready() || real_exec.execveat == NULL)
         return missing();
-    return failed(real_exec.execveat(folder, path, argv, with_recorder(envp, list, text), flags));
+    return returned(real_exec.execveat(folder, path, argv, with_recorder(envp, list, text), flags));
+}
+
+static int spawn(spawn_function *const *real, pid_t *pid, const char *path,
+                 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                 char *const argv[], char *const envp[]) {
+    char *list[list_length(envp)];
+    char text[text_length(envp)];
+    if (!is_ready() || *real == NULL)
+        return ENOSYS;
+    if (!process_is_following())
+        return (*real)(pid, path, actions, attributes, argv, envp);
+    return returned(
+        (*real)(pid, path, actions, attributes, argv, with_variables(envp, list, text)));
+}
+
+RECORDER_EXPORT int posix_spawn(pid_t *pid, const char *path,
+                                const posix_spawn_file_actions_t *actions,
+                                const posix_spawnattr_t *attributes, char *const argv[],
+                                char *const envp[]) {
+    return spawn(&real_exec.posix_spawn, pid, path, actions, attributes, argv, envp);
+}
+
+RECORDER_EXPORT int posix_spawnp(pid_t *pid, const char *file,
+                                 const posix_spawn_file_actions_t *actions,
+                                 const posix_spawnattr_t *attributes, char *const argv[],
+                                 char *const envp[]) {
+    return spawn(&real_exec.posix_spawnp, pid, file, actions, attributes, argv, envp);
 }
 
 /* ---- functions that take their arguments one by one ---- */

@@ -256,7 +256,7 @@ void process_write_setting(char *setting) {
     stpcpy(stpcpy(end, ":"), process.folder);
 }
 
-void process_exec_failed(void) {
+void process_goes_on(void) {
     int fd;
     uint64_t inode;
     file_pass_folder(false, &fd, &inode);

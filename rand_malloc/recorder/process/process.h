@@ -37,8 +37,8 @@ RECORDER_HIDDEN size_t process_setting_bytes(void);
 /* Notes that the process is about to exit or to become another program, or that it failed to. */
 RECORDER_HIDDEN void process_ends(bool is_at_end);
 
-/* An exec failed: the process goes on as it was. */
-RECORDER_HIDDEN void process_exec_failed(void);
+/* An exec failed, or was of a child: the process goes on as it was. */
+RECORDER_HIDDEN void process_goes_on(void);
 
 /* Notes what the process calls itself now. */
 RECORDER_HIDDEN void process_note_title(void);

@@ -1,5 +1,6 @@
 """What is written is read back, and nothing a file can contain hurts the reader."""
 
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,18 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / "a.trace"
     path.write_bytes(content)
     with pytest.raises(TraceError, match=r"not a malloc-tuner trace|it cannot be unpacked"):
+        Trace(path)
+
+
+@pytest.mark.parametrize("value", ["\ud800", float("inf")])
+def test_metadata_that_cannot_be_written_again_are_damage(tmp_path: Path, value: object):
+    path = tmp_path / "a.trace"
+    write_trace(path, np.zeros(1, EVENT), {"argv": [os.fsdecode(b"\xff")]})
+    with Trace(path) as trace:
+        assert trace.argv == [os.fsdecode(b"\xff")]
+
+    write_trace(path, np.zeros(1, EVENT), {"argv": [value]})
+    with pytest.raises(TraceError, match="the metadata is not JSON: "):
         Trace(path)
 
 
