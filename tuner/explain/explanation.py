@@ -61,6 +61,11 @@ class SettingExplained:
     None where unset is best."""
     danger: Danger | None
 
+    @property
+    def is_compared(self) -> bool:
+        """False where nearly all trials set it: what it does is not known then."""
+        return all(level.is_compared for level in self.levels)
+
 
 @dataclass(frozen=True)
 class AllocatorExplained:
@@ -287,7 +292,7 @@ def explained(
     own = [one for one in clear if chosen is not None and one.value == chosen]
     best = min(own or paying or some, key=lambda level: sum(level.changes.values()), default=None)
     danger = danger_of(setting, levels)
-    is_known = len(shares) == len(importance.fit)
+    is_known = len(shares) == len(importance.fit) and all(level.is_compared for level in levels)
     acts = danger is not None or any(level.acts for level in levels)
     matters = matters or (best is not None and best.is_sure)
     if best is not None and (best.trades or (matters and (best.loses or not best.pays))):

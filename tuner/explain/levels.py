@@ -53,6 +53,8 @@ class Level:
     """Objective -> ratio to leaving the setting alone, all else as in the trials."""
     doubt: float = HARM
     """A smaller change may be the forest's error."""
+    is_compared: bool = True
+    """Whether enough trials leave the setting alone, or one has this value alone."""
 
     @property
     def is_known(self) -> bool:
@@ -148,6 +150,7 @@ def levels_of(
     for column, setting in enumerate(settings):
         lost = [row[column] for row in failed]
         seen = places[:, column]
+        n_unset = int((seen == 0).sum())
         unset = _averages(forest, places, column, 0, values.shape)
         levels = []
         for place, value in enumerate(setting.values):
@@ -156,15 +159,17 @@ def levels_of(
                 continue
             moved = _averages(forest, places, column, place, values.shape) - unset
             own = np.flatnonzero(alone & (seen == place)) if place else plain
-            if len(plain) and len(own):
+            is_alone = bool(len(plain) and len(own))
+            if is_alone:
                 moved = values[own[:1]] - values[plain[:1]]
                 doubt = TIE
             else:
                 error = _ERRORS * float(moved.std(axis=0).max())
-                doubt = max(TIE, error) if n_good >= _FEWEST else HARM
+                doubt = max(TIE, error) if min(n_good, n_unset) >= _FEWEST else HARM
             ratios = np.exp(moved.mean(axis=0)).tolist() if n_good else []
             changes = dict(zip(objectives, ratios, strict=False))
-            levels.append(Level(value, n_good + n_failed, n_failed, changes, doubt))
+            is_compared = is_alone or n_unset >= _FEWEST
+            levels.append(Level(value, n_good + n_failed, n_failed, changes, doubt, is_compared))
         found.append(levels)
     return found
 

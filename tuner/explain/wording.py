@@ -84,7 +84,7 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
     for role, title in _TITLES.items():
         some = found.of_role(role)
         shown = [one for one in some if _has_line(one)]
-        others = ", ".join(one.name for one in some if one not in shown)
+        others = ", ".join(_named(one) for one in some if one not in shown)
         if shown:
             yield f"  {title}:"
             yield from (f"    {one.name}: {_effect(found, one)}" for one in shown)
@@ -106,6 +106,10 @@ _TITLES: Final = {
     Role.SMALL: "small or unsure",
     Role.NOTHING: "no effect seen",
 }
+
+
+def _named(one: SettingExplained) -> str:
+    return one.name if one.is_compared else f"{one.name} (nearly always set)"
 
 
 def _has_line(one: SettingExplained) -> bool:

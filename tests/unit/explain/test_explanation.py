@@ -71,6 +71,7 @@ def test_what_is_rare_and_strong_does_not_do_nothing():
     assert explained(setting, [strong], shares).role is Role.SMALL
     weak = replace(strong, changes={"mean_heap": 1.01, "cost": 0.99})
     assert explained(setting, [weak], shares).role is Role.NOTHING
+    assert explained(setting, [replace(weak, is_compared=False)], shares).role is Role.SMALL
     failing = replace(strong, n_trials=10, n_failed=6)
     assert explained(setting, [strong], shares).best == strong
     assert explained(setting, [failing], shares).best is None
@@ -180,6 +181,19 @@ def test_a_sentence_is_a_line(explanation: Explanation):
 
     assert "Too few trials to explain: tcmalloc (3)." in lines
     assert not any("\n" in line for line in lines)
+
+
+def test_what_nearly_all_trials_set_is_said_to_be_so(explanation: Explanation):
+    (first, *_), name = explanation.allocators, "lg_extent_max_active_fit"
+    assert any(f"no effect seen: {name}" in line for line in sentences(explanation))
+    settings = [
+        replace(one, role=Role.SMALL, levels=(replace(one.levels[0], is_compared=False),))
+        for one in first.settings
+        if one.name == name
+    ]
+    found = replace(explanation, allocators=(replace(first, settings=tuple(settings)),))
+
+    assert f"  small or unsure: {name} (nearly always set)" in list(sentences(found))
 
 
 def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(explanation: Explanation):

@@ -74,3 +74,16 @@ def test_what_was_tried_alone_is_as_measured_and_a_change_beyond_doubt_acts():
 
     assert a[1].changes["cost"] == pytest.approx(np.exp(-0.2))
     assert [one.acts for one in b] == [False, False, True]
+
+
+def test_what_is_nearly_always_set_is_not_compared_with_leaving_it_alone():
+    rng = np.random.default_rng(1)
+    settings = [Setting(name, (None, 1), is_scale=True) for name in "abc"]
+    either = rng.integers(0, 2, 60)
+    places = np.column_stack([np.ones(60), either, 1 - either]).astype(float)
+    places[:2, 0] = 0
+
+    a, b, c = levels_of(settings, places, {"cost": np.zeros(60)}, [], seed=1)
+
+    assert not any(one.is_compared for one in a)
+    assert all(one.is_compared for one in (*b, *c))
