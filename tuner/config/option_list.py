@@ -12,7 +12,8 @@ allocator/src/base/options.def explains the fields.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -213,6 +214,8 @@ def _check_levels(option: Option, levels: Mapping[str, Any]) -> None:
     """Refuse levels that the allocator does not accept."""
     numbers = {key: _number(levels.get(key)) for key in ("low", "high")}
     scale: Scale = levels["scale"]
+    if scale not in get_args(Scale):
+        raise ValueError(f"{option.name}: scale {show(scale)}: use {', '.join(get_args(Scale))}")
     values = tuple(levels["values"]) if "values" in levels else None
     check_scale(scale, numbers["low"], numbers["high"], levels.get("step"), values)
     found = scale_levels(scale, numbers["low"], numbers["high"], levels.get("step"), values)
@@ -222,6 +225,8 @@ def _check_levels(option: Option, levels: Mapping[str, Any]) -> None:
 
 
 def _number(value: Any) -> Any:  # noqa: ANN401 - anything may stand in a file
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{show(value)} is not a number")
     return parse_size(value) if isinstance(value, str) else value
 
 

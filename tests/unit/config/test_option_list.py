@@ -136,6 +136,9 @@ def test_a_circle_of_parents_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
         ('[[parameters]]\nname = "delay"\nvalues = ["a"]\n', 'delay: "a" is not accepted'),
         ('[[parameters]]\nname = "delay"\ndefault = 3\n', "default comes from the list"),
         ('[[parameters]]\nname = "delay"\nlow = 3\nhigh = 8\n', "must be powers of two"),
+        ('[[parameters]]\nname = "delay"\nscale = "log"\nlow = 1\nhigh = nan\n', "not a number"),
+        ('[[parameters]]\nname = "delay"\nlow = true\n', "true is not a number"),
+        ('[[parameters]]\nname = "delay"\nscale = "cubic"\n', 'scale "cubic": use log2, log'),
     ],
 )
 def test_a_file_that_has_drifted_from_the_list_is_an_error(
