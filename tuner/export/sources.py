@@ -158,6 +158,8 @@ def direct_deployment(
     brings = reference.brings
     brought = (brings,) if brings else ()
     rendered = Environment.of(adapter, here, chosen, library, brought)
+    is_searched = store_path(folder).exists()
+    machine = load_run(folder).campaign.machine if is_searched else read_machine()
     made = Deployment(
         reduction=Reduction(chosen, (), None),
         variables=rendered.variables,
@@ -167,7 +169,7 @@ def direct_deployment(
         date=found.date,
         baseline=brings or "glibc",
         gains=proven_gains(found),
-        valid_for=facts_of(adapter.name, here.version, here.library, read_machine()),
+        valid_for=facts_of(adapter.name, here.version, here.library, machine),
         brought=brought,
         proof=_proof(found),
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.answers import write_record
-from tests.doubles.runs import MIB, synthetic_run, trial
+from tests.doubles.machine import MACHINE
+from tests.doubles.runs import MIB, synthetic_run, trial, write_run
 from tuner.errors import MissingToolError, SelectionError
 from tuner.export.deployment import Deployment
 from tuner.export.formats import render
@@ -28,6 +29,7 @@ from tuner.store import AllocatorRecord
 
 TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 PROVEN = Configuration.of("jemalloc", {"narenas": 2})
+GLIBC = Configuration("glibc")
 ANSWER = Recommendation(
     decision=Decision.DEPLOY,
     sentence="Deploy jemalloc with narenas=2.",
@@ -192,6 +194,14 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path):
     assert "LD_PRELOAD" not in text + export(tmp_path, form="systemd")
     found = json.loads(export(tmp_path, form="json"))
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
+
+
+def test_an_answer_that_no_trial_stands_behind_is_valid_where_its_campaign_ran(tmp_path: Path):
+    folder = write_run(synthetic_run(tmp_path / "run", n_trials=4))
+
+    found = direct_deployment(direct_folder(folder), replace(ANSWER, configuration=GLIBC))
+
+    assert found.valid_for["kernel"] == MACHINE.kernel
 
 
 def test_what_was_measured_beside_a_setting_is_exported_with_it(tmp_path: Path):
