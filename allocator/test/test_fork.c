@@ -107,7 +107,13 @@ static void with_the_usual_thread_of_large_blocks(void) {
     pthread_join(thread, NULL);
 }
 
+/* As handlers that programs have registered before anything was allocated. */
+static void allocate_in_handler(void) {
+    allocate_large(2);
+}
+
 int main(void) {
+    EXPECT(pthread_atfork(allocate_in_handler, allocate_in_handler, allocate_in_handler) == 0);
     exgen_free(exgen_malloc(1));
     run_thread(fork_without_a_heap, NULL);
     with_the_usual_thread_of_large_blocks();

@@ -26,6 +26,8 @@ enum {
 };
 
 static bool stop; /* atomic */
+extern int
+    n_handled; /* calls of another library's handlers, which allocate, see early_handlers.c */
 static char path[] = "/tmp/exgen-fork-XXXXXX";
 
 static bool goes_on(void) {
@@ -137,5 +139,6 @@ int main(void) {
     for (size_t i = 0; i < N; i++)
         pthread_join(threads[i], NULL);
     unlink(path);
+    EXPECT(n_handled == 2 * N_FORKS);
     return test_passed();
 }

@@ -9,6 +9,7 @@
 #include "child.h"
 #include "exgen.h"
 #include "heap/heap.h"
+#include "heap/supply.h"
 #include "test.h"
 
 enum {
@@ -170,6 +171,27 @@ static uint64_t nothing_is_given_back_where_it_must_not(void) {
     return 0;
 }
 
+/* What walks over the superblocks goes on behind one that leaves the heap. */
+static uint64_t cursors_pass_a_superblock_that_leaves(void) {
+    grow();
+    struct heap *heap = local.heap;
+    struct superblock **const cursors[] = {&heap->purge_next,  &heap->visit_next,
+                                           &heap->shed_next,   &heap->fall_next,
+                                           &heap->sparse_next, &heap->look_sparse};
+    struct superblock *leaving = heap->superblocks;
+    struct superblock *next = leaving->next;
+    EXPECT(next != NULL);
+    for (size_t i = 0; i < sizeof cursors / sizeof *cursors; i++)
+        *cursors[i] = leaving;
+    supply_unlink(heap, leaving);
+    for (size_t i = 0; i < sizeof cursors / sizeof *cursors; i++)
+        EXPECT(*cursors[i] == next);
+    supply_link(heap, leaving);
+    shrink();
+    EXPECT(exgen_validate_heap());
+    return 0;
+}
+
 static uint64_t double_free_on_an_absent_page(void) {
     make_sparse(1000);
     unsigned char *freed = NULL;
@@ -202,6 +224,7 @@ int main(void) {
     run_well(most_of_a_sparse_slab_is_not_resident, "");
     run_well(nothing_is_given_back_where_it_must_not, "purge_how:never");
     run_well(nothing_is_given_back_where_it_must_not, "junk:true");
+    run_well(cursors_pass_a_superblock_that_leaves, "");
     struct outcome o = run_in_child(double_free_on_an_absent_page, "");
     fprintf(stderr, "%s", o.output);
     EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT);

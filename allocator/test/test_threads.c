@@ -609,6 +609,21 @@ static void more_threads_than_numbers(void) {
     EXPECT(stats().mapped_bytes <= before + (size_t)N_THREADS * UNIT_BYTES + 8 * layout.bytes);
 }
 
+static void *end_in_a_fall(void *unused) {
+    blocks[0] = exgen_malloc(100);
+    struct heap *heap = local.heap;
+    heap->is_falling = true;
+    heap->fall_next = heap->shed_next = heap->superblocks;
+    return heap->superblocks != NULL ? heap : unused;
+}
+
+static void a_fall_ends_with_its_thread(void) {
+    const struct heap *heap = run_thread(end_in_a_fall, NULL);
+    EXPECT(heap != NULL && !heap->is_falling);
+    EXPECT(heap->fall_next == NULL && heap->shed_next == NULL);
+    exgen_free(blocks[0]);
+}
+
 /* --- many threads, one after the other --- */
 
 static void *replace_block(void *place) {
@@ -663,6 +678,7 @@ int main(void) {
     an_adoption_frees_a_few_blocks();
     a_purge_takes_all_of_an_orphan();
     short_threads_leave_their_lists();
+    a_fall_ends_with_its_thread();
     all_heaps_are_counted();
     late_destructors_may_allocate();
     heaps_outlive_their_threads();

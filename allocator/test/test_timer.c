@@ -97,6 +97,22 @@ static void what_the_only_thread_holds_goes(void) {
     free_the_rest(blocks);
 }
 
+static void *free_all(void *blocks) {
+    size_t n_before = count_threads();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(((void **)blocks)[i]);
+    EXPECT(count_threads() == n_before);
+    return NULL;
+}
+
+/* The C library frees where it holds locks that the start of a thread waits for. */
+static void no_free_starts_it(void) {
+    void *blocks[N_BLOCKS];
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(1);
+    run_thread(free_all, blocks);
+}
+
 static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
     int status = 0;
     pid_t child = fork();
@@ -116,6 +132,7 @@ int main(int count, char **arguments) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
         return 77;
     }
+    no_free_starts_it();
     what_the_only_thread_holds_goes();
     if (!emulated)
         the_child_of_a_fork_has_its_own(what_the_only_thread_holds_goes);

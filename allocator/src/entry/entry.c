@@ -219,8 +219,9 @@ static void verify_marked(const struct slab *slab, const void *block) {
  * number, and all with check:true. */
 static NOINLINE void free_thoroughly(void *block) {
     struct heap *heap = local.heap;
-    /* A thread that begins with a free goes on with the heap that another left behind. */
-    if (heap == NULL && local.left == NULL)
+    /* A thread that begins with a free goes on with the heap that another left behind.  At its very
+     * end, where glibc frees what it had for others, it would not leave it any more. */
+    if (heap == NULL && local.left == NULL && !os_thread_ends())
         heap = thread_attach_to(superblock_owner(superblock_of((uintptr_t)block)));
     struct slab *slab = slab_of((uintptr_t)block);
     const struct heap *owner = superblock_owner(superblock_of((uintptr_t)block));

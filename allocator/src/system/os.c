@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -398,6 +399,18 @@ bool os_fence_threads(void) {
         return true;
     return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
            membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
+
+/* By the system call: the C library's function does not show its own signals. */
+bool os_thread_ends(void) {
+    enum {
+        OF_GLIBC = 32 /* its first, for the cancellation of threads; programs cannot block it */
+    };
+    uint64_t blocked = 0;
+    int saved = errno;
+    bool is_known = syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked) == 0;
+    errno = saved;
+    return is_known && (blocked >> (OF_GLIBC - 1) & 1) != 0;
 }
 
 uint64_t os_random(void) {

@@ -92,6 +92,10 @@ void os_sleep_ms(uint64_t ms);
  * that, or not soon. */
 bool os_fence_threads(void);
 
+/* Whether the calling thread is past its last destructors, as far as can be seen: glibc (2.35 and
+ * later) blocks a signal of its own then. */
+bool os_thread_ends(void);
+
 /* A number that an attacker cannot guess. */
 uint64_t os_random(void);
 

@@ -6,10 +6,11 @@
  * other thread takes them, and that of the C library with its own malloc (glibc's bug 19431).
  *
  * All locks are held across the fork, so the child finds every shared structure
- * consistent.  Our handlers are registered with the first allocation, so before
- * the program's; hence they run last before the fork and first after it, and
- * others may allocate.  In the child, heaps of threads that no longer exist
- * are left as they are: blocks freed into them are collected in their inbox.
+ * consistent.  Our handlers are registered when the library is loaded, before other libraries'
+ * initialisers, or with the first allocation, so before the program's; hence they run last before
+ * the fork and first after it, and others may allocate, or wait for a thread that does.  In the
+ * child, heaps of threads that no longer exist are left as they are: blocks freed into them are
+ * collected in their inbox.
  *
  * A signal handler may fork while its own thread is inside the allocator.  Waiting for
  * the locks would then never end, so they are left alone: the interrupted function
@@ -39,8 +40,11 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-/* Whether the fork under way has locked the list of streams; under our locks. */
-static bool has_streams;
+/* All other state of this module. */
+static struct {
+    bool is_watched;  /* atomic: the handlers are registered */
+    bool has_streams; /* the fork under way has locked the list of streams; under our locks */
+} forks;
 
 static bool can_lock_streams(void) {
     return _IO_list_lock != NULL && _IO_list_unlock != NULL && _IO_list_resetlock != NULL;
@@ -56,7 +60,7 @@ static void lock_all(void) {
     pool_lock();
     large_lock();
     owner_map_lock(true);
-    has_streams = locks_streams;
+    forks.has_streams = locks_streams;
 }
 
 static void unlock_all(void) {
@@ -81,7 +85,7 @@ static bool release_all(void) {
         n_without_locks--;
         return false;
     }
-    bool has_locked_streams = has_streams;
+    bool has_locked_streams = forks.has_streams;
     unlock_all();
     return has_locked_streams;
 }
@@ -101,7 +105,7 @@ static void after_in_child(void) {
         _IO_list_resetlock();
 }
 
-void fork_watch(void) {
-    if (THREADS)
+__attribute__((constructor)) void fork_watch(void) {
+    if (THREADS && !__atomic_exchange_n(&forks.is_watched, true, __ATOMIC_RELAXED))
         pthread_atfork(before, after_in_parent, after_in_child);
 }

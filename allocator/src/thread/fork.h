@@ -2,7 +2,7 @@
 #ifndef EXGEN_FORK_H
 #define EXGEN_FORK_H
 
-/* Register the fork handlers; once, without holding a lock. */
+/* Register the fork handlers, unless that was done; without holding a lock. */
 void fork_watch(void);
 
 #endif

@@ -38,10 +38,9 @@
 /* All state of this module. */
 static struct {
     struct lock starting;
-    bool has_options;  /* also where the rest could not be had yet */
-    bool started;      /* atomic: options, tables and owner map are in place */
-    bool watches_fork; /* atomic */
-    size_t n_parked;   /* atomic: heaps */
+    bool has_options; /* also where the rest could not be had yet */
+    bool started;     /* atomic: options, tables and owner map are in place */
+    size_t n_parked;  /* atomic: heaps */
     bool has_key;
     pthread_key_t key; /* its destructor sees threads end */
 } threads;
@@ -196,10 +195,9 @@ struct heap *thread_attach_to(struct heap *wanted) {
     /* These may allocate, hence come last. */
     if (threads.has_key && local.left == NULL)
         pthread_setspecific(threads.key, heap);
-    if (!__atomic_exchange_n(&threads.watches_fork, true, __ATOMIC_RELAXED))
-        fork_watch();
-    if (THREADS && registry_count_threads() > 1)
-        thread_start_timer();
+    fork_watch();
+    /* Not at once: the C library frees under its locks. */
+    heap->wants_timer = THREADS && registry_count_threads() > 1 && timer_is_missing();
     return heap;
 }
 
