@@ -184,7 +184,7 @@ class Surrogate:
     def _joint(self, features: Floats, active: Floats) -> Floats:
         """Return what falls with the distance to the observations, (n, n_observations)."""
         shares = np.sqrt(self._variances[: self._n_genes])
-        shares = _DISTANCE * shares / shares.mean() / active.sum(axis=1).mean()
+        shares = _DISTANCE * shares / shares.mean() / self._active.sum(axis=1).mean()
         # In place: making room for another matrix of this size takes longer than filling it.
         found: Floats = np.asarray((active * shares) @ self._active.T)
         found += (features * shares[self._gene[self._seen]]) @ self._features.T

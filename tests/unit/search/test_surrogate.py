@@ -130,15 +130,17 @@ def test_more_steps_make_a_fresh_model_surer():
     assert deviations[1] < 0.8 * deviations[0]
 
 
-def test_a_prediction_is_the_same_however_often_it_is_asked_for():
+def test_a_prediction_is_the_same_however_often_it_is_asked_for_and_whatever_beside_it():
     features, model = fitted(40)
     (genome,) = drawn(1, 5)
 
     once = model.predict(*features.of([genome]))
     often = model.predict(*features.of([genome] * 50))
+    beside = model.predict(*features.of([genome, *drawn(50, 6)]))
 
-    for one, many in zip(once, often, strict=True):
-        assert many == pytest.approx(one[0])
+    for one, many, first in zip(once, often, beside, strict=True):
+        assert many == pytest.approx(one[0], abs=1e-3)
+        assert first[0] == pytest.approx(one[0], abs=1e-3)
 
 
 def test_a_level_that_was_never_seen_is_less_sure_than_one_that_was():
