@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -255,7 +256,6 @@ def optimize(
     from tuner.optimize.options import Options, judged_on, service_request
     from tuner.optimize.session import Session
 
-    conditions = {text: parse_condition(text) for text in fail_if or []}
     refuse_input()
     if workers is not None and executor == "local":
         raise SpecError("--workers does not apply with --executor local: runs are made one by one")
@@ -297,8 +297,11 @@ def optimize(
         request = judged_on(request, held_out_load)
     else:
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
-    for condition in conditions.values():
-        condition.check({*request.rules.goals, *request.rules.guards})
+    measured = {*request.rules.goals, *request.rules.guards}
+    conditions = {text: parse_condition(text, measured) for text in fail_if or []}
+    is_asked_again = [*map(Path, words or ())] == [run] and not (constraint or conditions)
+    if is_asked_again and _shows_kept(run, as_json=as_json):
+        return
     for command in _commands(request):
         _check_program(command[0])
     check_run_folder(run, Path(request.command[0]).stem)
@@ -313,6 +316,19 @@ def optimize(
             print(line)
         _print_next(run, answer)
     refuse(conditions, answer)
+
+
+def _shows_kept(run: Path, *, as_json: bool) -> bool:
+    """Print the answer that a run folder holds, where it cannot be written, so nothing goes on."""
+    from tuner.optimize.answer import recommended
+    from tuner.runs import ANSWER_FILE
+
+    kept = None if os.access(run, os.W_OK) else recommended(run)
+    if kept is None:
+        return False
+    print(f"note       {run} cannot be written: its answer is shown as it is", file=sys.stderr)
+    print((run / ANSWER_FILE).read_text().rstrip() if as_json else "\n".join(kept.text))
+    return True
 
 
 def _commands(request: Request) -> Iterator[tuple[str, ...]]:
@@ -378,3 +394,5 @@ def _print_next(run: Path, answer: Answer) -> None:
     if answer.decision == "deploy":
         tried += ", and why this one"
     print(f"malloc-tuner report {word}     {tried}")
+    if answer.n_more:
+        print(f"malloc-tuner front {word} --measured --all     a row for each of them")

@@ -32,6 +32,8 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
     """
     run = Path(words[0]) if words else output or Path()
     if len(words) <= 1 and (run / REQUEST_FILE).is_file():
+        if output not in (None, run):
+            raise SpecError(f"-o {output}: {run} goes on where it is; leave -o out")
         return run, continued_request(run, options)
     if not words:
         raise typer.BadParameter(

@@ -128,6 +128,11 @@ class Answer:
         return f"Not decided in {show_duration(self.seconds)}: {self.missing}."
 
     @property
+    def n_more(self) -> int:
+        """How many ran that the table does not show."""
+        return len(self.rows) - len(_shown(self))
+
+    @property
     def may_be_settled(self) -> bool:
         """Whether more time may decide it."""
         return self.more_seconds >= 1.0 or self.standing is None or not self.standing.n_rounds
@@ -490,9 +495,8 @@ def table_lines(answer: Answer) -> Iterator[str]:
     """Yield the table: at most eight subjects, each change with its bounds."""
     rows = _shown(answer)
     yield from rows_table(answer.as_is, answer.baseline, rows)
-    n_more = len(answer.rows) - len(rows)
-    if n_more:
-        yield f"{n_more} more ran; see `front RUN --measured --all`"
+    if answer.n_more:
+        yield f"{answer.n_more} more ran"
 
 
 def _shown(answer: Answer) -> list[AnswerRow]:
@@ -545,11 +549,12 @@ def is_shown(gains: Mapping[str, Gain], rules: Rules) -> bool:
 
 
 def _seen_in_few_runs(gains: Mapping[str, Gain], rules: Rules) -> dict[str, Gain]:
-    """Return the changes of memory that too few runs for bounds show."""
+    """Return the changes of memory that too few runs for bounds show, all in one direction."""
+    few = {n: gain for n, gain in gains.items() if gain.bounds is None and not gain.is_mixed}
     return {
         name: gain
-        for name, gain in gains.items()
-        if gain.bounds is None and TABLE[name].is_memory and abs(gain.likely) >= rules.least
+        for name, gain in few.items()
+        if TABLE[name].is_memory and abs(gain.likely) >= rules.least
     }
 
 

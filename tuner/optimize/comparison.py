@@ -176,12 +176,13 @@ def _append(course: Course[None, Sample], more: Course[None, Sample]) -> None:
 
 def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
     """Return how it runs as it is, from the folder where that is known."""
-    asked = json.dumps(work.request.as_record(), indent=1, sort_keys=True) + "\n"
+    asked = _text_of(work.request)
     path = work.run / REQUEST_FILE
     work.n_runs += FIRST_RUNS
     is_begun = path.exists()
-    if is_begun and json.loads(path.read_bytes()) != json.loads(asked):
-        held = _held(Request.load(work.run), work.request)
+    begun = Request.load(work.run) if is_begun else work.request
+    if _text_of(begun) != asked:
+        held = _held(begun, work.request)
         raise SpecError(f"{work.run}: holds {held}; choose another -o")
     found = examine(
         work.run, work.tuned, work.view, is_begun=is_begun, installations=installations,
@@ -191,6 +192,10 @@ def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
         write_text(path, asked)
     work.environment = found.environment
     return found
+
+
+def _text_of(request: Request) -> str:
+    return json.dumps(request.as_record(), indent=1, sort_keys=True) + "\n"
 
 
 def _held(begun: Request, asked: Request) -> str:

@@ -54,9 +54,8 @@ class AnswerCondition:
         if self.quantity is None or self.quantity in measured:
             return
         name = key_of(self.quantity)
-        known = ", ".join(key_of(one) for one in TABLE if one in measured)
         raise SpecError(
-            f"--fail-if {self.text!r}: no run measures {name}; what they measure: {known}"
+            f"--fail-if {self.text!r}: no run measures {name}; what they measure: {_keys(measured)}"
         )
 
     def __call__(self, answer: Answer) -> bool:
@@ -69,11 +68,15 @@ class AnswerCondition:
         return self.is_met(answer)
 
 
-def parse_condition(text: str) -> AnswerCondition:
+def parse_condition(text: str, measured: Collection[str] = tuple(TABLE)) -> AnswerCondition:
     """Read a condition.
 
+    Args:
+        text: it.
+        measured: names of the quantities that runs measure.
+
     Raises:
-        SpecError: the text is no condition; says what is.
+        SpecError: the text is no condition, says what is; or it is about another quantity.
     """
     if text.strip() in list(Decision):
         wanted = Decision(text.strip())
@@ -83,11 +86,17 @@ def parse_condition(text: str) -> AnswerCondition:
     if found is None or found["name"] not in known:
         raise SpecError(
             f"--fail-if {text!r}: give deploy, keep, undecided, or a change such as "
-            f'"mean_memory > -5%" (of {", ".join(known)})'
+            f'"mean_memory > -5%" (of {_keys(measured)})'
         )
     limit = parse_percent(found["share"])
     name, is_so = known[found["name"]], _COMPARISONS[found["sign"]]
-    return AnswerCondition(text, lambda answer: is_so(change_of(answer, name), limit), name)
+    read = AnswerCondition(text, lambda answer: is_so(change_of(answer, name), limit), name)
+    read.check(measured)
+    return read
+
+
+def _keys(measured: Collection[str]) -> str:
+    return ", ".join(key_of(one) for one in TABLE if one in measured)
 
 
 def refuse(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:

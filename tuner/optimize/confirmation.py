@@ -15,6 +15,7 @@ from tuner.optimize.ablation import SettingEffect
 from tuner.optimize.answer import label_of, recommended_before
 from tuner.optimize.candidates import affordable
 from tuner.optimize.counted import gains_of_work, seconds_to_count
+from tuner.optimize.duets import n_at_once
 from tuner.optimize.held_out import HeldOutInput, HeldOutStanding, Judging
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.noise import noise_of
@@ -236,9 +237,13 @@ class Confirming:
     def _noise(self) -> float:
         """Return how much the CPU time varies, by the runs that selected."""
         content = read_journal(self._work.run / SELECTION_FILE)
-        records = content.records if content else ()
-        own = [r["values"] for r in records if r["subject"] == AS_IS and r.get("values")]
-        return noise_of([values[CPU] for values in own if CPU in values], has_floor=True)
+        alike: dict[tuple[str, float], list[float]] = {}
+        for one in content.records if content else ():
+            values = one["values"]
+            if one["subject"] == AS_IS and CPU in values:
+                place = one["machine"], n_at_once(values)
+                alike.setdefault(place, []).append(values[CPU])
+        return noise_of(max(alike.values(), key=len, default=[]), has_floor=True)
 
     def _has_time(self, n_runs: int) -> bool:
         """Return whether so many runs fit in what is left, the held-out input apart."""

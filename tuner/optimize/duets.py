@@ -34,6 +34,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Plan, Step
+from tuner.optimize.machines import MACHINE
 from tuner.optimize.quantities import CPU, PEAK
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned, values_of
 from tuner.records import Configuration, Outcome, Status
@@ -314,9 +315,19 @@ def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
     return Course(course.baseline, of_mode)
 
 
+def is_alike(one: Sample, other: Sample) -> bool:
+    """Return whether two runs were on the same machine, with as many beside."""
+    return n_at_once(one) == n_at_once(other) and one.get(MACHINE) == other.get(MACHINE)
+
+
 def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
-    """Return quantity -> runs of the program as it is, of those with as many beside as most."""
-    return values_of(of_one_mode(course), AS_IS)
+    """Return quantity -> runs of the program as it is, with as many beside and where most ran."""
+    usual = of_one_mode(course)
+    runs = [run for _, run in sorted(usual.good(None, AS_IS).items())]
+    machine = statistics.mode(run.get(MACHINE) for run in runs) if runs else None
+    every = usual.samples.items()
+    of_machine = (one for one in every if one[1].good and one[1].good.get(MACHINE) == machine)
+    return values_of(Course(course.baseline, of_machine), AS_IS)
 
 
 def n_duets(course: Course[None, Sample]) -> int:

@@ -175,6 +175,8 @@ class Gain:
     None where rounds of its own prove it."""
     limit: float | None = None
     """Greatest share by which a guard may become worse; None where it was not judged as one."""
+    is_mixed: bool = False
+    """Some of its own runs gain and others lose."""
 
     @property
     def likely(self) -> float:
@@ -586,7 +588,8 @@ class _Judged:
         high = upper_bound(self._logs, self._error)
         # An end may stem from an earlier look, and lie beyond the middle of all rounds.
         ends = min(low, middle), max(high, middle)
-        return Gain(middle, *ends, is_more_better=is_more, limit=self._limit)
+        is_mixed = min(self._logs) < 0.0 < max(self._logs)
+        return Gain(middle, *ends, is_more_better=is_more, limit=self._limit, is_mixed=is_mixed)
 
     @property
     def _limit(self) -> float | None:

@@ -173,7 +173,7 @@ def service_limits(constraints: Sequence[str] | None) -> dict[str, float]:
 
 
 def _known_allocators(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the allocators of a list, by default all.
+    """Return the allocators of a list, libraries with absolute paths; by default all.
 
     Raises:
         SpecError: one is unknown, and says which there are; or there is none in it.
@@ -182,12 +182,14 @@ def _known_allocators(names: Sequence[str] | None) -> tuple[str, ...]:
         return DEFAULT_ALLOCATORS
     if not names:
         raise SpecError("--allocators: name one, such as glibc")
+    found = []
     for name in names:
         try:
-            AllocatorChoice.parse(name)
+            choice = AllocatorChoice.parse(name)
         except ValueError as error:
             raise SpecError(f"--allocators: {name!r}: {error}") from error
-    return tuple(names)
+        found.append(f"{choice.name}:{choice.library}" if choice.library else choice.name)
+    return tuple(found)
 
 
 def _known_goals(names: Sequence[str] | None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.compare.plan import Course
-from tuner.optimize.duets import n_at_once, runs_as_is, runs_together
+from tuner.optimize.duets import is_alike, runs_as_is, runs_together
 from tuner.optimize.judgement import Gain
 from tuner.optimize.noise import noise_of_few
 from tuner.optimize.proposals import Proposal
@@ -43,7 +43,8 @@ def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]
     """Return the gains of every run of a candidate in a quantity, in logarithms.
 
     What ran beside the program as it is is compared with that run.  Else with the middle of all its
-    runs with as many beside: one slow run of it would favour all that ran after it.
+    runs on the same machine with as many beside: one slow run of it would favour all that ran after
+    it.
     """
     base, mine = (
         {number: run for number, run in course.good(None, one).items() if name in run}
@@ -53,7 +54,7 @@ def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]
         return []
     found = []
     for number, run in mine.items():
-        like = [one for one in base.values() if n_at_once(one) == n_at_once(run)]
+        like = [one for one in base.values() if is_alike(one, run)]
         beside = [base[number]] if runs_together(run) and number in base else like
         before = statistics.median(one[name] for one in beside or base.values())
         found.append(log_gain(name, before, run[name]))

@@ -250,7 +250,9 @@ class Session:
             move_to_before(self.run, _OF_RULES)
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
         kit = kit_of(self.request, files, self._environment)
-        with machines_for(self._where, kit, reference, self.run, self._view.tell) as machines:
+        # In another environment nothing runs, nor is a machine admitted by what it does there.
+        where = Where() if work.is_elsewhere else self._where
+        with machines_for(where, kit, reference, self.run, self._view.tell) as machines:
             work.machines = machines
             return self._answered(work, reference, files, held_out)
 
@@ -484,19 +486,29 @@ class Session:
                 confirmed = confirmed.followed_by(confirming.confirm(others, number))
             confirmed = reduced(work, reference, confirming, confirmed)
             is_settled = not confirmed.deployed
-        if work.has_run:
-            n_settings = len({*selected.changes, *confirmed.standings})
-            self._view.tell(
-                f"ran        {n_settings} settings on the program, "
-                f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
-                f"{_duet_words(confirmed)}{_machine_words(work)}"
-            )
+        took_s = self._watch.used_s - begun_s
         answer = conclusion.conclude(selected, confirmed)
+        self._tell_what_ran(work, selected, confirmed, answer, took_s)
         if work.machines is not None:
             return answer
         n_cores = os.cpu_count() or 1
         said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
+
+    def _tell_what_ran(
+        self, work: Work, selected: Selected, confirmed: Confirmed, answer: Answer, seconds: float
+    ) -> None:
+        if work.has_run:
+            n_settings = len({*selected.changes, *confirmed.standings})
+            self._view.tell(
+                f"ran        {n_settings} settings on the program, "
+                f"{work.n_runs} runs, {clock_text(seconds)}"
+                f"{_duet_words(confirmed)}{_machine_words(work)}"
+            )
+        elif answer.decision is not Decision.UNDECIDED:
+            self._view.tell(
+                "ran        nothing: the answer is known; a new -o with more --time searches anew"
+            )
 
 
 def _others(

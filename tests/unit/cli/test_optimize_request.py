@@ -1,6 +1,7 @@
 """What is asked of `optimize`: a command, a file with [program], a folder to continue."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ import pytest
 
 from tests.doubles.command_line import CommandLine
 from tests.doubles.traces import write_mixed_trace
+from tests.unit.optimize.test_answer import DEPLOY
 from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
 from tuner.optimize import session
+from tuner.optimize.answer import write_answer
 from tuner.optimize.options import Options, request_of, service_request
 from tuner.optimize.request import Request
 from tuner.runs import REQUEST_FILE
@@ -73,6 +76,18 @@ def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path):
     assert (found.seed, found.seconds) == (5, 3600.0)
     with pytest.raises(SpecError, match=r"--allocators: .* goes on as it was begun"):
         read_request([str(tmp_path)], None, Options(allocators=("glibc",)))
+    with pytest.raises(SpecError, match=r"-o other: .* goes on where it is"):
+        read_request([str(tmp_path)], Path("other"), Options())
+
+
+def test_libraries_are_the_same_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    _, request = read_request(["./app"], None, Options(allocators=["glibc", "exgen:lib/a.so"]))
+
+    assert request.allocators == ("glibc", f"exgen:{tmp_path}/lib/a.so")
 
 
 def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: CommandLine):
@@ -282,6 +297,7 @@ def test_evaluations_without_emulation_are_refused():
     [
         (["--", "/bin/true", "--held-out", "--", "/no/such/app"], 4, "/no/such/app: no such prog"),
         (["--fail-if", "p99_latency > 5%", "--", "/bin/true"], 3, "no run measures p99_latency"),
+        (["--fail-if", "nope", "--", "/bin/true"], 3, "of mean_memory, peak_memory, cpu_time)"),
     ],
 )
 def test_what_shows_at_once_is_not_found_after_the_time_is_spent(
@@ -291,3 +307,20 @@ def test_what_shows_at_once_is_not_found_after_the_time_is_spent(
 
     assert said in cli.run("optimize", "-o", folder, *words, code=code)[1]
     assert not folder.exists()
+
+
+def test_the_answer_of_a_folder_that_cannot_be_written_is_shown(
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+):
+    _, request = read_request(["./app"], None, Options())
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    write_answer(tmp_path, DEPLOY)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write anywhere
+
+    out, err = cli.run("optimize", tmp_path)
+
+    assert out.splitlines() == "\n".join(DEPLOY.as_record()["text"]).splitlines()
+    assert "cannot be written" in err
+    assert json.loads(cli.run("optimize", tmp_path, "--json")[0]) == json.loads(
+        json.dumps(DEPLOY.as_record())
+    )

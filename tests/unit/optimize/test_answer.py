@@ -12,7 +12,7 @@ from tuner.cli import optimize
 from tuner.errors import StoreError
 from tuner.optimize.answer import Answer, Decision, recommended, rows_of, write_answer
 from tuner.optimize.answer_table import AnswerRow, value_words
-from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE
@@ -203,7 +203,7 @@ def test_the_table_fits_a_page_and_says_why_one_left():
     service = replace(DEPLOY, baseline=dict.fromkeys(names, 1e6), as_is="jemalloc")
     assert max(map(len, service.lines())) <= 100
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
-    assert list(many.lines())[-1] == "4 more ran; see `front RUN --measured --all`"
+    assert list(many.lines())[-1] == "4 more ran"
     last = replace(many, rows=(*DEPLOY.rows[:1] * 9, AnswerRow("exgen", GAINS)))
     assert any(line.startswith("exgen ") for line in last.lines()), "every default is shown"
 
@@ -330,7 +330,8 @@ def test_of_a_setting_only_what_its_runs_show_is_said():
     few = {MEAN: Gain(0.15, -math.inf, math.inf), CPU: Gain(-0.15, -math.inf, math.inf)}
     effects = (("tcache=false", gains, False), ("narenas=2", nothing, True),
                ("retain=false", few, False), ("a=1", nothing, False),
-               ("b=2", nothing, False))  # fmt: skip
+               ("b=2", judge("", {MEAN: [0.1, -0.01, 0.1]}, frozenset(), Rules(), 1).gains, False),
+               )  # fmt: skip
 
     lines = list(replace(DEPLOY, effects=effects).lines())
 
@@ -408,7 +409,11 @@ def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit(
     answer = replace(OPEN, more_seconds=0.0, noise={})
     optimize._print_next(tmp_path, answer)  # noqa: SLF001
 
-    assert "--time" not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "--time" not in printed
+    assert "--measured" not in printed
+    optimize._print_next(tmp_path, replace(DEPLOY, rows=DEPLOY.rows * 6))  # noqa: SLF001
+    assert f"malloc-tuner front {tmp_path} --measured --all  " in capsys.readouterr().out
     assert "  It is at its limit, so more time may not settle it." in list(answer.lines())
     nothing_ran = replace(OPEN, more_seconds=0.2, standing=None, noise={})
     assert "  About 1 s more may settle it." in list(nothing_ran.lines())

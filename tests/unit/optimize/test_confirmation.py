@@ -13,6 +13,7 @@ import pytest
 
 from tests.unit.optimize.test_answer import DEPLOY
 from tests.unit.optimize.test_counted import Counting
+from tuner.compare.journal import Journal
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
 from tuner.errors import ProgramError
@@ -30,7 +31,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_FILES, Watch, Work
 from tuner.records import Configuration, Outcome, Status
-from tuner.runs import CONFIRMATION_FILE
+from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
@@ -107,6 +108,19 @@ def test_what_is_said_of_the_time_knows_of_counted_work(
     (said,) = app.said
     assert words in said
     assert ("counted work" in said) is (found.counted.keys() == CHOSEN.keys())
+
+
+def test_what_machines_differ_by_is_not_said_to_be_noise(tmp_path: Path):
+    app = quiet()
+    with Journal(tmp_path / SELECTION_FILE, {}) as journal:
+        for n in range(12):
+            values = {CPU: USES[CPU] * (1 + n % 2)}
+            machine = f"machine-{n % 2}"
+            journal.append({"subject": AS_IS, "values": values, "machine": machine})
+
+    Confirming(work_of(tmp_path, app, 2000.0), REFERENCE, None).confirm(CHOSEN)
+
+    assert "CPU time, which varies by 1.0 %" in app.said[0]
 
 
 @pytest.mark.usefixtures("prices")

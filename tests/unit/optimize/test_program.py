@@ -8,6 +8,7 @@ import pytest
 
 from tests.doubles.program_runs import GOOD
 from tuner.allocators import get_allocator, locate_all
+from tuner.compare.plan import Step
 from tuner.errors import ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize import program as of_program
@@ -32,7 +33,8 @@ def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Pr
             return next(made)
 
     played = cast("RunsPrograms", Played())
-    return Program(("app",), played, environment, {}, expect_status=expect_status)
+    files = locate_all([get_allocator("glibc")])
+    return Program(("app",), played, environment, files, expect_status=expect_status)
 
 
 ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
@@ -57,6 +59,17 @@ def test_another_exit_status_than_the_expected_one_is_a_failure():
     assert program(failing, failing, expect_status=2).examine().exit_status == 2
     with pytest.raises(ProgramError, match=r"^app: exit status 0 before"):
         program(ALONE, ALONE, expect_status=2).examine()
+
+
+def test_a_program_that_prints_the_time_is_told_so():
+    """Its first two runs may print the same."""
+    later = replace(ALONE, output_sha256="other")
+    one = program(ALONE, ALONE, later, later)
+    run = one.runner({"same": Configuration("glibc")}, one.examine())
+
+    reasons = [run(Step(0, at, None, label)).reason for at, label in enumerate((AS_IS, "same"))]
+    assert str(reasons[0]).startswith("prints something else than at first; if that is a time")
+    assert reasons[1] == "prints something else than the program as it is"
 
 
 def test_a_program_that_finds_its_own_output_in_the_way_is_quoted():

@@ -5,8 +5,11 @@ import math
 import pytest
 
 from tuner.compare.plan import Course
+from tuner.optimize.candidates import exact_in
 from tuner.optimize.duets import AT_ONCE, runs_as_is
-from tuner.optimize.quantities import CPU
+from tuner.optimize.judgement import Rules
+from tuner.optimize.machines import MACHINE
+from tuner.optimize.quantities import CPU, MEAN
 from tuner.optimize.selected import gains_in, selected_of
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
@@ -32,6 +35,19 @@ def test_a_run_alone_is_compared_with_those_alone():
     course.add((3, None, "a"), Outcome.succeeded({CPU: 0.9}))
 
     assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9)])
+
+
+def test_runs_on_one_machine_are_compared_with_those_on_it():
+    """Memory of another machine, and its times by one run of it there, looked like gains."""
+    course: Course[None, Sample] = Course(AS_IS)
+    for number, (machine, factor) in enumerate([(1.0, 1.0), (2.0, 1.3), (1.0, 1.0), (1.0, 1.0)]):
+        for name, share in ((AS_IS, 1.0), ("a", 0.9)):
+            outcome = Outcome.succeeded({CPU: share * factor, MEAN: factor, MACHINE: machine})
+            course.add((number, None, name), outcome)
+
+    assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9)] * 4)
+    assert runs_as_is(course) == {CPU: [1.0] * 3, MEAN: [1.0] * 3}
+    assert exact_in(course, Rules()) == {CPU, MEAN}
 
 
 def test_runs_with_more_beside_them_are_no_noise():

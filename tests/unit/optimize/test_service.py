@@ -228,6 +228,14 @@ def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_pa
     assert "glibc" in {subject for _, _, subject in found.confirmed.course.samples}
 
 
+def test_a_damaged_request_is_one_error(tmp_path: Path):
+    compared(tmp_path)
+    (tmp_path / REQUEST_FILE).write_text("{")
+
+    with pytest.raises(StoreError, match="damaged"):
+        compared(tmp_path)
+
+
 def test_a_comparison_with_the_service_as_it_is_alone_is_refused(tmp_path: Path):
     one = service(Server())
     request = Request(

@@ -15,6 +15,7 @@ from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.allocators import Installation
+from tuner.campaign.executors import Where
 from tuner.compare.plan import Course, Step
 from tuner.config import CampaignSpec
 from tuner.errors import (
@@ -184,10 +185,18 @@ def _in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_in_turn")
-def test_where_the_first_candidate_is_out_another_one_follows(tmp_path: Path, app: App):
+def test_where_the_first_candidate_is_out_another_one_follows(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    said: list[str] = []
+    monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
     found = answer(tmp_path, app)
+    assert not any("ran        nothing" in line for line in said)
     rounds = {path: path.read_bytes() for path in tmp_path.glob("confirmation*.jsonl")}
     again = answer(tmp_path, app)
+    (tmp_path / SELECTION_FILE).touch()
+    answer(tmp_path, app, replace(REQUEST, seconds=1.0))
+    assert said[-1].startswith("ran        nothing: the answer is known")
 
     assert (found.decision, found.label) == (Decision.DEPLOY, "jemalloc cache=false")
     assert {"jemalloc", "jemalloc cache=false"} <= {row.label for row in found.rows}
@@ -350,7 +359,10 @@ def test_nothing_runs_beside_what_ran_in_another_environment(
     for folder, request in (("begun", REQUEST), ("ended", WITH_HELD_OUT), ("ended", limited)):
         with pytest.raises(StoreError, match="start from the same environment"):
             answer(tmp_path / folder, app, request)
-    assert answer(tmp_path / "ended", app, replace(REQUEST, seconds=1.0)).label == first.label
+    where = Where("dask", None, "tcp://localhost:1")  # where nobody answers: none is asked
+    short = replace(REQUEST, seconds=1.0)
+    again = Session(tmp_path / "ended", short, environment={}, clock=app, where=where).answer()
+    assert again.label == first.label
     assert (len(app.ran), held_out.n_examined) == (n_runs, 0)
 
 
