@@ -3,6 +3,7 @@
 A ratio of a subject is below 1 where it needs less than what it is compared with.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -62,7 +63,7 @@ def failure_lines(parts: Parts) -> Iterator[str]:
 
 def _times_beyond(target: Target) -> float:
     """Return how many times farther than allowed a value is."""
-    ratio = target.value / target.limit
+    ratio = target.value / target.limit if target.limit else math.inf
     return 1 / ratio if target.at_least else ratio
 
 

@@ -19,6 +19,7 @@ from tuner.bench.journal import Comparison, read_sample
 from tuner.bench.summary import CALLS, PEAK_RSS, THROUGHPUT, DriverMetric, estimates, tasks_of
 from tuner.compare.plan import TaskT
 from tuner.compare.values import Values
+from tuner.records import Status
 from tuner.stats import Interval, ratio_estimate
 
 VARIANTS: Final = frozenset({"floor", "share", "memory", "candidates", "safety", "prices"})
@@ -150,14 +151,15 @@ def _worst(values: Values[str], rows: Medians, ours: str) -> Iterator[Target]:
 def judge_cache(samples: Sequence[Row]) -> Iterator[Target]:
     """Yield the cache misses per thousand instructions against the best peer's."""
     for field, name in (("l1_mpki", "L1"), ("l2_mpki", "L2")):
-        for row in medians(samples, field).values():
+        for program, row in medians(samples, field).items():
             others = {s: e.median for s, e in row.items() if s not in OURS}
             for ours in OURS:
                 if ours in row and others:
                     best = min(others, key=lambda peer: others[peer])
-                    yield Target(f"{ours}: {name} misses / {best_of(others)}",
-                                    row[ours].median / others[best], 1.0,
-                                    note=f"best is {best}")  # fmt: skip
+                    words = f"{name} misses per thousand instructions"
+                    what = f"{ours}: {program}, {words} / {best_of(others)}"
+                    ratio = row[ours].median / others[best]
+                    yield Target(what, ratio, 1.0, note=f"best is {best}")
 
 
 def comparison_of(part: Mapping[str, Any]) -> Comparison:
@@ -318,3 +320,13 @@ def targets(parts: Parts) -> Iterator[Target]:
         yield from judge_prices(parts["prices"]["rows"])
     if "gem5" in parts:
         yield from judge_gem5(parts["gem5"]["rows"])
+    rows = (row for part in parts.values() for row in part.get("rows", part.get("samples")))
+    yield from failed_target(
+        sum(row["subject"] == OURS[0] and row["status"] != Status.OK.value for row in rows)
+    )
+
+
+def failed_target(n: int) -> Iterator[Target]:
+    """Yield a missed target for what exgen failed: a program without figures is in no mean."""
+    if n:
+        yield Target(f"{OURS[0]}: runs without a result", n, 0, form=".0f")

@@ -10,13 +10,17 @@ time.  Where the answer is to keep what is there, no target is shown.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from benchmarks.gem5_traces import built_gem5, heap_runner
+from benchmarks.gem5_traces import (
+    built_gem5,
+    gem5_option,
+    heap_runner,
+    lacks_gem5,
+    of_one_simulation,
+)
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, installed, located, table
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import judged, run_rounds, values_of
@@ -42,6 +46,8 @@ def measure(call: Call) -> None:
     if call.is_smoke:  # that the last results are understood
         call.parts.update(read_results(results_path("gem5_answer"))["parts"])
         return
+    if lacks_gem5(call, PART):
+        return
     gem5 = built_gem5(call.options.gem5, call.folder)
     tuned = [gem5.command(one) for one in gem5.suite.choose([SimulationRole.TUNE.value])]
     first, *further = map(tuple, tuned)
@@ -59,6 +65,7 @@ def measure(call: Call) -> None:
         same=[answer.sentence, {one.name: gem5.identity(one) for one in simulations}],
         baseline=AS_IS, shown="mean_heap",
     )  # fmt: skip
+    rows = of_one_simulation(rows, AS_IS)
     found = {
         "sentence": answer.sentence,
         "seconds": call.options.seconds,
@@ -94,8 +101,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gem5", type=Path, default=Path(os.environ.get("GEM5", "gem5")),
-                        metavar="PATH", help="default: $GEM5")  # fmt: skip
+    gem5_option(parser)
     parser.add_argument("--seconds", type=float, default=1200.0,
                         help="of the answer; default: %(default)g")  # fmt: skip
 

@@ -16,7 +16,6 @@ Steps, each a part of the results:
 
 import argparse
 import json
-import os
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ from benchmarks.gem5_case_runs import (
     tune,
 )
 from benchmarks.gem5_case_tables import ENOUGH_ROUNDS, document, greenmalloc_table, origins
-from benchmarks.gem5_traces import built_gem5
+from benchmarks.gem5_traces import built_gem5, gem5_option, lacks_gem5
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, installed
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import n_rounds
@@ -94,6 +93,8 @@ def measure(call: Call) -> None:
     steps = call.choose(STEPS, [])
     if call.is_smoke:  # that the last results are understood
         call.parts.update(read_results(results_path("gem5_case"))["parts"])
+        return
+    if lacks_gem5(call, *steps):
         return
     if "tune" in steps:
         tune(ALLOCATORS)
@@ -291,7 +292,7 @@ def _draw(call: Call) -> None:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5", "gem5.opt"))
+    gem5_option(parser)
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw the pictures")
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.gem5_traces import of_one_simulation
 from benchmarks.harness import Call, children_s, located, malloc_tuner
 from benchmarks.results import ROOT
-from benchmarks.rounds import Figures, Row, column, failed, run_rounds
+from benchmarks.rounds import Figures, Row, failed, run_rounds
 from tuner.config.gem5_suite import Simulation
 from tuner.emulation import EmulationOptions
 from tuner.measure.calibration import load_calibration
@@ -169,16 +170,7 @@ def simulate(
         call, part, list(by_name), list(by_label), run, same=same, rounds=rounds,
         baseline=BASELINE, shown="mean_heap",
     )  # fmt: skip
-    digests = {name: set(column(rows, "digest", task=name, subject=BASELINE)) for name in by_name}
-    return [_judged(row, digests[row["task"]]) for row in rows]
-
-
-def _judged(row: Row, digests: set[str]) -> Row:
-    """Return a row without its digest; as failed where that is not the baseline's."""
-    kept = {name: value for name, value in row.items() if name != "digest"}
-    if row["status"] == Status.OK.value and row["digest"] not in digests:
-        return {**kept, "status": Status.FAILED.value, "reason": "simulated something else"}
-    return kept
+    return of_one_simulation(rows, BASELINE)
 
 
 def _run(gem5: Gem5, simulation: Simulation, point: Point) -> Figures:

@@ -10,14 +10,14 @@ program, library or settings have changed.  Needs GEM5, or --gem5.
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.allocator_targets import OURS, best_of
+from benchmarks.allocator_targets import OURS, best_of, failed_target
+from benchmarks.gem5_traces import gem5_option, lacks_gem5
 from benchmarks.harness import (
     PEERS,
     Benchmark,
@@ -87,12 +87,9 @@ def simulate(
         objectives: of `INSIDE`, those that are judged.
         counts: those that are kept of every run; None: all.
     """
-    if not call.choose([PART], [PART]):
+    if not call.choose([PART], [PART]) or lacks_gem5(call, PART):
         return
-    if call.options.gem5 is None:
-        call.leave_out(PART, "GEM5 does not name gem5.opt")
-        return
-    program = find_gem5(Path(call.options.gem5))
+    program = find_gem5(call.options.gem5)
     subjects = chosen_subjects(call, names)
     known = identities(subjects)
     journal = call.journal(PART, "inside")
@@ -179,7 +176,17 @@ def lines(parts: Parts) -> Iterator[str]:
 
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield what is judged."""
-    yield from judge(summaries_of(parts))
+    summaries = summaries_of(parts)
+    yield from judge(summaries)
+    yield from without_result(summaries)
+
+
+def without_result(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
+    """Yield on how many of the simulations exgen has no result, where there are such."""
+    rows = [row for summary in alone_of(summaries) for row in summary.subjects]
+    yield from failed_target(
+        sum(row.subject.label == OURS[0] and row.change("cycles") is None for row in rows)
+    )
 
 
 def alone_of(summaries: Sequence[Gem5Summary]) -> list[Gem5Summary]:
@@ -239,7 +246,7 @@ def judge(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
 def gem5_options(parser: argparse.ArgumentParser, file: str) -> None:
     """Add the options of benchmarks that simulate."""
     allocator_options(parser)
-    parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5"), metavar="PROGRAM")
+    gem5_option(parser)
     parser.add_argument("--programs", metavar="NAME,...", help=f"only these of {file}")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="simulations at once")
 

@@ -31,6 +31,7 @@ from benchmarks.gem5_inside import (
     gem5_options,
     simulate,
     summaries_of,
+    without_result,
     words_of,
 )
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, table
@@ -125,6 +126,7 @@ def targets(parts: Parts) -> Iterator[Target]:
                 yield Target(what, lines_moved / steps[f"{guest}-16"], MOST_LINES)
         for threads in JUDGED_CORES:
             yield from _against_peers(cycles, machine, threads)
+    yield from without_result(summaries)
 
 
 def _against_peers(cycles: Cells, machine: str, threads: int) -> Iterator[Target]:

@@ -18,7 +18,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -42,7 +42,14 @@ from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
 from tuner.emulation import EmulationOptions
 from tuner.fidelity import environments_of, measure_panel
 from tuner.measure.calibration import load_calibration
-from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
+from tuner.measure.gem5 import (
+    Gem5,
+    build_guests,
+    digest_of,
+    find_gem5,
+    gem5_environment,
+    judge_simulation,
+)
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.recording import record
 from tuner.records import Configuration, Status
@@ -63,6 +70,8 @@ def measure(call: Call) -> None:
     if call.is_smoke:  # that the last results are understood
         call.parts.update(read_results(results_path("gem5_traces"))["parts"])
         return
+    if lacks_gem5(call, *_simulations()):
+        return
     gem5 = built_gem5(call.options.gem5, call.folder)
     simulations = _simulations()
     points = points_of(call.options.allocators)
@@ -78,6 +87,20 @@ def measure(call: Call) -> None:
 def _simulations() -> dict[str, Simulation]:
     suite = load_suite(gem5_dir() / "suite.toml")
     return {one.name: one for one in suite.choose([SimulationRole.TUNE.value])}
+
+
+def gem5_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names gem5."""
+    parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5") or None,
+                        metavar="PROGRAM", help="default: $GEM5")  # fmt: skip
+
+
+def lacks_gem5(call: Call, *parts: str) -> bool:
+    """Return whether no gem5 is named; says which parts are left out."""
+    if call.options.gem5 is not None:
+        return False
+    call.leave_out(", ".join(parts), "GEM5 does not name gem5.opt")
+    return True
 
 
 def built_gem5(program: Path, folder: Path) -> Gem5:
@@ -151,11 +174,12 @@ def _real(
     points: Mapping[str, Configuration],
     everywhere: Located,
 ) -> list[Row]:
-    return run_rounds(
+    rows = run_rounds(
         call, simulation.name, [simulation.name], list(points),
         heap_runner(gem5, [simulation], points, everywhere),
         same=[_keys(points), gem5.identity(simulation)], shown="mean_heap",
     )  # fmt: skip
+    return of_one_simulation(rows, next(iter(points)))
 
 
 def heap_runner(
@@ -166,7 +190,8 @@ def heap_runner(
 ) -> Callable[[str, str], Figures]:
     """Return what runs a simulation under a setting, by name and label, for `run_rounds`.
 
-    Its figures are the mean over CPU time of what malloc holds, in bytes, and that time, in ns.
+    Its figures are the mean over CPU time of what malloc holds, in bytes, that time, in ns, and
+    the digest of what it simulated, see `of_one_simulation`.
     """
     own = gem5_environment(os.environ)
     environments = environments_of(list(points.values()), everywhere, own)
@@ -176,13 +201,29 @@ def heap_runner(
     def run(name: str, label: str) -> Figures:
         surroundings = Surroundings(timeout_s=_TIMEOUT_S)
         found = gem5.simulate(by_name[name], by_label[label], surroundings)
-        if found.result is None:
-            return failed(found.run.ending)
+        status, reason = judge_simulation(found, None)
+        if status is not Status.OK or found.result is None:
+            return Figures.did_not_succeed(status, reason or status.value)
         kinds = found.result.memory_bytes
         mean = found.run.mean_anon_cpu_bytes - kinds.program - kinds.python
-        return Figures.succeeded({"mean_heap": round(mean), "cpu_ns": found.run.cpu_ns})
+        figures = {"mean_heap": round(mean), "cpu_ns": found.run.cpu_ns}
+        return Figures.succeeded({**figures, "digest": digest_of(found)})
 
     return run
+
+
+def of_one_simulation(rows: Sequence[Row], baseline: str) -> list[Row]:
+    """Return rows without digests; those that did not simulate what the baseline did failed."""
+    tasks = dict.fromkeys(row["task"] for row in rows)
+    known = {task: column(rows, "digest", task=task, subject=baseline) for task in tasks}
+    return [_judged(row, known[row["task"]]) for row in rows]
+
+
+def _judged(row: Row, digests: Collection[str]) -> Row:
+    kept = {name: value for name, value in row.items() if name != "digest"}
+    if row["status"] == Status.OK.value and row["digest"] not in digests:
+        return {**kept, "status": Status.FAILED.value, "reason": "simulated something else"}
+    return kept
 
 
 @dataclass(frozen=True)
@@ -273,8 +314,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gem5", type=Path, default=Path(os.environ.get("GEM5", "gem5")),
-                        metavar="PATH", help="default: $GEM5")  # fmt: skip
+    gem5_option(parser)
     parser.add_argument("--allocators", nargs="+", choices=ALLOCATORS, default=list(JUDGED),
                         help="whose settings; default: %(default)s")  # fmt: skip
 

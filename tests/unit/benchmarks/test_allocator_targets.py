@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.allocator_tables import class_lines
+from benchmarks.allocator_tables import class_lines, missed_lines
 from benchmarks.allocator_targets import (
     common,
     comparison_of,
@@ -128,6 +128,18 @@ def test_cache_misses_are_judged_against_the_best_peer():
 
     assert found.value == pytest.approx(1.05)
     assert not found.is_met
+    assert found.what.startswith("exgen: python, L1 misses per thousand instructions / best of")
+
+
+def test_a_run_that_exgen_failed_is_a_missed_target():
+    rows = samples("cpu_s", {"ls": {"glibc": [1.0] * 6, "exgen": [0.9] * 6}})
+    failed = {**rows[-1], "task": "git", "status": "failed", "reason": "killed by SIGSEGV"}
+
+    def missed(*beside: dict[str, Any]) -> list[str]:
+        return list(missed_lines({"programs": {"subjects": ["exgen"], "rows": [*rows, *beside]}}))
+
+    assert not any("without a result" in line for line in missed())
+    assert any(line.startswith("| exgen: runs without a result") for line in missed(failed))
 
 
 def test_gem5_is_judged_against_glibc_and_the_best():

@@ -1,16 +1,18 @@
 """How whole and thin traces rank settings on gem5."""
 
+from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from benchmarks import gem5_traces
+from benchmarks import gem5_answer, gem5_case, gem5_inside, gem5_scaling, gem5_traces
 from benchmarks.gem5_traces import THIN, WHOLE, lines, points_of, ranks_of, targets
-from benchmarks.harness import Call
+from benchmarks.harness import Call, located
 from tuner.config.gem5_suite import Simulation, SimulationRole
-from tuner.records import Configuration, Measurement
+from tuner.measure.gem5 import Gem5Run
+from tuner.records import Configuration, Measurement, Status
 
 REAL = {"glibc default": 100, "glibc a": 120, "glibc b": 140, "glibc c": 100.5}
 
@@ -102,3 +104,40 @@ def test_what_another_gem5_recorded_or_a_label_meant_is_not_taken_again(
     assert [run(0), run(0), run(64)] == [(1, 2), (1, 2), (1, 4)]
     gem5.identity = lambda _: {"program": "2"}
     assert run(64) == (2, 6)
+
+
+def test_gem5_without_the_library_that_is_asked_for_has_no_figures():
+    ended = SimpleNamespace(timed_out=False, preload_mapped=False, exit_status=0)
+    found = Gem5Run(cast("Any", ended), cast("Any", SimpleNamespace()), None, b"")
+    gem5 = cast("Any", SimpleNamespace(simulate=lambda *_: found))
+    simulation = Simulation(name="tree", machine="m.json", role=SimulationRole.TUNE)
+    points = {"glibc a": Configuration("glibc")}
+
+    run = gem5_traces.heap_runner(gem5, [simulation], points, located(["glibc"]))("tree", "glibc a")
+
+    assert run.status is Status.REFUSED
+
+
+def test_what_simulated_something_else_than_the_baseline_failed():
+    head = {"task": "tree", "round": 0, "status": "ok", "reason": None}
+    rows = [
+        {**head, "subject": subject, "digest": digest}
+        for subject, digest in (("as it is", "1"), ("same", "1"), ("other", "2"))
+    ]
+
+    found = gem5_traces.of_one_simulation(rows, "as it is")
+
+    assert [row["status"] for row in found] == ["ok", "ok", "failed"]
+    assert not any("digest" in row for row in found)
+
+
+@pytest.mark.parametrize("one", [gem5_answer, gem5_case, gem5_traces, gem5_inside, gem5_scaling])
+def test_without_gem5_a_benchmark_is_left_out(one: ModuleType, tmp_path: Path):
+    options = Namespace(parts=[], smoke=False, programs=None, gem5=None)
+    call = Call(one.BENCHMARK, options, tmp_path, {})
+    call._done = ()  # noqa: SLF001 - of no earlier call
+
+    one.measure(call)
+
+    assert call.left_out
+    assert not call.parts

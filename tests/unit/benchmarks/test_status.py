@@ -1,5 +1,7 @@
 """Pages say what the results say: the table of claims, and where figures come from."""
 
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +42,16 @@ def test_every_benchmark_of_the_folder_is_listed():
              if "BENCHMARK: Final" in path.read_text()}  # fmt: skip
 
     assert files == set(BENCHMARKS)
+
+
+def test_make_bench_measures_all_of_them_and_makes_nothing_that_ships():
+    words = ["make", "--dry-run", "bench"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    loop = re.search(r"for benchmark in (.*); do", done.stdout)
+
+    assert loop
+    assert {Path(word).stem for word in loop[1].split()} == set(BENCHMARKS)
 
 
 def test_a_page_that_was_changed_by_hand_is_found_and_written_anew(tmp_path: Path):
