@@ -236,6 +236,10 @@ def _copy_checkout(folder: Path) -> bool:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, copy)
             copy.touch()
+    for copy in [*folder.glob("tests/**/*.py"), *folder.glob("tuner/**/*.py")]:
+        if not (ROOT / copy.relative_to(folder)).exists():  # else tests that are gone would kill
+            copy.unlink()
+            stale = True
     return stale
 
 
