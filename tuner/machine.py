@@ -48,6 +48,8 @@ class Machine:
     """Yama's limit of ptrace; children may be traced up to 2. None: no Yama, no limit."""
     seccomp: int | None = None
     """System call filter of this process: 0 none, 2 a filter, as containers have."""
+    fixes_addresses: bool | None = None
+    """Whether programs may be started at fixed addresses; None: not tried."""
 
 
 def _text(path: Path) -> str | None:

@@ -394,8 +394,11 @@ class Runner:
 
     def _fixes_addresses(self, trial: Trial) -> bool:
         """Return whether runs where a trial was made have the same addresses, as far as known."""
-        machine = self._executor.machines.get(self._store.places().get((trial.number, 0), ""))
-        return can_fix_addresses() if machine is None else not machine.facts.seccomp
+        facts = {machine.name: machine.facts for machine in self._store.machines()}
+        found = facts.get(self._store.places().get((trial.number, 0), ""))
+        if found is None:
+            return can_fix_addresses()
+        return not found.seccomp if found.fixes_addresses is None else found.fixes_addresses
 
     def _withdraw_failures(self, trials: Sequence[Trial]) -> None:
         """Make incidents of re-measurements without numbers, which are then measured again."""

@@ -31,6 +31,7 @@ from tuner.machine import Machine, read_machine
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation, Evaluator, Gate, evaluated
 from tuner.measure.executor import measuring_cpus
+from tuner.measure.offers import can_fix_addresses
 from tuner.measure.several import several_workloads
 from tuner.output import write_bytes
 from tuner.provenance import digest
@@ -154,7 +155,7 @@ def prove(kit: SharedKit) -> Proof:
     cpus = frozenset(measuring_cpus())
     return Proof(
         machine=platform.node(),
-        facts=read_machine(),
+        facts=replace(read_machine(), fixes_addresses=can_fix_addresses()),
         n_cores=kit.most_per_machine or len(cpus),
         cpus=cpus,
         identity=dict(kit.identity()),

@@ -34,6 +34,7 @@ from tuner.errors import (
     StoreError,
 )
 from tuner.front.dominance import front, hypervolume, points_of
+from tuner.machine import Machine
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import Attempts, LocalExecutor
 from tuner.objectives import FAILED_VIOLATION
@@ -512,12 +513,52 @@ class OnTheSecond(LocalExecutor):
             yield replace(ended, machine="second")
 
 
+def drift_on(
+    machine: Machine,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listener: Listener | None = None,
+) -> set[str]:
+    """Run on a machine that measures other numbers again; return the incidents' reasons."""
+    second = replace(OnTheSecond.machines["second"], facts=machine)
+    monkeypatch.setattr(OnTheSecond, "machines", {"second": second})
+    run(folder, evaluator=Drifting(), kind=OnTheSecond, listener=listener)
+    return {incident.reason for incident in incidents_of(folder)}
+
+
+CONTAINER = replace(MACHINE, seccomp=2)
+
+
+@pytest.mark.parametrize("machine", [CONTAINER, replace(MACHINE, fixes_addresses=False)])
 def test_other_numbers_in_a_container_of_the_cluster_are_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine
+):
+    (reason,) = drift_on(machine, tmp_path, monkeypatch)
+    assert "its machine may not fix addresses" in reason
+
+
+def test_a_filter_that_lets_fix_addresses_excuses_no_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    filtered = replace(OnTheSecond.machines["second"], facts=replace(MACHINE, seccomp=2))
-    monkeypatch.setattr(OnTheSecond, "machines", {"second": filtered})
-    run(tmp_path, evaluator=Drifting(), kind=OnTheSecond)
+    with pytest.raises(RepeatabilityError):
+        drift_on(replace(CONTAINER, fixes_addresses=True), tmp_path, monkeypatch)
+
+
+def test_what_a_container_of_the_cluster_measured_is_judged_by_it_when_finished_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class InterruptAtThird(Listener):
+        n_ended = 0
+
+        def recheck_ended(self, recheck: Recheck) -> None:
+            self.n_ended += 1
+            if self.n_ended == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(InterruptedCampaign):
+        drift_on(CONTAINER, tmp_path, monkeypatch, InterruptAtThird())
+    monkeypatch.setattr("tuner.campaign.runner.can_fix_addresses", lambda: True)
+    run(tmp_path)
 
     (reason,) = {incident.reason for incident in incidents_of(tmp_path)}
     assert "its machine may not fix addresses" in reason
