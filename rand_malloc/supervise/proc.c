@@ -257,6 +257,36 @@ bool proc_maps_file(pid_t pid, const struct proc_file *file, bool *is_mapped) {
     return any;
 }
 
+bool proc_environment(pid_t pid, struct proc_environment *environment) {
+    enum {
+        STEP = 1 << 16
+    };
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct proc_environment found = {NULL, 0};
+    ssize_t got = fd < 0 ? -1 : 1;
+    while (got > 0) {
+        char *more = realloc(found.text, found.n_bytes + STEP + 1);
+        if (more == NULL) {
+            got = -1;
+            break;
+        }
+        found.text = more;
+        got = read(fd, found.text + found.n_bytes, STEP);
+        found.n_bytes += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (got < 0) {
+        free(found.text);
+        return false;
+    }
+    found.text[found.n_bytes] = '\0';
+    *environment = found;
+    return true;
+}
+
 static void add_library(struct proc_libraries *libraries, const char *path) {
     for (size_t i = 0; i < libraries->n; i++) {
         if (strcmp(libraries->paths[i], path) == 0)

@@ -54,6 +54,14 @@ bool proc_lazy_free(pid_t pid, uint64_t *bytes);
 /* Walks the page tables too. */
 bool proc_shares(pid_t pid, struct proc_shares *shares);
 
+/* What a process was started with, NAME=VALUE and NUL one after the other; of the caller. */
+struct proc_environment {
+    char *text; /* a NUL more is behind it; NULL: not known */
+    size_t n_bytes;
+};
+
+bool proc_environment(pid_t pid, struct proc_environment *environment);
+
 enum {
     N_LIBRARIES = 4,
     LIBRARY_ROOM = 256

@@ -3,6 +3,7 @@
 
 #include "json.h"
 
+#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,46 @@ static void write_preload(struct json *json, const struct plan *plan, const stru
         json_null(json, "preload_mapped");
 }
 
+static bool was_given(char *const *given, const char *entry) {
+    while (*given != NULL && strcmp(*given, entry) != 0)
+        given++;
+    return *given != NULL;
+}
+
+static bool has(const struct proc_environment *environment, const char *entry) {
+    const char *end = environment->text + environment->n_bytes;
+    for (const char *at = environment->text; at < end; at += strlen(at) + 1) {
+        if (strcmp(at, entry) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void write_name(struct json *json, const char *entry) {
+    json_bytes(json, NULL, entry, strcspn(entry, "="));
+}
+
+/* Names of variables that came up, were lost, or have another value (these twice) since `given`:
+ * a wrapper such as `env -i`, or a script, has executed the program. */
+static void write_changed(struct json *json, char *const *given,
+                          const struct proc_environment *environment) {
+    if (environment->text == NULL) {
+        json_null(json, "changed_variables");
+        return;
+    }
+    const char *end = environment->text + environment->n_bytes;
+    json_open_list(json, "changed_variables");
+    for (const char *at = environment->text; at < end; at += strlen(at) + 1) {
+        if (!was_given(given, at))
+            write_name(json, at);
+    }
+    for (char *const *entry = given; *entry != NULL; entry++) {
+        if (!has(environment, *entry))
+            write_name(json, *entry);
+    }
+    json_close_list(json);
+}
+
 static void write_libraries(struct json *json, const struct proc_libraries *libraries) {
     json_open_list(json, "malloc_libraries");
     for (size_t i = 0; i < libraries->n; i++)
@@ -105,6 +146,7 @@ bool write_report(const struct plan *plan, const struct meter *meter,
     write_memory(&json, meter);
     write_effort(&json, meter, outcome, plan->counts_syscalls && meter->is_final);
     write_preload(&json, plan, meter);
+    write_changed(&json, plan->environment, &outcome->environment);
     write_libraries(&json, &meter->libraries);
     write_curve(&json, &meter->curve);
     json_close(&json);

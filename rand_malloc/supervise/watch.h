@@ -14,6 +14,7 @@ struct outcome {
     int wait_status; /* as from waitpid */
     bool timed_out;  /* it was killed at the time limit */
     bool has_fixed_addresses;
+    struct proc_environment environment; /* at the last exec; text NULL: not read */
     bool leaves_others;    /* processes that it started went on when it ended, and were killed */
     int interrupted;       /* signal that asked supervise itself to stop; 0: none */
     struct rusage usage;   /* of the program and the children it waited for, before an exec too */

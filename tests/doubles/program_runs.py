@@ -26,6 +26,7 @@ GOOD = ProgramRun(
     peak_is_exact=True,
     preload_mapped=None,
     malloc_libraries=(),
+    changed_variables=(),
     curve=(CurvePoint(0, 5, 100, 0),),
     output_sha256="aa",
     stderr_tail="",

@@ -81,9 +81,9 @@ def measure_program(
         run = runner.run(command, environments[step.subject], surroundings)
         if not expected:
             expected.append(_good_ending(command, run))
-        if run.exit_status == expected[0] and run.preload_mapped is not False:
+        if run.exit_status == expected[0] and run.lost_settings is None:
             return Outcome.succeeded(run)
-        return Outcome.did_not_succeed(Status.FAILED, run.ending)
+        return Outcome.did_not_succeed(Status.FAILED, run.lost_settings or run.ending)
 
     plan = Rounds(tuple(labels), (None,), rounds, leads=True)
     course = compare(plan, run_once)

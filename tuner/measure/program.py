@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol
 
@@ -35,6 +35,7 @@ from tuner.measure.preloads import (
 )
 from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
+from tuner.page import series
 from tuner.records import CurvePoint, signal_name
 from tuner.resources import native_file
 
@@ -99,6 +100,9 @@ class ProgramUse:
     """Whether the preloaded library was in the process; None when unknown or none."""
     malloc_libraries: tuple[str, ...]
     """Allocators that were in the process, as `brings_malloc` knows them."""
+    changed_variables: tuple[str, ...] | None = field(default=None, kw_only=True)
+    """Variables that steer an allocator and were others at its last exec than those given; None:
+    not known, for want of tracing."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,22 @@ class ProgramRun(ProgramUse):
     def cpu_ns(self) -> int:
         """User and system time together."""
         return self.user_ns + self.system_ns
+
+    @property
+    def lost_settings(self) -> str | None:
+        """Why it did not run under the settings that it was given; None: it did, or none can tell.
+
+        What it was preloaded with is looked at by what was mapped, not by the variable.
+        """
+        if self.preload_mapped is False:
+            return "the library was not loaded: is the program static, or its environment cleaned?"
+        if self.changed_variables:
+            return (
+                f"settings do not reach it as given: what starts it changes "
+                f"{series(self.changed_variables)}; name the command behind `env` or the script, "
+                "or take that out"
+            )
+        return None
 
     @property
     def ending(self) -> str:
@@ -440,8 +460,12 @@ def _program_run(
 ) -> ProgramRun:
     columns = zip(report.curve.time_ns, report.curve.anon_bytes, strict=True)
     libraries = tuple(filter(brings_malloc, use.malloc_libraries))
+    changed = use.changed_variables
+    if changed is not None:
+        changed = tuple(_removed(dict.fromkeys(changed, "")))
+        changed = tuple(name for name in changed if name != PRELOAD)
     return ProgramRun(
-        **vars(replace(use, malloc_libraries=libraries)),
+        **vars(replace(use, malloc_libraries=libraries, changed_variables=changed)),
         peak_is_exact=report.peak_from == "exit",
         curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
         output_sha256=output_sha256,

@@ -346,6 +346,8 @@ class Program:
             )
         if run.signal is not None:
             raise ProgramError(self._failure_words(run, "then repeat this command"))
+        if run.lost_settings is not None:
+            raise ProgramError(f"{self.command[0]}: {run.lost_settings}")
 
     def _check_status(self, run: ProgramRun) -> None:
         if run.exit_status == self._expect_status:
@@ -411,8 +413,8 @@ def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
         reason = f"{run.ending} instead of exit status {reference.exit_status}"
     elif reference.output_sha256 and run.output_sha256 != reference.output_sha256:
         reason = _PRINTS_ELSE
-    elif run.preload_mapped is False:
-        reason = "the allocator was not loaded into the program"
+    else:
+        reason = run.lost_settings
     if reason is not None:
         return Outcome.did_not_succeed(status, reason)
     return Outcome.succeeded(_values(run, is_busy=reference.is_busy))

@@ -105,8 +105,8 @@ def validate(
 
     Raises:
         SpecError: what is to be compared is a folder.
-        ProgramError: the program crashes with the baseline, ends otherwise than when it was
-            recorded, or does not repeat its output.
+        ProgramError: the program crashes with the baseline, sets allocators itself, ends otherwise
+            than when it was recorded, or does not repeat its output.
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
@@ -167,11 +167,8 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     """
     if run.timed_out:
         return Status.TIMED_OUT, run.ending
-    if run.preload_mapped is False:  # None: this machine forbids to look, see _notices
-        return (
-            Status.REFUSED,
-            "the library was not loaded: is the program static, or its environment cleaned?",
-        )
+    if run.lost_settings is not None:
+        return Status.REFUSED, run.lost_settings
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
         tail = quoted_tail(run)
         return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{tail}"
@@ -198,6 +195,8 @@ def _reference(
         )
     if run.signal is not None:
         raise ProgramError(f"{name}: {run.ending} with the baseline{quoted_tail(run)}")
+    if run.lost_settings is not None:
+        raise ProgramError(f"{name}: {run.lost_settings}")
     if recorded is not None and recorded.exit_status not in (None, run.exit_status):
         raise ProgramError(
             f"{name}: ends with exit status {run.exit_status}, but {recorded.exit_status} is "

@@ -136,6 +136,25 @@ def test_an_allocator_that_is_preloaded_is_checked(
     assert run.output_sha256 == hashlib.sha256(f"{preload}\n".encode()).hexdigest()
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "changed"),
+    [
+        ("exec env -i", ("GLIBC_TUNABLES", "MIMALLOC_SHOW_STATS")),
+        ("export MALLOC_ARENA_MAX=1 B=; exec", ("MALLOC_ARENA_MAX",)),
+        ("export GLIBC_TUNABLES=$GLIBC_TUNABLES:a.b=1; exec", ("GLIBC_TUNABLES",)),
+        ("exec env MALLOC_ARENA_MAX=1 env -u MALLOC_ARENA_MAX LD_PRELOAD=libutil.so.1", ()),
+    ],
+)
+def test_variables_that_a_script_changes_are_named(
+    runner: ProgramRunner, wrapper: str, changed: tuple[str, ...]
+):
+    given = {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0", "MIMALLOC_SHOW_STATS": "0", "A": "1"}
+    command = ["sh", "-c", f"{wrapper} /bin/true"]
+    run = runner.run(command, {**_PATH, **given}, Surroundings())
+    assert (run.exit_status, run.changed_variables) == (0, changed)
+    assert (run.lost_settings is None) is (not changed)
+
+
 def test_a_library_is_an_allocator_by_its_name_or_by_what_it_exports():
     entries = [_RECORDER, "libc.so.6", "libtcmalloc.so.4", _SHIM, "libm.so.6", "$LIB/x.so"]
     assert list(map(is_allocator, entries)) == [True, True, True, False, False, False]

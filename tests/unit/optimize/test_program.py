@@ -72,6 +72,12 @@ def test_a_program_that_prints_the_time_is_told_so():
     assert reasons[1] == "prints something else than the program as it is"
 
 
+def test_a_command_that_sets_an_allocator_itself_is_refused():
+    sets = replace(ALONE, changed_variables=("MALLOC_ARENA_MAX",))
+    with pytest.raises(ProgramError, match=r"^app: settings do not reach it .* MALLOC_ARENA_MAX;"):
+        program(sets, sets).examine()
+
+
 def test_a_program_that_finds_its_own_output_in_the_way_is_quoted():
     second = replace(ALONE, exit_status=1, stderr_tail="out.dat: File exists\n")
 

@@ -46,6 +46,10 @@ class Program:
         return found
 
 
+CHANGED = (
+    "settings do not reach it as given: what starts it changes GLIBC_TUNABLES and "
+    "MALLOC_ARENA_MAX; name the command behind `env` or the script, or take that out"
+)
 PREPARED = [of_glibc(name) for name in NAMES]
 
 
@@ -141,12 +145,22 @@ def test_order_differs_between_seeds_but_not_between_processes():
             Status.REFUSED,
             "the library was not loaded: is the program static, or its environment cleaned?",
         ),
+        ({"changed_variables": ("GLIBC_TUNABLES", "MALLOC_ARENA_MAX")}, Status.REFUSED, CHANGED),
     ],
 )
 def test_run_that_does_something_else_is_rejected(
     change: dict[str, Any], status: Status, reason: str
 ):
     assert judge_run(replace(GOOD, **change), GOOD, "stdout") == (status, reason)
+
+
+def test_a_script_that_sets_an_allocator_itself_is_refused_at_once(store: Store):
+    sets = replace(GOOD, changed_variables=("GLIBC_TUNABLES", "MALLOC_ARENA_MAX"))
+    runs = Program(lambda name, call: sets)
+    with pytest.raises(ProgramError) as error:
+        run_all(store, runs)
+    assert str(error.value) == f"app: {CHANGED}"
+    assert runs.calls == ["base"]
 
 
 def test_ignored_output_may_differ():
