@@ -13,11 +13,12 @@ from typing import Any
 
 import tuner
 from tuner.errors import OutputError, ProgramError, TraceError
+from tuner.output import writing
 from tuner.recording import explain
 from tuner.recording.program import Ending
 from tuner.recording.spool import remove_spool, spools_in
 from tuner.resources import native_file
-from tuner.trace import SPOOL_SUFFIX, recovery
+from tuner.trace import SPOOL_SUFFIX, place_while_written, recovery
 
 _NAME_CHARACTERS = 40
 """Of what a process calls itself, in the name of its trace."""
@@ -95,7 +96,8 @@ def build_traces(
 ) -> tuple[RecordedProcess, ...]:
     """Build the traces of a spool folder and remove what the recording wrote there.
 
-    A process that became another program by exec counts as the last one.
+    A process that became another program by exec counts as the last one.  What has a trace's name
+    already is replaced when all are whole, and else stays.
 
     Args:
         spool: the folder.
@@ -115,38 +117,29 @@ def build_traces(
         ProgramError: there is no event in any spool.
     """
     all_images = _images_by_process(spool)
-    processes: list[RecordedProcess] = []
-    for images in all_images:
-        trace = _trace_path(output, images[-1].program, len(processes))
-        ended, typed = (ending, command) if images is all_images[0] else (None, ())
-        try:
-            process = _build(images, trace, ended, typed, window)
-        except OutputError as error:
-            kept = (
-                f"what was recorded is kept, build the trace later with {recovery(spool, output)}"
+    with contextlib.ExitStack() as partials:
+        processes = _build_each(
+            all_images, output, ending, command, window,
+            partials=partials, advice=_kept(spool, output) if is_kept else _AGAIN,
+        )  # fmt: skip
+        n_lost = sum(not path.stat().st_size for path in spools_in(spool))
+        if n_lost and processes and not processes[0].stopped:
+            processes[0] = replace(processes[0], stopped=explain.no_room_for(n_lost))
+        stopped = next((process.stopped for process in processes if process.stopped), None)
+        is_empty = not any(process.totals.n_events for process in processes)
+        if is_empty or (stopped and not is_kept):
+            remove_spool(spool)
+            if stopped and not is_empty:
+                raise OutputError(f"{output}: recording stopped early: {stopped}; {_AGAIN}")
+            if stopped:
+                raise OutputError(explain.no_room(spool, stopped))
+            is_window = window != NO_WINDOW
+            raise ProgramError(
+                explain.why_no_events(command, ending, is_window=is_window, background=background)
             )
-            raise OutputError(f"{error}; {kept if is_kept else _AGAIN}") from error
-        if process.totals.n_events or len(all_images) == 1:
-            processes.append(process)
-        else:  # a process that only started others
-            trace.unlink()
-    n_lost = sum(not path.stat().st_size for path in spools_in(spool))
-    if n_lost and processes and not processes[0].stopped:
-        processes[0] = replace(processes[0], stopped=explain.no_room_for(n_lost))
-    stopped = next((process.stopped for process in processes if process.stopped), None)
-    is_empty = not any(process.totals.n_events for process in processes)
-    if is_empty or (stopped and not is_kept):
         for process in processes:
-            process.path.unlink(missing_ok=True)
-        remove_spool(spool)
-        if stopped and not is_empty:
-            raise OutputError(f"{output}: recording stopped early: {stopped}; {_AGAIN}")
-        if stopped:
-            raise OutputError(explain.no_room(spool, stopped))
-        is_window = window != NO_WINDOW
-        raise ProgramError(
-            explain.why_no_events(command, ending, is_window=is_window, background=background)
-        )
+            with writing(process.path):
+                _partial(process.path).replace(os.path.realpath(process.path))
     remove_spool(spool)
     return tuple(processes)
 
@@ -163,6 +156,45 @@ class _Image:
     start_ns: int
     is_fork: bool
     """It began with a fork: it is the first of its process."""
+
+
+def _build_each(
+    all_images: Sequence[Sequence[_Image]],
+    output: Path,
+    ending: Ending | None,
+    command: Sequence[str],
+    window: RecordedPart,
+    *,
+    partials: contextlib.ExitStack,
+    advice: str,
+) -> list[RecordedProcess]:
+    """Build the traces of all processes that did something, which `partials` removes later.
+
+    Raises:
+        OutputError: one cannot be written; `advice` ends the message.
+    """
+    processes: list[RecordedProcess] = []
+    for images in all_images:
+        trace = _trace_path(output, images[-1].program, len(processes))
+        ended, typed = (ending, command) if images is all_images[0] else (None, ())
+        partials.callback(_partial(trace).unlink, missing_ok=True)
+        try:
+            process = _build(images, trace, ended, typed, window)
+        except OutputError as error:
+            text = str(error).replace(str(_partial(trace)), str(trace))
+            raise OutputError(f"{text}; {advice}") from error
+        if process.totals.n_events or len(all_images) == 1:  # else it only started others
+            processes.append(process)
+    return processes
+
+
+def _kept(spool: Path, output: Path) -> str:
+    return f"what was recorded is kept, build the trace later with {recovery(spool, output)}"
+
+
+def _partial(trace: Path) -> Path:
+    """Return where a trace is until all are whole; a link stays one."""
+    return place_while_written(Path(os.path.realpath(trace)))
 
 
 def _images_by_process(folder: Path) -> list[list[_Image]]:
@@ -252,15 +284,16 @@ def _build(
     spool = images[-1].spool
     end_ns = ending.end_ns if ending else 0
     moments = (end_ns, window.from_ns or 0, window.until_ns or 0)
+    partial = _partial(output)
     facts = run_build_trace(
-        str(spool), str(output), json.dumps(_metadata(ending, command)), *map(str, moments)
+        str(spool), str(partial), json.dumps(_metadata(ending, command)), *map(str, moments)
     )
     return RecordedProcess(
         path=output,
         argv=tuple(facts["argv"]),
         pid=int(facts["pid"]),
         totals=RecordedTotals(**facts["totals"]),
-        file_bytes=output.stat().st_size,
+        file_bytes=partial.stat().st_size,
         foreign_frees=int(facts["foreign_frees"]),
         stopped=facts["stopped"],
         replaced=tuple(image.program for image in images[:-1]),

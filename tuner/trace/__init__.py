@@ -1,5 +1,6 @@
 """Allocation traces: read and write them, describe them, thin them out."""
 
+import os
 import shlex
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,20 @@ MAGIC: Final = b"\x93MTTRC\r\n"
 """First bytes of a trace; TRACE_MAGIC of ``rand_malloc/trace/format.h``."""
 SPOOL_SUFFIX: Final = ".spool"
 """``app.trace.spool`` is the folder in which the recording of ``app.trace`` is until it ends."""
+
+_NAME_BYTES = 200
+"""Of its end: the traces of one recording differ there."""
+
+
+def place_while_written(path: Path) -> Path:
+    """Return where a trace is until it is whole; what is no file, such as a device, is opened."""
+    try:
+        if path.exists() and not path.is_file():
+            return path
+    except OSError:  # opening it says why
+        return path
+    name = os.fsdecode(os.fsencode(path.name)[-_NAME_BYTES:])
+    return path.with_name(f".{name}.{os.getpid()}")
 
 
 def recovery(spool: Path, output: Path) -> str:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tuner.errors import OutputError, TraceError
 from tuner.resources import native_file
-from tuner.trace import SPOOL_SUFFIX, recovery
+from tuner.trace import SPOOL_SUFFIX, place_while_written, recovery
 from tuner.units import show_size
 
 EVENT: Final = np.dtype(
@@ -57,7 +57,6 @@ DEFAULT_SEED: Final = 1
 """Seed of what is generated from a profile; rand_malloc's default too."""
 
 _MESSAGE_BYTES = 1024
-_NAME_BYTES = 200
 """What a name may have beside a mark of what it is, of the 255 bytes of a file system."""
 
 
@@ -227,17 +226,6 @@ def _unfinished(path: Path) -> str | None:
         f"{path}: not there yet, but its recording is, unfinished: build the trace with "
         + recovery(spool, path)
     )
-
-
-def _place_while_written(path: Path) -> Path:
-    """Return where a trace is until it is whole; what is no file, such as a device, is opened."""
-    try:
-        if path.exists() and not path.is_file():
-            return path
-    except OSError:  # opening it says why
-        return path
-    name = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
-    return path.with_name(f".{name}.{os.getpid()}")
 
 
 class Trace:
@@ -423,7 +411,7 @@ class TraceWriter:
         """
         self.path = Path(path)
         self._place = Path(os.path.realpath(path))  # a link stays one
-        self._written = _place_while_written(self._place)
+        self._written = place_while_written(self._place)
         self._writer = ctypes.c_void_p()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         text = json.dumps(metadata).encode() + b" " * spare_bytes

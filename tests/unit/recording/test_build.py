@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tuner.cli.main import run
-from tuner.errors import OutputError
+from tuner.errors import OutputError, ProgramError
 from tuner.recording import build, record, recover
 from tuner.trace.file import Trace
 
@@ -89,6 +90,46 @@ def test_a_trace_that_does_not_fit_leaves_nothing_in_the_way_of_a_second_try(unb
 
     (process,) = recover(spool, output)
     assert process.totals.n_events == whole["totals"]["n_events"]
+
+
+def test_a_recording_that_fails_leaves_the_trace_that_was_to_be_replaced(
+    unbuilt: Record, tmp_path: Path
+):
+    output = unbuilt("ls", "/")
+    spool, limits = Path(f"{output}.spool"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    output.write_text("an earlier one")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"/a\.trace: cannot write: File too large"):
+            recover(spool, output, force=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert output.read_text() == "an earlier one"
+    assert {*output.parent.iterdir()} == {output, spool}
+
+    link = tmp_path / "link.trace"
+    link.symlink_to(output)
+    recover(spool, link, force=True)
+    assert link.is_symlink()
+    with Trace(output) as trace:
+        assert trace.metadata["argv"] == ["ls", "/"]
+
+
+def test_a_recording_without_an_event_leaves_the_trace_that_was_to_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    output, real = tmp_path / "a.trace", build.run_build_trace
+
+    def without_events(*arguments: str) -> dict[str, Any]:
+        facts = real(*arguments)
+        return facts | {"totals": facts["totals"] | {"n_events": 0}} if "totals" in facts else facts
+
+    output.write_text("an earlier one")
+    monkeypatch.setattr(build, "run_build_trace", without_events)
+    with pytest.raises(ProgramError):
+        record(["ls", "/"], output, force=True)
+    assert output.read_text() == "an earlier one"
+    assert [*tmp_path.iterdir()] == [output]
 
 
 TWO_CHILDREN = "import os\nfor _ in 'ab':\n os.fork() or os._exit(len([0] * 99))\n os.wait()"
