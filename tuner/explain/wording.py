@@ -87,7 +87,7 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
         others = ", ".join(_named(one) for one in some if one not in shown)
         if shown:
             yield f"  {title}:"
-            yield from (f"    {one.name}: {_effect(found, one)}" for one in shown)
+            yield from (f"    {_named(one)}: {_effect(found, one)}" for one in shown)
         if others:
             yield f"    no gain seen: {others}" if shown else f"  {title}: {others}"
     dangers = [one.danger for one in found.settings if one.danger]
@@ -242,6 +242,7 @@ def _level_document(level: Level) -> dict[str, Any]:
         "n_trials": level.n_trials,
         "n_failed": level.n_failed,
         "changes": dict(level.changes),
+        "is_compared": level.is_compared,
     }
 
 

@@ -183,17 +183,28 @@ def test_a_sentence_is_a_line(explanation: Explanation):
     assert not any("\n" in line for line in lines)
 
 
-def test_what_nearly_all_trials_set_is_said_to_be_so(explanation: Explanation):
+@pytest.mark.parametrize(
+    ("role", "said"),
+    [
+        (Role.SMALL, "  small or unsure: {} (nearly always set)"),
+        (Role.CARRIES, "    {} (nearly always set): "),
+    ],
+)
+def test_what_nearly_all_trials_set_is_said_to_be_so(
+    explanation: Explanation, role: Role, said: str
+):
     (first, *_), name = explanation.allocators, "lg_extent_max_active_fit"
     assert any(f"no effect seen: {name}" in line for line in sentences(explanation))
     settings = [
-        replace(one, role=Role.SMALL, levels=(replace(one.levels[0], is_compared=False),))
+        replace(one, role=role, levels=(replace(one.levels[0], is_compared=False),))
         for one in first.settings
         if one.name == name
     ]
     found = replace(explanation, allocators=(replace(first, settings=tuple(settings)),))
 
-    assert f"  small or unsure: {name} (nearly always set)" in list(sentences(found))
+    assert any(line.startswith(said.format(name)) for line in sentences(found))
+    (setting,) = json.loads(explanation_json(found))["allocators"][0]["settings"]
+    assert [level["is_compared"] for level in setting["levels"]] == [False]
 
 
 def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(explanation: Explanation):
