@@ -72,8 +72,9 @@ def environment_file(deployment: Deployment) -> str:
 def shell_wrapper(deployment: Deployment) -> str:
     """Write a script that runs its arguments as a command under the configuration.
 
-    Behind it stay a library that is preloaded already, and tunables other than malloc's.  Where it
-    preloads no allocator, another one that is there would act: then what the program had stays.
+    Libraries that are preloaded already stay, behind its allocator, and tunables other than
+    malloc's.  An LD_PRELOAD of its own without an allocator replaces them: one that they have
+    would act.
     """
     words = []
     for name, value in deployment.variables:
@@ -149,10 +150,13 @@ def _to_remove(deployment: Deployment) -> list[str]:
 
 
 def _replaced(deployment: Deployment) -> list[str]:
-    """Return what to do about other libraries, which only `optimize` keeps in what it exports."""
-    if not deployment.preloads or deployment.proof is not None:
+    """Return what to do about other libraries and tunables of a service or an image."""
+    set_here = dict(deployment.variables)
+    names = " and ".join(name for name in (PRELOAD, TUNABLES) if name in set_here)
+    if not names:
         return []
-    return ["     what else LD_PRELOAD has there is replaced: append it, after a colon"]
+    said = f"     other entries of {names} are replaced: append those"
+    return [said, "     that are not malloc's, after a colon"]
 
 
 def json_document(deployment: Deployment) -> str:

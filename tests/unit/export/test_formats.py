@@ -245,11 +245,16 @@ def test_no_text_of_a_campaign_ends_a_comment(name: str):
 
 
 @pytest.mark.parametrize("name", ["env", "systemd", "docker", "kubernetes"])
-def test_what_becomes_of_other_preloaded_libraries_is_said(name: str):
-    said = "what else LD_PRELOAD has there is replaced"
+@pytest.mark.parametrize("proof", [None, "12 runs of ./app"])
+def test_what_becomes_of_other_libraries_and_tunables_is_said(name: str, proof: str | None):
+    said = "other entries of {} are replaced: append those"
+    tunables = replace(plain("glibc", mxfast=0), proof=proof)
+    both = replace(tunables, variables=(("LD_PRELOAD", "libc.so.6"), *tunables.variables))
 
-    assert said in render(plain(), name)
-    assert said not in render(plain("glibc", mxfast=0), name) + render(plain(), "sh")
+    assert said.format("LD_PRELOAD") in render(replace(plain(), proof=proof), name)
+    assert said.format("GLIBC_TUNABLES") in render(tunables, name)
+    assert said.format("LD_PRELOAD and GLIBC_TUNABLES") in render(both, name)
+    assert "replaced" not in render(plain("glibc"), name) + render(both, "sh")
 
 
 # The formats, each read back
