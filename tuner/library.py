@@ -515,7 +515,7 @@ def explain(
     Args:
         run: see `load`.
         point: name of a pick or number of a trial whose settings are put back one at a time;
-            None: what `optimize` recommends, else the run's first pick.
+            None: what `optimize` deploys, if that was emulated, else the run's first pick.
         measure: emulate what of that is not recorded.
         workers: evaluations at a time; None: one per core, one where time is measured.
         seed: of the forests that predict trials from settings.
@@ -529,12 +529,10 @@ def explain(
     """
     from tuner.explain.explanation import explain_run, material_of
     from tuner.front.ablation import ablate, point_of
-    from tuner.front.kept import answered_pick, first_name
 
     pick = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
-        answered = answered_pick(run) if point is None else None
-        pick = answered or point_of(run, first_name(run) if point is None else str(point))
+        pick = point_of(run, None if point is None else str(point))
     # Before anything is measured, which may take long.
     material = material_of(run, pick.trial.configuration.allocator if pick else None)
     ablation = ablate(run, pick, _measure(run, workers) if measure else None) if pick else None

@@ -10,7 +10,15 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.front.kept import find_pick, pick_of_trial
+from tuner.errors import SelectionError
+from tuner.front.kept import (
+    RECOMMENDED,
+    answered_pick,
+    deployed_pick,
+    find_pick,
+    first_name,
+    pick_of_trial,
+)
 from tuner.front.picks import Pick
 from tuner.measure.evaluation import Evaluation
 from tuner.objectives import objective_values
@@ -58,12 +66,26 @@ class Ablation:
         return sum(one.changes is None and one.reason is None for _, _, one in self.settings)
 
 
-def point_of(run: Run, point: str) -> Pick:
+def point_of(run: Run, point: str | None = None) -> Pick:
     """Return the point of a run by the name of a pick or the number of a trial.
+
+    Args:
+        run: the campaign.
+        point: None for what is deployed, if that was emulated, else the run's first pick.
 
     Raises:
         SelectionError: there is no such pick or trial, or it did not succeed.
     """
+    deployed = deployed_pick(run) if point in {None, RECOMMENDED} else None
+    if deployed is not None:
+        return deployed
+    if point is None:
+        return find_pick(run, first_name(run))
+    if point == RECOMMENDED and (made_of := answered_pick(run)) is not None:
+        raise SelectionError(
+            f"{run.folder}: what `malloc-tuner optimize` deploys was not emulated; "
+            f"--point {made_of.trial.number} shows the trial that has its settings and more"
+        )
     is_number = point.isascii() and point.isdigit()
     return pick_of_trial(run, int(point)) if is_number else find_pick(run, point)
 

@@ -12,7 +12,7 @@ Layer: above `picks`.
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, first_pick, standard_p
 from tuner.front.whole import campaign_whole
 from tuner.metrics import OF_OPTIMIZE
 from tuner.output import write_text
-from tuner.records import Configuration
+from tuner.records import Configuration, Trial
 from tuner.runs import ANSWER_FILE, Run
 from tuner.store.subject import Subject
 
@@ -208,6 +208,18 @@ def answered_pick(run: Run) -> Pick | None:
     less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
     rule = "new runs of the program proved it better" + (f", without{less}" if less else "")
     return Pick(RECOMMENDED, trial, rule)
+
+
+def deployed_pick(run: Run) -> Pick | None:
+    """Return the trial of what is deployed, to the last setting; None where none has numbers."""
+    subject = deployed_subject(run)
+    trial = measured_trial(run.trials, subject.configuration) if subject else None
+    return Pick(RECOMMENDED, trial, "new runs of the program proved it better") if trial else None
+
+
+def measured_trial(trials: Iterable[Trial], found: Configuration) -> Trial | None:
+    """Return the trial that has numbers of a configuration; None where none has."""
+    return next((one for one in trials if one.measurement and one.configuration == found), None)
 
 
 def picks_of(run: Run) -> list[Pick]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
 from tuner.front.ablation import Ablation, ablate
 from tuner.front.bounds import default_trials
-from tuner.front.kept import RECOMMENDED, find_configuration, picks_of
+from tuner.front.kept import RECOMMENDED, deployed_pick, picks_of
 from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
 from tuner.optimize.answer import recommended
@@ -94,8 +94,8 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
     names = run.campaign.objectives
     has_baseline = run.campaign.baseline in default_trials(run.trials)
     believed = believed_validation(run, validation)
-    points = filter(None, (_as_deployed(run, pick) for pick in reversed(picks)))
-    once = {pick.trial.number: pick for pick in points}
+    points = (deployed_pick(run), *(pick for pick in picks if pick.name != RECOMMENDED))
+    once = {pick.trial.number: pick for pick in reversed(points) if pick}
     ablations = (ablate(run, pick) for pick in reversed(once.values()))
     return Report(
         run,
@@ -111,14 +111,6 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         tuple(summarize_inside(run.folder / JOURNAL, run)),
         measured_front(run.folder) if recommended(run.folder) else None,
     )
-
-
-def _as_deployed(run: Run, pick: Pick) -> Pick | None:
-    """Return a pick as the trial of what is deployed; None where no such trial was measured."""
-    if pick.name != RECOMMENDED:
-        return pick
-    trial = wording.measured_trial(run.trials, find_configuration(run, RECOMMENDED))
-    return replace(pick, trial=trial) if trial else None
 
 
 def _template(name: str) -> jinja2.Template:

@@ -2,13 +2,13 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from tuner.front.bounds import count_failures, default_trials
-from tuner.front.kept import RECOMMENDED
+from tuner.front.kept import RECOMMENDED, measured_trial
 from tuner.front.picks import NO_REGRET, Pick, first_pick, rule_words
 from tuner.front.whole import Whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
@@ -250,11 +250,6 @@ def _card(
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )
-
-
-def measured_trial(trials: Iterable[Trial], found: Configuration) -> Trial | None:
-    """Return the trial that has numbers of a configuration; None where none has."""
-    return next((one for one in trials if one.measurement and one.configuration == found), None)
 
 
 def _costs(subject: SubjectSummary | None) -> bool:

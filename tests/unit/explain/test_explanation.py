@@ -146,13 +146,17 @@ def test_a_run_is_explained_alike_every_time(run: Run):
 
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("point", [None, "recommended"])
-def test_what_optimize_recommends_is_explained(run: Run, tmp_path: Path, point: str | None):
-    write_answer(tmp_path, replace(DEPLOY, trial=POINT))
+@pytest.mark.parametrize("deployed", [POINT, 4])
+def test_what_optimize_deploys_is_explained(
+    run: Run, tmp_path: Path, point: str | None, deployed: int
+):
+    chosen = run.trial(deployed).configuration
+    write_answer(tmp_path, replace(DEPLOY, trial=POINT, configuration=chosen))
 
     found = library.explain(replace(run, folder=tmp_path), point)
 
     assert found.ablation is not None
-    assert found.ablation.pick.trial.number == POINT
+    assert found.ablation.pick.trial.number == deployed
     assert found.ablation.pick.name == "recommended"
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.doubles.answers import write_record
 from tests.doubles.runs import MIB, failed_trial, measurement, trial
 from tests.doubles.small_runs import run_of
 from tuner.errors import SelectionError, SpecError
 from tuner.front.ablation import ablate, point_of
-from tuner.front.kept import pick_of_trial
+from tuner.front.kept import first_name, pick_of_trial
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, Outcome, Status
 from tuner.runs import Run
@@ -113,3 +115,13 @@ def test_a_point_is_a_pick_or_a_trial():
         point_of(run(), "fastest")
     with pytest.raises(SpecError, match="pick name '\N{SUPERSCRIPT TWO}'"):
         point_of(run(), "\N{SUPERSCRIPT TWO}")
+
+
+def test_what_is_deployed_and_was_never_emulated_is_no_point(tmp_path: Path):
+    untried = Configuration.of("glibc", {"top_pad": 3}).key
+    write_record(tmp_path, decision="deploy", configuration=untried, trial=3)
+    found = replace(run(), folder=tmp_path)
+
+    assert point_of(found).name == first_name(found)
+    with pytest.raises(SelectionError, match=r"emulated; --point 3 shows"):
+        point_of(found, "recommended")
