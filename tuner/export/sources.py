@@ -15,7 +15,6 @@ from tuner.export.gains import on_program, pick_gain, proven_gains
 from tuner.export.reduction import Reduction, reduce_configuration
 from tuner.front.kept import RECOMMENDED, find_pick, first_name, pick_of_trial
 from tuner.front.picks import Pick
-from tuner.machine import read_machine
 from tuner.measure.preloads import in_front
 from tuner.optimize.answer import Decision, Recommendation, recommended
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
@@ -23,7 +22,7 @@ from tuner.optimize.tuned import Reference
 from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run
-from tuner.store import store_path
+from tuner.store import CampaignRecord, store_path
 from tuner.validate.setup import check_version, search_spaces
 from tuner.validate.summary import summarize
 from tuner.validate.trust import proving_validation, recorded_program
@@ -102,10 +101,8 @@ def recommended_deployment(
         raise _nothing_to_export(run.folder, found, has_points=True)
     pick = Pick(RECOMMENDED, run.trial(found.trial), "new runs of the program proved it better")
     trial = pick.trial
-    record = run.campaign.allocators[trial.configuration.allocator]
-    measured = Path(record.library) if record.library else None
     adapter = get_allocator(trial.configuration.allocator)
-    _check_here(adapter, measured, record.version, library)
+    _check_here(adapter, _measured(run.campaign, adapter.name), library)
     dropped = {
         name: value
         for name, value in trial.configuration.settings
@@ -150,16 +147,18 @@ def direct_deployment(
     names = Request.load(folder).allocators
     named = [text for text in names if text.partition(":")[0] == chosen.allocator]
     adapter = get_allocator(named[0] if named else chosen.allocator)
-    here = adapter.locate()
     reference = Reference.load(folder / REFERENCE_FILE)
-    version = reference.versions.get(adapter.name, here.version)
-    _check_here(adapter, here.library, version, library)
-    here = replace(here, version=version)
+    campaign = load_run(folder).campaign if store_path(folder).exists() else None
+    if campaign is not None and adapter.name in campaign.allocators:
+        here = _measured(campaign, adapter.name)
+    else:
+        here = adapter.locate()
+        here = replace(here, version=reference.versions.get(adapter.name, here.version))
+    _check_here(adapter, here, library)
     brings = reference.brings
     brought = (brings,) if brings else ()
     rendered = Environment.of(adapter, here, chosen, library, brought)
-    is_searched = store_path(folder).exists()
-    machine = load_run(folder).campaign.machine if is_searched else read_machine()
+    machine = campaign.machine if campaign else None  # not this one, which may be another
     made = Deployment(
         reduction=Reduction(chosen, (), None),
         variables=rendered.variables,
@@ -176,15 +175,20 @@ def direct_deployment(
     return _in_place(made, reference)
 
 
-def _check_here(
-    adapter: Allocator, file: Path | None, version: str, elsewhere: Path | None
-) -> None:
+def _measured(campaign: CampaignRecord, allocator: str) -> Installation:
+    """Return an allocator as a campaign measured it."""
+    record = campaign.allocators[allocator]
+    return Installation(allocator, Path(record.library) if record.library else None, record.version)
+
+
+def _check_here(adapter: Allocator, measured: Installation, elsewhere: Path | None) -> None:
     """Refuse what has another version here than was measured, unless it is deployed elsewhere.
 
     A file that is gone is not asked for its version.
     """
+    file = measured.library
     if elsewhere is None and (file is None or file.is_file()):
-        check_version(adapter.locate(file), version)
+        check_version(adapter.locate(file), measured.version)
 
 
 def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool) -> SelectionError:
@@ -309,10 +313,8 @@ def deployment(
     reduction = reduction or _reduced(run, chosen)
     campaign = run.campaign
     name = setting.allocator
-    record = campaign.allocators[name]
     adapter = get_allocator(name, search_spaces(run.folder).get(name))
-    measured = Path(record.library) if record.library else None
-    here = Installation(adapter.name, measured, record.version)
+    here = _measured(campaign, name)
     brought = _brought(run, validation)
     known = on_program(run, (setting, reduction.configuration), validation)
     if is_open and known.has_run(setting):  # emulation may not see what it does
@@ -324,8 +326,8 @@ def deployment(
         reduction=reduction,
         variables=rendered.variables,
         library=rendered.library,
-        is_shipped=_is_shipped(adapter, measured),
-        version=record.version,
+        is_shipped=_is_shipped(adapter, here.library),
+        version=here.version,
         campaign=campaign.name,
         date=campaign.created_at[:10],
         n_trials=len(run.trials),

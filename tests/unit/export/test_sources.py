@@ -29,7 +29,6 @@ from tuner.store import AllocatorRecord
 
 TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 PROVEN = Configuration.of("jemalloc", {"narenas": 2})
-GLIBC = Configuration("glibc")
 ANSWER = Recommendation(
     decision=Decision.DEPLOY,
     sentence="Deploy jemalloc with narenas=2.",
@@ -194,14 +193,19 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path):
     assert "LD_PRELOAD" not in text + export(tmp_path, form="systemd")
     found = json.loads(export(tmp_path, form="json"))
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
+    assert [*found["valid_for"]] == ["glibc"]  # nobody wrote down where it ran
 
 
 def test_an_answer_that_no_trial_stands_behind_is_valid_where_its_campaign_ran(tmp_path: Path):
-    folder = write_run(synthetic_run(tmp_path / "run", n_trials=4))
+    run = synthetic_run(tmp_path / "run", n_trials=4)
+    measured = {**run.campaign.allocators, "jemalloc": AllocatorRecord("/gone/x.so", "0.0.1")}
+    folder = write_run(replace(run, campaign=replace(run.campaign, allocators=measured)))
 
-    found = direct_deployment(direct_folder(folder), replace(ANSWER, configuration=GLIBC))
+    found = direct_deployment(direct_folder(folder), ANSWER)
 
     assert found.valid_for["kernel"] == MACHINE.kernel
+    assert found.valid_for["jemalloc"] == "0.0.1, /gone/x.so"
+    assert (found.version, found.library) == ("0.0.1", "/gone/x.so")
 
 
 def test_what_was_measured_beside_a_setting_is_exported_with_it(tmp_path: Path):
