@@ -60,10 +60,15 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
     found += _table_differences("machine", old, new)
     old, new = (_workload(record) for record in (stored, wanted))
     found += _table_differences("workload", old, new)
-    builds = {n for n in stored.versions if n.endswith(LIBRARY)} & wanted.versions.keys()
-    names = (_EMULATOR, *sorted(builds))
-    old, new = ({name: r.versions.get(name) for name in names} for r in (stored, wanted))
+    old, new = builds(stored, wanted)
     return found + _table_differences("versions", old, new)
+
+
+def builds(*records: CampaignRecord) -> list[dict[str, str | None]]:
+    """Return what decides the numbers of each campaign: the emulator, libraries that all know."""
+    known = set.intersection(*(set(record.versions) for record in records))
+    names = (_EMULATOR, *sorted(name for name in known if name.endswith(LIBRARY)))
+    return [{name: record.versions.get(name) for name in names} for record in records]
 
 
 def _workload(record: CampaignRecord) -> dict[str, Any]:

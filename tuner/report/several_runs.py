@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tuner.campaign.identity import LIBRARY, builds
 from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity
 from tuner.errors import SelectionError
 from tuner.front.bounds import baseline_trial
@@ -185,8 +186,9 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
     first = runs[0].campaign
     for run in runs[1:]:
         other = run.campaign
+        mine, others = builds(first, other)
         for what, one, two in (
-            ("emulator", first.versions.get("rand_malloc"), other.versions.get("rand_malloc")),
+            *((f"builds of {n.removesuffix(LIBRARY)}", mine[n], others[n]) for n in mine),
             ("allocators", dict(first.allocators), dict(other.allocators)),
             ("prices of faults and system calls", first.calibration, other.calibration),
         ):

@@ -103,6 +103,20 @@ def test_what_cannot_be_compared_is_refused(change: dict[str, object], what: str
         join_runs([LEAN, other])
 
 
+@pytest.mark.parametrize("name", ["rand_malloc", "jemalloc library"])
+def test_other_builds_are_said(name: str):
+    lean, fast = (
+        replace(run, campaign=replace(run.campaign, versions={"python": build, name: build}))
+        for run, build in ((LEAN, "a" * 12), (FAST, "b" * 12))
+    )
+    without = replace(FAST, campaign=replace(FAST.campaign, versions={"rand_malloc": "a" * 12}))
+
+    (said,) = join_runs([lean, fast]).notes
+
+    assert f"different builds of {name.removesuffix(' library')}" in said
+    assert not any("jemalloc" in one for one in join_runs([lean, without]).notes)
+
+
 def test_one_run_is_refused():
     with pytest.raises(SelectionError, match="give two or more runs"):
         join_runs([LEAN])
