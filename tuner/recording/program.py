@@ -16,6 +16,7 @@ from typing import Final
 from tuner.errors import MissingToolError, ProgramError
 from tuner.interrupts import ENDS, handling
 from tuner.recording.memory import AnonymousMemory
+from tuner.recording.spool import writers
 from tuner.records import signal_name
 from tuner.resources import native_file
 
@@ -81,14 +82,14 @@ def run_program(
 
     Ctrl-C does not end this process: it reaches the program from the terminal.  SIGINT from
     elsewhere, SIGTERM and SIGHUP are passed on.  A silent program is none of the user's, so
-    each of them interrupts this process and ends the program with its group.
+    each of them interrupts this process and ends the program with all that it started.
 
     Args:
         command: program and arguments.
         spool: folder in which the recorder creates a spool per process.
         follow: record the children too.
         is_silent: give it no input, and drop what it prints.
-        timeout_s: limit of a silent program, with whose end its group ends; None for none.
+        timeout_s: limit of a silent program, with which ends what it started; None for none.
         on_signal: is called with each signal to this process, in its handler.
         watches_window: take `WINDOW_SIGNAL` too.
 
@@ -126,9 +127,7 @@ def run_program(
                 _check_ends(process.pid, command[0], timeout_s)
             _, status, usage = os.wait4(process.pid, 0)
         except (KeyboardInterrupt, ProgramError):
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _end(process, spool)
             raise
     end_ns = time.monotonic_ns()
     code = process.returncode = os.waitstatus_to_exitcode(status)
@@ -142,6 +141,30 @@ def run_program(
         mean_anon_bytes=memory.mean_bytes,
         pid=process.pid,
     )
+
+
+def _end(process: subprocess.Popen[bytes], spool: Path) -> None:
+    """End a program, its group, and what it started that went into another one.
+
+    Its descendants are found while it lives, and what has lost its parent if it is recorded.
+    """
+    others = {*_descendants(process.pid), *writers(spool)}
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        os.killpg(process.pid, signal.SIGKILL)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        words: list[str] = []
+        with contextlib.suppress(OSError):  # a thread may end meanwhile
+            words = path.read_text(encoding="ascii").split()
+        for child in map(int, words):
+            yield child
+            yield from _descendants(child)
 
 
 def _check_ends(pid: int, name: str, limit_s: float) -> None:

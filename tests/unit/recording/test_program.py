@@ -95,13 +95,24 @@ def test_an_interrupt_of_this_process_alone_ends_the_program(
         assert run_program(["sleep", "60"], tmp_path, follow=False).signal_name == "SIGINT"
 
 
-def test_a_silent_program_that_does_not_end_in_time_ends_with_its_group(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("start", "follow"),
+    [
+        ("sleep 60 & wait", False),
+        ("setsid sleep 60 & wait", False),
+        ("setsid sh -c 'sleep 60 & wait' & wait", False),
+        ("(setsid sleep 60 &); sleep 60", True),
+    ],
+)
+def test_a_silent_program_that_does_not_end_in_time_ends_with_all_it_started(
+    tmp_path: Path, start: str, *, follow: bool
+):
     os.mkfifo(tmp_path / "held")
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
-    script = f"exec 9>{tmp_path}/held; sleep 60 & wait"
+    command, trace = ["sh", "-c", f"exec 9>{tmp_path}/held; {start}"], tmp_path / "a.trace"
 
-    with pytest.raises(ProgramError, match=r"still running under the recorder after 0\.5 s"):
-        record(["sh", "-c", script], tmp_path / "a.trace", is_silent=True, timeout_s=0.5)
+    with pytest.raises(ProgramError, match=r"still running under the recorder after 2 s"):
+        record(command, trace, follow=follow, is_silent=True, timeout_s=2.0)
 
     assert select.select([held], [], [], 20.0)[0], "nobody has the other end"
     os.close(held)
