@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -50,6 +51,7 @@ static size_t add_children(struct tree *tree, pid_t pid) {
 void tree_walk(struct tree *tree) {
     tree->n = tree->n_threads = 0;
     (void)add_children(tree, getpid());
+    tree->n_own = tree->n;
     for (size_t i = 0; i < tree->n; i++) {
         size_t n_threads = add_children(tree, tree->pids[i]);
         if (n_threads > tree->n_threads)
@@ -79,12 +81,13 @@ void tree_measure(const struct tree *tree, struct tree_use *use) {
 
 void tree_end(void) {
     static struct tree tree;
-    size_t n_sent;
+    size_t n_sent; /* to children of ours: one of them comes */
     do {
         n_sent = 0;
         tree_walk(&tree);
-        for (size_t i = 0; i < tree.n; i++)
-            n_sent += kill(tree.pids[i], SIGKILL) == 0; /* one that has become root is left */
-        /* Children of ours were sent the signal or have ended: one of them comes. */
+        for (size_t i = 0; i < tree.n; i++) { /* one that has become root is left */
+            bool is_sent = kill(tree.pids[i], SIGKILL) == 0;
+            n_sent += is_sent && i < tree.n_own;
+        }
     } while (n_sent > 0 && (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR));
 }

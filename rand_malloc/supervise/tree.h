@@ -17,6 +17,7 @@ enum {
 
 struct tree {
     size_t n;
+    size_t n_own;               /* of them are children of this process: the first */
     pid_t pids[TREE_PROCESSES]; /* parents before their children */
     size_t n_threads;           /* of the process that has most */
 };
