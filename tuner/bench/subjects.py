@@ -132,6 +132,8 @@ def _with_version(text: str) -> tuple[Path, str | None]:
 def pick_subject(text: str) -> BenchSubject:
     """Return the pick of a campaign with the library it was measured on; settings are read back.
 
+    Where that file is gone, the library that is found here is taken if its version is the same.
+
     Args:
         text: ``RUN:PICK``, such as ``runs/app:balanced``.
 
@@ -140,17 +142,23 @@ def pick_subject(text: str) -> BenchSubject:
         StoreError: there is no such run.
         SelectionError: the run has no such pick.
         SettingError: a setting did not take effect.
-        MissingToolError: the allocator is not on this machine.
+        MissingToolError: the allocator is not on this machine, or of another version.
     """
     folder, sign, name = text.rpartition(":")
     if not (folder and sign and name):
         raise SpecError(f"--pick {text!r}: write RUN:PICK, such as runs/app:balanced")
     run = load_run(Path(folder))
     configuration = find_configuration(run, name)
-    record = run.campaign.allocators.get(configuration.allocator)
-    library = record.library if record else None
-    adapter = get_allocator(configuration.allocator + (f":{library}" if library else ""))
-    return subject_of(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
+    record = run.campaign.allocators[configuration.allocator]
+    measured = Path(record.library) if record.library else None
+    adapter = get_allocator(configuration.allocator)
+    here = adapter.locate(measured if measured and measured.is_file() else None)
+    if here.version != record.version:
+        raise MissingToolError(
+            f"--pick {text}: {adapter.name} {record.version} was measured, here is {here.version}; "
+            "install that one, or try the setting with this one: --setting"
+        )
+    return subject_of(f"{Path(folder).name}/{name}", adapter, here, configuration)
 
 
 def with_variables(subjects: Sequence[BenchSubject], texts: Iterable[str]) -> list[BenchSubject]:

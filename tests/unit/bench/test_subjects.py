@@ -1,14 +1,17 @@
 """Subjects of a comparison."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.bench import ALICE, BOB
-from tests.doubles.runs import LIBRARIES, synthetic_run
+from tests.doubles.runs import synthetic_run
+from tuner.allocators import Allocator, Installation
 from tuner.bench import subjects
 from tuner.bench.subjects import check_labels, library_subject, pick_subject, with_variables
 from tuner.errors import MissingToolError, SpecError
+from tuner.store import AllocatorRecord
 
 
 @pytest.mark.parametrize("text", ["mine", "mine=", "=/lib/x.so"])
@@ -30,14 +33,43 @@ def test_a_path_that_the_loader_would_split_is_refused(tmp_path: Path):
         library_subject(f"mine={library}")
 
 
-def test_a_pick_runs_with_the_library_that_was_measured(monkeypatch: pytest.MonkeyPatch):
-    def ask(text: str) -> None:
-        raise MissingToolError(text)
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the library was that a run of jemalloc 5.3.0 measured; another is found."""
+    library = tmp_path / "measured.so"
+    run = synthetic_run()
+    record = AllocatorRecord(str(library), "5.3.0")
+    campaign = replace(run.campaign, allocators={**run.campaign.allocators, "jemalloc": record})
 
-    monkeypatch.setattr(subjects, "load_run", lambda _: synthetic_run())
-    monkeypatch.setattr(subjects, "get_allocator", ask)
+    def locate(_: Allocator, path: Path | None = None) -> Installation:
+        return Installation("jemalloc", path or tmp_path / "found.so", "5.3.0")
 
-    with pytest.raises(MissingToolError, match=f"^jemalloc:{LIBRARIES['jemalloc']}$"):
+    monkeypatch.setattr(subjects, "load_run", lambda _: replace(run, campaign=campaign))
+    monkeypatch.setattr(Allocator, "locate", locate)
+    monkeypatch.setattr(Allocator, "read_back", lambda *_: None)
+    return library
+
+
+def test_a_pick_runs_with_the_library_that_was_measured(measured: Path):
+    measured.touch()
+
+    assert pick_subject("run:trial-2").library == measured
+
+
+def test_a_pick_whose_library_is_gone_runs_with_the_one_that_is_here(measured: Path):
+    assert pick_subject("run:trial-2").library == measured.with_name("found.so")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_pick_does_not_run_with_another_version(
+    measured: Path, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+):
+    if not is_gone:
+        measured.touch()
+    upgraded = Installation("jemalloc", measured, "5.4.0")
+    monkeypatch.setattr(Allocator, "locate", lambda *_: upgraded)
+
+    with pytest.raises(MissingToolError, match=r"jemalloc 5\.3\.0 was measured, here is 5\.4\.0"):
         pick_subject("run:trial-2")
 
 
