@@ -132,7 +132,7 @@ class ParameterSpec(StrictModel):
     values: tuple[Scalar, ...] | None = None
     """Levels of an ordinal or categorical parameter."""
     specials: tuple[Scalar, ...] = ()
-    """Values off the scale with a meaning of their own: 0 = off, -1 = never."""
+    """Values off the scale with a meaning of their own, of any type: 0 = off, -1 or "never"."""
     unit: str = ""
     """bytes, ms, blocks ...; for people."""
     unset: bool = True
@@ -162,7 +162,7 @@ class ParameterSpec(StrictModel):
     def _complete(self) -> ParameterSpec:
         check_scale(self.scale, self.low, self.high, self.step, self.values)
         if not self.groups.scale:
-            raise ValueError(f"default: {show(self.default)} is the only value")
+            raise ValueError(f"default: {show(self.default)} is the only value of the scale")
         if self.resting is not None and not _holds(self.levels, self.resting):
             raise ValueError(f"resting: {show(self.resting)} is not a level")
         return self
@@ -171,8 +171,11 @@ class ParameterSpec(StrictModel):
     def groups(self) -> Levels:
         """All levels: unset, then the specials, then the scale in rising order."""
         scale = scale_levels(self.scale, self.low, self.high, self.step, self.values)
-        specials = tuple(coerce(type(scale[-1]), special) for special in self.specials)
-        default = None if self.default is None else coerce(type(scale[-1]), self.default)
+        kind = type(scale[-1])
+        specials = tuple(_special(kind, value) for value in self.specials)
+        default = self.default
+        if default is not None and not (isinstance(default, str) and default in specials):
+            default = coerce(kind, default)
         if default is not None and self.unset:
             scale, specials = _without(scale, default), _without(specials, default)
         return Levels((None,) if self.unset else (), specials, scale, default)
@@ -203,6 +206,8 @@ class ParameterSpec(StrictModel):
         Raises:
             ValueError: the value has another type; says which is wanted.
         """
+        if isinstance(value, str) and value in self.specials:
+            return value
         return coerce(self.value_type, value, self.unit)
 
     def narrowed(self, narrowing: Narrowing) -> Levels:
@@ -367,6 +372,13 @@ def _parent_problems(path: str, when: When, parent: ParameterSpec) -> list[str]:
         for value in (when.values or when.unless or ())
         if not _holds(words, value)
     ]
+
+
+def _special(kind: type, value: Value) -> Value:
+    """Return a number as the numbers of a scale are, and what is no number as it is."""
+    if kind not in {int, float} or isinstance(value, bool | str):
+        return value
+    return coerce(kind, value)
 
 
 def _without(levels: tuple[Value, ...], value: Value) -> tuple[Value, ...]:

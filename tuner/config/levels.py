@@ -43,7 +43,7 @@ _NEEDS: Final = {
 }
 """Keys every scale needs; the others of the four are not allowed."""
 
-_MOST_STEPS: Final = 1000
+_MOST_LEVELS: Final = 10_000
 """Of a linear scale; every two levels have a correlation of their own."""
 
 
@@ -71,8 +71,8 @@ def check_scale(
         raise ValueError("values must be one or more of one type")
     if low is not None and high is not None:
         _check_bounds(scale, low, high)
-        if (high - low) / (step or math.inf) > _MOST_STEPS:
-            raise ValueError(f"step {step} gives more than {_MOST_STEPS} levels")
+        if (high - low) // (step or math.inf) >= _MOST_LEVELS:
+            raise ValueError(f"step {step} gives more than {_MOST_LEVELS} levels")
 
 
 def _check_bounds(scale: Scale, low: float, high: float) -> None:

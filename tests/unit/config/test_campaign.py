@@ -14,6 +14,7 @@ from tuner.config import (
     load_campaign,
     shipped_allocator_file,
 )
+from tuner.config.allocator_file import Narrowing
 from tuner.config.versions import is_version_in, parse_version, version_range
 from tuner.errors import SpecError
 from tuner.records import Configuration
@@ -311,6 +312,8 @@ def test_every_shipped_file_is_right_and_in_place(name: str):
         ('scale = "log"\nlow = 0.1\nhigh = 1.0\nspecials = [0]', (None, 0.0, 0.1, 0.2, 0.5, 1.0)),
         ('scale = "linear"\nlow = -1\nhigh = 6\nstep = 3', (None, -1, 2, 5)),
         ('scale = "ordinal"\nvalues = [1, 3]\nspecials = [-1]', (None, -1, 1, 3)),
+        ('scale = "log2"\nlow = 1\nhigh = 2\nspecials = ["off"]\ndefault = "off"', (None, 1, 2)),
+        ('scale = "log2"\nlow = 1\nhigh = 2\nspecials = ["off"]\ndefault = 1', (None, "off", 2)),
         ('scale = "categorical"\nvalues = ["a"]\nunset = false', ("a",)),
         ('scale = "boolean"', (None, False, True)),
     ],
@@ -320,6 +323,21 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
     (parameter,) = load_allocator_file(path).parameters
     assert levels == parameter.levels
     assert list(map(type, levels)) == list(map(type, parameter.levels))
+
+
+def test_a_linear_scale_may_have_many_levels(tmp_path: Path):
+    path = campaign_file(
+        tmp_path, PARAMETER + 'scale = "linear"\nlow = 1\nhigh = 10000\nstep = 1\n'
+    )
+    (parameter,) = load_allocator_file(path).parameters
+    assert len(parameter.groups.scale) == 10000
+
+
+def test_a_text_among_numbers_may_be_set_and_kept(tmp_path: Path):
+    scale = 'scale = "log2"\nlow = 1\nhigh = 4\nspecials = ["off"]\n'
+    (parameter,) = load_allocator_file(campaign_file(tmp_path, PARAMETER + scale)).parameters
+    assert parameter.coerce("off") == "off"
+    assert parameter.narrowed(Narrowing(values=("off", 2))).all == (None, "off", 2)
 
 
 @pytest.mark.parametrize(
@@ -333,10 +351,13 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
         ('scale = "log2"\nlow = "4K"\nhigh = 8\n', '.tcache_count.low = "4K": '),
         ('scale = "ordinal"\nvalues = [1, "a"]\n', "one or more of one type"),
         ('scale = "ordinal"\nvalues = [1.0, nan]\n', "values[1] = NaN: must be a number"),
-        ('scale = "ordinal"\nvalues = [7]\ndefault = 7\n', "default: 7 is the only value"),
-        ('scale = "log"\nlow = 0.5\nhigh = 8\nspecials = ["off"]\n', '"off" is not a number'),
+        (
+            'scale = "ordinal"\nvalues = [7]\ndefault = 7\nspecials = [0]\n',
+            "default: 7 is the only value of the scale",
+        ),
+        ('scale = "log2"\nlow = 1\nhigh = 8\nspecials = [0.5]\n', "0.5 is not a whole number"),
         ('scale = "log2"\nlow = 1\nhigh = 8\ndefault = "64 KiB"\n', "is not a whole number"),
-        ('scale = "linear"\nlow = 0\nhigh = "1 GiB"\nstep = 1\n', "more than 1000 levels"),
+        ('scale = "linear"\nlow = 0\nhigh = 10000\nstep = 1\n', "more than 10000 levels"),
         ('scale = "boolean"\nvales = [1]\n', "parameters.tcache_count.vales: unknown key"),
         ('scale = "boolean"\nversions = "2.42+"\n', "is not a range of versions"),
         ('scale = "boolean"\nrequires = ["luck"]\n', "requires[0] = "),
