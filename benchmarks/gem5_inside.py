@@ -116,14 +116,16 @@ def words_of(call: Call, default: Sequence[str]) -> list[str]:
     """Return the programs and machines that were asked for, else the default.
 
     Raises:
-        SpecError: some would take the place of all in the results.
+        SpecError: others would take the place of the default in the results.
     """
     asked: str | None = call.options.programs
     if asked is None:
         return [*default]
-    if not call.is_smoke and call.options.keep is None:
-        raise SpecError(f"--programs {asked}: results are of all; keep others with --keep FILE")
-    return asked.split(",")
+    words = asked.split(",")
+    if set(words) != set(default) and not call.is_smoke and call.options.keep is None:
+        named = ",".join(default)
+        raise SpecError(f"--programs {asked}: results are of {named}; keep others with --keep FILE")
+    return words
 
 
 def shown_lines(journal: str, counts: Collection[str] | None = None) -> list[str]:
@@ -243,16 +245,17 @@ def judge(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
                     yield Target(what, mine / others[best], 1.0, note=f"best is {best}")
 
 
-def gem5_options(parser: argparse.ArgumentParser, file: str) -> None:
-    """Add the options of benchmarks that simulate."""
+def gem5_options(parser: argparse.ArgumentParser, programs: Sequence[str], file: str) -> None:
+    """Add the options of benchmarks that simulate; `programs` are the default."""
     allocator_options(parser)
     gem5_option(parser)
-    parser.add_argument("--programs", metavar="NAME,...", help=f"only these of {file}")
+    of = f"of gem5-validate/{file}; default: {','.join(programs)}; others need --keep"
+    parser.add_argument("--programs", metavar="NAME,...", help=of)
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="simulations at once")
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    gem5_options(parser, "inside.toml")
+    gem5_options(parser, PROGRAMS, "inside.toml")
 
 
 BENCHMARK: Final = Benchmark(

@@ -144,7 +144,7 @@ def _against_peers(cycles: Cells, machine: str, threads: int) -> Iterator[Target
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    gem5_options(parser, FILE)
+    gem5_options(parser, [ALL], FILE)
 
 
 BENCHMARK: Final = Benchmark(

@@ -59,14 +59,15 @@ def test_of_a_journal_the_last_session_is_kept_and_the_runs_that_it_shows():
     assert found[0] == '{"kind": "header"}'
 
 
-def test_figures_of_some_programs_do_not_take_the_place_of_all(tmp_path: Path):
+def test_figures_of_other_programs_do_not_take_the_place_of_the_default(tmp_path: Path):
     def words(**options: object) -> list[str]:
         given = Namespace(**{"programs": "pair,server", "smoke": False, "keep": None, **options})
-        return words_of(Call(BENCHMARK, given, tmp_path, {}), ["all"])
+        return words_of(Call(BENCHMARK, given, tmp_path, {}), ["pair", "lists"])
 
-    with pytest.raises(SpecError, match=r"^--programs pair,server: results are of all; keep"):
+    with pytest.raises(SpecError, match=r"^--programs pair,server: results are of pair,lists; "):
         words()
-    assert words(programs=None) == ["all"]
+    assert words(programs=None) == ["pair", "lists"]
+    assert words(programs="lists,pair") == ["lists", "pair"]
     assert words(keep=tmp_path / "some.json.zst") == ["pair", "server"]
 
 
