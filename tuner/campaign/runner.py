@@ -250,7 +250,11 @@ class Runner:
             return False
         reference = self._store.campaign().reference
         self.stopped_because = self._stopping.reason(
-            self._ended(), reference, self._defaults(), self._record.baseline
+            self._ended(),
+            reference,
+            self._defaults(),
+            self._record.baseline,
+            is_further=not self._trials.keys() <= self._stored.keys(),
         )
         return self.stopped_because is not None
 

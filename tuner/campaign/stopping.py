@@ -26,7 +26,7 @@ class StopRules:
     """What ends a campaign; None and nothing: no such rule."""
 
     time_ns: int | None = None
-    """Elapsed time of one call."""
+    """Elapsed time of one call; it lasts at least until something new is evaluated."""
     plateau: int | None = None
     """Evaluations in a row that gain nothing."""
     target: tuple[Constraint, ...] = ()
@@ -54,6 +54,8 @@ class Stopping:
         reference: Sequence[float] | None,
         defaults: dict[str, Measurement],
         baseline: str,
+        *,
+        is_further: bool = True,
     ) -> str | None:
         """Return why to stop; None to go on.
 
@@ -62,6 +64,8 @@ class Stopping:
             reference: of the hypervolume; None while it is not known.
             defaults: allocator -> what its default measured, for relative limits.
             baseline: the allocator whose default everything is compared with.
+            is_further: whether this call got further than the store was: however long the
+                replay of stored trials takes, a campaign comes to its end.
         """
         rules = self._rules
         if rules.target:
@@ -74,8 +78,9 @@ class Stopping:
                 f"the last {rules.plateau} evaluations gained less than {LEAST_GAIN:.1%} of "
                 "hypervolume"
             )
-        if rules.time_ns is not None and self._clock() - self._begun_s >= rules.time_ns / 1e9:
-            return f"the time is over ({format_duration(rules.time_ns)})"
+        limit_ns = rules.time_ns if is_further else None
+        if limit_ns is not None and self._clock() - self._begun_s >= limit_ns / 1e9:
+            return f"the time is over ({format_duration(limit_ns)})"
         return None
 
     def _reaches(self, trial: Trial, defaults: dict[str, Measurement], baseline: str) -> bool:

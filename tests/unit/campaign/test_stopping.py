@@ -122,6 +122,14 @@ def test_a_rule_that_stops_earlier_than_an_interrupt_has_the_whole_front_measure
     assert n_missing(record(budget=200), trials, again) == 0
 
 
+def test_a_time_shorter_than_the_replay_gets_further_all_the_same(tmp_path: Path):
+    rules = StopRules(time_ns=1)
+
+    lengths = [len(run(tmp_path / "run", rules)[0]) for _ in range(3)]
+
+    assert lengths[0] < lengths[1] < lengths[2]
+
+
 def test_campaign_files_name_the_rules():
     stop = {"time": "10 min", "plateau": 60, "target": ["cost <= default * 0.8"]}
     spec = campaign_from_options(trace="a.trace", allocators=["glibc"], stop=stop)
