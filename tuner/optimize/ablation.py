@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from tuner.compare.plan import Rounds
 from tuner.optimize.answer import is_shown, label_of
 from tuner.optimize.duets import MOST_AT_ONCE, at_once
-from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
-from tuner.optimize.noise import OF_MEDIANS
-from tuner.optimize.tuned import Logs, Reference, logs_of, values_of
+from tuner.optimize.judgement import Gain, Rules, Standing, judge
+from tuner.optimize.noise import OF_MEDIANS, exact_of
+from tuner.optimize.tuned import Logs, Reference, logs_of
 from tuner.optimize.work import ABLATION_FILE, Work, duets_for
 from tuner.records import Configuration
 from tuner.stats import robust_sd
@@ -83,7 +83,7 @@ def effects_of(
     course = work.compare(ABLATION_FILE, plan, candidates, reference, duets=duets)
     asked = work.request.rules
     rules = Rules(asked.least, asked.goals, asked.guards, _ERROR)
-    exact = exact_quantities({n: v for n, v in values_of(course, label).items() if v}, rules)
+    exact = exact_of(course, rules, label)
     found = []
     for (name, value), variant in zip(winner.settings, variants, strict=True):
         lost = logs_of(course, variant, label)

@@ -16,9 +16,9 @@ from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import estimated
 from tuner.optimize.counted import n_countable
-from tuner.optimize.duets import at_once, runs_as_is
-from tuner.optimize.judgement import ROUNDS_TO_GIVE_UP, Rules, exact_quantities
-from tuner.optimize.noise import RUNS_TO_GUESS, noise_of_few
+from tuner.optimize.duets import at_once, of_one_mode, runs_as_is
+from tuner.optimize.judgement import ROUNDS_TO_GIVE_UP, Rules
+from tuner.optimize.noise import RUNS_TO_GUESS, exact_of, noise_of_few
 from tuner.optimize.outlook import showable_gains
 from tuner.optimize.proposals import (
     SLACK,
@@ -115,7 +115,7 @@ def untried(
 
 def exact_in(course: Course[None, Sample], rules: Rules) -> frozenset[str]:
     """Return the quantities that repeat themselves, by the runs of the program as it is."""
-    return exact_quantities(runs_as_is(course), rules)
+    return exact_of(of_one_mode(course), rules)
 
 
 class Choosing:

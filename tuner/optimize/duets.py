@@ -35,8 +35,8 @@ from typing import Final, Protocol, runtime_checkable
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.machines import MACHINE
-from tuner.optimize.quantities import CPU, PEAK
-from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned, values_of
+from tuner.optimize.quantities import CPU, PEAK, TABLE
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.records import Configuration, Outcome, Status
 
 AT_ONCE: Final = "runs at once"
@@ -321,13 +321,32 @@ def is_alike(one: Sample, other: Sample) -> bool:
 
 
 def runs_as_is(course: Course[None, Sample]) -> dict[str, list[float]]:
-    """Return quantity -> runs of the program as it is, with as many beside and where most ran."""
-    usual = of_one_mode(course)
-    runs = [run for _, run in sorted(usual.good(None, AS_IS).items())]
-    machine = statistics.mode(run.get(MACHINE) for run in runs) if runs else None
-    every = usual.samples.items()
-    of_machine = (one for one in every if one[1].good and one[1].good.get(MACHINE) == machine)
-    return values_of(Course(course.baseline, of_machine), AS_IS)
+    """Return quantity -> runs of the program as it is, with as many beside, as on one machine."""
+    return runs_as_on_one(of_one_mode(course))
+
+
+def runs_as_on_one(course: Course[None, Sample], label: str = AS_IS) -> dict[str, list[float]]:
+    """Return quantity -> runs of a subject, as if all were on the machine where most were.
+
+    They vary as those on each machine do about their own middle; where a machine made only one run,
+    that shows nothing of it and is left out.
+    """
+    found: dict[str, dict[float | None, list[float]]] = {}
+    for _, run in sorted(course.good(None, label).items()):
+        for name in (one for one in run if one in TABLE):
+            found.setdefault(name, {}).setdefault(run.get(MACHINE), []).append(run[name])
+    return {name: _as_on_one([*by_machine.values()]) for name, by_machine in found.items()}
+
+
+def _as_on_one(groups: Sequence[list[float]]) -> list[float]:
+    usual = max(groups, key=len)
+    several = [group for group in groups if len(group) > 1]
+    if len(several) <= 1:
+        return usual
+    n_runs, middle = sum(map(len, several)), statistics.median(usual)
+    # Every middle comes from the same runs, which are nearer to it than to the true one.
+    spread = math.sqrt((n_runs - 1) / (n_runs - len(several)))
+    return [middle * (one / statistics.median(g)) ** spread for g in several for one in g]
 
 
 def n_duets(course: Course[None, Sample]) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tuner.compare.plan import Course
-from tuner.optimize.duets import of_one_mode
+from tuner.optimize.duets import of_one_mode, runs_as_on_one
+from tuner.optimize.judgement import Rules, exact_quantities
 from tuner.optimize.machines import MACHINE
 from tuner.optimize.quantities import TABLE
-from tuner.optimize.tuned import AS_IS, Sample, logs_of
+from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
 from tuner.stats import robust_sd
 
 RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
@@ -42,6 +43,18 @@ def noise_of_few(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {
         name: noise_of(values, has_floor=not TABLE[name].is_memory) for name, values in runs.items()
     }
+
+
+def exact_of(course: Course[None, Sample], rules: Rules, label: str = AS_IS) -> frozenset[str]:
+    """Return the quantities of a subject that repeat themselves on every machine.
+
+    Args:
+        course: the runs.
+        rules: what counts.
+        label: of the subject.
+    """
+    both = (values_of(course, label), runs_as_on_one(course, label))
+    return frozenset().union(*(exact_quantities(runs, rules) for runs in both))
 
 
 def noise_as_it_is(course: Course[None, Sample]) -> dict[str, float]:

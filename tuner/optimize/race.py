@@ -17,9 +17,9 @@ from dataclasses import replace
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.duets import Duets, is_duet
-from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
-from tuner.optimize.noise import noise_as_it_is
-from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
+from tuner.optimize.judgement import Rules, Standing, State, judge
+from tuner.optimize.noise import exact_of, noise_as_it_is
+from tuner.optimize.tuned import AS_IS, Sample, logs_of
 from tuner.optimize.view import View
 
 _MARGIN = 0.5
@@ -183,9 +183,7 @@ def standings(
         counted: label -> what counted work gains; None: of none of them.
         may_scale: whether such a guard is looked at in any case.
     """
-    exact = exact_quantities(
-        {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
-    )
+    exact = exact_of(course, rules)
     noise = noise_as_it_is(course)
     found = {}
     for label in labels:

@@ -9,7 +9,9 @@ from tuner.optimize.candidates import exact_in
 from tuner.optimize.duets import AT_ONCE, runs_as_is
 from tuner.optimize.judgement import Rules
 from tuner.optimize.machines import MACHINE
+from tuner.optimize.noise import exact_of
 from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.race import standings
 from tuner.optimize.selected import gains_in, selected_of
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
@@ -48,6 +50,35 @@ def test_runs_on_one_machine_are_compared_with_those_on_it():
     assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9)] * 4)
     assert runs_as_is(course) == {CPU: [1.0] * 3, MEAN: [1.0] * 3}
     assert exact_in(course, Rules()) == {CPU, MEAN}
+
+
+@pytest.mark.parametrize(("n_machines", "differ"), [(2, 0.3), (4, 0.0), (4, 0.3), (8, 0.0)])
+def test_what_repeats_itself_on_each_machine_does_in_selection_and_confirmation(
+    n_machines: int, differ: float
+):
+    """Selection looked at one machine, where few runs are none, confirmation at all as one."""
+    course: Course[None, Sample] = Course(AS_IS)
+    for number in range(8):
+        machine = number % n_machines
+        memory = 1e6 * (1.0 + differ * machine)
+        for name, share in ((AS_IS, 1.0), ("a", 0.9)):
+            run = {MEAN: share * memory, CPU: 1.0 + number, MACHINE: machine}
+            course.add((number, None, name), Outcome.succeeded(run))
+
+    assert exact_in(course, Rules()) == {MEAN}
+    assert standings(course, ["a"], Rules())["a"].gains[MEAN].is_exact
+    assert exact_of(course, Rules(), "a") == {MEAN}
+
+
+def test_noise_is_that_of_the_runs_on_each_machine():
+    course: Course[None, Sample] = Course(AS_IS)
+    for number in range(8):
+        log = (number % 4) + (0.1 if number < 4 else 0.0)
+        outcome = Outcome.succeeded({CPU: math.exp(log), MACHINE: number % 4})
+        course.add((number, None, AS_IS), outcome)
+
+    found = selected_of(course, {}).noise[CPU]
+    assert found == pytest.approx(1.4826 * 0.05 * math.sqrt(7 / 4), rel=1e-2)
 
 
 def test_runs_with_more_beside_them_are_no_noise():
