@@ -6,18 +6,20 @@ as long, so it is run once per configuration, apart from the measured rounds.
 Repeated string instructions are switched off in the C library, because
 valgrind counts each of their iterations.
 
-A program that becomes another one, as the last command of a shell does, would leave valgrind: it
-follows all programs that are started, and of the files that they leave the one of the first
-process counts.  supervise ends what goes on after it.
+Only the program itself is counted: what it starts runs as usual.  One that becomes another
+program, as the last command of a shell does, leaves valgrind and no count; it is run once more,
+with all that it starts under cachegrind, which takes far longer.  Each process leaves a file of
+its own, and its log says which is the first one.  supervise ends what goes on after it.
 """
 
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from tuner.errors import MissingToolError
+from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.preloads import TUNABLES
-from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
 from tuner.output import scratch_folder
 
 _NO_REPEATED_STRINGS = (
@@ -25,8 +27,8 @@ _NO_REPEATED_STRINGS = (
 )
 _TOTAL = re.compile(r"^summary:\s*(\d+)", re.MULTILINE)
 
-_TELLING_ITS_ID = ("/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"')
-"""Begin of a command: writes the id of its process to a file, whose name follows."""
+_PARENT = re.compile(r"Parent PID: (\d+)")
+_NS_PER_S = 1e9
 
 _SAMPLE_MS = 10_000
 """Memory under cachegrind is of no use."""
@@ -49,7 +51,8 @@ class InstructionCounter:
         found = shutil.which("valgrind")
         if found is None:
             raise MissingToolError("cachegrind: not installed; install the package valgrind")
-        self._valgrind = found
+        # Debian's valgrind is a shell script, which changes the environment of the program.
+        self._valgrind = shutil.which(f"{found}.bin") or found
         self._runner = ProgramRunner()
 
     def count(
@@ -69,22 +72,63 @@ class InstructionCounter:
 
         Returns:
             None when it did not end in time, or not so, or left no count.
-
-        Raises:
-            ProgramError: supervise failed.
-            OutputError: there is no room for what the program prints.
         """
         own = environment.get(TUNABLES)
         tunables = f"{own}:{_NO_REPEATED_STRINGS}" if own else _NO_REPEATED_STRINGS
+        whole = {**environment, TUNABLES: tunables}
+        left_s = timeout_s
+        for follows in (False, True):
+            with scratch_folder() as folder:
+                run = self._run(folder, command, whole, left_s, follows=follows)
+                is_as_asked = run and not run.timed_out and exit_status in (None, run.exit_status)
+                first = _first(folder)
+                if run is None or first is None or not is_as_asked:
+                    return None
+                if first.is_file():
+                    match = _TOTAL.search(first.read_text())
+                    return int(match.group(1)) if match else None
+            left_s = None if left_s is None else max(left_s - run.wall_ns / _NS_PER_S, 0.0)
+        return None
+
+    def _run(
+        self,
+        folder: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float | None,
+        *,
+        follows: bool,
+    ) -> ProgramRun | None:
+        """Run a program under cachegrind; None where that cannot be done.
+
+        What it prints goes to a file, as in any other run: some do less work for /dev/null.
+
+        Args:
+            folder: gets a count, named by the process, and a log of every process.
+            command: program and arguments.
+            environment: its whole environment.
+            timeout_s: limit.
+            follows: whether programs that are started are under cachegrind too.
+        """
+        words = [self._valgrind, "--tool=cachegrind", "--cache-sim=no"]
+        words += [f"--trace-children={'yes' if follows else 'no'}", "--child-silent-after-fork=yes"]
+        words += [f"--log-file={folder}/%p.log", f"--cachegrind-out-file={folder}/%p", *command]
         surroundings = Surroundings(timeout_s=timeout_s, sample_ms=_SAMPLE_MS)
-        with scratch_folder() as folder:
-            told = folder / "id"  # not there where the setting ends every program
-            words = [*_TELLING_ITS_ID, str(told), self._valgrind, "--tool=cachegrind"]
-            words += ["--cache-sim=no", "--quiet", "--trace-children=yes", "--log-file=/dev/null"]
-            words += [f"--cachegrind-out-file={folder}/%p", *command]
-            run = self._runner.run(words, {**environment, TUNABLES: tunables}, surroundings)
-            result = folder / told.read_text().strip() if told.is_file() else told
-            if run.timed_out or exit_status not in (None, run.exit_status) or not result.is_file():
-                return None
-            match = _TOTAL.search(result.read_text())
-        return int(match.group(1)) if match else None
+        try:
+            return self._runner.run(words, environment, surroundings)
+        except (OutputError, ProgramError):
+            return None
+
+
+def _first(folder: Path) -> Path | None:
+    """Return where the count of the first process would be; None where it is not known.
+
+    Its parent is none of the others, of which each that was started as a program has a log.
+    """
+    parents = {}
+    for log in folder.glob("*.log"):
+        match = _PARENT.search(log.read_text(errors="replace"))
+        parents[log.stem] = match.group(1) if match else ""
+    known = {*parents, *(path.name for path in folder.iterdir())}
+    first = [process for process, parent in parents.items() if parent not in known]
+    return folder / first[0] if len(first) == 1 else None

@@ -13,8 +13,10 @@ from tuner.resources import native_file
 
 _VALGRIND = """#!/bin/sh
 echo "$GLIBC_TUNABLES" > {folder}/tunables
+cat /proc/$$/environ > {folder}/environ
 for word; do case "$word" in --cachegrind-out-file=*) out="${{word#*=}}";; esac; done
 out="${{out%%%p}}$$"
+echo "Parent PID: $PPID" > $out.log
 {body}
 """
 
@@ -72,10 +74,54 @@ def test_a_setting_that_ends_every_program_counts_nothing(
     )
 
 
-@pytest.mark.skipif(not InstructionCounter.is_installed(), reason="no valgrind")
+def test_the_environment_is_the_programs_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Shells drop names such as these, and add some; mimalloc 2.0 reads the first ones only."""
+    own = {"Z": "1", "a.b": "2", "BASH_FUNC_f%%": "() { :; }", "A": "3"}
+    counter(tmp_path, monkeypatch, "true").count(["true"], own, 30.0)
+    rows = (tmp_path / "environ").read_text().rstrip("\0").split("\0")
+    assert rows[: len(own)] == [f"{name}={value}" for name, value in own.items()]
+    assert all("glibc." in row for row in rows[len(own) :])  # tunables, maybe read in place
+
+
+def test_what_cannot_be_run_counts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = counter(tmp_path, monkeypatch, "kill -9 $PPID; sleep 600")
+    assert made.count(["true"], {}, 30.0) is None
+
+
+needs_valgrind = pytest.mark.skipif(not InstructionCounter.is_installed(), reason="no valgrind")
+
+
+def counted(*command: str, **variables: str) -> int | None:
+    return InstructionCounter().count(command, {**os.environ, **variables}, 60.0, 0)
+
+
+@needs_valgrind
 def test_a_program_that_becomes_another_one_is_counted():
-    counted = InstructionCounter().count(["sh", "-c", "exec true"], dict(os.environ), 60.0, 0)
-    assert counted is not None
+    becomes = counted("sh", "-c", "/bin/true; exec expr 1 + 1")
+    assert becomes is not None
+    assert becomes == pytest.approx(counted("expr", "1", "+", "1"), rel=0.02)
+
+
+@needs_valgrind
+def test_a_variable_that_no_shell_knows_reaches_the_program():
+    assert counted("printenv", "a.b", **{"a.b": "1"}) is not None
+
+
+@needs_valgrind
+def test_what_a_program_starts_runs_as_usual():
+    """Under cachegrind it would take far longer, or be refused, as su and ping are."""
+    assert counted("sh", "-c", "grep -q cachegrind /proc/self/maps; test $? -eq 1") is not None
+
+
+@needs_valgrind
+def test_the_work_of_children_is_not_counted():
+    work = "i=0; while [ $i -lt 9999 ]; do i=$((i + 1)); done"
+    alone, with_child = counted("sh", "-c", ":"), counted("sh", "-c", f"({work}) & wait; ({work})")
+    assert alone is not None
+    assert with_child is not None
+    assert alone < with_child < 2 * alone
 
 
 def test_missing_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
