@@ -158,6 +158,39 @@ def test_a_followed_child_begins_with_the_blocks_of_its_parent(tmp_path: Path, s
     assert 3333 not in load(parent.path)["size"]
 
 
+def test_a_thread_with_a_small_stack_spawns_with_a_large_environment(tmp_path: Path):
+    source = (
+        "#include <pthread.h>\n#include <spawn.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n"
+        'static char *own[20000], *words[] = {"true", NULL}; static pid_t child;'
+        "static void *run(void *unused) { (void)unused;"
+        'posix_spawn(&child, "/bin/true", NULL, NULL, words, own); return NULL; }'
+        "int main(void) { pthread_attr_t small; pthread_t thread; int status = 1;"
+        'for (int i = 0; i < 19999; i++) own[i] = "A=1";'
+        "pthread_attr_init(&small); pthread_attr_setstacksize(&small, 65536); free(malloc(99));"
+        "pthread_create(&thread, &small, run, NULL); pthread_join(thread, NULL);"
+        "waitpid(child, &status, 0); return status; }"
+    )
+    program = str(compile_(tmp_path, source, "-fno-builtin", "-pthread"))
+    recording, _ = recorded(tmp_path, program)
+    assert recording.ending.exit_status == 0
+
+
+def test_a_child_that_is_spawned_at_the_end_leaves_the_end_known(tmp_path: Path):
+    stop = (
+        "#include <spawn.h>\n#include <sys/wait.h>\nextern char **environ;"
+        "__attribute__((destructor)) static void stop(void) {"
+        'char *words[] = {"true", 0}; pid_t child; int status;'
+        'posix_spawn(&child, "/bin/true", 0, 0, words, environ); waitpid(child, &status, 0); }'
+    )
+    late = str(library(tmp_path, stop, "late"))
+    source = "#include <stdlib.h>\nint main(void) { free(malloc(99)); }"
+    program = str(compile_(tmp_path, source, "-fno-builtin", "-Wl,--no-as-needed", late))
+    recording, _ = recorded(tmp_path, "sh", "-c", f"{program}; :", follow=True)
+    (process,) = (one for one in recording.processes if one.argv == (program,))
+    with Trace(process.path) as trace:
+        assert trace.totals.end_ns is not None
+
+
 @pytest.mark.parametrize("spawn", ["posix_spawn", "posix_spawnp"])
 def test_a_spawned_child_with_an_environment_of_its_own_is_followed(tmp_path: Path, spawn: str):
     source = (
@@ -385,6 +418,22 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
     assert "recording stopped early: File too large" in done.stderr
     events = after_marker(load(output))
     assert 100_000 < len(events) < 1_000_000
+
+
+@pytest.mark.parametrize("stderr", ["os.open('log', os.O_CREAT | os.O_WRONLY)", "os.pipe()[1]"])
+def test_a_notice_that_cannot_be_written_does_not_end_the_program(
+    tmp_path: Path, subject: str, monkeypatch: pytest.MonkeyPatch, stderr: str
+):
+    monkeypatch.chdir(tmp_path)
+    script = (
+        f"import os, resource, signal\nos.dup2({stderr}, 2)\nos.closerange(3, 256)\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        f"os.execv({subject!r}, [{subject!r}, 'plain'])"
+    )
+    ending = record([sys.executable, "-c", script], tmp_path / "a.trace").ending
+    assert (ending.exit_status, ending.signal_name) == (0, None)
 
 
 def test_a_silent_recording_that_stopped_early_leaves_no_trace(tmp_path: Path, subject: str):

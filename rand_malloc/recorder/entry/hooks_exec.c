@@ -123,7 +123,7 @@ static char *const *with_recorder(char *const envp[], char **list, char *text) {
     return with_variables(envp, list, text);
 }
 
-/* An exec that returns has failed, with the errno that says why; a child was spawned or not. */
+/* An exec that returns has failed, with the errno that says why. */
 static int returned(int status) {
     int saved_errno = errno;
     process_goes_on();
@@ -177,14 +177,17 @@ RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], c
 static int spawn(spawn_function *const *real, pid_t *pid, const char *path,
                  const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
                  char *const argv[], char *const envp[]) {
-    char *list[list_length(envp)];
-    char text[text_length(envp)];
     if (!is_ready() || *real == NULL)
         return ENOSYS;
-    if (!process_is_following())
+    if (!process_is_following()) /* on the stack of the program's alone */
         return (*real)(pid, path, actions, attributes, argv, envp);
-    return returned(
-        (*real)(pid, path, actions, attributes, argv, with_variables(envp, list, text)));
+    char *list[list_length(envp)];
+    char text[text_length(envp)];
+    int status = (*real)(pid, path, actions, attributes, argv, with_variables(envp, list, text));
+    int saved_errno = errno;
+    process_has_spawned();
+    errno = saved_errno;
+    return status;
 }
 
 RECORDER_EXPORT int posix_spawn(pid_t *pid, const char *path,

@@ -87,7 +87,7 @@ void process_stop(int error_number, const char *what) {
                  "%s\n",
                  (int)file_process(), what, process.folder, strerror(error_number));
     if (n > 0)
-        syscall(SYS_write, STDERR_FILENO, text, (size_t)n < sizeof text ? (size_t)n : sizeof text);
+        file_print(text, (size_t)n < sizeof text ? (size_t)n : sizeof text);
 }
 
 /* ---- start ---- */
@@ -256,10 +256,14 @@ void process_write_setting(char *setting) {
     stpcpy(stpcpy(end, ":"), process.folder);
 }
 
-void process_goes_on(void) {
+void process_has_spawned(void) {
     int fd;
     uint64_t inode;
     file_pass_folder(false, &fd, &inode);
+}
+
+void process_goes_on(void) {
+    process_has_spawned();
     process_ends(false);
 }
 

@@ -37,7 +37,10 @@ RECORDER_HIDDEN size_t process_setting_bytes(void);
 /* Notes that the process is about to exit or to become another program, or that it failed to. */
 RECORDER_HIDDEN void process_ends(bool is_at_end);
 
-/* An exec failed, or was of a child: the process goes on as it was. */
+/* Takes back what process_write_setting left open for a child. */
+RECORDER_HIDDEN void process_has_spawned(void);
+
+/* An exec failed: the process goes on as it was. */
 RECORDER_HIDDEN void process_goes_on(void);
 
 /* Notes what the process calls itself now. */

@@ -161,22 +161,25 @@ static int spool_descriptor(void) {
     return file.fd;
 }
 
-/* Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which kills.  The program did
- * nothing to deserve it: hold the signal back while we write and swallow ours. */
-static void hold_file_size_signal(sigset_t *before) {
-    sigset_t file_size;
-    sigemptyset(&file_size);
-    sigaddset(&file_size, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &file_size, before);
+/* Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, and SIGPIPE where nobody reads: they kill.  The
+ * program did nothing to deserve it: hold them back while we write and swallow ours. */
+static void hold_signals(sigset_t *before) {
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGXFSZ);
+    sigaddset(&ours, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &ours, before);
 }
 
-static void release_file_size_signal(const sigset_t *before, int error) {
+static void release_signals(const sigset_t *before, int error) {
     const struct timespec at_once = {0, 0};
-    sigset_t file_size;
-    sigemptyset(&file_size);
-    sigaddset(&file_size, SIGXFSZ);
-    if (error == EFBIG && !sigismember(before, SIGXFSZ))
-        syscall(SYS_rt_sigtimedwait, &file_size, NULL, &at_once, _NSIG / 8);
+    int ours = error == EFBIG ? SIGXFSZ : error == EPIPE ? SIGPIPE : 0;
+    if (ours != 0 && !sigismember(before, ours)) {
+        sigset_t sent;
+        sigemptyset(&sent);
+        sigaddset(&sent, ours);
+        syscall(SYS_rt_sigtimedwait, &sent, NULL, &at_once, _NSIG / 8);
+    }
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
@@ -201,10 +204,17 @@ int file_write(const void *bytes, size_t n_bytes, uint64_t offset) {
     int fd = spool_descriptor();
     if (fd < 0)
         return errno;
-    hold_file_size_signal(&before);
+    hold_signals(&before);
     int error = write_all(fd, bytes, n_bytes, offset);
-    release_file_size_signal(&before, error);
+    release_signals(&before, error);
     return error;
+}
+
+void file_print(const char *text, size_t n_bytes) {
+    sigset_t before;
+    hold_signals(&before);
+    long n = syscall(SYS_write, STDERR_FILENO, text, n_bytes);
+    release_signals(&before, n < 0 ? errno : 0);
 }
 
 uint64_t file_take_stride(void) {
@@ -218,12 +228,12 @@ void *file_map_stride(uint64_t stride) {
     off_t offset = (off_t)(stride * SPOOL_STRIDE_BYTES);
     /* Allocated before it is mapped: a full disk is an error here, not a SIGBUS later. */
     sigset_t before;
-    hold_file_size_signal(&before);
+    hold_signals(&before);
     int error;
     do
         error = posix_fallocate(fd, offset, SPOOL_STRIDE_BYTES);
     while (error == EINTR); /* a signal of the program's, on some file systems */
-    release_file_size_signal(&before, error);
+    release_signals(&before, error);
     if (error != 0) {
         errno = error;
         return NULL;

@@ -64,6 +64,9 @@ RECORDER_HIDDEN void *file_map_stride(uint64_t stride);
 /* Writes into the file; 0 or an errno. */
 RECORDER_HIDDEN int file_write(const void *bytes, size_t n_bytes, uint64_t offset);
 
+/* Prints to stderr, if it can be: the program gets no signal where it cannot. */
+RECORDER_HIDDEN void file_print(const char *text, size_t n_bytes);
+
 /* Gives a descriptor a number out of the program's way; returns the new one. */
 RECORDER_HIDDEN int file_move_high(int fd);
 
