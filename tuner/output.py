@@ -6,6 +6,7 @@ and is appended to.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -231,11 +232,14 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
 def _opened(target: Path) -> BinaryIO:
     """Open what is no file to replace: /dev/stdout, a pipe.
 
-    Of a descriptor of ours the place in a file is kept, which is also that of what is printed.
+    Of a descriptor that we were given the place in a file is kept, which is also that of what is
+    printed.  One that we opened ourselves is nobody's to name: it may be the store.
     """
-    if target.parent == Path(f"/proc/{os.getpid()}/fd"):
-        return os.fdopen(int(target.name), "wb", closefd=False)
-    return target.open("ab")
+    if target.parent != Path(f"/proc/{os.getpid()}/fd") or not target.exists():
+        return target.open("ab")
+    if not os.get_inheritable(int(target.name)):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return os.fdopen(int(target.name), "wb", closefd=False)
 
 
 def _target(path: Path) -> Path:

@@ -98,6 +98,7 @@ def test_what_links_lead_to_is_written_and_keeps_its_mode(tmp_path: Path):
     link.symlink_to("file")
     write_text(link, "text", executable=True)
     with (tmp_path / "log").open("w") as log:
+        os.set_inheritable(log.fileno(), True)
         print("head", file=log, flush=True)
         printed.symlink_to(f"/proc/self/fd/{log.fileno()}")
         write_text(printed, "text\n")
@@ -107,6 +108,16 @@ def test_what_links_lead_to_is_written_and_keeps_its_mode(tmp_path: Path):
     assert printed.is_symlink()
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("text", 0o700)
     assert (tmp_path / "log").read_text() == "head\ntext\ntail\n"
+
+
+def test_a_descriptor_that_the_user_did_not_open_is_not_written(tmp_path: Path):
+    """It was our own: -o /dev/fd/3 wrote into the store; /dev/fd/abc was a defect."""
+    with (tmp_path / "store").open("w") as store:
+        for name in (str(store.fileno()), "abc", "9" * 30):
+            with pytest.raises(OutputError, match=rf"^/dev/fd/{name}: cannot be written \("):
+                write_text(Path(f"/dev/fd/{name}"), "text")
+
+    assert (tmp_path / "store").read_text() == ""
 
 
 def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.MonkeyPatch):

@@ -125,8 +125,8 @@ def _ended_by(error: Exception) -> int:
     that there is none, memory is short, or it is a defect.
     """
     if isinstance(error, MemoryError):
-        message = f"not enough memory ({str(error) or 'as `ulimit -v` has it'}); make room for more"
-        print(f"malloc-tuner: {message}", file=sys.stderr)
+        what = f"out of memory ({error})" if str(error) else "out of memory"
+        print(f"malloc-tuner: {what}; free some, or raise `ulimit -v`", file=sys.stderr)
         return 1
     if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename:
         message = f"{error.filename}: cannot be reached ({error.strerror})"

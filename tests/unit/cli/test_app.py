@@ -215,12 +215,17 @@ def test_a_defect_asks_for_a_report(
     assert ("Traceback" in err) == (debug == "1")
 
 
-def test_want_of_memory_is_no_defect(cli: CommandLine, failing_app: list[BaseException]):
-    failing_app.append(MemoryError("Unable to allocate 1.00 GiB"))
+@pytest.mark.parametrize(
+    ("why", "what"), [("Unable to allocate 1 GiB", " (Unable to allocate 1 GiB)"), ("", "")]
+)
+def test_want_of_memory_is_no_defect(
+    cli: CommandLine, failing_app: list[BaseException], why: str, what: str
+):
+    failing_app.append(MemoryError(why))
 
     err = cli.fails(1, "fail")
 
-    assert err.startswith("malloc-tuner: not enough memory (Unable to allocate 1.00 GiB); make")
+    assert err == f"malloc-tuner: out of memory{what}; free some, or raise `ulimit -v`\n"
 
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
