@@ -5,16 +5,23 @@ at colons and blanks.
 """
 
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tuner.allocators.libraries import find_library
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 PRELOAD: Final = "LD_PRELOAD"
 TUNABLES: Final = "GLIBC_TUNABLES"
 OF_MALLOC: Final = "glibc.malloc."
+
+_DAMAGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+"""What pyelftools raises beside its own error for a file whose tables are damaged."""
 
 
 def parts_of(text: str | None) -> list[str]:
@@ -55,14 +62,17 @@ def is_allocator(entry: str) -> bool:
     return exports_malloc(path) is not False
 
 
-@cache
-def brings_malloc(file: str) -> bool:
+def brings_malloc(file: str, root: Path = Path("/")) -> bool:
     """Return whether a mapped file is an allocator: by its name, and what it exports if that shows.
 
     Programs have such names too, and so has a part of Abseil, which is no allocator.
+
+    Args:
+        file: its path, as the process has it.
+        root: of that process, which may be in a container.
     """
     return re.search("malloc|libexgen", Path(file).name) is not None and (
-        exports_malloc(Path(file)) is not False
+        exports_malloc(root / file.lstrip("/")) is not False
     )
 
 
@@ -71,13 +81,32 @@ def exports_malloc(path: Path) -> bool | None:
 
     That of a program comes before that of any library, preloaded ones too.
     """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _exports_malloc(path, (status.st_dev, status.st_ino, status.st_ctime_ns))
+
+
+@cache
+def _exports_malloc(path: Path, _identity: tuple[int, ...]) -> bool | None:
     from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only where asked
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
 
     try:
         with path.open("rb") as file:
-            table: Any = ELFFile(file).get_section_by_name(".dynsym")
-            found = table.get_symbol_by_name("malloc") if table else None
-            return any(one["st_shndx"] != "SHN_UNDEF" for one in found or ())
-    except (ELFError, OSError):
+            return any(one["st_shndx"] != "SHN_UNDEF" for one in _named_malloc(ELFFile(file)))
+    except (ELFError, OSError, *_DAMAGE):
         return None
+
+
+def _named_malloc(elf: "ELFFile") -> Iterable[Any]:
+    """Return the dynamic symbols of that name, of those with a table of hashes the defined one.
+
+    Reading all symbols takes seconds for large programs.
+    """
+    hashes: Any = next(elf.iter_sections("SHT_GNU_HASH"), None)
+    if hashes:
+        return filter(None, [hashes.get_symbol("malloc")])
+    table: Any = elf.get_section_by_name(".dynsym")
+    return (table.get_symbol_by_name("malloc") if table else None) or ()

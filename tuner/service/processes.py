@@ -62,7 +62,7 @@ def process_of(pid: int) -> Process | None:
     if not words:  # it has ended, and its parent does not know yet
         return None
     files = dict(_mapped(row) for row in rows if "/" in row)
-    libraries = tuple(sorted(filter(brings_malloc, files)))
+    libraries = tuple(sorted(file for file in files if brings_malloc(file, folder / "root")))
     return Process(pid, words.strip()[:_TITLE_CHARS], libraries, files)
 
 

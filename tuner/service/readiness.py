@@ -64,7 +64,8 @@ def probe_of(ready: str, output: Path, succeeds: Callable[[str], bool]) -> Calla
         return lambda: rest in output.read_text(errors="replace")
     if kind == "command":
         return lambda: succeeds(rest)
-    return lambda: _answers(ready)
+    opener = _opener(kind)
+    return lambda: _answers(ready, opener)
 
 
 def port_of(ready: str) -> tuple[str, int] | None:
@@ -99,13 +100,17 @@ def _address(text: str) -> tuple[str, int]:
     return match["host"] or "localhost", int(match["port"])
 
 
-def _answers(url: str) -> bool:
-    trusting = ssl.create_default_context()  # its certificate is its own affair
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting)
-    )
+def _opener(kind: str) -> urllib.request.OpenerDirector:
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if kind == "https":
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # its certificate is its own affair
+        trusting.check_hostname = False
+        trusting.verify_mode = ssl.CERT_NONE
+        handlers.append(urllib.request.HTTPSHandler(context=trusting))
+    return urllib.request.build_opener(*handlers)
+
+
+def _answers(url: str, opener: urllib.request.OpenerDirector) -> bool:
     try:
         with opener.open(url, timeout=_TIMEOUT_S) as answer:
             return int(answer.status) < _BAD_STATUS

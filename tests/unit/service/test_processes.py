@@ -1,10 +1,29 @@
 """Which processes a service has."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tuner.resources import native_file
 from tuner.service import processes
+
+
+def test_what_a_container_maps_is_read_where_its_process_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A name means another file there, and another one in the next container."""
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    for pid, brought in (("8", "librecorder.so"), ("9", "instruction_count_1.so")):
+        inside = tmp_path / pid / "root" / "opt"
+        inside.mkdir(parents=True)
+        shutil.copyfile(native_file(brought), inside / "libmalloc_x.so")
+        (tmp_path / pid / "cmdline").write_bytes(b"worker\0")
+        row = "0-1 r-xp 0 00:01 5                /opt/libmalloc_x.so\n"
+        (tmp_path / pid / "maps").write_text(row)
+
+    found = [processes.process_of(pid) for pid in (8, 9)]
+    assert [one.libraries for one in found if one] == [("/opt/libmalloc_x.so",), ()]
 
 
 def test_children_of_all_threads_are_found_though_one_thread_ends(

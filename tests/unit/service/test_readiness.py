@@ -62,6 +62,15 @@ def test_a_url_may_have_a_certificate_that_nobody_knows(tmp_path: Path):
         assert probe_of(f"https://127.0.0.1:{port}/", Path("unused"), lambda _: False)()
 
 
+def test_polling_reads_no_certificates(monkeypatch: pytest.MonkeyPatch):
+    """A service is polled many times a second; reading what the machine trusts takes longer."""
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", None)
+    monkeypatch.setattr(ssl.SSLContext, "set_default_verify_paths", None)
+    for kind in ("http", "https"):
+        with server(b"") as port:
+            assert not probe_of(f"{kind}://127.0.0.1:{port}/", Path("unused"), lambda _: False)()
+
+
 @pytest.mark.parametrize("port", [0, 65_536])
 def test_a_port_is_in_the_range_of_ports(port: int):
     check_ready("tcp:65535")
