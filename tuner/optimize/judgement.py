@@ -176,7 +176,7 @@ class Gain:
     limit: float | None = None
     """Greatest share by which a guard may become worse; None where it was not judged as one."""
     is_mixed: bool = False
-    """Some of its own runs gain and others lose."""
+    """Some of its own runs gain and others lose by what counts."""
 
     @property
     def likely(self) -> float:
@@ -588,7 +588,8 @@ class _Judged:
         high = upper_bound(self._logs, self._error)
         # An end may stem from an earlier look, and lie beyond the middle of all rounds.
         ends = min(low, middle), max(high, middle)
-        is_mixed = min(self._logs) < 0.0 < max(self._logs)
+        least = math.log1p(self._rules.least)
+        is_mixed = min(self._logs) < -least and least < max(self._logs)
         return Gain(middle, *ends, is_more_better=is_more, limit=self._limit, is_mixed=is_mixed)
 
     @property

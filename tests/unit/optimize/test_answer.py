@@ -330,12 +330,14 @@ def test_of_a_setting_only_what_its_runs_show_is_said():
     few = {MEAN: Gain(0.15, -math.inf, math.inf), CPU: Gain(-0.15, -math.inf, math.inf)}
     effects = (("tcache=false", gains, False), ("narenas=2", nothing, True),
                ("retain=false", few, False), ("a=1", nothing, False),
-               ("b=2", judge("", {MEAN: [0.1, -0.01, 0.1]}, frozenset(), Rules(), 1).gains, False),
+               ("b=2", judge("", {MEAN: [0.1, -0.05, 0.1]}, frozenset(), Rules(), 1).gains, False),
+               ("c=3", judge("", {MEAN: [0.3, 0.3, -1e-5]}, frozenset(), Rules(), 1).gains, False),
                )  # fmt: skip
 
     lines = list(replace(DEPLOY, effects=effects).lines())
 
     assert "  retain=false: mean memory about -13.9 %, in too few runs to prove it" in lines
+    assert "  c=3: mean memory about -25.9 %, in too few runs to prove it" in lines
     kept = (
         "  a=1 and b=2: alone nothing that these runs show; kept, since the program is not proven"
     )
