@@ -71,7 +71,7 @@ from tuner.limits import (
 )
 
 if TYPE_CHECKING:
-    from tuner.optimize.answer import Answer
+    from tuner.optimize.answer import Answer, Recommendation
     from tuner.optimize.request import Request
     from tuner.optimize.view import View
 
@@ -255,6 +255,7 @@ def optimize(
     from tuner.optimize.conditions import parse_condition, refuse
     from tuner.optimize.options import Options, judged_on, service_request
     from tuner.optimize.session import Session
+    from tuner.runs import REQUEST_FILE
 
     refuse_input()
     if workers is not None and executor == "local":
@@ -299,8 +300,11 @@ def optimize(
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
     measured = {*request.rules.goals, *request.rules.guards}
     conditions = {text: parse_condition(text, measured) for text in fail_if or []}
-    is_asked_again = [*map(Path, words or ())] == [run] and not (constraint or conditions)
-    if is_asked_again and _shows_kept(run, as_json=as_json):
+    is_asked_again = len(words or ()) <= 1 and (run / REQUEST_FILE).is_file() and not constraint
+    kept = _kept_for_good(run) if is_asked_again else None
+    if kept is not None:
+        _show_kept(run, kept, as_json=as_json)
+        refuse(conditions, kept)
         return
     for command in _commands(request):
         _check_program(command[0])
@@ -318,17 +322,18 @@ def optimize(
     refuse(conditions, answer)
 
 
-def _shows_kept(run: Path, *, as_json: bool) -> bool:
-    """Print the answer that a run folder holds, where it cannot be written, so nothing goes on."""
+def _kept_for_good(run: Path) -> Recommendation | None:
+    """Return the answer that a run folder holds, where it cannot be written, so nothing goes on."""
     from tuner.optimize.answer import recommended
+
+    return None if os.access(run, os.W_OK) else recommended(run)
+
+
+def _show_kept(run: Path, kept: Recommendation, *, as_json: bool) -> None:
     from tuner.runs import ANSWER_FILE
 
-    kept = None if os.access(run, os.W_OK) else recommended(run)
-    if kept is None:
-        return False
     print(f"note       {run} cannot be written: its answer is shown as it is", file=sys.stderr)
     print((run / ANSWER_FILE).read_text().rstrip() if as_json else "\n".join(kept.text))
-    return True
 
 
 def _commands(request: Request) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.errors import ConditionVerdict, SpecError
-from tuner.optimize.answer import Answer, Decision
+from tuner.optimize.answer import Answer, Decision, Recommendation
 from tuner.optimize.quantities import TABLE, key_of
 from tuner.units import parse_percent
 
@@ -38,7 +38,7 @@ class AnswerCondition:
 
     text: str
     """As it was given."""
-    is_met: Callable[[Answer], bool]
+    is_met: Callable[[Answer | Recommendation], bool]
     quantity: str | None = None
     """Whose change it is about; None: it is about the decision."""
 
@@ -58,7 +58,7 @@ class AnswerCondition:
             f"--fail-if {self.text!r}: no run measures {name}; what they measure: {_keys(measured)}"
         )
 
-    def __call__(self, answer: Answer) -> bool:
+    def __call__(self, answer: Answer | Recommendation) -> bool:
         """Return whether an answer is so.
 
         Raises:
@@ -99,7 +99,7 @@ def _keys(measured: Collection[str]) -> str:
     return ", ".join(key_of(one) for one in TABLE if one in measured)
 
 
-def refuse(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
+def refuse(conditions: Mapping[str, AnswerCondition], answer: Answer | Recommendation) -> None:
     """Refuse an answer that conditions describe.
 
     Args:
@@ -116,9 +116,13 @@ def refuse(conditions: Mapping[str, AnswerCondition], answer: Answer) -> None:
         raise ConditionVerdict(f"{' and '.join(held)} {verb}: {answer.sentence}")
 
 
-def change_of(answer: Answer, name: str) -> float:
+def change_of(answer: Answer | Recommendation, name: str) -> float:
     """Return what an answer changes in a quantity: 0 where it deploys nothing."""
-    if answer.decision is not Decision.DEPLOY or answer.standing is None:
+    if answer.decision is not Decision.DEPLOY:
+        return 0.0
+    if isinstance(answer, Recommendation):
+        return answer.changes[key_of(name)][0] if key_of(name) in answer.changes else 0.0
+    if answer.standing is None:
         return 0.0
     gain = answer.standing.gains.get(name)
     return gain.change if gain else 0.0

@@ -315,9 +315,16 @@ def test_the_answer_of_a_folder_that_cannot_be_written_is_shown(
     _, request = read_request(["./app"], None, Options())
     (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
     write_answer(tmp_path, DEPLOY)
-    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write anywhere
+    monkeypatch.setattr(
+        os, "access", lambda _, mode, **__: mode != os.W_OK
+    )  # root may write anywhere
 
     out, err = cli.run("optimize", tmp_path)
+    assert cli.run("optimize", "-o", tmp_path)[0] == out
+    monkeypatch.chdir(tmp_path)
+    assert cli.run("optimize", "--fail-if", "keep")[0] == out
+    for condition in ("deploy", "mean_memory < 0%"):
+        assert "hold" in cli.run("optimize", "--fail-if", condition, code=19)[1]
 
     assert out.splitlines() == "\n".join(DEPLOY.as_record()["text"]).splitlines()
     assert "cannot be written" in err
