@@ -239,8 +239,7 @@ class Session:
         )
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
-        limits = dict(self.request.rules.limits)
-        is_anew = self._begun_with and dict(self._begun_with.rules.limits) != limits
+        is_anew = self._is_judged_anew
         if is_anew or not (self.run / SELECTION_FILE).exists():
             work.check_environment()
         held_out = self._held_out(work, files)
@@ -349,6 +348,12 @@ class Session:
         """How long an evaluation takes, in seconds."""
         self._view.begin("emulation", None)
         return emulation.seconds_of_one(self._spec(100))
+
+    @property
+    def _is_judged_anew(self) -> bool:
+        """Whether the constraints are others than those that the folder was begun with."""
+        begun = self._begun_with
+        return begun is not None and dict(begun.rules.limits) != dict(self.request.rules.limits)
 
     def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
@@ -489,7 +494,7 @@ class Session:
         took_s = self._watch.used_s - begun_s
         answer = conclusion.conclude(selected, confirmed)
         self._tell_what_ran(work, selected, confirmed, answer, took_s)
-        if work.machines is not None:
+        if work.machines is not None or not work.has_run:
             return answer
         n_cores = os.cpu_count() or 1
         said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
@@ -506,9 +511,10 @@ class Session:
                 f"{_duet_words(confirmed)}{_machine_words(work)}"
             )
         elif answer.decision is not Decision.UNDECIDED:
-            self._view.tell(
-                "ran        nothing: the answer is known; a new -o with more --time searches anew"
-            )
+            words = "the answer is known; a new -o searches anew"
+            if work.is_elsewhere or self._is_judged_anew:
+                words = "judged by the runs that are there"
+            self._view.tell(f"ran        nothing: {words}")
 
 
 def _others(

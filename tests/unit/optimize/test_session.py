@@ -361,7 +361,10 @@ def test_nothing_runs_beside_what_ran_in_another_environment(
             answer(tmp_path / folder, app, request)
     where = Where("dask", None, "tcp://localhost:1")  # where nobody answers: none is asked
     short = replace(REQUEST, seconds=1.0)
+    said: list[str] = []
+    monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
     again = Session(tmp_path / "ended", short, environment={}, clock=app, where=where).answer()
+    assert said[-1] == "ran        nothing: judged by the runs that are there"
     assert again.label == first.label
     assert (len(app.ran), held_out.n_examined) == (n_runs, 0)
 
@@ -379,6 +382,9 @@ def test_the_load_of_this_machine_is_not_said_of_runs_on_others(
     monkeypatch.setattr(session, "disturbance_words", lambda *_: "Load.")
 
     assert "Load." not in answer(tmp_path, app).reasons
+    monkeypatch.setattr(session, "machines_for", lambda *_: nullcontext(None))
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    assert "Load." not in answer(tmp_path, app, replace(REQUEST, seconds=1.0)).reasons
 
 
 def test_an_input_that_another_attempt_left_is_examined_anew(
