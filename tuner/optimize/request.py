@@ -172,9 +172,15 @@ def _fixed(request: Request) -> dict[str, Any]:
     found = {one.name: getattr(request, one.name) for one in fields(request)}
     rules, plan = found.pop("rules"), found.pop("service")
     del found["seconds"]
+    found["allocators"] = tuple(map(_absolute, request.allocators))
     if plan is None:
         rules = replace(rules, limits=(), strict=())
     else:
         found |= {one.name: getattr(plan, one.name) for one in fields(plan)}
     others = replace(rules, least=0.0, goals=())
     return {**found, "least": rules.least, "goals": rules.goals, "constraint": others}
+
+
+def _absolute(allocator: str) -> str:
+    name, _, library = allocator.partition(":")
+    return f"{name}:{Path(library).absolute()}" if library else name

@@ -10,7 +10,7 @@ import pytest
 from tuner.errors import SpecError, StoreError
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import PEAK
-from tuner.optimize.request import Request, check_goes_on
+from tuner.optimize.request import Request, check_goes_on, differences
 from tuner.optimize.service import service_rules
 from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
@@ -106,6 +106,17 @@ def test_an_input_that_was_judged_on_stays(tmp_path: Path):
     for held_out in (("app", "third"), None):
         with pytest.raises(SpecError, match="different in held-out input"):
             goes_on(tmp_path, begun, replace(begun, held_out=held_out))
+
+
+def test_a_library_by_its_relative_path_is_the_same_one():
+    begun = Request(("app",), 60.0, ("exgen:lib/a.so", "glibc"))
+
+    assert not differences(
+        begun, replace(begun, allocators=(f"exgen:{Path.cwd()}/lib/a.so", "glibc"))
+    )
+    assert differences(begun, replace(begun, allocators=("exgen:b.so", "glibc"))) == (
+        "--allocators",
+    )
 
 
 def test_several_differences_are_all_named(tmp_path: Path):
