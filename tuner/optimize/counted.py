@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from tuner.errors import MissingToolError, TunerError
+from tuner.errors import MissingToolError, StoreError, TunerError, what_is_wrong
 from tuner.measure.calibration import load_calibration
 from tuner.optimize.judgement import Gain, Rules, Standing
 from tuner.optimize.quantities import CPU
@@ -282,13 +282,22 @@ class _Counting:
 
 
 class _Kept:
-    """What was counted, in its file."""
+    """What was counted, in its file.
+
+    Raises:
+        StoreError: the file is damaged.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._counts: dict[str, dict[str, int]] = (
-            json.loads(path.read_bytes()) if path.exists() else {}
-        )
+        self._counts: dict[str, dict[str, int]] = {}
+        try:
+            found = json.loads(path.read_bytes()) if path.exists() else {}
+            for label, counts in found.items():
+                self._counts[label] = {what: int(n) for what, n in counts.items()}
+        except (OSError, AttributeError, TypeError, ValueError) as error:
+            message = f"{path}: damaged ({what_is_wrong(error)}); remove it to count again"
+            raise StoreError(message) from error
 
     def of(self, label: str) -> Counts:
         return self._counts.get(label, {})

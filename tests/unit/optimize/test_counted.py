@@ -11,9 +11,10 @@ import pytest
 
 from tests.unit.optimize.test_answer import DEPLOY, OPEN
 from tuner.emulation import Calibration
-from tuner.errors import MissingToolError
+from tuner.errors import MissingToolError, StoreError
 from tuner.optimize import counted
 from tuner.optimize.counted import (
+    COUNTED_FILE,
     changes_of_work,
     counted_words,
     disagreement,
@@ -92,6 +93,16 @@ def test_what_cannot_be_counted_is_not_known(tmp_path: Path, counts: Mapping[str
     changes = changes_of_work(work(tmp_path, Counting(counts)), REFERENCE, "mimalloc", SETTING)
 
     assert changes.keys() == {"page faults", "system calls"}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"mimalloc": {"instr', "[]", '{"mimalloc": {"instructions": "x"}}']
+)
+def test_a_damaged_file_is_one_error(tmp_path: Path, text: str):
+    (tmp_path / COUNTED_FILE).write_text(text)
+
+    with pytest.raises(StoreError, match=r"counted\.json: damaged .*remove it to count again"):
+        changes_of_work(work(tmp_path, Counting({AS_IS: 1000})), REFERENCE, "mimalloc", SETTING)
 
 
 def test_counting_keeps_to_its_share_of_the_time(tmp_path: Path):
