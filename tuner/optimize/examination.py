@@ -19,6 +19,7 @@ from typing import Final
 
 from tuner.allocators import Installation
 from tuner.errors import ProgramError, SpecError, TunerError
+from tuner.measure.preloads import exports_malloc
 from tuner.measure.program import digest, steering_digest
 from tuner.measure.warm import warm_memory
 from tuner.optimize.kinds import Files
@@ -34,6 +35,12 @@ from tuner.validate.setup import check_version
 
 _MOST_DIGESTED: Final = 1 << 28
 """Bytes of all inputs that are read at each call, a fifth of a second or so."""
+
+
+_OWN_MALLOC: Final = (
+    "The program has a malloc of its own, which comes before those of libraries: other allocators "
+    "and their settings may not act on it."
+)
 
 
 def examine(
@@ -165,9 +172,12 @@ def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:
     words = [word for text in (*tuned.command, *texts) for word in (text, *text.split())]
     before = _named_files(words)
     made = tuned.examine()
+    programs = [shutil.which(part.command[0]) for part in made.parts or (made,)]
+    owns = any(exports_malloc(Path(file)) for file in programs if file)
     left = [word for word, stamp in _named_files(words).items() if before.get(word) == stamp]
     return replace(
         made,
+        notes=(*made.notes, *(_OWN_MALLOC,) * owns),
         file_sha256=_digest(made),
         inputs=_contents(left),
         environment=steering_digest(os.environ),

@@ -88,8 +88,9 @@ _BUSY_SHARE = 0.5
 
 _PRINTS_ELSE: Final = "prints something else than the program as it is"
 _PRINTS_ELSE_ITSELF: Final = (
-    "prints something else than at first; if that is a time or a number of its own, drop it, with "
-    "another -o: -- sh -c './app > /dev/null'"
+    "prints something else than at first; if that is a time or a number of its own, have it print "
+    "none, or drop its output, which is then not compared, with another -o: -- sh -c './app > "
+    "/dev/null'"
 )
 
 _LEFT: Final = (

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -80,6 +81,17 @@ def test_an_error_says_that_it_is_of_the_held_out_input(tmp_path: Path, error: T
 
     with pytest.raises(type(error), match=f"the held-out input: {error}"):
         examine_held_out(tmp_path, cast("Tuned", app), app, is_begun=False)
+
+
+def test_a_malloc_of_the_program_itself_is_said(tmp_path: Path):
+    own = f"void *malloc(unsigned long n) {{ return (void *)(n - n); }} {SINGLE}"
+    for source, n_notes in ((SINGLE, 1), (own, 2)):
+        file, app = compile_(tmp_path, source, "-fno-builtin", "-rdynamic"), App()
+        app.examine = partial(replace, FAILING, command=(str(file),))  # type: ignore[method-assign]
+        examine(tmp_path, cast("Tuned", app), app, is_begun=False)
+
+        assert len(app.said) == n_notes
+        assert app.said[-1].startswith("note       The program has a malloc") is (n_notes == 2)
 
 
 def test_runs_of_a_file_that_has_changed_since_are_not_gone_on_with(tmp_path: Path):
