@@ -191,7 +191,7 @@ def _report(recording: Recording, call: RecordCall) -> None:
               f"{call.window.at_most}", file=sys.stderr)  # fmt: skip
     ending = recording.ending
     if stopped := stopped_early(recording.processes):
-        raise OutputError(f"{stopped}, the program {ending}")
+        raise OutputError(f"{stopped}; the program {ending}")
     if ending.is_crash:
         raise ProgramError(f"{program} {ending}; its trace is good up to the crash")
     if recording.missed is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tuner
-from tuner.errors import OutputError, ProgramError, TraceError
+from tuner.errors import MissingToolError, OutputError, ProgramError, TraceError
 from tuner.output import writing
 from tuner.recording import explain
 from tuner.recording.program import Ending
@@ -67,14 +67,15 @@ class RecordedProcess:
     foreign_frees: int
     """Frees of blocks the recording never saw; dropped."""
     stopped: str | None
-    """Why recording ended before the process did, or of the first one which others could not be
-    recorded; None: nothing is missing."""
+    """Why recording ended before the process did; None: it did not."""
     replaced: tuple[str, ...]
     """Programs the process ran before it became this one by exec; not in the trace."""
     title: str = ""
     """Its last command line, as ``ps`` shows it, if it changed it; else empty."""
     is_cut: bool = False
     """Recording was ended before the process was: by the end of a window, or a limit."""
+    n_lost: int = 0
+    """Of the first process: programs of the recording that could not be recorded at all."""
     inherited_blocks: int = 0
     """Of its events, those that make the blocks with which its trace begins."""
 
@@ -122,10 +123,12 @@ def build_traces(
             all_images, output, ending, command, window,
             partials=partials, advice=_kept(spool, output) if is_kept else _AGAIN,
         )  # fmt: skip
-        n_lost = sum(not path.stat().st_size for path in spools_in(spool))
-        if n_lost and processes and not processes[0].stopped:
-            processes[0] = replace(processes[0], stopped=explain.no_room_for(n_lost))
+        n_lost = sum(not _has_begun(path) for path in spools_in(spool))
+        if processes:
+            processes[0] = replace(processes[0], n_lost=n_lost)
         stopped = next((process.stopped for process in processes if process.stopped), None)
+        if n_lost and not stopped:
+            stopped = explain.not_recorded(n_lost)
         is_empty = not any(process.totals.n_events for process in processes)
         if is_empty or (stopped and not is_kept):
             remove_spool(spool)
@@ -252,6 +255,10 @@ def _has_begun(spool: Path) -> bool:
 
 def _image(spool: Path) -> _Image:
     facts = run_build_trace("--describe", str(spool))
+    if "born_ticks" not in facts:
+        raise MissingToolError(
+            "build_trace: is of another version than malloc-tuner; `pip install .` builds both"
+        )
     start_ns = int(facts["start_clock_ns"])
     process = int(facts["pid"]), int(facts["born_ticks"])
     return _Image(spool, process, _program(facts), start_ns, facts["is_fork"])

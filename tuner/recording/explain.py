@@ -74,20 +74,26 @@ def no_room(spool: Path, why: str = "the disk is full, or `ulimit -f` too low") 
     return f"{start}; make room, or record to another disk with -o"
 
 
-def no_room_for(n_lost: int) -> str:
-    """Say that further processes, or programs that they became, have left an empty spool."""
-    return f"no room for {n_lost} more program{'s'[: n_lost != 1]}"
+def not_recorded(n_lost: int) -> str:
+    """Say that processes, or programs that they became, have left a spool without a beginning."""
+    programs = f"{n_lost} program{'s'[: n_lost != 1]} could not be recorded"
+    return f"{programs}: no room on the disk or in memory, or killed at the start"
 
 
 def stopped_early(processes: Sequence[RecordedProcess]) -> str | None:
-    """Say which trace lacks what came later, and why; None where none does."""
-    for process in processes:
-        if process.stopped:
-            return (
-                f"{process.path}: INCOMPLETE: recording stopped early: {process.stopped}; the "
-                "trace holds what was recorded until then"
-            )
-    return None
+    """Say which traces lack what came later, and why, a line each; None where nothing is missing.
+
+    The last line is of programs that have no trace.
+    """
+    lines = [
+        f"{process.path}: INCOMPLETE: recording stopped early: {process.stopped}; the trace holds "
+        "what was recorded until then"
+        for process in processes
+        if process.stopped
+    ]
+    if n_lost := sum(process.n_lost for process in processes):
+        lines.append(not_recorded(n_lost))
+    return "\n".join(lines) or None
 
 
 def ended_at_once(spool: Path) -> str:

@@ -5,14 +5,16 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.cli.main import run
-from tuner.errors import OutputError, ProgramError
+from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.recording import build, record, recover
+from tuner.recording.explain import stopped_early
 from tuner.trace.file import Trace
 
 
@@ -180,8 +182,28 @@ def test_a_program_that_a_full_disk_left_no_room_for_is_said_to_be_missing(
 
     words = ["trace", "recover", str(spool), "-o", str(output)]
     assert run(words) == OutputError.exit_code
-    assert "a.trace: INCOMPLETE: recording stopped early: no room for 1" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "malloc-tuner: 1 program could not be recorded: no room on the disk" in err
+    assert "INCOMPLETE" not in err, "the traces are whole"
     assert not spool.exists()
+
+
+def test_native_parts_of_another_version_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    real = build.run_build_trace
+
+    def old(*words: str) -> dict[str, object]:
+        return {name: value for name, value in real(*words).items() if name != "born_ticks"}
+
+    monkeypatch.setattr(build, "run_build_trace", old)
+    with pytest.raises(MissingToolError, match="build_trace: is of another version than malloc"):
+        record(["ls", "/"], tmp_path / "a.trace", is_silent=True)
+
+
+def test_every_trace_that_is_incomplete_is_named(tmp_path: Path):
+    (whole,) = record(["ls", "/"], tmp_path / "a.trace", is_silent=True).processes
+    cut = replace(whole, stopped="File too large")
+    said = stopped_early([cut, whole, replace(cut, path=tmp_path / "b.trace")]) or ""
+    assert [Path(line.split(":")[0]).name for line in said.splitlines()] == ["a.trace", "b.trace"]
 
 
 def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path: Path):
@@ -189,7 +211,7 @@ def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path
     begun = ("truncate", "-s", "65536", str(spool / "1.spool"))
 
     (process,) = record(begun, tmp_path / "a.trace").processes
-    assert process.argv == begun
+    assert (process.argv, process.stopped, process.n_lost) == (begun, None, 1)
 
     spool.mkdir()
     subprocess.run(begun, check=True)
