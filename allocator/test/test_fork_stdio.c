@@ -1,5 +1,5 @@
-/* test_fork_stdio.c - a thousand forks while other threads use stdio and dlopen, which allocate
- * with locks of the C library held.
+/* test_fork_stdio.c - a thousand forks (or the argument) while other threads use stdio and dlopen,
+ * which allocate with locks of the C library held.
  *
  * The C library takes the lock of its list of streams on the way into a fork, and fflush(NULL)
  * holds it while it waits for a stream whose thread may be inside malloc.  Whoever holds locks of
@@ -25,9 +25,8 @@ enum {
     N_YIELDS = 16
 };
 
-static bool stop; /* atomic */
-extern int
-    n_handled; /* calls of another library's handlers, which allocate, see early_handlers.c */
+static bool stop;     /* atomic */
+extern int n_handled; /* calls of other handlers, which allocate, see early_handlers.c */
 static char path[] = "/tmp/exgen-fork-XXXXXX";
 
 static bool goes_on(void) {
@@ -118,7 +117,8 @@ static void run_child(void) {
     _exit(0);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    int n_forks = count > 1 ? atoi(arguments[1]) : N_FORKS;
     void *(*const activities[])(void *) = {read_for_ever, read_for_ever, flush_for_ever,
                                            open_for_ever, load_for_ever, allocate_for_ever};
     enum {
@@ -128,7 +128,7 @@ int main(void) {
     write_lines();
     for (size_t i = 0; i < N; i++)
         EXPECT(pthread_create(&threads[i], NULL, activities[i], NULL) == 0);
-    for (size_t i = 0; i < N_FORKS; i++) {
+    for (int i = 0; i < n_forks; i++) {
         pid_t child = fork();
         if (child == 0)
             run_child();
@@ -139,6 +139,6 @@ int main(void) {
     for (size_t i = 0; i < N; i++)
         pthread_join(threads[i], NULL);
     unlink(path);
-    EXPECT(n_handled == 2 * N_FORKS);
+    EXPECT(n_handled == 2 * n_forks);
     return test_passed();
 }

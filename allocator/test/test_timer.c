@@ -15,6 +15,7 @@
 #include "exgen.h"
 #include "system/os.h"
 #include "test.h"
+#include "thread/timer.h"
 
 enum {
     N_BLOCKS = 200,
@@ -97,20 +98,44 @@ static void what_the_only_thread_holds_goes(void) {
     free_the_rest(blocks);
 }
 
+static void allocate_all(void **blocks) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(1);
+}
+
+/* A free does not start it, see timer.h. */
 static void *free_all(void *blocks) {
-    size_t n_before = count_threads();
     for (size_t i = 0; i < N_BLOCKS; i++)
         exgen_free(((void **)blocks)[i]);
-    EXPECT(count_threads() == n_before);
+    EXPECT(timer_is_missing());
     return NULL;
 }
 
-/* The C library frees where it holds locks that the start of a thread waits for. */
-static void no_free_starts_it(void) {
+static void *free_all_and_rest(void *blocks) {
+    free_all(blocks);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+static void the_end_of_a_thread_starts_it(void) {
     void *blocks[N_BLOCKS];
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(1);
+    allocate_all(blocks);
     run_thread(free_all, blocks);
+    EXPECT(!timer_is_missing());
+}
+
+static void another_starts_it_for_one_that_frees(void) {
+    void *blocks[N_BLOCKS];
+    pthread_t thread;
+    allocate_all(blocks);
+    pthread_barrier_init(&barrier, NULL, 2);
+    EXPECT(pthread_create(&thread, NULL, free_all_and_rest, blocks) == 0);
+    pthread_barrier_wait(&barrier);
+    exgen_free(exgen_malloc(BYTES));
+    EXPECT(!timer_is_missing());
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
 }
 
 static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
@@ -132,7 +157,8 @@ int main(int count, char **arguments) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
         return 77;
     }
-    no_free_starts_it();
+    the_child_of_a_fork_has_its_own(the_end_of_a_thread_starts_it);
+    the_child_of_a_fork_has_its_own(another_starts_it_for_one_that_frees);
     what_the_only_thread_holds_goes();
     if (!emulated)
         the_child_of_a_fork_has_its_own(what_the_only_thread_holds_goes);

@@ -99,7 +99,6 @@ struct heap {
     bool looks;        /* a look is under way */
     bool has_ageing_slabs; /* sparse ones that a look saw for the first time */
     bool collects;         /* at each step: blocks that were sent to heaps without a thread */
-    bool wants_timer;      /* memory ages that nobody gives back when the thread rests */
     bool is_falling;       /* a fall is given back, see housekeeping.c */
     uint8_t n_held;        /* looks in a row that left memory alone */
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */

@@ -6,11 +6,11 @@
  * other thread takes them, and that of the C library with its own malloc (glibc's bug 19431).
  *
  * All locks are held across the fork, so the child finds every shared structure
- * consistent.  Our handlers are registered when the library is loaded, before other libraries'
- * initialisers, or with the first allocation, so before the program's; hence they run last before
- * the fork and first after it, and others may allocate, or wait for a thread that does.  In the
- * child, heaps of threads that no longer exist are left as they are: blocks freed into them are
- * collected in their inbox.
+ * consistent.  Our handlers are registered before initialisers of the program, and of all libraries
+ * if exgen is a shared one, or with the first allocation (thread.c); hence they run last before the
+ * fork and first after it, and others registered later may allocate, or wait for a thread that
+ * does.  In the child, heaps of threads that no longer exist are left as they are: blocks freed
+ * into them are collected in their inbox.
  *
  * A signal handler may fork while its own thread is inside the allocator.  Waiting for
  * the locks would then never end, so they are left alone: the interrupted function
@@ -105,7 +105,7 @@ static void after_in_child(void) {
         _IO_list_resetlock();
 }
 
-__attribute__((constructor)) void fork_watch(void) {
+void fork_watch(void) {
     if (THREADS && !__atomic_exchange_n(&forks.is_watched, true, __ATOMIC_RELAXED))
         pthread_atfork(before, after_in_parent, after_in_child);
 }

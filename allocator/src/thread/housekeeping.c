@@ -122,7 +122,8 @@ void housekeeping_step(struct heap *heap) {
     if (heap->purge_ms == 0 || remote_send_idle_home(now) || !look_is_due(heap, now))
         return;
     heap->n_ticks = 0;
-    heap->wants_timer = THREADS && timer_is_missing();
+    if (THREADS && timer_is_missing())
+        timer_want(true);
     purge_begin(heap, now, has_others() ? HOLD_ALL : HOLD_UNITS);
     heap->collects = thread_collect(now, N_COLLECTED);
     bool is_left = pool_purge(now) || heap->collects;

@@ -21,6 +21,7 @@
 #include "thread/housekeeping.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
+#include "thread/timer.h"
 
 /* --- units --- */
 
@@ -152,10 +153,8 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
 /* The end of a slow path that has its block. */
 static void *leave_with(struct heap *heap, void *block) {
     heap_leave(heap);
-    if (THREADS && unlikely(heap->wants_timer)) {
-        heap->wants_timer = false;
+    if (THREADS && unlikely(timer_is_wanted()))
         thread_start_timer();
-    }
     return block;
 }
 

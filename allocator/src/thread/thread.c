@@ -65,6 +65,21 @@ static void load_options(void) {
     threads.has_options = true;
 }
 
+static void make_key(void) {
+    if (THREADS && !threads.has_key)
+        threads.has_key = pthread_key_create(&threads.key, detach) == 0;
+}
+
+/* First of all (initfirst), or in an archive before the program's: see fork.c.  And glibc has room
+ * for 32 keys; a later one's value is lost where a thread's first allocation is more room. */
+__attribute__((constructor(101))) static void prepare(void) {
+    if (!THREADS)
+        return;
+    fork_watch();
+    if (lock_is_needless())
+        make_key();
+}
+
 static bool start_locked(void) {
     if (threads.started)
         return true;
@@ -82,7 +97,7 @@ static bool start_locked(void) {
     size_class_init(&classes, &options, layout.n_units);
     tray_init();
     heap_largest_run_init();
-    threads.has_key = THREADS && pthread_key_create(&threads.key, detach) == 0;
+    make_key();
     __atomic_store_n(&threads.started, true, __ATOMIC_RELEASE);
     if (options.print_conf)
         print_configuration();
@@ -197,11 +212,13 @@ struct heap *thread_attach_to(struct heap *wanted) {
         pthread_setspecific(threads.key, heap);
     fork_watch();
     /* Not at once: the C library frees under its locks. */
-    heap->wants_timer = THREADS && registry_count_threads() > 1 && timer_is_missing();
+    if (THREADS && registry_count_threads() > 1 && timer_is_missing())
+        timer_want(true);
     return heap;
 }
 
 void thread_start_timer(void) {
+    timer_want(false);
     timer_start(thread_look_at_all);
 }
 
@@ -254,6 +271,8 @@ static void detach(void *value) {
     bool is_first = local.left == NULL;
     if (heap != local.heap)
         return;
+    if (is_first && timer_is_wanted() && registry_count_threads() > 1)
+        thread_start_timer();
     heap_enter(heap);
     if (heap->batches != no_batches || local.mixed != NULL)
         remote_flush(heap);

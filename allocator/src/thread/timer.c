@@ -17,6 +17,8 @@ static struct {
     bool runs; /* atomic */
 } timer;
 
+bool timer_wanted;
+
 static void *run(void *argument) {
     (void)argument;
     for (;;) {
