@@ -21,6 +21,9 @@ enum {
     SYSCALL_STOP = SIGTRAP | 0x80 /* PTRACE_O_TRACESYSGOOD */
 };
 
+/* What a pipeline's last command takes to end after its first, on a busy computer. */
+static const uint64_t SETTLE_NS = 50 * 1000 * 1000;
+
 void watched_signals(sigset_t *signals) {
     (void)sigemptyset(signals);
     (void)sigaddset(signals, SIGCHLD);
@@ -136,16 +139,29 @@ static bool end_an_orphan(void) {
     return true;
 }
 
+/* Whether children of ours are there once those that are just ending have ended. */
+static bool are_any_left(void) {
+    const struct timespec pause = {0, 1000 * 1000};
+    const uint64_t deadline_ns = monotonic_ns() + SETTLE_NS;
+    for (;;) {
+        pid_t pid = waitpid(-1, NULL, __WALL | WNOHANG);
+        if (pid < 0)
+            return false;
+        if (pid > 0)
+            continue;
+        if (monotonic_ns() >= deadline_ns)
+            return true;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 /* True when there was something.  Orphans are ours, and others have an orphan above them. */
 static bool end_what_is_left(pid_t group) {
-    pid_t pid;
-    do
-        pid = waitpid(-1, NULL, __WALL | WNOHANG);
-    while (pid > 0);
+    bool was_left = are_any_left();
     (void)kill(-group, SIGKILL);
     while (end_an_orphan()) {
     }
-    return pid == 0;
+    return was_left;
 }
 
 /* End the program and its group; it may have gone into another one.  Not yet reaped, so

@@ -1,6 +1,7 @@
 /* A program to be measured: does the one thing its first argument names. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,11 +84,14 @@ static void hold_between_rests(void) {
     rest(300);
 }
 
-static void leave_a_child_behind(void) {
+static void leave_a_child_behind(bool is_ending) {
     pid_t child = fork();
     if (child == 0) {
         setsid();
-        pause();
+        if (is_ending)
+            usleep(10000);
+        else
+            pause();
         _exit(0);
     }
     printf("%d\n", (int)child);
@@ -191,7 +195,9 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "address") == 0) {
         printf("%p\n", (void *)&argc);
     } else if (strcmp(what, "leave-a-child") == 0)
-        leave_a_child_behind();
+        leave_a_child_behind(false);
+    else if (strcmp(what, "leave-a-child-that-ends") == 0)
+        leave_a_child_behind(true);
     else if (strcmp(what, "spike-in-a-child") == 0)
         spike_in_a_child();
     else if (strcmp(what, "burn-in-a-child") == 0)

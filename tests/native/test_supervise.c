@@ -224,6 +224,10 @@ CASE(orphans_are_ended) {
            kill(atoi(output), 0) != 0 && says("\"leaves_others\":true");
 }
 
+CASE(what_is_just_ending_is_not_left) {
+    return run("-- $S leave-a-child-that-ends") == 0 && says("\"leaves_others\":false");
+}
+
 CASE(environment_is_for_the_program_only) {
     (void)setenv("SUPERVISE_TEST_GONE", "here", 1);
     bool is_set = run("--env A_NAME=a=b -- $S echo A_NAME") == 0 && strcmp(output, "a=b\n") == 0;
