@@ -300,8 +300,8 @@ def optimize(
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
     measured = {*request.rules.goals, *request.rules.guards}
     conditions = {text: parse_condition(text, measured) for text in fail_if or []}
-    is_asked_again = len(words or ()) <= 1 and (run / REQUEST_FILE).is_file() and not constraint
-    kept = _kept_for_good(run) if is_asked_again else None
+    is_folder = {Path(word) for word in words or ()} <= {run} and (run / REQUEST_FILE).is_file()
+    kept = _kept_for_good(run) if is_folder and not constraint else None
     if kept is not None:
         _show_kept(run, kept, as_json=as_json)
         refuse(conditions, kept)

@@ -325,6 +325,7 @@ def test_the_answer_of_a_folder_that_cannot_be_written_is_shown(
     assert cli.run("optimize", "--fail-if", "keep")[0] == out
     for condition in ("deploy", "mean_memory < 0%"):
         assert "hold" in cli.run("optimize", "--fail-if", condition, code=19)[1]
+    assert "another optim" in cli.run("optimize", "-o", tmp_path, "--", "/bin/true", code=3)[1]
 
     assert out.splitlines() == "\n".join(DEPLOY.as_record()["text"]).splitlines()
     assert "cannot be written" in err
