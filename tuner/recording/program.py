@@ -82,14 +82,15 @@ def run_program(
 
     Ctrl-C does not end this process: it reaches the program from the terminal.  SIGINT from
     elsewhere, SIGTERM and SIGHUP are passed on.  A silent program is none of the user's, so
-    each of them interrupts this process and ends the program with all that it started.
+    each of them interrupts this process and ends the program with what it started; of that,
+    what left its group and lost its parent goes on unless it is recorded.
 
     Args:
         command: program and arguments.
         spool: folder in which the recorder creates a spool per process.
         follow: record the children too.
         is_silent: give it no input, and drop what it prints.
-        timeout_s: limit of a silent program, with which ends what it started; None for none.
+        timeout_s: limit of a silent program, which is then ended in the same way; None for none.
         on_signal: is called with each signal to this process, in its handler.
         watches_window: take `WINDOW_SIGNAL` too.
 
@@ -148,20 +149,28 @@ def _end(process: subprocess.Popen[bytes], spool: Path) -> None:
 
     Its descendants are found while it lives, and what has lost its parent if it is recorded.
     """
-    others = {*_descendants(process.pid), *writers(spool)}
-    with contextlib.suppress(ProcessLookupError):  # it has just ended
-        os.killpg(process.pid, signal.SIGKILL)
-    for pid in others:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
+    others: set[int] = set()
+    try:
+        others.update(_descendants(process.pid))
+        others.update(writers(spool))
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.killpg(process.pid, signal.SIGKILL)
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+    """Find them as far as they live: each, and each thread, may end meanwhile."""
+    threads: list[Path] = []
+    with contextlib.suppress(OSError):
+        threads.extend(Path(f"/proc/{pid}/task").iterdir())
+    for thread in threads:
         words: list[str] = []
-        with contextlib.suppress(OSError):  # a thread may end meanwhile
-            words = path.read_text(encoding="ascii").split()
+        with contextlib.suppress(OSError):
+            words = (thread / "children").read_text(encoding="ascii").split()
         for child in map(int, words):
             yield child
             yield from _descendants(child)

@@ -5,7 +5,9 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +119,27 @@ def test_a_silent_program_that_does_not_end_in_time_ends_with_all_it_started(
     assert select.select([held], [], [], 20.0)[0], "nobody has the other end"
     os.close(held)
     assert [path.name for path in tmp_path.iterdir()] == ["held"]
+
+
+def test_a_process_that_ends_while_it_is_looked_at_keeps_no_program_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pids: list[int] = []
+
+    def of_the_ended(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def read(path: Any) -> Any:
+            if Path(path).name == "task":
+                pids.append(int(Path(path).parent.name))
+                raise FileNotFoundError(path)
+            return real(path)
+
+        return read
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, of_the_ended(getattr(os, name)))
+    with pytest.raises(ProgramError, match="still running"):
+        run_program(["sleep", "60"], tmp_path, follow=False, is_silent=True, timeout_s=0.5)
+    assert not Path(f"/proc/{pids[0]}").exists()
 
 
 def test_a_script_without_an_interpreter_is_told_to_name_one(tmp_path: Path):
