@@ -175,17 +175,25 @@ _READY_S = 5.0
 """Limit of one command that asks whether the program is ready."""
 
 
+def _print_traces(processes: Sequence[RecordedProcess]) -> None:
+    from tuner.recording.explain import killed_at_start
+
+    for process in processes:
+        print(_line(process, is_one_of_several=len(processes) > 1), file=sys.stderr)
+        if process.replaced:
+            print(f"  (before that it ran {', '.join(process.replaced)}: not in the trace)",
+                  file=sys.stderr)  # fmt: skip
+    if killed := killed_at_start(processes):
+        print(f"malloc-tuner: {killed}", file=sys.stderr)
+
+
 def _report(recording: Recording, call: RecordCall) -> None:
     """Print a line for every trace; raise for a crash or an incomplete trace."""
     from tuner.recording import FEW_EVENTS
     from tuner.recording.explain import stopped_early, went_on
 
     program = call.command[0]
-    for process in recording.processes:
-        print(_line(process, is_one_of_several=len(recording.processes) > 1), file=sys.stderr)
-        if process.replaced:
-            print(f"  (before that it ran {', '.join(process.replaced)}: not in the trace)",
-                  file=sys.stderr)  # fmt: skip
+    _print_traces(recording.processes)
     if call.window.at_most and any(process.is_cut for process in recording.processes):
         print("malloc-tuner: recording ended before the program: by --to, or at --at-most "
               f"{call.window.at_most}", file=sys.stderr)  # fmt: skip

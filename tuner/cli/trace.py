@@ -211,11 +211,13 @@ def _recover_command(
     force: Force = False,
 ) -> None:
     from tuner.recording import recover
-    from tuner.recording.explain import stopped_early
+    from tuner.recording.explain import killed_at_start, stopped_early
 
     processes = recover(spool, output, force=force)
     for process in processes:
         print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
+    if killed := killed_at_start(processes):
+        print(f"malloc-tuner: {killed}", file=sys.stderr)
     if stopped := stopped_early(processes):
         raise OutputError(stopped)
 

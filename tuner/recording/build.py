@@ -75,7 +75,9 @@ class RecordedProcess:
     is_cut: bool = False
     """Recording was ended before the process was: by the end of a window, or a limit."""
     n_lost: int = 0
-    """Of the first process: programs of the recording that could not be recorded at all."""
+    """Of the first process: programs of the recording for which there was no room at all."""
+    n_killed: int = 0
+    """Of the first process: programs of the recording that were killed as they began."""
     inherited_blocks: int = 0
     """Of its events, those that make the blocks with which its trace begins."""
 
@@ -123,9 +125,11 @@ def build_traces(
             all_images, output, ending, command, window,
             partials=partials, advice=_kept(spool, output) if is_kept else _AGAIN,
         )  # fmt: skip
-        n_lost = sum(not _has_begun(path) for path in spools_in(spool))
+        sizes = [path.stat().st_size for path in spools_in(spool) if not _has_begun(path)]
+        n_lost = sizes.count(0)
         if processes:
-            processes[0] = replace(processes[0], n_lost=n_lost)
+            n_killed = len(sizes) - n_lost
+            processes[0] = replace(processes[0], n_lost=n_lost, n_killed=n_killed)
         stopped = next((process.stopped for process in processes if process.stopped), None)
         if n_lost and not stopped:
             stopped = explain.not_recorded(n_lost)
@@ -247,7 +251,8 @@ def _is_further(path: Path, output: Path) -> bool:
 def _has_begun(spool: Path) -> bool:
     """Return whether the recorder got to write the header: its first bytes come last.
 
-    A process that was killed before leaves zeros, and on a full disk not one byte.
+    A process that was killed before leaves zeros, as one without memory for it does, and on a
+    full disk not one byte.
     """
     with spool.open("rb") as file:
         return any(file.read(8))

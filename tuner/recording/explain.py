@@ -75,9 +75,19 @@ def no_room(spool: Path, why: str = "the disk is full, or `ulimit -f` too low") 
 
 
 def not_recorded(n_lost: int) -> str:
-    """Say that processes, or programs that they became, have left a spool without a beginning."""
-    programs = f"{n_lost} program{'s'[: n_lost != 1]} could not be recorded"
-    return f"{programs}: no room on the disk or in memory, or killed at the start"
+    """Say that processes, or programs that they became, have left an empty spool."""
+    return f"{n_lost} program{'s'[: n_lost != 1]} could not be recorded: no room on the disk"
+
+
+def killed_at_start(processes: Sequence[RecordedProcess]) -> str | None:
+    """Say how many programs have left a spool without a beginning; None: none.
+
+    Any program may kill its children: nothing of it is missing in the traces.
+    """
+    if not (n_killed := sum(process.n_killed for process in processes)):
+        return None
+    verb = "s were" if n_killed > 1 else " was"
+    return f"{n_killed} program{verb} not recorded: killed at the start, or no room in memory"
 
 
 def stopped_early(processes: Sequence[RecordedProcess]) -> str | None:

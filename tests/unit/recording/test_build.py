@@ -14,7 +14,7 @@ import pytest
 from tuner.cli.main import run
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.recording import build, record, recover
-from tuner.recording.explain import stopped_early
+from tuner.recording.explain import killed_at_start, stopped_early
 from tuner.trace.file import Trace
 
 
@@ -210,8 +210,12 @@ def test_a_process_that_was_killed_as_it_began_does_not_hide_the_others(tmp_path
     spool = tmp_path / "a.trace.spool"
     begun = ("truncate", "-s", "65536", str(spool / "1.spool"))
 
-    (process,) = record(begun, tmp_path / "a.trace").processes
-    assert (process.argv, process.stopped, process.n_lost) == (begun, None, 1)
+    for is_silent in (False, True):
+        made = record(begun, tmp_path / "a.trace", is_silent=is_silent, force=True)
+        (process,) = made.processes
+        assert (process.argv, process.n_lost, process.n_killed) == (begun, 0, 1)
+        assert stopped_early([process]) is None, "the trace is whole"
+        assert "1 program was not recorded" in (killed_at_start([process]) or "")
 
     spool.mkdir()
     subprocess.run(begun, check=True)
