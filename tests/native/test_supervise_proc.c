@@ -1,5 +1,6 @@
 /* A mapped file is known by its numbers, and by its path where a file system shows others.  A child
  * that became root holds up no end. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -20,17 +21,22 @@ static _Noreturn void end_below_root(void) {
     char byte = 0;
     if (pipe(ready) != 0)
         _exit(1);
+    (void)alarm(10);
     pid_t child = fork();
     if (child == 0) {
         if (fork() == 0 && (setuid(65534) != 0 || write(ready[1], "", 1) != 1))
             _exit(1);
+        (void)close(ready[1]);
         (void)alarm(60);
         for (;;)
             (void)pause();
     }
-    if (child < 0 || read(ready[0], &byte, 1) != 1 || setuid(65534) != 0)
+    (void)close(ready[1]);
+    bool is_begun = child > 0 && read(ready[0], &byte, 1) == 1;
+    if (setuid(65534) != 0)
+        _exit(errno == EINVAL ? 0 : 1); /* a namespace without that user: nothing to test */
+    if (!is_begun)
         _exit(1);
-    (void)alarm(10);
     tree_end();
     _exit(0);
 }
