@@ -73,6 +73,7 @@ def measure_program(
     """
     labels = [str(configuration) for configuration in panel]
     environments = dict(zip(labels, environments_of(panel, located, os.environ), strict=True))
+    allocators = {str(configuration): configuration.allocator for configuration in panel}
     expected: list[int] = []
 
     def run_once(step: Step[None]) -> Outcome[ProgramRun]:
@@ -81,9 +82,10 @@ def measure_program(
         run = runner.run(command, environments[step.subject], surroundings)
         if not expected:
             expected.append(_good_ending(command, run))
-        if run.exit_status == expected[0] and run.lost_settings is None:
+        lost = run.lost_settings(allocators[step.subject])
+        if run.exit_status == expected[0] and lost is None:
             return Outcome.succeeded(run)
-        return Outcome.did_not_succeed(Status.FAILED, run.lost_settings or run.ending)
+        return Outcome.did_not_succeed(Status.FAILED, lost or run.ending)
 
     plan = Rounds(tuple(labels), (None,), rounds, leads=True)
     course = compare(plan, run_once)

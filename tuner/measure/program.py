@@ -21,10 +21,11 @@ from typing import ClassVar, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from tuner.config import allocator_variables
+from tuner.config import allocator_variables, shipped_allocator_file
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.answers import misunderstood
 from tuner.measure.preloads import (
+    OF_MALLOC,
     PRELOAD,
     TUNABLES,
     beside,
@@ -101,8 +102,8 @@ class ProgramUse:
     malloc_libraries: tuple[str, ...]
     """Allocators that were in the process, as `brings_malloc` knows them."""
     changed_variables: tuple[str, ...] | None = field(default=None, kw_only=True)
-    """Variables that steer an allocator and were others at its last exec than those given; None:
-    not known, for want of tracing."""
+    """Variables that steer an allocator and were others at its last exec than those given, tunables
+    that are not malloc's apart; None: not known, for want of tracing."""
 
 
 @dataclass(frozen=True)
@@ -128,18 +129,26 @@ class ProgramRun(ProgramUse):
         """User and system time together."""
         return self.user_ns + self.system_ns
 
-    @property
-    def lost_settings(self) -> str | None:
-        """Why it did not run under the settings that it was given; None: it did, or none can tell.
+    def lost_settings(self, allocator: str | None) -> str | None:
+        """Return why it did not run under the settings that it was given.
 
         What it was preloaded with is looked at by what was mapped, not by the variable.
+
+        Args:
+            allocator: whose settings they are; None: no variable matters, the program is as it is.
+
+        Returns:
+            None when it ran under them, or none can tell.
         """
         if self.preload_mapped is False:
             return "the library was not loaded: is the program static, or its environment cleaned?"
-        if self.changed_variables:
+        if allocator is None:
+            return None
+        changed = [name for name in self.changed_variables or () if _is_read(name, allocator)]
+        if changed:
             return (
-                f"settings do not reach it as given: what starts it changes "
-                f"{series(self.changed_variables)}; name the command behind `env` or the script, "
+                f"settings of {allocator} do not reach it as given: what starts it changes "
+                f"{series(changed)}; where that is `env` or a script, name the command behind it, "
                 "or take that out"
             )
         return None
@@ -189,6 +198,8 @@ class _Report(BaseModel):
     peak_from: Literal["exit", "samples"]
     fixed_addresses: bool
     leaves_others: bool
+    tunables: str | None = None
+    """GLIBC_TUNABLES at the last exec."""
     curve: _Curve
 
 
@@ -261,6 +272,8 @@ class ProgramRunner:
             if ended.exit_status != 0 or ended.timed_out:
                 raise _supervise_error(ended, stderr_tail, scratch)
             report, use = _read_report(scratch / "report")
+            changed = _changed(use, report.tunables, environment.get(TUNABLES))
+            use = replace(use, changed_variables=changed)
             return _program_run(report, use, digest(scratch / "stdout"), stderr_tail)
 
     def stop(self) -> None:
@@ -340,6 +353,13 @@ def steering(environment: Mapping[str, str]) -> tuple[str, ...]:
         if name not in (PRELOAD, TUNABLES)
         or parts_of(environment[name]) != parts_of(others.get(name))
     )
+
+
+def _is_read(name: str, allocator: str) -> bool:
+    """Return whether an allocator reads a variable that steers one."""
+    own = shipped_allocator_file(allocator).environment.variable.partition("{NAME}")[0]
+    further = FURTHER_VARIABLES.get(allocator, "")
+    return name.startswith(own) or re.fullmatch(further, name) is not None
 
 
 def steering_digest(environment: Mapping[str, str]) -> str:
@@ -455,17 +475,26 @@ def _read_report(path: Path) -> tuple[_Report, ProgramUse]:
         ) from error
 
 
+def _changed(use: ProgramUse, found: str | None, given: str | None) -> tuple[str, ...] | None:
+    """Return the changed variables that steer an allocator; GLIBC_TUNABLES was given, and found."""
+    if use.changed_variables is None:
+        return None
+    alike = {PRELOAD, TUNABLES} if _of_malloc(found) == _of_malloc(given) else {PRELOAD}
+    changed = dict.fromkeys(use.changed_variables, "")
+    return tuple(name for name in _removed(changed) if name not in alike)
+
+
+def _of_malloc(tunables: str | None) -> list[str]:
+    return [part for part in parts_of(tunables) if part.startswith(OF_MALLOC)]
+
+
 def _program_run(
     report: _Report, use: ProgramUse, output_sha256: str, stderr_tail: str
 ) -> ProgramRun:
     columns = zip(report.curve.time_ns, report.curve.anon_bytes, strict=True)
     libraries = tuple(filter(brings_malloc, use.malloc_libraries))
-    changed = use.changed_variables
-    if changed is not None:
-        changed = tuple(_removed(dict.fromkeys(changed, "")))
-        changed = tuple(name for name in changed if name != PRELOAD)
     return ProgramRun(
-        **vars(replace(use, malloc_libraries=libraries, changed_variables=changed)),
+        **vars(replace(use, malloc_libraries=libraries)),
         peak_is_exact=report.peak_from == "exit",
         curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
         output_sha256=output_sha256,

@@ -290,7 +290,8 @@ class Program:
             room = {_ROOM: "x" * random.Random(step.round).randrange(_LAYOUTS)}  # noqa: S311
             filled = padded([{**environments[label], **room} for label in labels])
             own = filled[labels.index(step.subject)]
-            found = _judged(self._run(reference.command, own, surroundings), reference)
+            run = self._run(reference.command, own, surroundings)
+            found = _judged(run, reference, candidates.get(step.subject))
             is_own = step.subject == AS_IS and found.reason == _PRINTS_ELSE
             return replace(found, reason=_PRINTS_ELSE_ITSELF) if is_own else found
 
@@ -326,7 +327,7 @@ class Program:
         )
         run = self._run(reference.command, own, surroundings)
         has_children = run.children_cpu_ns > _UNCOUNTED * run.cpu_ns
-        if has_children or _judged(run, reference).good is None:
+        if has_children or _judged(run, reference, candidates.get(label)).good is None:
             return {}
         counts = {FAULTS: run.faults, SYSCALLS: run.syscalls}
         return {what: n for what, n in counts.items() if n}
@@ -347,8 +348,8 @@ class Program:
             )
         if run.signal is not None:
             raise ProgramError(self._failure_words(run, "then repeat this command"))
-        if run.lost_settings is not None:
-            raise ProgramError(f"{self.command[0]}: {run.lost_settings}")
+        if (lost := run.lost_settings(None)) is not None:
+            raise ProgramError(f"{self.command[0]}: {lost}")
 
     def _check_status(self, run: ProgramRun) -> None:
         if run.exit_status == self._expect_status:
@@ -406,7 +407,10 @@ def _values(run: ProgramRun, *, is_busy: bool) -> dict[str, float]:
     }
 
 
-def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
+def _judged(
+    run: ProgramRun, reference: Reference, candidate: Configuration | None
+) -> Outcome[Sample]:
+    """Return what a run used, if it did what the program as it is does; that one: None."""
     status, reason = Status.FAILED, None
     if run.timed_out:
         status, reason = Status.TIMED_OUT, f"still running after {reference.timeout_s:g} s"
@@ -415,7 +419,7 @@ def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
     elif reference.output_sha256 and run.output_sha256 != reference.output_sha256:
         reason = _PRINTS_ELSE
     else:
-        reason = run.lost_settings
+        reason = run.lost_settings(candidate.allocator if candidate else None)
     if reason is not None:
         return Outcome.did_not_succeed(status, reason)
     return Outcome.succeeded(_values(run, is_busy=reference.is_busy))

@@ -49,7 +49,7 @@ class ProgramRounds:
 
     command: Sequence[str]
     entries: Mapping[str, Prepared]
-    """By label."""
+    """By label, the baseline first."""
     options: ValidationOptions
     runner: RunsPrograms
     counting: Counting
@@ -62,7 +62,10 @@ class ProgramRounds:
         if entry.refusal is not None:
             return Outcome.did_not_succeed(Status.REFUSED, entry.refusal)
         run = _run_compared(self.runner, self.command, entry, self.options)
-        status, reason = judge_run(run, self.reference, self.options.output)
+        is_baseline = step.subject == next(iter(self.entries))
+        as_it_is = is_baseline or entry.subject.is_as_it_is
+        allocator = None if as_it_is else entry.subject.configuration.allocator
+        status, reason = judge_run(run, self.reference, self.options.output, allocator)
         is_wanted = step.round == 0 and status is Status.OK
         values = measured(
             run,
@@ -105,8 +108,8 @@ def validate(
 
     Raises:
         SpecError: what is to be compared is a folder.
-        ProgramError: the program crashes with the baseline, sets allocators itself, ends otherwise
-            than when it was recorded, or does not repeat its output.
+        ProgramError: the program crashes with the baseline, does not load what is preloaded, ends
+            otherwise than when it was recorded, or does not repeat its output.
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
@@ -157,18 +160,22 @@ def validate(
     return identifier
 
 
-def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Status, str | None]:
+def judge_run(
+    run: ProgramRun, reference: ProgramRun, output: str, allocator: str | None = None
+) -> tuple[Status, str | None]:
     """Return whether a run did the same as the baseline's, and if not, why.
 
     Args:
         run: of a subject.
         reference: of the baseline.
         output: what is compared, see `ValidationOptions`.
+        allocator: whose settings must have reached it; None for the baseline, and for the program
+            as it is: what a script sets there belongs to it.
     """
     if run.timed_out:
         return Status.TIMED_OUT, run.ending
-    if run.lost_settings is not None:
-        return Status.REFUSED, run.lost_settings
+    if (lost := run.lost_settings(allocator)) is not None:
+        return Status.REFUSED, lost
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
         tail = quoted_tail(run)
         return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{tail}"
@@ -195,8 +202,8 @@ def _reference(
         )
     if run.signal is not None:
         raise ProgramError(f"{name}: {run.ending} with the baseline{quoted_tail(run)}")
-    if run.lost_settings is not None:
-        raise ProgramError(f"{name}: {run.lost_settings}")
+    if (lost := run.lost_settings(None)) is not None:
+        raise ProgramError(f"{name}: {lost}")
     if recorded is not None and recorded.exit_status not in (None, run.exit_status):
         raise ProgramError(
             f"{name}: ends with exit status {run.exit_status}, but {recorded.exit_status} is "

@@ -20,9 +20,10 @@ from tuner.records import Configuration
 class FakeRunner:
     """Runs nothing: memory follows the number in the command's environment."""
 
-    def __init__(self, peaks: dict[str, int], failing: str = "") -> None:
+    def __init__(self, peaks: dict[str, int], failing: str, changed: Sequence[str]) -> None:
         self.peaks = peaks
         self.failing = failing
+        self.changed = tuple(changed)
         self.seen: list[str] = []
 
     def run(
@@ -35,6 +36,7 @@ class FakeRunner:
         return replace(
             GOOD, exit_status=1 if name == self.failing else 0, peak_rss_bytes=peak,
             peak_anon_bytes=peak, mean_anon_bytes=peak / 2, user_ns=peak, system_ns=0,
+            changed_variables=self.changed,
         )  # fmt: skip
 
 
@@ -46,14 +48,16 @@ class FakeAllocator:
 LOCATED: Any = {name: (FakeAllocator(), None) for name in ("tcmalloc", "jemalloc")}
 
 
-def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel, Any, FakeRunner]:
+def on_program(
+    peaks: Sequence[int], failing: int | None = None, changed: Sequence[str] = ()
+) -> tuple[Panel, Any, FakeRunner]:
     configurations = [
         Configuration.of(name, {"a": i})
         for i, name in enumerate(["tcmalloc", "tcmalloc", "jemalloc", "jemalloc"])
     ]
     names = [str(configuration) for configuration in configurations]
     runner = FakeRunner(dict(zip(names, peaks, strict=True)),
-                        names[failing] if failing is not None else "")  # fmt: skip
+                        names[failing] if failing is not None else "", changed)  # fmt: skip
     program = measure_program(
         ["app"], configurations, LOCATED,
         rounds=2, runner=runner, surroundings=Surroundings(), show=lambda _: None,
@@ -84,6 +88,11 @@ def test_every_configuration_runs_in_every_round_until_it_fails():
     assert found.configurations == 3
     assert sorted(runner.seen).count("jemalloc a=2") == 1
     assert len(runner.seen) == 4 + 3
+
+
+def test_configurations_whose_variables_a_script_changes_are_left_out():
+    panel, program, _ = on_program([1000, 2000, 9000, 6000], changed=["MALLOC_CONF"])
+    assert judge_program(panel, program).left_out == ("jemalloc a=2", "jemalloc a=3")
 
 
 def test_the_command_runs_a_real_program_and_stores_what_it_found(

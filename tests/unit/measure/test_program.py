@@ -7,6 +7,7 @@ import signal
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.doubles.messages import assert_is_one_line
 from tests.doubles.processes import processes_with
+from tests.doubles.program_runs import GOOD
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.preloads import is_allocator
@@ -26,6 +28,7 @@ from tuner.measure.program import (
     padded,
     steering,
 )
+from tuner.registry import ALLOCATORS
 from tuner.resources import native_file
 
 _MIB = 1 << 20
@@ -141,7 +144,10 @@ def test_an_allocator_that_is_preloaded_is_checked(
     [
         ("exec env -i", ("GLIBC_TUNABLES", "MIMALLOC_SHOW_STATS")),
         ("export MALLOC_ARENA_MAX=1 B=; exec", ("MALLOC_ARENA_MAX",)),
-        ("export GLIBC_TUNABLES=$GLIBC_TUNABLES:a.b=1; exec", ("GLIBC_TUNABLES",)),
+        ("export GLIBC_TUNABLES=$GLIBC_TUNABLES:a.b=1; exec", ()),
+        ("export GLIBC_TUNABLES=a.b=1; exec", ("GLIBC_TUNABLES",)),
+        ("export GLIBC_TUNABLES=$GLIBC_TUNABLES:glibc.malloc.b=1; exec", ("GLIBC_TUNABLES",)),
+        ("exec env -u UNLIKE\udcff", ()),
         ("exec env MALLOC_ARENA_MAX=1 env -u MALLOC_ARENA_MAX LD_PRELOAD=libutil.so.1", ()),
     ],
 )
@@ -150,9 +156,26 @@ def test_variables_that_a_script_changes_are_named(
 ):
     given = {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0", "MIMALLOC_SHOW_STATS": "0", "A": "1"}
     command = ["sh", "-c", f"{wrapper} /bin/true"]
-    run = runner.run(command, {**_PATH, **given}, Surroundings())
+    run = runner.run(command, {**_PATH, **given, "UNLIKE\udcff": ""}, Surroundings())
     assert (run.exit_status, run.changed_variables) == (0, changed)
-    assert (run.lost_settings is None) is (not changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "readers"),
+    [
+        ("MALLOC_PERTURB_", ["glibc"]),
+        ("GLIBC_TUNABLES", ["glibc"]),
+        ("JE_MALLOC_CONF", ["jemalloc"]),
+        ("MALLOC_CONF", ["jemalloc"]),
+        ("HEAPPROFILE", ["tcmalloc"]),
+        ("MIMALLOC_PURGE_DELAY", ["mimalloc"]),
+        ("EXGEN_CONF", ["exgen", "exgen-st"]),
+    ],
+)
+def test_a_changed_variable_takes_settings_from_who_reads_it(name: str, readers: list[str]):
+    run = replace(GOOD, changed_variables=(name,))
+    assert run.lost_settings(None) is None
+    assert [one for one in ALLOCATORS if run.lost_settings(one)] == readers
 
 
 def test_a_library_is_an_allocator_by_its_name_or_by_what_it_exports():

@@ -1,5 +1,6 @@
 """What the program does as it is."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -24,7 +25,9 @@ from tuner.recording.program import Ending
 from tuner.records import Configuration
 
 
-def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Program:
+def program(
+    *runs: ProgramRun, expect_status: int = 0, of: Sequence[str] = ("glibc",), **environment: str
+) -> Program:
     """Return a program that runs so, one run after the other."""
     made = iter(runs)
 
@@ -33,7 +36,7 @@ def program(*runs: ProgramRun, expect_status: int = 0, **environment: str) -> Pr
             return next(made)
 
     played = cast("RunsPrograms", Played())
-    files = locate_all([get_allocator("glibc")])
+    files = locate_all([get_allocator(name) for name in of])
     return Program(("app",), played, environment, files, expect_status=expect_status)
 
 
@@ -72,10 +75,15 @@ def test_a_program_that_prints_the_time_is_told_so():
     assert reasons[1] == "prints something else than the program as it is"
 
 
-def test_a_command_that_sets_an_allocator_itself_is_refused():
+def test_a_command_that_sets_an_allocator_itself_refuses_its_settings_alone():
     sets = replace(ALONE, changed_variables=("MALLOC_ARENA_MAX",))
-    with pytest.raises(ProgramError, match=r"^app: settings do not reach it .* MALLOC_ARENA_MAX;"):
-        program(sets, sets).examine()
+    one = program(*[sets] * 5, of=("glibc", "exgen"))
+    candidates = {name: Configuration(name) for name in ("glibc", "exgen")}
+    run = one.runner(candidates, one.examine())
+
+    found = [run(Step(0, at, None, label)) for at, label in enumerate((AS_IS, *candidates))]
+    assert [one.reason is None for one in found] == [True, False, True]
+    assert str(found[1].reason).startswith("settings of glibc do not reach it as given: what")
 
 
 def test_a_program_that_finds_its_own_output_in_the_way_is_quoted():
