@@ -1,10 +1,12 @@
 """Build the traces of a recording from its spools, with the native ``build_trace``."""
 
 import contextlib
+import glob
 import json
 import os
 import platform
 import re
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -146,7 +148,7 @@ def build_traces(
             )
         for process in processes:
             with writing(process.path):
-                _partial(process.path).replace(os.path.realpath(process.path))
+                _put(_partial(process.path), Path(os.path.realpath(process.path)))
     remove_spool(spool)
     return tuple(processes)
 
@@ -184,15 +186,34 @@ def _build_each(
     for images in all_images:
         trace = _trace_path(output, images[-1].program, len(processes))
         ended, typed = (ending, command) if images is all_images[0] else (None, ())
-        partials.callback(_partial(trace).unlink, missing_ok=True)
+        partial = _partial(trace)
+        if partial != Path(os.path.realpath(trace)):  # else it is no file, and the user's
+            _remove_left(partial)
+            partials.callback(partial.unlink, missing_ok=True)
         try:
             process = _build(images, trace, ended, typed, window)
         except OutputError as error:
-            text = str(error).replace(str(_partial(trace)), str(trace))
+            text = str(error).replace(str(partial), str(trace))
             raise OutputError(f"{text}; {advice}") from error
         if process.totals.n_events or len(all_images) == 1:  # else it only started others
             processes.append(process)
     return processes
+
+
+def _remove_left(partial: Path) -> None:
+    """Remove what commands left that were killed while they built the same trace."""
+    for path in partial.parent.glob(f"{glob.escape(partial.stem)}.*"):
+        pid = path.suffix[1:]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _put(partial: Path, trace: Path) -> None:
+    """Give a whole trace its name, and the mode of what it replaces."""
+    if trace.is_file():
+        partial.chmod(stat.S_IMODE(trace.stat().st_mode))
+    partial.replace(trace)
 
 
 def _kept(spool: Path, output: Path) -> str:

@@ -117,6 +117,32 @@ def test_a_recording_that_fails_leaves_the_trace_that_was_to_be_replaced(
         assert trace.metadata["argv"] == ["ls", "/"]
 
 
+def test_a_trace_that_is_replaced_keeps_its_mode(tmp_path: Path):
+    trace = tmp_path / "a.trace"
+    trace.touch(0o600)
+    record(["ls", "/"], trace, force=True, is_silent=True)
+    assert trace.stat().st_mode & 0o777 == 0o600
+    assert trace.stat().st_size > 0
+
+
+def test_what_a_killed_command_left_beside_its_trace_is_removed(unbuilt: Record):
+    output = unbuilt("ls", "/")
+    for name in (f".a.trace.{2**22 + 1}", ".a.trace.1", ".a.trace.old", ".b.trace.9999999"):
+        output.with_name(name).touch()
+    recover(Path(f"{output}.spool"), output)
+    names = [".a.trace.1", ".a.trace.old", ".b.trace.9999999", "a.trace"]
+    assert sorted(path.name for path in output.parent.iterdir()) == names
+
+
+def test_a_folder_with_the_name_of_a_further_trace_is_said_and_stays(unbuilt: Record):
+    output = unbuilt(sys.executable, "-c", TWO_CHILDREN)
+    folder = output.with_name(f"a.2-{Path(sys.executable).name}.trace")
+    folder.mkdir()
+    with pytest.raises(OutputError, match=r"trace: .*Is a directory.*kept"):
+        recover(Path(f"{output}.spool"), output, force=True)
+    assert {*output.parent.iterdir()} == {folder, Path(f"{output}.spool")}
+
+
 def test_a_recording_without_an_event_leaves_the_trace_that_was_to_be_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
