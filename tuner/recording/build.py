@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import re
-import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from tuner.recording import explain
 from tuner.recording.program import Ending
 from tuner.recording.spool import remove_spool, spools_in
 from tuner.resources import native_file
-from tuner.trace import SPOOL_SUFFIX, place_while_written, recovery
+from tuner.trace import SPOOL_SUFFIX, place_while_written, put_in_place, recovery
 
 _NAME_CHARACTERS = 40
 """Of what a process calls itself, in the name of its trace."""
@@ -148,7 +147,7 @@ def build_traces(
             )
         for process in processes:
             with writing(process.path):
-                _put(_partial(process.path), Path(os.path.realpath(process.path)))
+                put_in_place(_partial(process.path), Path(os.path.realpath(process.path)))
     remove_spool(spool)
     return tuple(processes)
 
@@ -207,13 +206,6 @@ def _remove_left(partial: Path) -> None:
         if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-def _put(partial: Path, trace: Path) -> None:
-    """Give a whole trace its name, and the mode of what it replaces."""
-    if trace.is_file():
-        partial.chmod(stat.S_IMODE(trace.stat().st_mode))
-    partial.replace(trace)
 
 
 def _kept(spool: Path, output: Path) -> str:

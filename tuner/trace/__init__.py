@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,13 @@ def place_while_written(path: Path) -> Path:
         return path
     name = os.fsdecode(os.fsencode(path.name)[-_NAME_BYTES:])
     return path.with_name(f".{name}.{os.getpid()}")
+
+
+def put_in_place(written: Path, place: Path) -> None:
+    """Give a whole trace its name, and the mode of what it replaces."""
+    if place.is_file():
+        written.chmod(stat.S_IMODE(place.stat().st_mode))
+    written.replace(place)
 
 
 def recovery(spool: Path, output: Path) -> str:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tuner.errors import OutputError, TraceError
 from tuner.resources import native_file
-from tuner.trace import SPOOL_SUFFIX, place_while_written, recovery
+from tuner.trace import SPOOL_SUFFIX, place_while_written, put_in_place, recovery
 from tuner.units import show_size
 
 EVENT: Final = np.dtype(
@@ -468,7 +468,7 @@ class TraceWriter:
         try:
             self._check(status, os.fsencode(f"{self.path}: {reason}"))
             if self._written != self._place:
-                self._written.replace(self._place)
+                put_in_place(self._written, self._place)
         except OSError as error:
             raise OutputError(f"{self.path}: cannot be written ({error.strerror})") from error
         finally:

@@ -264,6 +264,13 @@ def test_a_name_may_be_as_long_as_a_file_system_allows(tmp_path: Path):
         Trace(tmp_path / ("a" * 256))
 
 
+def test_a_trace_that_is_replaced_keeps_its_mode(tmp_path: Path):
+    path = tmp_path / "a.trace"
+    path.touch(0o600)
+    write_trace(path, many_events(), {})
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_link_stays_one(tmp_path: Path):
     """A large trace goes where there is room for it."""
     link, place = tmp_path / "a.trace", tmp_path / "large" / "b.trace"
