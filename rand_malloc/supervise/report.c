@@ -90,30 +90,18 @@ static bool has(const struct proc_environment *environment, const char *entry) {
 }
 
 static bool is_ascii(const char *text, size_t n_bytes) {
-    for (size_t i = 0; i < n_bytes; i++) {
-        if ((unsigned char)text[i] >= 0x80)
-            return false;
-    }
-    return true;
+    size_t n = 0;
+    while (n < n_bytes && (unsigned char)text[n] < 0x80)
+        n++;
+    return n == n_bytes;
 }
 
-/* No name of another kind is an allocator's. */
+/* GLIBC_TUNABLES with its value, of which a part is malloc's; names of allocators are ASCII. */
 static void write_name(struct json *json, const char *entry) {
-    size_t n_bytes = strcspn(entry, "=");
+    bool is_tunables = strncmp(entry, "GLIBC_TUNABLES=", 15) == 0;
+    size_t n_bytes = is_tunables ? strlen(entry) : strcspn(entry, "=");
     if (is_ascii(entry, n_bytes))
         json_bytes(json, NULL, entry, n_bytes);
-}
-
-/* GLIBC_TUNABLES as the program got it: it may have more than was given. */
-static void write_tunables(struct json *json, const struct proc_environment *environment) {
-    static const char begin[] = "GLIBC_TUNABLES=";
-    const char *found = NULL;
-    const char *end = environment->text + environment->n_bytes;
-    for (const char *at = environment->text; at < end && found == NULL; at += strlen(at) + 1) {
-        if (strncmp(at, begin, sizeof begin - 1) == 0)
-            found = at + sizeof begin - 1;
-    }
-    json_text(json, "tunables", found != NULL && is_ascii(found, strlen(found)) ? found : NULL);
 }
 
 /* Names of variables that came up, were lost, or have another value (these twice) since `given`:
@@ -124,7 +112,6 @@ static void write_changed(struct json *json, char *const *given,
         json_null(json, "changed_variables");
         return;
     }
-    write_tunables(json, environment);
     const char *end = environment->text + environment->n_bytes;
     json_open_list(json, "changed_variables");
     for (const char *at = environment->text; at < end; at += strlen(at) + 1) {

@@ -73,7 +73,6 @@ def measure_program(
     """
     labels = [str(configuration) for configuration in panel]
     environments = dict(zip(labels, environments_of(panel, located, os.environ), strict=True))
-    allocators = {str(configuration): configuration.allocator for configuration in panel}
     expected: list[int] = []
 
     def run_once(step: Step[None]) -> Outcome[ProgramRun]:
@@ -82,7 +81,7 @@ def measure_program(
         run = runner.run(command, environments[step.subject], surroundings)
         if not expected:
             expected.append(_good_ending(command, run))
-        lost = run.lost_settings(allocators[step.subject])
+        lost = run.lost_settings(panel[labels.index(step.subject)].allocator)
         if run.exit_status == expected[0] and lost is None:
             return Outcome.succeeded(run)
         return Outcome.did_not_succeed(Status.FAILED, lost or run.ending)

@@ -102,8 +102,8 @@ class ProgramUse:
     malloc_libraries: tuple[str, ...]
     """Allocators that were in the process, as `brings_malloc` knows them."""
     changed_variables: tuple[str, ...] | None = field(default=None, kw_only=True)
-    """Variables that steer an allocator and were others at its last exec than those given, tunables
-    that are not malloc's apart; None: not known, for want of tracing."""
+    """Variables that steer an allocator and were others at its last exec than those given; None:
+    not known, for want of tracing."""
 
 
 @dataclass(frozen=True)
@@ -130,22 +130,17 @@ class ProgramRun(ProgramUse):
         return self.user_ns + self.system_ns
 
     def lost_settings(self, allocator: str | None) -> str | None:
-        """Return why it did not run under the settings that it was given.
+        """Return why it did not run under the settings that it was given; None: it did, or unknown.
 
         What it was preloaded with is looked at by what was mapped, not by the variable.
 
         Args:
-            allocator: whose settings they are; None: no variable matters, the program is as it is.
-
-        Returns:
-            None when it ran under them, or none can tell.
+            allocator: whose they are; None: the program is as it is, whatever a script sets.
         """
         if self.preload_mapped is False:
             return "the library was not loaded: is the program static, or its environment cleaned?"
-        if allocator is None:
-            return None
-        changed = [name for name in self.changed_variables or () if _is_read(name, allocator)]
-        if changed:
+        names = self.changed_variables or ()
+        if allocator and (changed := [name for name in names if _is_read(name, allocator)]):
             return (
                 f"settings of {allocator} do not reach it as given: what starts it changes "
                 f"{series(changed)}; where that is `env` or a script, name the command behind it, "
@@ -198,8 +193,6 @@ class _Report(BaseModel):
     peak_from: Literal["exit", "samples"]
     fixed_addresses: bool
     leaves_others: bool
-    tunables: str | None = None
-    """GLIBC_TUNABLES at the last exec."""
     curve: _Curve
 
 
@@ -272,8 +265,6 @@ class ProgramRunner:
             if ended.exit_status != 0 or ended.timed_out:
                 raise _supervise_error(ended, stderr_tail, scratch)
             report, use = _read_report(scratch / "report")
-            changed = _changed(use, report.tunables, environment.get(TUNABLES))
-            use = replace(use, changed_variables=changed)
             return _program_run(report, use, digest(scratch / "stdout"), stderr_tail)
 
     def stop(self) -> None:
@@ -358,8 +349,7 @@ def steering(environment: Mapping[str, str]) -> tuple[str, ...]:
 def _is_read(name: str, allocator: str) -> bool:
     """Return whether an allocator reads a variable that steers one."""
     own = shipped_allocator_file(allocator).environment.variable.partition("{NAME}")[0]
-    further = FURTHER_VARIABLES.get(allocator, "")
-    return name.startswith(own) or re.fullmatch(further, name) is not None
+    return bool(name.startswith(own) or re.fullmatch(FURTHER_VARIABLES.get(allocator, ""), name))
 
 
 def steering_digest(environment: Mapping[str, str]) -> str:
@@ -475,17 +465,15 @@ def _read_report(path: Path) -> tuple[_Report, ProgramUse]:
         ) from error
 
 
-def _changed(use: ProgramUse, found: str | None, given: str | None) -> tuple[str, ...] | None:
-    """Return the changed variables that steer an allocator; GLIBC_TUNABLES was given, and found."""
-    if use.changed_variables is None:
-        return None
-    alike = {PRELOAD, TUNABLES} if _of_malloc(found) == _of_malloc(given) else {PRELOAD}
-    changed = dict.fromkeys(use.changed_variables, "")
-    return tuple(name for name in _removed(changed) if name not in alike)
-
-
-def _of_malloc(tunables: str | None) -> list[str]:
-    return [part for part in parts_of(tunables) if part.startswith(OF_MALLOC)]
+def _changed(entries: Sequence[str]) -> tuple[str, ...]:
+    """Return which steer an allocator, of names and GLIBC_TUNABLES with values, found and given."""
+    pairs = [entry.partition("=")[::2] for entry in entries]
+    tunables = [parts_of(value) for name, value in pairs if name == TUNABLES]
+    found, given = (
+        [part for part in parts if part.startswith(OF_MALLOC)] for parts in [*tunables, [], []][:2]
+    )
+    alike = {PRELOAD, TUNABLES} if found == given else {PRELOAD}
+    return tuple(name for name in _removed(dict(pairs)) if name not in alike)
 
 
 def _program_run(
@@ -493,8 +481,9 @@ def _program_run(
 ) -> ProgramRun:
     columns = zip(report.curve.time_ns, report.curve.anon_bytes, strict=True)
     libraries = tuple(filter(brings_malloc, use.malloc_libraries))
+    changed = use.changed_variables and _changed(use.changed_variables)
     return ProgramRun(
-        **vars(replace(use, malloc_libraries=libraries)),
+        **vars(replace(use, malloc_libraries=libraries, changed_variables=changed)),
         peak_is_exact=report.peak_from == "exit",
         curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
         output_sha256=output_sha256,

@@ -206,7 +206,9 @@ class Program:
         used = runs if first.cpu_ns < _MUCH_MORE * second.cpu_ns else [second]
         found = [_values(run, is_busy=is_busy) for run in used]
         is_same = first.output_sha256 == second.output_sha256
-        left = (_LEFT,) if second.leaves_others else ()
+        notes = [*steered_words(self._environment), *([_LEFT] if second.leaves_others else [])]
+        if names := second.changed_variables:
+            notes.append(f"What starts it changes {series(names)}: who reads that is not compared.")
         reference = Reference(
             command=tuple(command),
             values={name: statistics.fmean(one[name] for one in found) for name in QUANTITIES},
@@ -217,7 +219,7 @@ class Program:
             brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
-            notes=(*steered_words(self._environment), *left),
+            notes=tuple(notes),
             steered=steering(self._environment),
             beside=beside(self._environment),
         )
@@ -407,10 +409,7 @@ def _values(run: ProgramRun, *, is_busy: bool) -> dict[str, float]:
     }
 
 
-def _judged(
-    run: ProgramRun, reference: Reference, candidate: Configuration | None
-) -> Outcome[Sample]:
-    """Return what a run used, if it did what the program as it is does; that one: None."""
+def _judged(run: ProgramRun, reference: Reference, of: Configuration | None) -> Outcome[Sample]:
     status, reason = Status.FAILED, None
     if run.timed_out:
         status, reason = Status.TIMED_OUT, f"still running after {reference.timeout_s:g} s"
@@ -419,7 +418,7 @@ def _judged(
     elif reference.output_sha256 and run.output_sha256 != reference.output_sha256:
         reason = _PRINTS_ELSE
     else:
-        reason = run.lost_settings(candidate.allocator if candidate else None)
+        reason = run.lost_settings(of.allocator if of else None)
     if reason is not None:
         return Outcome.did_not_succeed(status, reason)
     return Outcome.succeeded(_values(run, is_busy=reference.is_busy))

@@ -62,9 +62,8 @@ class ProgramRounds:
         if entry.refusal is not None:
             return Outcome.did_not_succeed(Status.REFUSED, entry.refusal)
         run = _run_compared(self.runner, self.command, entry, self.options)
-        is_baseline = step.subject == next(iter(self.entries))
-        as_it_is = is_baseline or entry.subject.is_as_it_is
-        allocator = None if as_it_is else entry.subject.configuration.allocator
+        has_own = entry.subject.is_as_it_is or step.subject == next(iter(self.entries))
+        allocator = None if has_own else entry.subject.configuration.allocator
         status, reason = judge_run(run, self.reference, self.options.output, allocator)
         is_wanted = step.round == 0 and status is Status.OK
         values = measured(
@@ -169,8 +168,7 @@ def judge_run(
         run: of a subject.
         reference: of the baseline.
         output: what is compared, see `ValidationOptions`.
-        allocator: whose settings must have reached it; None for the baseline, and for the program
-            as it is: what a script sets there belongs to it.
+        allocator: see `ProgramRun.lost_settings`; None for the baseline, too.
     """
     if run.timed_out:
         return Status.TIMED_OUT, run.ending

@@ -20,10 +20,9 @@ from tuner.records import Configuration
 class FakeRunner:
     """Runs nothing: memory follows the number in the command's environment."""
 
-    def __init__(self, peaks: dict[str, int], failing: str, changed: Sequence[str]) -> None:
+    def __init__(self, peaks: dict[str, int], failing: str = "") -> None:
         self.peaks = peaks
         self.failing = failing
-        self.changed = tuple(changed)
         self.seen: list[str] = []
 
     def run(
@@ -36,7 +35,6 @@ class FakeRunner:
         return replace(
             GOOD, exit_status=1 if name == self.failing else 0, peak_rss_bytes=peak,
             peak_anon_bytes=peak, mean_anon_bytes=peak / 2, user_ns=peak, system_ns=0,
-            changed_variables=self.changed,
         )  # fmt: skip
 
 
@@ -48,16 +46,14 @@ class FakeAllocator:
 LOCATED: Any = {name: (FakeAllocator(), None) for name in ("tcmalloc", "jemalloc")}
 
 
-def on_program(
-    peaks: Sequence[int], failing: int | None = None, changed: Sequence[str] = ()
-) -> tuple[Panel, Any, FakeRunner]:
+def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel, Any, FakeRunner]:
     configurations = [
         Configuration.of(name, {"a": i})
         for i, name in enumerate(["tcmalloc", "tcmalloc", "jemalloc", "jemalloc"])
     ]
     names = [str(configuration) for configuration in configurations]
     runner = FakeRunner(dict(zip(names, peaks, strict=True)),
-                        names[failing] if failing is not None else "", changed)  # fmt: skip
+                        names[failing] if failing is not None else "")  # fmt: skip
     program = measure_program(
         ["app"], configurations, LOCATED,
         rounds=2, runner=runner, surroundings=Surroundings(), show=lambda _: None,
@@ -90,8 +86,9 @@ def test_every_configuration_runs_in_every_round_until_it_fails():
     assert len(runner.seen) == 4 + 3
 
 
-def test_configurations_whose_variables_a_script_changes_are_left_out():
-    panel, program, _ = on_program([1000, 2000, 9000, 6000], changed=["MALLOC_CONF"])
+def test_settings_that_a_script_changes_are_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(globals(), "GOOD", replace(GOOD, changed_variables=("MALLOC_CONF",)))
+    panel, program, _ = on_program([1000, 2000, 9000, 6000])
     assert judge_program(panel, program).left_out == ("jemalloc a=2", "jemalloc a=3")
 
 

@@ -165,7 +165,6 @@ def test_variables_that_a_script_changes_are_named(
     [
         ("MALLOC_PERTURB_", ["glibc"]),
         ("GLIBC_TUNABLES", ["glibc"]),
-        ("JE_MALLOC_CONF", ["jemalloc"]),
         ("MALLOC_CONF", ["jemalloc"]),
         ("HEAPPROFILE", ["tcmalloc"]),
         ("MIMALLOC_PURGE_DELAY", ["mimalloc"]),

@@ -157,14 +157,13 @@ def test_run_that_does_something_else_is_rejected(
 
 def test_a_script_that_sets_an_allocator_itself_refuses_its_settings_but_no_baseline(store: Store):
     sets = replace(GOOD, changed_variables=("GLIBC_TUNABLES", "MALLOC_ARENA_MAX"))
-    jemalloc, as_it_is = Configuration("jemalloc"), Configuration("glibc")
     others = [
-        Prepared(Subject("jemalloc", jemalloc, None, ("knee",)), {"NAME": "jemalloc"}, None),
-        Prepared(Subject("as-it-is", as_it_is, None, (AS_IT_IS,)), {"NAME": "as-it-is"}, None),
+        Prepared(Subject(role, Configuration(name), None, (role,)), {"NAME": role}, None)
+        for name, role in (("jemalloc", "knee"), ("glibc", AS_IT_IS))
     ]
     identifier = run_all(store, Program(always(sets)), prepared=[*PREPARED[:2], *others])
     reasons = {one.label: one.outcome.reason for one in samples(store, identifier)}
-    assert reasons == {"base": None, "good": CHANGED, "jemalloc": None, "as-it-is": None}
+    assert reasons == {"base": None, "good": CHANGED, "knee": None, AS_IT_IS: None}
 
 
 def test_ignored_output_may_differ():
