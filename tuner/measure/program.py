@@ -140,7 +140,7 @@ class ProgramRun(ProgramUse):
         if self.preload_mapped is False:
             return "the library was not loaded: is the program static, or its environment cleaned?"
         names = self.changed_variables or ()
-        if allocator and (changed := [name for name in names if _is_read(name, allocator)]):
+        if allocator and (changed := [name for name in names if is_read_by(name, allocator)]):
             return (
                 f"settings of {allocator} do not reach it as given: what starts it changes "
                 f"{series(changed)}; where that is `env` or a script, name the command behind it, "
@@ -346,7 +346,7 @@ def steering(environment: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _is_read(name: str, allocator: str) -> bool:
+def is_read_by(name: str, allocator: str) -> bool:
     """Return whether an allocator reads a variable that steers one."""
     own = shipped_allocator_file(allocator).environment.variable.partition("{NAME}")[0]
     return bool(name.startswith(own) or re.fullmatch(FURTHER_VARIABLES.get(allocator, ""), name))

@@ -9,7 +9,6 @@ threads, which end at a fork, are looked for among the threads of the process it
 import contextlib
 import filecmp
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from tuner.allocators import get_allocator
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
 from tuner.measure.preloads import OF_MALLOC, PRELOAD, TUNABLES, exports_malloc, parts_of
-from tuner.measure.program import FURTHER_VARIABLES, steering
+from tuner.measure.program import is_read_by, steering
 from tuner.records import Configuration, value_text
 from tuner.service.processes import Process, place_of, process_of, variables_of
 
@@ -189,7 +188,7 @@ def _variables(
             yield InEffect(name, asked, is_same, "" if is_same else f"it is {found!r}")
     others = {name: text for name, text in (environment or {}).items() if name != PRELOAD}
     allocator = expected.configuration.allocator
-    read = {name for name in steering(others) if _is_read(name, allocator)}
+    read = {name for name in steering(others) if is_read_by(name, allocator)}
     for name in sorted({*expected.unset, *read} - expected.variables.keys()):
         if environment is None:
             yield InEffect(name, "unset", None, "the process has written over its variables")
@@ -197,12 +196,6 @@ def _variables(
             found = f"it is {environment.get(name)!r}; start the program without it"
             is_unset = name not in environment
             yield InEffect(name, "unset", is_unset, "" if is_unset else found)
-
-
-def _is_read(name: str, allocator: str) -> bool:
-    """Return whether an allocator reads a variable that steers one."""
-    own = get_allocator(allocator).file.environment.variable.partition("{NAME}")[0]
-    return own in name or re.fullmatch(FURTHER_VARIABLES.get(allocator, ""), name) is not None
 
 
 def _is_alike(found: str, asked: str) -> bool:
