@@ -10,6 +10,13 @@ uint64_t monotonic_ns(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+/* What this process has taken of a core. */
+static uint64_t own_cpu_ns(void) {
+    struct timespec used;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+}
+
 static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
@@ -21,12 +28,12 @@ void meter_start(struct meter *meter, pid_t pid) {
     meter->end = meter->begin;
 }
 
-static void walk_lazy_free(struct meter *meter, uint64_t now) {
+static void walk_lazy_free(struct meter *meter) {
+    uint64_t before = own_cpu_ns(); /* waiting for a core is no work, and would put off the next */
     if (!proc_lazy_free(meter->pid, &meter->lazy))
         return;
     meter->peak_lazy = max_u64(meter->peak_lazy, meter->lazy);
-    uint64_t after = monotonic_ns();
-    meter->next_walk_ns = after + (after - now) * WALK_SHARE;
+    meter->next_walk_ns = monotonic_ns() + (own_cpu_ns() - before) * WALK_SHARE;
 }
 
 /* Where the peak grew since the last sample and is above it and this one, memory went up to it and
@@ -69,7 +76,7 @@ void meter_sample(struct meter *meter) {
     if (!proc_memory(meter->pid, &memory))
         return;
     if (now >= meter->next_walk_ns)
-        walk_lazy_free(meter, now);
+        walk_lazy_free(meter);
     add(meter, now, &memory);
     if (memory.n_threads > 1) /* the exit that was seen was only that of the first thread */
         meter->is_final = false;

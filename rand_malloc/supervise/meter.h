@@ -13,7 +13,7 @@
  *            to its end without a sample.  File pages that came and went in between count, too.
  *
  * LazyFree costs a walk over the page tables under the program's memory lock,
- * so it is read at most so often that walks take 1/WALK_SHARE of the time, and
+ * so it is read at most so often that walks take 1/WALK_SHARE of a core, and
  * the last value is used in between.
  *
  * An exec starts the account afresh: wrappers such as `env` or `nice` leave no
