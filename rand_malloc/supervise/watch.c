@@ -22,7 +22,7 @@ enum {
 };
 
 /* What a pipeline's last command takes to end after its first, on a busy computer. */
-static const uint64_t SETTLE_NS = 50 * 1000 * 1000;
+static const uint64_t SETTLE_NS = UINT64_C(50000000);
 
 void watched_signals(sigset_t *signals) {
     (void)sigemptyset(signals);
@@ -141,7 +141,7 @@ static bool end_an_orphan(void) {
 
 /* Whether children of ours are there once those that are just ending have ended. */
 static bool are_any_left(void) {
-    const struct timespec pause = {0, 1000 * 1000};
+    const struct timespec pause = {0, 1000000};
     const uint64_t deadline_ns = monotonic_ns() + SETTLE_NS;
     for (;;) {
         pid_t pid = waitpid(-1, NULL, __WALL | WNOHANG);
