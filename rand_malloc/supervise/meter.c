@@ -4,17 +4,19 @@
 #include <stddef.h>
 #include <time.h>
 
-uint64_t monotonic_ns(void) {
+static uint64_t clock_ns(clockid_t clock) {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t monotonic_ns(void) {
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* What this process has taken of a core. */
 static uint64_t own_cpu_ns(void) {
-    struct timespec used;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static uint64_t max_u64(uint64_t a, uint64_t b) {

@@ -12,7 +12,8 @@ SPOOL_SUFFIX: Final = ".spool"
 """``app.trace.spool`` is the folder in which the recording of ``app.trace`` is until it ends."""
 
 _NAME_BYTES = 200
-"""Of its end: the traces of one recording differ there."""
+"""What a name may have beside a mark of what it is, of the 255 bytes of a file system; of its end,
+where the traces of one recording differ."""
 
 
 def place_while_written(path: Path) -> Path:

@@ -57,7 +57,6 @@ DEFAULT_SEED: Final = 1
 """Seed of what is generated from a profile; rand_malloc's default too."""
 
 _MESSAGE_BYTES = 1024
-"""What a name may have beside a mark of what it is, of the 255 bytes of a file system."""
 
 
 class Op(enum.IntEnum):
