@@ -15,6 +15,11 @@ The share is that of the hypervolume of all settings that ran in the same rounds
 (benchmarks/fronts.py).  Among them are those known best: what all parts kept before, of any
 length, leave undominated.
 
+Every program uses glibc by itself, so that glibc beside the program as it is runs the same program
+twice.  A part where half of that interval of CPU time is wider than the hypervolume reaches from
+the program as it is, 10 %, shows hypervolume where nothing changes: it is not judged in it, and
+the targets that lack it are not reached.  More rounds narrow the interval.
+
 Targets: no answer is worse than the program as it is by more than 1 % in mean memory, peak memory
 or CPU time beyond doubt, that is with its whole 95 % interval, or fails; and none is in the median
 of memory.  Answers for three programs use 5 % less mean memory or CPU time than the best of the
@@ -33,7 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -83,10 +88,13 @@ from tuner.optimize.work import TRACE_FILE
 from tuner.output import write_text
 from tuner.records import Configuration, Outcome, Trial
 from tuner.report.measured import measured_front
+from tuner.stats import Interval
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
 OTHER_SOURCE: Final = ROOT / "benchmarks" / "streams.cpp"
 JOBS: Final = ROOT / "benchmarks" / "jobs.rb"
+TWICE: Final = ALLOCATORS[0]
+"""What the program as it is runs on as well."""
 OURS, EMULATED, DIRECT = "answer", "emulation alone", "direct search"
 DEFAULTS: Final = "allocators' defaults"
 KNOWN: Final = "known before"
@@ -343,6 +351,20 @@ def repeated(run_once: RunOnce, times: int) -> RunOnce:
 # What is shown
 
 
+def doubt_about(kept: Mapping[str, Any]) -> str:
+    """Return why CPU times of a part show no hypervolume; nothing where they do."""
+    if TWICE not in kept["subjects"]:
+        return ""
+    found = changes_of(kept["rows"], TWICE, AS_IS, (CPU,)).get(CPU)
+    if found is None:
+        return "not judged: the same program twice did not run to its end in every round"
+    if found.low is not None and found.high is not None:
+        half = (math.log1p(found.high) - math.log1p(found.low)) / 2.0
+        if half <= REFERENCE:
+            return ""
+    return f"not judged: the same program twice differed by {found} in CPU time"
+
+
 @dataclass(frozen=True)
 class Judged:
     """A subject on the input that was not tuned on."""
@@ -379,11 +401,11 @@ class Volume:
 
 
 def volumes_of(parts: Parts) -> list[Volume]:
-    """Return the shares of every method in every part that has fronts."""
+    """Return the shares of every method in every part that has fronts, and no doubt about them."""
     return [
         Volume(name, kept["seconds"], method, share)
         for name, kept in parts.items()
-        if "sets" in kept
+        if "sets" in kept and not doubt_about(kept)
         for method, share in shares_of(
             kept["rows"], {DEFAULTS: list(ALLOCATORS), **kept["sets"]}
         ).items()
@@ -394,6 +416,8 @@ def lines(parts: Parts) -> Iterator[str]:
     """Yield the answers, then what every subject changes on the judged input."""
     for name, kept in parts.items():
         yield f"{name}: {kept['sentence']} ({kept['used_s']:g} of {kept['seconds']:g} s)"
+        if doubt := doubt_about(kept):
+            yield f"{name}: hypervolume {doubt}"
     yield ""
     volumes = volumes_of(parts)
     if volumes:
@@ -457,27 +481,47 @@ def _volume_targets(volumes: Sequence[Volume], parts: Parts) -> Iterator[Target]
     shares: dict[str, dict[str, Volume]] = {}
     for one in volumes:
         shares.setdefault(one.part, {})[one.method] = one
+    doubts = {n: d for n, kept in parts.items() if "sets" in kept and (d := doubt_about(kept))}
 
-    def least(what: str, found: Mapping[str, float], limit: float) -> Iterator[Target]:
+    def least(
+        what: str, found: Mapping[str, float], limit: float, doubtful: Sequence[str]
+    ) -> Iterator[Target]:
+        """Yield the least of all; what is not judged may be less."""
+        notes = [f"{name}: {doubts[name]}" for name in doubtful]
         if found:
             rounds = min(n_rounds(parts[name]["rows"]) for name in found)
-            note = f"parts: {len(found)}, of {rounds} rounds or more"
-            yield Target(what, min(found.values()), limit, at_least=True, note=note)
+            note = "; ".join([f"parts: {len(found)}, of {rounds} rounds or more", *notes])
+            known = min(found.values())
+            interval = Interval(0.0, known) if doubtful else None
+            yield Target(what, known, limit, at_least=True, note=note, interval=interval)
+        elif doubtful:
+            n = len(doubtful)
+            yield Target(f"parts judged, {what}", 0, n, at_least=True, note="; ".join(notes),
+                         form=".0f", interval=Interval(0, n))  # fmt: skip
 
-    seconds = {name: found[OURS].seconds for name, found in shares.items()}
-    at_ten = {n: v[OURS].share for n, v in shares.items() if seconds[n] >= _TEN_MINUTES}
-    yield from least("least hypervolume at 10 minutes", at_ten, 0.95)
+    theirs = (rivals.TPE, rivals.SMAC)
+    at_ten = {
+        name: found[OURS].share
+        for name, found in shares.items()
+        if found[OURS].seconds >= _TEN_MINUTES
+    }
+    doubtful = [name for name in doubts if parts[name]["seconds"] >= _TEN_MINUTES]
+    yield from least("least hypervolume at 10 minutes", at_ten, 0.95, doubtful)
     over: dict[str, float] = {}
     for name, found in shares.items():
-        theirs = [found[r].share for r in (rivals.TPE, rivals.SMAC) if r in found]
-        if theirs and max(theirs) > 0.0:
-            over[name] = found[OURS].share / max(theirs)
-    at_five = {name: ratio for name, ratio in over.items() if seconds[name] == _FIVE_MINUTES}
-    yield from least("least share over the better rival's at 5 minutes", at_five, 1.2)
-    if over:
+        best = max((found[rival].share for rival in theirs if rival in found), default=0.0)
+        if best > 0.0:
+            over[name] = found[OURS].share / best
+    doubtful = [name for name in doubts if not parts[name]["sets"].keys().isdisjoint(theirs)]
+    at_five = {n: ratio for n, ratio in over.items() if parts[n]["seconds"] == _FIVE_MINUTES}
+    five = [name for name in doubtful if parts[name]["seconds"] == _FIVE_MINUTES]
+    yield from least("least share over the better rival's at 5 minutes", at_five, 1.2, five)
+    if over or doubtful:
         behind = sum(ratio < 1.0 for ratio in over.values())
-        note = f"of {len(over)}"
-        yield Target("times behind a rival", behind, 0, note=note, form=".0f")
+        notes = [f"of {len(over)}", *(f"{name}: {doubts[name]}" for name in doubtful)]
+        most = Interval(behind, behind + len(doubtful)) if doubtful else None
+        yield Target("times behind a rival", behind, 0, note="; ".join(notes), form=".0f",
+                     interval=most)  # fmt: skip
 
 
 def summary(parts: Parts, verdict: str) -> str:
@@ -487,7 +531,8 @@ def summary(parts: Parts, verdict: str) -> str:
     if not n_deployed:
         return f"{NOT_SHOWN}: {words}"
     worse, *_ = targets(parts)
-    return f"{verdict}: {words}; {worse.brief}"
+    doubts = [f"hypervolume of {n} {d}" for n, kept in parts.items() if (d := doubt_about(kept))]
+    return "; ".join([f"{verdict}: {words}", worse.brief, *doubts])
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

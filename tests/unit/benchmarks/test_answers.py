@@ -230,6 +230,45 @@ def test_being_behind_a_rival_misses_a_target():
     assert missed[0].note == "parts: 1, of 10 rounds or more"
 
 
+def twice(part: dict[str, Any], *ratios: float) -> dict[str, Any]:
+    """Return a part with the same program beside itself: ratios of its CPU time, in turn."""
+    rows = [
+        {**row, "subject": "glibc", CPU: row[CPU] * ratios[row["round"] % len(ratios)]}
+        for row in part["rows"]
+        if row["subject"] == AS_IS
+    ]
+    return {**part, "subjects": {**part["subjects"], "glibc": "key"}, "rows": part["rows"] + rows}
+
+
+def test_where_the_same_program_twice_differs_much_no_hypervolume_is_judged():
+    one = with_fronts(600.0, ours=(0.95, 1.0), emulated=(1.0, 1.0), tpe=(0.97, 1.0))
+    one["subjects"] = {OURS: "key"}
+    one["rows"] += [{**row, "subject": OURS} for row in one["rows"] if row["subject"] == "ours"]
+    steady, disturbed = twice(one, 0.96, 1.04), twice(one, 0.814, 1.163)
+    parts = {"a": steady, "b": disturbed}
+    words = "not judged: the same program twice differed by -1.2 % (-18.6 .. +16.3) in CPU time"
+
+    judged = {found.what: found for found in targets(parts)}
+
+    assert all(found.is_met for found in targets({"a": steady}))
+    assert {found.part for found in volumes_of(parts)} == {"a"}
+    for what in ("least hypervolume at 10 minutes", "times behind a rival"):
+        assert (judged[what].is_met, judged[what].is_missed) == (False, False), "in doubt"
+        assert judged[what].note.endswith(f"; b: {words}")
+    assert f"b: hypervolume {words}" in lines(parts)
+    assert f"hypervolume of b {words}" in summary(parts, "in doubt")
+    (alone,) = (found for found in targets({"b": disturbed}) if "10 minutes" in found.what)
+    assert (alone.is_met, alone.is_missed) == (False, False)
+
+
+def test_one_round_or_a_failure_of_the_same_program_judges_no_hypervolume():
+    one = twice(with_fronts(600.0, ours=(0.95, 1.0), emulated=(1.0, 1.0), tpe=(0.97, 1.0)), 1.0)
+    once = {**one, "rows": [row for row in one["rows"] if row["round"] == 0]}
+    lost = {**one, "rows": [row for row in one["rows"] if row["subject"] != "glibc"]}
+
+    assert [bool(answers.doubt_about(kept)) for kept in (one, once, lost)] == [False, True, True]
+
+
 class Timed:
     """A program of a second that needs less memory without a thread cache; 65 fails."""
 
