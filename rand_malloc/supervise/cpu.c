@@ -1,7 +1,6 @@
-/* CPU time of a service: see cpu.h.  Source: proc(5), getrusage(2). */
+/* CPU time: see cpu.h.  Source: proc(5), getrusage(2). */
 #include "cpu.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proc.h"
@@ -85,9 +84,19 @@ static uint64_t ns_of(struct timeval time) {
     return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * UINT64_C(1000);
 }
 
+struct cpu_use cpu_of(const struct rusage *usage) {
+    return (struct cpu_use){ns_of(usage->ru_utime), ns_of(usage->ru_stime)};
+}
+
+struct cpu_use cpu_reaped(void) {
+    struct rusage usage = {0};
+    (void)getrusage(RUSAGE_CHILDREN, &usage);
+    return cpu_of(&usage);
+}
+
 uint64_t cpu_of_tree(struct cpu_account *account, const struct tree *tree) {
-    struct rusage ended;
-    uint64_t total_ns = 0;
+    struct cpu_use ended = cpu_reaped();
+    uint64_t total_ns = ended.user_ns + ended.system_ns + account->lost_ns;
     for (size_t i = 0; i < account->n; i++)
         account->entries[i].is_there = false;
     for (size_t i = 0; i < tree->n; i++)
@@ -96,9 +105,6 @@ uint64_t cpu_of_tree(struct cpu_account *account, const struct tree *tree) {
     take_lost(account);
     for (size_t i = 0; i < account->n; i++)
         total_ns += account->entries[i].used_ns;
-    if (getrusage(RUSAGE_CHILDREN, &ended) == 0)
-        total_ns += ns_of(ended.ru_utime) + ns_of(ended.ru_stime);
-    total_ns += account->lost_ns;
     if (total_ns > account->total_ns)
         account->total_ns = total_ns;
     return account->total_ns;

@@ -1,4 +1,5 @@
-/* CPU time of a service: of its processes, and of those that have ended.
+/* CPU time: of what this process has reaped, and of a service, of its processes and of those that
+ * have ended.
  *
  * A process that is waited for leaves its time to its parent, or to us.  Where the parent ignores
  * SIGCHLD or sets SA_NOCLDWAIT the kernel forgets the time of its children (wait(2)): of these the
@@ -15,9 +16,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "tree.h"
+
+struct cpu_use {
+    uint64_t user_ns;
+    uint64_t system_ns;
+};
+
+struct cpu_use cpu_of(const struct rusage *usage);
+
+/* Of all that this process has reaped so far, and of what these had reaped; threads that it only
+ * traced are not in it. */
+struct cpu_use cpu_reaped(void);
 
 /* A process, as it was last read. */
 struct cpu_entry {

@@ -2,7 +2,8 @@
  *
  * The program's standard streams pass through untouched; the report, one JSON
  * object, goes to a file or descriptor of its own.  Memory is that of the
- * program's main process; CPU time includes the children it waited for.
+ * program's main process; CPU time includes the children it waited for, and orphans
+ * that ended by themselves.
  * Exit codes: 0 a report was written, whatever the program did; 1 measuring
  * failed; 2 bad usage; 3 the program cannot be executed; 128 + n stopped by
  * signal n.

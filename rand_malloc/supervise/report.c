@@ -4,13 +4,8 @@
 #include "json.h"
 
 #include <string.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static uint64_t to_ns(struct timeval time) {
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * UINT64_C(1000);
-}
 
 static void write_ending(struct json *json, const struct outcome *outcome) {
     int status = outcome->wait_status;
@@ -40,8 +35,7 @@ static uint64_t children_ns(const struct proc_counts *counts) {
 }
 
 /* What the program used, and those before it that ended in an exec did not. */
-static uint64_t since_exec(struct timeval whole, uint64_t before_ns) {
-    uint64_t whole_ns = to_ns(whole);
+static uint64_t since_exec(uint64_t whole_ns, uint64_t before_ns) {
     return whole_ns > before_ns ? whole_ns - before_ns : 0;
 }
 
@@ -52,10 +46,11 @@ static void write_effort(struct json *json, const struct meter *meter,
     json_integer(json, "faults", end->minor_faults - begin->minor_faults);
     json_integer(json, "major_faults", end->major_faults - begin->major_faults);
     json_integer(json, "user_ns",
-                 since_exec(outcome->usage.ru_utime, begin->user_ns + begin->children_user_ns));
+                 since_exec(outcome->used.user_ns, begin->user_ns + begin->children_user_ns));
     json_integer(json, "system_ns",
-                 since_exec(outcome->usage.ru_stime, begin->system_ns + begin->children_system_ns));
-    json_integer(json, "children_cpu_ns", children_ns(end) - children_ns(begin));
+                 since_exec(outcome->used.system_ns, begin->system_ns + begin->children_system_ns));
+    json_integer(json, "children_cpu_ns",
+                 children_ns(end) - children_ns(begin) + outcome->orphans_ns);
     json_integer(json, "wall_ns", outcome->wall_ns);
     if (outcome->is_counted)
         json_integer(json, "instructions", outcome->instructions);

@@ -78,6 +78,7 @@ static void handle_stop(const struct plan *plan, pid_t tid, int status,
         meter_start(meter, tid);
         meter_sample(meter);
         outcome->n_syscalls = outcome->held_ns = 0;
+        outcome->reaped_before = cpu_reaped();
     } else if (event == PTRACE_EVENT_EXIT && tid == meter->pid) {
         uint64_t from_ns = monotonic_ns();
         meter_exit(meter, preload);
@@ -102,7 +103,7 @@ static bool reap(const struct plan *plan, const struct launched *launched,
         if (pid != launched->pid)
             continue;
         outcome->wait_status = status;
-        outcome->usage = usage;
+        outcome->used = cpu_of(&usage);
         outcome->wall_ns = monotonic_ns() - meter->start_ns;
         if (meter->is_final)
             outcome->wall_ns -= outcome->held_ns;
@@ -155,9 +156,20 @@ static bool are_any_left(void) {
     }
 }
 
+/* The kernel adds the time of each process that was reaped once, the program's among them. */
+static void add_orphans(struct outcome *outcome) {
+    struct cpu_use program = outcome->used;
+    struct cpu_use all = cpu_reaped();
+    outcome->used.user_ns = all.user_ns - outcome->reaped_before.user_ns;
+    outcome->used.system_ns = all.system_ns - outcome->reaped_before.system_ns;
+    outcome->orphans_ns =
+        outcome->used.user_ns - program.user_ns + outcome->used.system_ns - program.system_ns;
+}
+
 /* True when there was something.  Orphans are ours, and others have an orphan above them. */
-static bool end_what_is_left(pid_t group) {
+static bool end_what_is_left(pid_t group, struct outcome *outcome) {
     bool was_left = are_any_left();
+    add_orphans(outcome);
     (void)kill(-group, SIGKILL);
     while (end_an_orphan()) {
     }
@@ -173,7 +185,8 @@ static void end_program(pid_t pid) {
 
 void watch(const struct plan *plan, const struct launched *launched,
            const struct proc_file *preload, struct meter *meter, struct outcome *outcome) {
-    *outcome = (struct outcome){.has_fixed_addresses = launched->has_fixed_addresses};
+    *outcome = (struct outcome){.has_fixed_addresses = launched->has_fixed_addresses,
+                                .reaped_before = cpu_reaped()};
     meter_start(meter, launched->pid);
     uint64_t limit_ns = plan->timeout_ns == 0 ? UINT64_MAX : meter->start_ns + plan->timeout_ns;
     uint64_t next_ns = meter->start_ns + plan->sample_ns;
@@ -193,7 +206,7 @@ void watch(const struct plan *plan, const struct launched *launched,
             end_program(launched->pid);
         }
     }
-    outcome->leaves_others = end_what_is_left(launched->pid);
+    outcome->leaves_others = end_what_is_left(launched->pid, outcome);
     outcome->is_counted = counter_take(launched->counter_fd, &outcome->instructions);
     if (outcome->is_counted)
         outcome->instructions -= outcome->instructions_before;

@@ -4,8 +4,8 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/resource.h>
 
+#include "cpu.h"
 #include "launch.h"
 #include "meter.h"
 #include "plan.h"
@@ -15,9 +15,12 @@ struct outcome {
     bool timed_out;  /* it was killed at the time limit */
     bool has_fixed_addresses;
     struct proc_environment environment; /* at the last exec; text NULL: not read */
-    bool leaves_others;    /* processes that it started went on when it ended, and were killed */
-    int interrupted;       /* signal that asked supervise itself to stop; 0: none */
-    struct rusage usage;   /* of the program and the children it waited for, before an exec too */
+    bool leaves_others; /* processes that it started went on when it ended, and were killed */
+    int interrupted;    /* signal that asked supervise itself to stop; 0: none */
+    struct cpu_use reaped_before; /* the last exec, by this process */
+    struct cpu_use used;   /* by the program and the children it waited for, before an exec too, and
+                              since then by its orphans that ended by themselves */
+    uint64_t orphans_ns;   /* by these, in `used` */
     uint64_t wall_ns;      /* from the last exec to the end, without held_ns */
     uint64_t held_ns;      /* the first thread was held at its exit to be read */
     bool is_counted;       /* instructions is known */

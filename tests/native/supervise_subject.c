@@ -113,6 +113,32 @@ static void burn_in_a_child(void) {
     wait(NULL);
 }
 
+static void use_a_core_for_200_ms(void) {
+    while (clock() < CLOCKS_PER_SEC / 5)
+        continue;
+}
+
+/* The child that does has lost its parent; returns when somebody else has waited for it. */
+static void work_in_an_orphan(void) {
+    int ends[2];
+    pid_t orphan = 0;
+    if (pipe(ends) != 0)
+        abort();
+    if (fork() == 0) {
+        orphan = fork();
+        if (orphan == 0)
+            use_a_core_for_200_ms();
+        else
+            (void)write(ends[1], &orphan, sizeof orphan);
+        _exit(0);
+    }
+    wait(NULL);
+    if (read(ends[0], &orphan, sizeof orphan) != sizeof orphan)
+        abort();
+    while (kill(orphan, 0) == 0)
+        rest(1);
+}
+
 /* Freed before the fork: the pages are those of all five; each child has some of its own. */
 static void lazy_then_fork(void) {
     char *memory = touched((size_t)64 * MIB);
@@ -132,8 +158,7 @@ static void ignore_children(void) {
     (void)signal(SIGCHLD, SIG_IGN);
     for (int i = 0; i < 4; i++) {
         if (fork() == 0) {
-            while (clock() < CLOCKS_PER_SEC / 5)
-                continue;
+            use_a_core_for_200_ms();
             _exit(0);
         }
         (void)wait(NULL); /* returns when it has ended */
@@ -202,7 +227,11 @@ int main(int argc, char **argv) {
         spike_in_a_child();
     else if (strcmp(what, "burn-in-a-child") == 0)
         burn_in_a_child();
-    else if (strcmp(what, "burn-child-then-exec") == 0) {
+    else if (strcmp(what, "work-in-an-orphan") == 0) {
+        work_in_an_orphan();
+        if (argc > 2)
+            execl(argv[0], argv[0], argv[2], (char *)NULL);
+    } else if (strcmp(what, "burn-child-then-exec") == 0) {
         burn_in_a_child();
         execl(argv[0], argv[0], "exit", "0", (char *)NULL);
     } else if (strcmp(what, "lazy-then-fork") == 0)

@@ -221,6 +221,14 @@ CASE(time_of_children_is_included_and_told_apart) {
                    1.2 * number("user_ns") + 2e7);
 }
 
+/* 0.2 s in each, which the one before the exec does not add to. */
+CASE(time_of_orphans_is_counted_once) {
+    return run("-- $S work-in-an-orphan work-in-an-orphan") == 0 &&
+           says("\"leaves_others\":false") &&
+           between(number("user_ns") + number("system_ns"), 0.18e9, 0.3e9) &&
+           between(number("children_cpu_ns"), 0.18e9, 0.3e9);
+}
+
 CASE(orphans_are_ended) {
     return run("-- $S leave-a-child") == 0 && says("\"exit_status\":0") && atoi(output) > 1 &&
            kill(atoi(output), 0) != 0 && says("\"leaves_others\":true");

@@ -6,7 +6,8 @@ with faults and times.  Standard output and standard error go to files, so that
 a program which prints much is neither held up nor kept in memory.
 
 Memory is that of the program's main process; CPU time includes the children it
-waited for, and `ProgramRun.children_cpu_ns` is their part of it.
+waited for and orphans that ended by themselves, and `ProgramRun.children_cpu_ns`
+is their part of it.  Where a parent ignores SIGCHLD the kernel forgets its children's.
 """
 
 import contextlib
@@ -89,7 +90,7 @@ class ProgramUse:
     """Minor page faults of the main process."""
     user_ns: int
     system_ns: int
-    """CPU time since its last exec, waited-for children included."""
+    """CPU time since its last exec, children included."""
     children_cpu_ns: int
     """The children's share of it, in steps of a clock tick."""
     wall_ns: int
