@@ -149,14 +149,20 @@ def _worst(values: Values[str], rows: Medians, ours: str) -> Iterator[Target]:
 
 
 def judge_cache(samples: Sequence[Row]) -> Iterator[Target]:
-    """Yield the cache misses per thousand instructions against the best peer's."""
-    for field, name in (("l1_mpki", "L1"), ("l2_mpki", "L2")):
+    """Yield the cache misses, as such and per thousand instructions, against the best peer's.
+
+    Those per thousand flatter an allocator that executes more instructions.
+    """
+    per = "misses per thousand instructions"
+    for field, words in (
+        *(("l1_mpki", f"L1 {per}"), ("l2_mpki", f"L2 {per}")),
+        *(("l1_misses", "L1 misses"), ("l2_misses", "L2 misses")),
+    ):
         for program, row in medians(samples, field).items():
             others = {s: e.median for s, e in row.items() if s not in OURS}
             for ours in OURS:
                 if ours in row and others:
                     best = min(others, key=lambda peer: others[peer])
-                    words = f"{name} misses per thousand instructions"
                     what = f"{ours}: {program}, {words} / {best_of(others)}"
                     ratio = row[ours].median / others[best]
                     yield Target(what, ratio, 1.0, note=f"best is {best}")

@@ -8,7 +8,7 @@ where the 95 % interval of the ratios of the rounds says so, and else not to be 
                  CPU time, peak resident memory, faults; the geometric means
     floor        below what no allocator can bring the programs' peak resident memory: that of
                  glibc less what its heap holds beyond the live bytes, by recording and replay
-    cache        L1 and L2 misses per thousand instructions of an allocation-heavy program, by
+    cache        L1 and L2 misses, also per thousand instructions, of allocation-heavy programs, by
                  cachegrind
     share        how much of each program's instructions is the allocator's own, by callgrind:
                  what an allocator that costs nothing could save

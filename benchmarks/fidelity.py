@@ -69,11 +69,18 @@ Row = Sequence[Measurement | None]
 
 
 def measure(call: Call) -> None:
-    """Measure and judge the profile of every trace that is here, the smallest first."""
-    programs = {name: p.trace for name, p in find_programs().items() if p.trace.exists()}
-    names = sorted(programs, key=lambda name: programs[name].stat().st_size)
+    """Measure and judge the profile of every trace that is here, the smallest first.
+
+    One that is not here is named: its profile keeps the figures of an earlier call, or has none.
+    """
+    programs = {name: program.trace for name, program in find_programs().items()}
+    sizes = {name: trace.stat().st_size for name, trace in programs.items() if trace.exists()}
     everywhere = located(ALLOCATORS[:1] if call.is_smoke else ALLOCATORS)
+    names = sorted(programs, key=lambda name: sizes.get(name, 0))
     for name in call.choose(names, ["ghostscript-pages"]):
+        if name not in sizes:
+            call.leave_out(name, f"no trace; benchmarks/workload_profiles.py {name} records it")
+            continue
         print(name, file=sys.stderr, flush=True)
         found, verdict = _measure(call, programs[name], everywhere)
         if not call.is_smoke and call.options.keep is None:

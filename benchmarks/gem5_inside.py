@@ -5,7 +5,7 @@ system-call emulation on a desktop-like and a server-like machine, under every a
 shipped: misses per thousand instructions in each cache and TLB, DRAM traffic, instructions per
 cycle.  Starts are subtracted.  A simulation repeats itself to the last count, so each is run
 once, and the load of this computer does not matter; it is repeated only when gem5, machine,
-program, library or settings have changed.  Needs GEM5, or --gem5.
+program, library, libc or settings have changed.  Needs GEM5, or --gem5.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from benchmarks.harness import (
 )
 from benchmarks.results import Parts
 from benchmarks.sources import EXGEN, GEM5
+from tuner.allocators.libraries import find_library
 from tuner.bench.subjects import BenchSubject
 from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
@@ -39,6 +40,7 @@ from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.metrics import INSIDE
+from tuner.provenance import digest
 from tuner.records import Configuration, Outcome
 from tuner.report.gem5 import inside_grids, out_lines
 from tuner.resources import gem5_dir
@@ -56,6 +58,7 @@ JUDGED: Final = ("l1d_mpki", "l2_mpki", "l1d_misses", "l2_misses", "cycles")
 """What is judged on it.  Misses per thousand instructions flatter an allocator that executes more
 instructions, hence misses as such, and cycles."""
 _SMOKE_SCALE: Final = ("50",)
+_LIBC: Final = "libc.so.6"
 
 
 def measure(call: Call) -> None:
@@ -92,8 +95,9 @@ def simulate(
     program = find_gem5(call.options.gem5)
     subjects = chosen_subjects(call, names)
     known = identities(subjects)
-    journal = call.journal(PART, "inside")
-    _write_lines(journal, call.parts.get(PART, []))
+    libc = digest(find_library(_LIBC) or Path(_LIBC))
+    journal = call.journal(PART, ["inside", libc])
+    _write_lines(journal, lines_under(libc, call.parts.get(PART, [])))
 
     def on_run(step: Step[InsideTask], run: Outcome[Counted]) -> None:
         counted = f"{run.values.counts['instructions']} instructions" if run.values else ""
@@ -104,7 +108,7 @@ def simulate(
         prepare_tasks(inside, chosen, call.folder),
         [_prepared(subject) for subject in subjects],
         gem5=Gem5Inside(program, gem5_dir(), call.folder / "outputs", ProgramRunner(), 3600.0),
-        facts={"objectives": list(objectives)},
+        facts={"objectives": list(objectives), "libc": libc},
         n_workers=call.options.workers,
         observer=Observer(on_run),
     )
@@ -142,6 +146,19 @@ def shown_lines(journal: str, counts: Collection[str] | None = None) -> list[str
         found[record.get("identity", record["kind"])] = record
     shown = {name for row in found["session"]["shown"] for name in row[3:]}
     return [json.dumps(one) for name, one in found.items() if one["kind"] != "run" or name in shown]
+
+
+def lines_under(libc: str, kept: list[str]) -> list[str]:
+    """Return the lines of the last results, if guests had this libc; nothing where that is unknown.
+
+    It is in every guest, and in no digest of a run.
+
+    Args:
+        libc: digest of the library.
+        kept: lines of a journal.
+    """
+    records = [record for record in map(json.loads, kept) if record["kind"] == "session"]
+    return kept if records and records[-1]["facts"].get("libc") == libc else []
 
 
 def _write_lines(journal: Path, lines: list[str]) -> None:

@@ -66,6 +66,8 @@ _SHARE_OF_KIND: Final = {LITTLE: 0.5, "5 % more": 0.1, "10 % less": 0.1}
 PAIRS, DUETS, COUNTS = "pairs", "duets", "counts"
 _UNITS: Final = {PAIRS: "ns", DUETS: "ns", COUNTS: "instructions"}
 _ERROR: Final = 0.05
+_COUNT_S: Final = 15.0
+"""Of counting the instructions of one run under load, about."""
 _LEAST_COUNTED: Final = 0.005
 """Share of instructions: a greater difference of two counts is a verdict.  Added time is added in
 a chain of dependent steps, which are fewer instructions a second than the program's."""
@@ -183,7 +185,7 @@ def measure(call: Call) -> None:
 def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     n, seconds = (1, 0.1) if call.is_smoke else (call.options.experiments, call.options.seconds)
     modes = [COUNTS] if part == COUNTED else call.options.modes
-    about_s, most_s = durations_s(n, seconds, len(modes))
+    about_s, most_s = durations_s(n, seconds, modes)
     kinds = [LITTLE] if call.is_smoke else list(KINDS)
     print(
         f"{part}: {n} experiments of each of {len(kinds)} kinds, {' and '.join(modes)}: about "
@@ -210,23 +212,26 @@ def _measure(call: Call, part: str, shim: Path) -> list[Row]:
         return _rows([(key, run) for key, run in keeper.kept() if key[1] in experiments])
 
 
-def durations_s(n: int, seconds: float, n_modes: int) -> tuple[float, float]:
+def durations_s(n: int, seconds: float, modes: Sequence[str]) -> tuple[float, float]:
     """Return how long a part takes, about and at most.
 
     Where nothing differs an experiment takes its whole time; a small difference is found in about
-    half of it, a great one in a tenth.
+    half of it, a great one in a tenth.  Counts take as long as they do: each side is counted once.
 
     Args:
         n: experiments of each kind and mode.
         seconds: that one may take.
-        n_modes: how many modes.
+        modes: of the part.
 
     Example:
-        >>> durations_s(200, 60.0, 1)
-        (20400.0, 48000.0)
+        >>> durations_s(200, 60.0, [PAIRS]), durations_s(20, 60.0, [COUNTS])
+        ((20400.0, 48000.0), (2400.0, 4800.0))
     """
+    if COUNTS in modes:
+        about_s = n * len(KINDS) * len(_SIDES) * _COUNT_S
+        return about_s, 2.0 * about_s
     shares = (1.0 if share == 0.0 else _SHARE_OF_KIND[kind] for kind, share in KINDS.items())
-    one_s = n * n_modes * seconds
+    one_s = n * len(modes) * seconds
     return round(one_s * sum(shares), 1), one_s * len(KINDS)
 
 

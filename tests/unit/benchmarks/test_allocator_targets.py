@@ -131,6 +131,16 @@ def test_cache_misses_are_judged_against_the_best_peer():
     assert found.what.startswith("exgen: python, L1 misses per thousand instructions / best of")
 
 
+def test_more_instructions_are_no_fewer_cache_misses():
+    kept = samples("l2_misses", {"python": {"glibc": [20.0], "mimalloc": [22.0], "exgen": [19.0]}})
+
+    (found,) = judge_cache(kept)
+
+    assert found.value == pytest.approx(0.95)
+    assert found.is_met
+    assert found.what.startswith("exgen: python, L2 misses / best of")
+
+
 def test_a_run_that_exgen_failed_is_a_missed_target():
     rows = samples("cpu_s", {"ls": {"glibc": [1.0] * 6, "exgen": [0.9] * 6}})
     failed = {**rows[-1], "task": "git", "status": "failed", "reason": "killed by SIGSEGV"}

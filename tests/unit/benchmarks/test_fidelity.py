@@ -46,6 +46,23 @@ def test_a_regret_that_the_verdict_lets_pass_is_a_miss():
     assert regrets.is_met, "the verdict sends campaigns to the trace"
 
 
+def test_a_trace_that_is_not_here_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "b").write_text("")
+    programs = {name: Namespace(trace=tmp_path / name) for name in ("a", "b")}
+    kept: list[str] = []
+    monkeypatch.setattr(fidelity, "find_programs", lambda: programs)
+    monkeypatch.setattr(fidelity, "_measure", lambda *_: ({}, None))
+    monkeypatch.setattr(Call, "keep", lambda _, part, *__, **___: kept.append(part))
+    options = Namespace(parts=[], smoke=False, keep=tmp_path / "kept", rounds=1)
+
+    BENCHMARK.measure(Call(BENCHMARK, options, tmp_path, {}))
+
+    assert kept == ["b"]
+    assert "left out: a: no trace; benchmarks/workload_profiles.py a rec" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("keep", "n_written"), [(None, 1), (Path("x"), 0)])
 def test_a_profile_is_written_unless_its_figures_are_kept_elsewhere(
     keep: Path | None, n_written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

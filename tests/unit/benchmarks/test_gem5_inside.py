@@ -3,9 +3,11 @@
 import json
 from argparse import Namespace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from benchmarks import gem5_inside
 from benchmarks.gem5_inside import BENCHMARK, page_lines, shown_lines, words_of
 from benchmarks.harness import Call
 from benchmarks.results import ROOT
@@ -57,6 +59,40 @@ def test_of_a_journal_the_last_session_is_kept_and_the_runs_that_it_shows():
 
     assert sorted(found) == sorted(['{"kind": "header"}', sessions[1], *runs[1:]])
     assert found[0] == '{"kind": "header"}'
+
+
+def test_figures_under_another_libc_are_simulated_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It is in every guest, and an update changes what all of them count."""
+    begun: list[str] = []
+    facts: list[dict[str, object]] = []
+
+    def run_inside(journal: Path, *_: object, **words: object) -> None:
+        begun.append(journal.read_text())
+        facts.append(cast("dict[str, object]", words["facts"]))
+        session = {"kind": "session", "shown": [], "facts": facts[-1]}
+        journal.write_text("".join(f"{json.dumps(one)}\n" for one in ({"kind": "header"}, session)))
+
+    kept: dict[str, list[str]] = {}
+    monkeypatch.setattr(gem5_inside, "run_inside", run_inside)
+    for name in ("lacks_gem5", "find_gem5", "prepare_tasks", "Gem5Inside"):
+        monkeypatch.setattr(gem5_inside, name, lambda *_: None)
+    monkeypatch.setattr(gem5_inside, "chosen_subjects", lambda *_: [])
+    monkeypatch.setattr(Call, "keep", lambda _, part, lines, **__: kept.update({part: lines}))
+    options = Namespace(parts=[], smoke=True, gem5="gem5", workers=1, keep=None)
+
+    def simulate(name: str, libc: str) -> None:
+        monkeypatch.setattr(gem5_inside, "digest", lambda _: libc)
+        (tmp_path / name).mkdir()
+        call = Call(BENCHMARK, options, tmp_path / name, dict(kept))
+        gem5_inside.simulate(call, load_inside(gem5_dir() / "inside.toml"), [], [], ["cycles"])
+
+    for name, libc in (("first", "old"), ("again", "old"), ("updated", "new")):
+        simulate(name, libc)
+
+    assert [bool(text) for text in begun] == [False, True, False]
+    assert facts[-1] == {"objectives": ["cycles"], "libc": "new"}
 
 
 def test_figures_of_other_programs_do_not_take_the_place_of_the_default(tmp_path: Path):
