@@ -66,7 +66,7 @@ _SHARE_OF_KIND: Final = {LITTLE: 0.5, "5 % more": 0.1, "10 % less": 0.1}
 PAIRS, DUETS, COUNTS = "pairs", "duets", "counts"
 _UNITS: Final = {PAIRS: "ns", DUETS: "ns", COUNTS: "instructions"}
 _ERROR: Final = 0.05
-_COUNT_S: Final = 15.0
+_COUNT_S: Final = 8.0
 """Of counting the instructions of one run under load, about."""
 _LEAST_COUNTED: Final = 0.005
 """Share of instructions: a greater difference of two counts is a verdict.  Added time is added in
@@ -225,7 +225,7 @@ def durations_s(n: int, seconds: float, modes: Sequence[str]) -> tuple[float, fl
 
     Example:
         >>> durations_s(200, 60.0, [PAIRS]), durations_s(20, 60.0, [COUNTS])
-        ((20400.0, 48000.0), (2400.0, 4800.0))
+        ((20400.0, 48000.0), (1280.0, 2560.0))
     """
     if COUNTS in modes:
         about_s = n * len(KINDS) * len(_SIDES) * _COUNT_S
