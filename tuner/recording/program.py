@@ -99,34 +99,17 @@ def run_program(
             LD_PRELOAD cannot name.
         ProgramError: it does not end in time.
     """
-    start_ns = time.monotonic_ns()
-    stream = subprocess.DEVNULL if is_silent else None
-    folder = os.open(spool, os.O_PATH | os.O_DIRECTORY)
-    try:
-        process = subprocess.Popen(
-            list(command),
-            env=recorder_environment(spool, follow=follow, folder=folder),
-            stdin=stream,
-            stdout=stream,
-            stderr=stream,
-            pass_fds=(folder,),
-            start_new_session=is_silent,
-        )
-    except OSError as error:
-        advice = "; begin a script with #!, such as #!/bin/sh" if error.errno == ENOEXEC else ""
-        message = f"{command[0]}: cannot be started: {error.strerror}{advice}"
-        raise MissingToolError(message) from error
-    finally:
-        os.close(folder)
-    passing = _signals_to(process, on_signal, watches_window=watches_window)
-    with (
-        contextlib.nullcontext() if is_silent else passing,
-        AnonymousMemory(process.pid, start_ns / 1e9) as memory,
-    ):
+    passing = _Passing(on_signal)
+    numbers = (*ENDS, WINDOW_SIGNAL) if watches_window else ENDS
+    with contextlib.nullcontext() if is_silent else handling(passing.take, *numbers):
+        start_ns = time.monotonic_ns()
+        process = _started(command, spool, follow=follow, is_silent=is_silent)
         try:
-            if timeout_s is not None:
-                _check_ends(process.pid, command[0], timeout_s)
-            _, status, usage = os.wait4(process.pid, 0)
+            passing.begin(process)
+            with AnonymousMemory(process.pid, start_ns / 1e9) as memory:
+                if timeout_s is not None:
+                    _check_ends(process.pid, command[0], timeout_s)
+                _, status, usage = os.wait4(process.pid, 0)
         except (KeyboardInterrupt, ProgramError):
             _end(process, spool)
             raise
@@ -142,6 +125,30 @@ def run_program(
         mean_anon_bytes=memory.mean_bytes,
         pid=process.pid,
     )
+
+
+def _started(
+    command: Sequence[str], spool: Path, *, follow: bool, is_silent: bool
+) -> subprocess.Popen[bytes]:
+    """Start a program; see `run_program`."""
+    stream = subprocess.DEVNULL if is_silent else None
+    folder = os.open(spool, os.O_PATH | os.O_DIRECTORY)
+    try:
+        return subprocess.Popen(
+            list(command),
+            env=recorder_environment(spool, follow=follow, folder=folder),
+            stdin=stream,
+            stdout=stream,
+            stderr=stream,
+            pass_fds=(folder,),
+            start_new_session=is_silent,
+        )
+    except OSError as error:
+        advice = "; begin a script with #!, such as #!/bin/sh" if error.errno == ENOEXEC else ""
+        message = f"{command[0]}: cannot be started: {error.strerror}{advice}"
+        raise MissingToolError(message) from error
+    finally:
+        os.close(folder)
 
 
 def _end(process: subprocess.Popen[bytes], spool: Path) -> None:
@@ -223,22 +230,31 @@ def recorder_setting(spool: Path, *, follow: bool, folder: int | None = None) ->
     return f"{int(follow)}:{time.monotonic_ns()}{given}:{spool}"
 
 
-@contextlib.contextmanager
-def _signals_to(
-    process: subprocess.Popen[bytes], on_signal: Callable[[int], None], *, watches_window: bool
-) -> Iterator[None]:
-    """Outlive Ctrl-C, which the program gets from the terminal; pass on what it does not get.
+class _Passing:
+    """Outlives Ctrl-C, which the program gets from the terminal; passes on what it does not get.
 
     Servers reload at SIGHUP, which a supervisor sends to the process that it started.
     """
 
-    def pass_on(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of handlers
-        on_signal(number)
-        if number != WINDOW_SIGNAL and not (number == signal.SIGINT and _has_terminal()):
-            process.send_signal(number)
+    def __init__(self, on_signal: Callable[[int], None]) -> None:
+        self._on_signal = on_signal
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
 
-    with handling(pass_on, *ENDS, *((WINDOW_SIGNAL,) if watches_window else ())):
-        yield
+    def take(self, number: int, frame: object) -> None:  # noqa: ARG002 - as handlers are called
+        self._on_signal(number)
+        if number == WINDOW_SIGNAL or (number == signal.SIGINT and _has_terminal()):
+            return
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+    def begin(self, process: subprocess.Popen[bytes]) -> None:
+        """Pass on what came before there was a program, and all that follows."""
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
 
 
 def _has_terminal() -> bool:

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -50,6 +51,19 @@ def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.Monk
     follow, exec_ns, folder = environment["MALLOC_TUNER_RECORD"].split(":", 2)
     assert (follow, folder) == ("1", str(tmp_path))
     assert 0 < int(exec_ns) <= time.monotonic_ns()
+
+
+def test_a_signal_that_comes_while_the_program_starts_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    start = subprocess.Popen
+
+    def start_slowly(*words: Any, **how: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return start(*words, **how)
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    assert run_program(["sleep", "60"], tmp_path, follow=False).signal_name == "SIGTERM"
 
 
 def test_handlers_of_the_caller_come_back(tmp_path: Path):
