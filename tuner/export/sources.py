@@ -13,7 +13,7 @@ from tuner.errors import SelectionError
 from tuner.export.deployment import Deployment, Environment, facts_of
 from tuner.export.gains import on_program, pick_gain, proven_gains
 from tuner.export.reduction import Reduction, reduce_configuration
-from tuner.front.kept import RECOMMENDED, find_pick, first_name, pick_of_trial
+from tuner.front.kept import RECOMMENDED, find_pick, first_name, measured_trial, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.measure.preloads import in_front
 from tuner.optimize.answer import Decision, Recommendation, recommended
@@ -99,8 +99,9 @@ def recommended_deployment(
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
         raise _nothing_to_export(run.folder, found, has_points=True)
-    pick = Pick(RECOMMENDED, run.trial(found.trial), "new runs of the program proved it better")
-    trial = pick.trial
+    trial = run.trial(found.trial)
+    exact = measured_trial(run.trials, found.configuration) or trial
+    pick = Pick(RECOMMENDED, exact, "new runs of the program proved it better")
     adapter = get_allocator(trial.configuration.allocator)
     _check_here(adapter, _measured(run.campaign, adapter.name), library)
     dropped = {
@@ -262,7 +263,7 @@ def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
     name = f"trial {pick.trial.number} ({pick.name})"
     what = f"{name} is not proven on the program"
     answer = recommended(run.folder)
-    if answer is not None and answer.trial == pick.trial.number:
+    if answer is not None and answer.configuration == pick.trial.configuration:
         return None
     if answer is not None:
         return f"{what}; optimize: {answer.sentence}"

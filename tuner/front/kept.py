@@ -199,11 +199,11 @@ def read_answer(folder: Path, read: Callable[[dict[str, Any]], _T]) -> _T | None
 
 
 def answered_pick(run: Run) -> Pick | None:
-    """Return the trial behind what is deployed; None where there is none."""
+    """Return the trial of what is deployed, else the one with its settings and more; or None."""
     subject = deployed_subject(run)
     if subject is None or subject.trial is None:
         return None
-    trial = run.trial(subject.trial)
+    trial = measured_trial(run.trials, subject.configuration) or run.trial(subject.trial)
     kept = subject.configuration.as_dict
     less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
     rule = "new runs of the program proved it better" + (f", without{less}" if less else "")

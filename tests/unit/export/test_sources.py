@@ -14,7 +14,7 @@ from tuner.errors import MissingToolError, SelectionError
 from tuner.export.deployment import Deployment
 from tuner.export.formats import render
 from tuner.export.gains import proven_gains
-from tuner.export.sources import deployment, direct_deployment, recommended_deployment
+from tuner.export.sources import deployment, direct_deployment, doubts, recommended_deployment
 from tuner.front.kept import all_picks, find_pick
 from tuner.front.picks import Pick
 from tuner.library import export
@@ -62,6 +62,19 @@ def test_what_was_proven_is_exported_not_what_was_tried():
         "left out: tcache=false (in emulation or on the program, they change too little)"
         in " ".join(text.replace("#", "").split())
     )
+
+
+def test_what_was_emulated_with_those_settings_alone_is_the_trial_that_is_named(tmp_path: Path):
+    two = run_of_two()
+    run = replace(two, folder=tmp_path, trials=(*two.trials, trial(2, PROVEN)))
+    write_record(tmp_path, decision="deploy", configuration=PROVEN.key, trial=1)
+
+    made = recommended_deployment(run, ANSWER)
+
+    assert (made.pick.trial.number if made.pick else None) == 2
+    assert made.reduction.dropped == (("tcache", False),)
+    assert doubts(run, Pick("mine", run.trial(2), "")) is None
+    assert "trial 1 (mine) is not proven" in str(doubts(run, Pick("mine", run.trial(1), "")))
 
 
 def test_the_proof_stands_in_json():
