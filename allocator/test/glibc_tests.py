@@ -23,6 +23,7 @@ from typing import Final
 
 EXPECTED: Final = {
     "tst-mallopt": "mallopt refuses: what a program guesses for glibc fits no other allocator",
+    "tst-malloc-thread-fail": "begins with mallopt",
     "tst-malloc-stats-cancellation": "looks for words of glibc's own statistics",
 }
 """Tests that fail under exgen by intent, and why."""

@@ -1,9 +1,16 @@
 /* test_kept.c - freed blocks above the size classes are found again: by length in the thread's
  * heap, by address and alignment among large blocks; and a calloc of such a block is zero.
  */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "exgen.h"
 #include "heap/kept.h"
@@ -471,7 +478,36 @@ static void pages_that_were_only_read_take_no_memory_when_cleared(void) {
     exgen_free(p);
 }
 
+/* mincore ends the process, as in a service with systemd's SystemCallFilter=@system-service. */
+static bool forbid_looks(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+static void clears_in_a_sandbox_that_forbids_to_look(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        if (forbid_looks()) {
+            pages_that_were_only_read_take_no_memory_when_cleared();
+            zeroed_again_after(0, 255, 1);
+            zeroed_again_after(3, 250, 50);
+            zeroed_again_after(5, 5, 1);
+        }
+        _exit(0);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
+    clears_in_a_sandbox_that_forbids_to_look();
     pages_that_were_only_read_take_no_memory_when_cleared();
     next_request_of_the_length_gets_the_block(TRAY_BYTES);
     next_request_of_the_length_gets_the_block(RUN_BYTES);
