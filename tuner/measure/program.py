@@ -50,6 +50,9 @@ FURTHER_VARIABLES: Final = {
 
 _REMOVED = re.compile("|".join((*FURTHER_VARIABLES.values(), PRELOAD)))
 
+LAYOUT: Final = "MALLOC_TUNER_LAYOUT"
+"""Variable that takes up room, and is missing where variables do not reach a program."""
+
 _PADDING = "MALLOC_TUNER_PADDING_"
 """Begin of the names of the variables that only take up room."""
 
@@ -103,8 +106,8 @@ class ProgramUse:
     malloc_libraries: tuple[str, ...]
     """Allocators that were in the process, as `brings_malloc` knows them."""
     changed_variables: tuple[str, ...] | None = field(default=None, kw_only=True)
-    """Variables that steer an allocator and were others at its last exec than those given; None:
-    not known, for want of tracing."""
+    """Variables that steer an allocator, and `LAYOUT`, that were others at its last exec than those
+    given; None: not known, for want of tracing."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,11 @@ class ProgramRun(ProgramUse):
         if self.preload_mapped is False:
             return "the library was not loaded: is the program static, or its environment cleaned?"
         names = self.changed_variables or ()
+        if LAYOUT in names:
+            return (
+                "no settings reach it: what starts it takes variables out of its environment; "
+                "where that is `env -i` or a script, name the command behind it, or take that out"
+            )
         if allocator and (changed := [name for name in names if is_read_by(name, allocator)]):
             return (
                 f"settings of {allocator} do not reach it as given: what starts it changes "
@@ -148,6 +156,14 @@ class ProgramRun(ProgramUse):
                 "or take that out"
             )
         return None
+
+    @property
+    def changes(self) -> str | None:
+        """What a comparison with it leaves out; None: nothing that is known."""
+        if not self.changed_variables:
+            return None
+        names = series(self.changed_variables)
+        return f"what starts it changes {names}: who reads that is not compared"
 
     @property
     def ending(self) -> str:
@@ -467,14 +483,15 @@ def _read_report(path: Path) -> tuple[_Report, ProgramUse]:
 
 
 def _changed(entries: Sequence[str]) -> tuple[str, ...]:
-    """Return which steer an allocator, of names and GLIBC_TUNABLES with values, found and given."""
+    """Return `changed_variables`, of names and GLIBC_TUNABLES with values, found and given."""
     pairs = [entry.partition("=")[::2] for entry in entries]
     tunables = [parts_of(value) for name, value in pairs if name == TUNABLES]
     found, given = (
         [part for part in parts if part.startswith(OF_MALLOC)] for parts in [*tunables, [], []][:2]
     )
     alike = {PRELOAD, TUNABLES} if found == given else {PRELOAD}
-    return tuple(name for name in _removed(dict(pairs)) if name not in alike)
+    names = {*_removed(dict(pairs)), *({LAYOUT} & dict(pairs).keys())} - alike
+    return tuple(sorted(names))
 
 
 def _program_run(

@@ -25,6 +25,7 @@ from tuner.measure.counting import InstructionCounter
 from tuner.measure.preloads import PRELOAD, beside
 from tuner.measure.process import last_lines, printed_last
 from tuner.measure.program import (
+    LAYOUT,
     ProgramRun,
     RunsPrograms,
     Surroundings,
@@ -53,9 +54,6 @@ from tuner.units import show_size
 
 _LAYOUTS = 4096
 """Lengths of the environment that rounds draw from, in bytes; a page."""
-
-_ROOM = "MALLOC_TUNER_LAYOUT"
-"""Variable that only takes up room."""
 
 _TIMEOUT_FLOOR_S = 30.0
 """Least limit of a candidate; see `limit_after`."""
@@ -187,7 +185,7 @@ class Program:
         limit_s = self._surroundings.timeout_s or self._patience_s
         surroundings = replace(self._surroundings, timeout_s=limit_s)
         for _ in range(2):
-            runs.append(self._run(command, self._environment, surroundings))
+            runs.append(self._run(command, {**self._environment, LAYOUT: ""}, surroundings))
             shares.append(share_of_core())
             self._check_ended(runs[-1])
         first, second = runs
@@ -207,8 +205,8 @@ class Program:
         found = [_values(run, is_busy=is_busy) for run in used]
         is_same = first.output_sha256 == second.output_sha256
         notes = [*steered_words(self._environment), *([_LEFT] if second.leaves_others else [])]
-        if names := second.changed_variables:
-            notes.append(f"What starts it changes {series(names)}: who reads that is not compared.")
+        if words := second.changes:
+            notes.append(f"{words[0].upper()}{words[1:]}.")
         reference = Reference(
             command=tuple(command),
             values={name: statistics.fmean(one[name] for one in found) for name in QUANTITIES},
@@ -289,7 +287,7 @@ class Program:
         surroundings = replace(self._surroundings, timeout_s=reference.timeout_s)
 
         def measure(step: Step[None]) -> Outcome[Sample]:
-            room = {_ROOM: "x" * random.Random(step.round).randrange(_LAYOUTS)}  # noqa: S311
+            room = {LAYOUT: "x" * random.Random(step.round).randrange(_LAYOUTS)}  # noqa: S311
             filled = padded([{**environments[label], **room} for label in labels])
             own = filled[labels.index(step.subject)]
             run = self._run(reference.command, own, surroundings)

@@ -319,6 +319,8 @@ def _notices(
             "the program has a malloc of its own, which comes before those of libraries: what is "
             "compared may not act on it"
         )
+    if words := reference.changes:
+        notices.append(words)
     if reference.leaves_others:
         notices.append(
             "processes that the program left behind were ended with it and not measured: if one of "
@@ -326,9 +328,9 @@ def _notices(
         )
     if reference.exit_status:
         notices.append(f"the program ends with exit status {reference.exit_status}")
-    if recorded is not None and (words := recorded.differs_from(command)):
+    if recorded is not None and (differs := recorded.differs_from(command)):
         shown = ": report and export show a validation of that one, if there is any"
-        notices.append(words if recorded.is_run_by(command) else words + shown)
+        notices.append(differs if recorded.is_run_by(command) else differs + shown)
     if reference.children_cpu_ns > _CHILDREN_SHARE * reference.cpu_ns:
         notices.append(
             "most CPU time was spent in child processes, but memory is that of the main process "

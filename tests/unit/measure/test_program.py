@@ -21,6 +21,7 @@ from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.preloads import is_allocator
 from tuner.measure.program import (
+    LAYOUT,
     ProgramRunner,
     Surroundings,
     clean_environment,
@@ -158,6 +159,16 @@ def test_variables_that_a_script_changes_are_named(
     command = ["sh", "-c", f"{wrapper} /bin/true"]
     run = runner.run(command, {**_PATH, **given, "UNLIKE\udcff": ""}, Surroundings())
     assert (run.exit_status, run.changed_variables) == (0, changed)
+
+
+def test_what_starts_a_program_without_its_variables_lets_no_settings_reach_it(
+    runner: ProgramRunner,
+):
+    """Nothing was set yet."""
+    given = {**_PATH, LAYOUT: ""}
+    run = runner.run(["env", "-i", f"PATH={_PATH['PATH']}", "true"], given, Surroundings())
+    assert str(run.lost_settings(None)).startswith("no settings reach it: what starts it takes")
+    assert runner.run(["env", "A=1", "true"], given, Surroundings()).lost_settings(None) is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What the program does as it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -86,6 +86,19 @@ def test_a_command_that_sets_an_allocator_itself_refuses_its_settings_alone():
     found = [run(Step(0, at, None, label)) for at, label in enumerate((AS_IS, *candidates))]
     assert [one.reason is None for one in found] == [True, False, True]
     assert str(found[1].reason).startswith("settings of glibc do not reach it as given: what")
+
+
+def test_a_program_that_no_settings_reach_is_refused_at_its_first_run():
+    given: list[Mapping[str, str]] = []
+
+    class Cleared:
+        def run(self, _: object, environment: Mapping[str, str], *_more: object) -> ProgramRun:
+            given.append(environment)
+            return replace(ALONE, changed_variables=tuple(environment))
+
+    with pytest.raises(ProgramError, match=r"^app: no settings reach it: .* `env -i` or a script"):
+        Program(("app",), cast("RunsPrograms", Cleared()), {}, {}).examine()
+    assert len(given) == 1
 
 
 def test_a_program_that_finds_its_own_output_in_the_way_is_quoted():
