@@ -310,6 +310,8 @@ class ValidationConditions:
     """Digest of the program's file; likewise."""
     output_sha256: str | None = None
     """Digest of what had to equal the baseline's; likewise."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """What the user preloaded, and which tunables were set, beside allocators; empty likewise."""
 
 
 @dataclass(frozen=True)

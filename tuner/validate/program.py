@@ -18,7 +18,7 @@ from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.machine import Machine
-from tuner.measure.preloads import exports_malloc
+from tuner.measure.preloads import beside, exports_malloc
 from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store, ValidationConditions
@@ -134,7 +134,7 @@ def validate(
     wanted = new_record(command, prepared, options, machine, notices=notices)
     wanted = replace(
         wanted,
-        conditions=_of_this_program(wanted.conditions, program, reference),
+        conditions=_of_this_program(wanted.conditions, program, reference, prepared[0]),
         brought_allocators=tuple(path.name for path in brought),
         is_recorded_program=None if recorded is None else recorded.is_run_by(command),
         is_shuffled=True,
@@ -277,9 +277,12 @@ def _program(command: Sequence[str], baseline: Prepared) -> Path | None:
 
 
 def _of_this_program(
-    conditions: ValidationConditions, program: Path | None, reference: ProgramRun
+    conditions: ValidationConditions,
+    program: Path | None,
+    reference: ProgramRun,
+    baseline: Prepared,
 ) -> ValidationConditions:
-    """Return conditions that no other program has, nor this one in another folder."""
+    """Return conditions that no other program has, nor this one elsewhere, or beside others."""
     program_sha256 = None
     with contextlib.suppress(OSError):
         program_sha256 = digest(program) if program else None
@@ -288,6 +291,7 @@ def _of_this_program(
         folder=str(Path.cwd()),
         program_sha256=program_sha256,
         output_sha256=_compared(reference, conditions.output),
+        beside=beside(baseline.environment),
     )
 
 

@@ -235,6 +235,12 @@ def interrupted(store: Store, **changes: Any) -> None:
         {"options": ValidationOptions(rounds=3, surroundings=Surroundings(cpu=1))},
         {"machine": replace(MACHINE, kernel="7")},
         {"prepared": PREPARED[:2]},
+        {
+            "prepared": [
+                replace(one, environment={**one.environment, "LD_PRELOAD": "libutil.so.1"})
+                for one in PREPARED
+            ]
+        },
     ],
 )
 def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]):
