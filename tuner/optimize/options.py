@@ -16,7 +16,7 @@ from tuner.errors import SpecError
 from tuner.limits import BUDGET, EFFECT, RUN_TIME, USUAL_EFFECT, USUAL_TIME
 from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import QUANTITIES, key_of
-from tuner.optimize.request import Request
+from tuner.optimize.request import Request, with_absolute_path
 from tuner.optimize.service import service_rules
 from tuner.optimize.turned_down import parse_program_constraint
 from tuner.page import series
@@ -182,14 +182,12 @@ def _known_allocators(names: Sequence[str] | None) -> tuple[str, ...]:
         return DEFAULT_ALLOCATORS
     if not names:
         raise SpecError("--allocators: name one, such as glibc")
-    found = []
     for name in names:
         try:
-            choice = AllocatorChoice.parse(name)
+            AllocatorChoice.parse(name)
         except ValueError as error:
             raise SpecError(f"--allocators: {name!r}: {error}") from error
-        found.append(f"{choice.name}:{choice.library}" if choice.library else choice.name)
-    return tuple(found)
+    return tuple(map(with_absolute_path, names))
 
 
 def _known_goals(names: Sequence[str] | None) -> tuple[str, ...]:

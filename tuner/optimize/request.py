@@ -172,7 +172,7 @@ def _fixed(request: Request) -> dict[str, Any]:
     found = {one.name: getattr(request, one.name) for one in fields(request)}
     rules, plan = found.pop("rules"), found.pop("service")
     del found["seconds"]
-    found["allocators"] = tuple(map(_absolute, request.allocators))
+    found["allocators"] = tuple(map(with_absolute_path, request.allocators))
     if plan is None:
         rules = replace(rules, limits=(), strict=())
     else:
@@ -181,6 +181,7 @@ def _fixed(request: Request) -> dict[str, Any]:
     return {**found, "least": rules.least, "goals": rules.goals, "constraint": others}
 
 
-def _absolute(allocator: str) -> str:
+def with_absolute_path(allocator: str) -> str:
+    """Return an allocator as it is named, a library of it by its absolute path."""
     name, _, library = allocator.partition(":")
     return f"{name}:{Path(library).absolute()}" if library else name

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
 from tuner.recording import explain
-from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces, remove_replaced
+from tuner.recording.build import build_traces, remove_replaced
 from tuner.recording.program import Ending, run_program
+from tuner.recording.recorded import RecordedProcess, RecordedTotals
 from tuner.recording.spool import (
     check_output,
     lasting_writers,

@@ -1,17 +1,13 @@
 """Say why a recording is empty, or lacks something."""
 
-from __future__ import annotations
-
 import mmap
 import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tuner.recording.build import RecordedProcess
-    from tuner.recording.program import Ending
+from tuner.recording.program import Ending
+from tuner.recording.recorded import RecordedProcess
 
 
 def why_nothing(command: Sequence[str], ending: Ending) -> str:

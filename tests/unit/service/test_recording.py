@@ -11,7 +11,8 @@ import pytest
 
 from tests.doubles import service as service_double
 from tuner.errors import ProgramError
-from tuner.recording.build import RecordedPart, RecordedProcess, build_traces
+from tuner.recording import RecordedProcess
+from tuner.recording.build import RecordedPart, build_traces
 from tuner.service.guard import Guard
 from tuner.service.lifecycle import RunUnderWay
 from tuner.service.plan import ServicePlan
