@@ -143,19 +143,26 @@ class ProgressView(View):
     def lines(self) -> Iterator[str]:
         """Yield the picture."""
         yield f"{self._name}  {self._used()}"
-        yield f"{self._shown_stage():<14}{self._amount()}"
-        for one in self._standings:
-            if one.n_rounds:
-                yield f"  {_standing_words(one)}"
+        yield from self._fitted(f"{self._shown_stage():<14}{self._amount()}", self._expected())
+        shown = [(_label(one), _gains(one)) for one in self._standings if one.n_rounds]
+        width = max((len(label) for label, _ in shown), default=0)
+        for label, gains in shown:
+            yield from self._fitted(f"  {label:<{width}}", f" {gains}")
         for label, reason in list(self._failures.items())[:_MOST_FAILURES]:
             yield f"  failed: {label}: {reason}"
 
     def line(self) -> str:
         """Return the picture in one line, for a log."""
-        words = f"{self._used()}: {self._shown_stage()} "
+        words = f"{self._used()}: {self._shown_stage()} {self._amount()}{self._expected()}"
         first = next((one for one in self._standings if one.n_rounds), None)
-        known = f"; {' '.join(_standing_words(first).split())}" if first else ""
-        return (words + self._amount()).rstrip() + known
+        return words.rstrip() + (f"; {_label(first)} {_gains(first)}" if first else "")
+
+    def _fitted(self, head: str, tail: str) -> Iterator[str]:
+        """Yield both in one line, or in two where the console is too narrow."""
+        if len(head) + len(tail) <= self._console.width:
+            yield head + tail
+        else:
+            yield from (head, f"    {tail.strip()}")
 
     def _used(self) -> str:
         used = clock_text(self._clock() - self._begun_s)
@@ -178,11 +185,15 @@ class ProgressView(View):
             left_s = took_s / self._n_done * (n_steps - self._n_done)
             if not self._seconds or left_s < self._seconds - (self._clock() - self._begun_s):
                 text += f"  about {clock_text(left_s)} left"
-        if self._stage == "emulation" and self._best:
-            percents = {name: round(100.0 * math.expm1(it)) for name, it in self._best.items()}
-            gains = [f"{name} {percent:+d} %" for name, percent in percents.items() if percent]
-            text += f"  best expected: {', '.join(gains) or 'no gain yet'}"
         return text
+
+    def _expected(self) -> str:
+        """Return what emulation promises."""
+        if self._stage != "emulation" or not self._best:
+            return ""
+        percents = {name: round(100.0 * math.expm1(it)) for name, it in self._best.items()}
+        gains = [f"{name} {percent:+d} %" for name, percent in percents.items() if percent]
+        return f"  best expected: {', '.join(gains) or 'no gain yet'}"
 
     def _picture(self) -> RenderableType:
         # A line that wraps would move all below it at each refresh.
@@ -207,10 +218,12 @@ class ProgressView(View):
             self.tell(self.line())
 
 
-def _standing_words(one: Standing) -> str:
-    gains = (f"{name} {_words(gain, name)}" for name, gain in one.gains.items())
-    label = one.label if len(one.label) <= _WIDTH else one.label[: _WIDTH - 3] + "..."
-    return f"{label:<{_WIDTH}} {', '.join(gains)}"
+def _label(one: Standing) -> str:
+    return one.label if len(one.label) <= _WIDTH else one.label[: _WIDTH - 3] + "..."
+
+
+def _gains(one: Standing) -> str:
+    return ", ".join(f"{name} {_words(gain, name)}" for name, gain in one.gains.items())
 
 
 def _words(gain: Gain, name: str) -> str:

@@ -104,6 +104,25 @@ def test_a_confirmation_shows_what_is_proven_and_what_failed():
     assert "mean memory" not in "\n".join(shown.lines())  # those were of the tuned one
 
 
+def test_a_narrow_terminal_shows_every_gain():
+    """At 80 columns CPU time was cut off, beside a label that was padded to 44."""
+    out = io.StringIO()
+    shown = ProgressView("runs/app", 300.0, Console(file=out, width=60), Clock())
+    shown.begin("emulation", 40)
+    shown.emulated(trial(9, Configuration("glibc")), {MEAN: math.log(0.91), CPU: math.log(0.8)})
+    emulating = list(shown.lines())
+    shown.begin("confirmation", None)
+    one = Standing("exgen", 3, State.OPEN, GAINS, (), (), ())
+    shown.standing({"exgen": one}, ["exgen"])
+    fits = list(shown.lines())
+    long = Standing("exgen " + "x" * 40, 3, State.OPEN, GAINS, (), (), ())
+    shown.standing({"exgen": long}, ["exgen"])
+
+    assert emulating[2] == "    best expected: mean memory -9 %, CPU time -20 %"
+    assert fits[2:] == ["  exgen mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)"]
+    assert list(shown.lines())[3] == "    mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)"
+
+
 def test_a_log_gets_a_line_every_ten_seconds():
     clock, out = Clock(), io.StringIO()
     shown = view(clock, out)
