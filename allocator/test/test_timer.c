@@ -1,5 +1,6 @@
 /* test_timer.c - with the setting `timer` a thread of the library gives back what a thread holds
- * that rests, while no other works; in a process with one thread and in the child of a fork, too.
+ * that rests, while no other works; in a process with one thread and in the child of a fork, too;
+ * it does not keep a process from its end.
  *
  * EXGEN_CONF has it look every millisecond; the test waits until it has, however long that takes.
  * The program has more thread-local storage than the thread's usual stack, of which glibc takes it.
@@ -7,6 +8,7 @@
  * more than one, whatever the program.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,6 +141,9 @@ static void another_starts_it_for_one_that_frees(void) {
 }
 
 static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
+    enum {
+        MOST_MS = 60000
+    };
     int status = 0;
     pid_t child = fork();
     EXPECT(child >= 0);
@@ -146,7 +151,19 @@ static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
         works();
         _exit(0);
     }
-    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    for (size_t left_ms = MOST_MS; waitpid(child, &status, WNOHANG) == 0; left_ms--) {
+        if (left_ms == 0)
+            kill(child, SIGKILL);
+        os_sleep_ms(1);
+    }
+    EXPECT(status == 0);
+}
+
+/* The C library ends a process with its last thread, and counts the library's among them. */
+static void the_process_ends_with_its_last_thread(void) {
+    what_the_only_thread_holds_goes();
+    EXPECT(!timer_is_missing());
+    pthread_exit(NULL);
 }
 
 int main(int count, char **arguments) {
@@ -160,8 +177,10 @@ int main(int count, char **arguments) {
     the_child_of_a_fork_has_its_own(the_end_of_a_thread_starts_it);
     the_child_of_a_fork_has_its_own(another_starts_it_for_one_that_frees);
     what_the_only_thread_holds_goes();
-    if (!emulated)
+    if (!emulated) {
         the_child_of_a_fork_has_its_own(what_the_only_thread_holds_goes);
+        the_child_of_a_fork_has_its_own(the_process_ends_with_its_last_thread);
+    }
     what_a_resting_thread_holds_goes();
     if (!emulated)
         the_child_of_a_fork_has_its_own(what_a_resting_thread_holds_goes);

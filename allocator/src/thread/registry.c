@@ -298,6 +298,10 @@ size_t registry_count_threads(void) {
     return n > n_lost ? n - n_lost : 1;
 }
 
+bool registry_has_threads(void) {
+    return registry_count_with_lost() > __atomic_load_n(&registry.n_lost, __ATOMIC_RELAXED);
+}
+
 void registry_forget_others(bool has_heap) {
     size_t n = registry_count_with_lost();
     if (n > has_heap)

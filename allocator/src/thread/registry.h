@@ -57,6 +57,7 @@ size_t registry_count(void);
  * fork left behind, in which there is memory to give back. */
 size_t registry_count_threads(void);
 size_t registry_count_with_lost(void);
+bool registry_has_threads(void);
 
 /* In the child of a fork: the other threads are gone. */
 void registry_forget_others(bool has_heap);

@@ -360,10 +360,11 @@ void thread_return_parked(void) {
         registry_visit(return_if_parked, 0, SIZE_MAX);
 }
 
-void thread_look_at_all(void) {
+bool thread_look_at_all(void) {
     uint64_t now_ms = os_clock_ms();
     idle_give_back_every(now_ms);
     thread_collect(now_ms, SIZE_MAX);
     pool_purge(now_ms);
     large_purge(now_ms);
+    return registry_has_threads();
 }

@@ -36,7 +36,7 @@ bool thread_collect(uint64_t now_ms, size_t n);
 
 /* Give back what heaps hold that nobody is at: of threads that rest, of threads that ended, of the
  * process.  For a thread without a heap. */
-void thread_look_at_all(void);
+bool thread_look_at_all(void);
 
 /* Start the thread that does so again and again, if the setting asks for it and it does not run.
  * Allocates. */

@@ -1,7 +1,8 @@
 /* timer.c - the thread of the library; see timer.h.
  *
- * It has no heap and allocates nothing.  It takes no signal, and a process ends without waiting for
- * it.
+ * It has no heap and allocates nothing.  It takes no signal.  A process ends without waiting for
+ * it; but one whose threads end one by one does so with its last, so where no thread has a heap it
+ * ends, too, until one starts it again.
  */
 #include "thread/timer.h"
 
@@ -13,7 +14,7 @@
 
 /* All state of this module. */
 static struct {
-    void (*look)(void);
+    bool (*look)(void);
     bool runs; /* atomic */
 } timer;
 
@@ -21,10 +22,10 @@ bool timer_wanted;
 
 static void *run(void *argument) {
     (void)argument;
-    for (;;) {
+    do
         os_sleep_ms(options.timer);
-        timer.look();
-    }
+    while (timer.look());
+    timer_forget();
     return NULL;
 }
 
@@ -54,7 +55,7 @@ bool timer_is_missing(void) {
     return options.timer != 0 && !__atomic_load_n(&timer.runs, __ATOMIC_RELAXED);
 }
 
-void timer_start(void (*look)(void)) {
+void timer_start(bool (*look)(void)) {
     if (!timer_is_missing() || __atomic_exchange_n(&timer.runs, true, __ATOMIC_RELAXED))
         return;
     timer.look = look;

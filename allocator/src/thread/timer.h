@@ -22,8 +22,9 @@ ALWAYS_INLINE void timer_want(bool is_wanted) {
 /* Whether the setting asks for it, and it does not run. */
 bool timer_is_missing(void);
 
-/* Start it, if it is missing: `look` is what it does at each turn.  Allocates. */
-void timer_start(void (*look)(void));
+/* Start it, if it is missing: `look` is what it does at each turn, until that says false.
+ * Allocates. */
+void timer_start(bool (*look)(void));
 
 /* In the child of a fork, which does not have it: it is missing there. */
 void timer_forget(void);
