@@ -43,6 +43,8 @@ class ObjectiveGain:
     """Ratio to the baseline on the program, with its interval where runs were enough."""
     verdict: str | None
     """What the validation says: ``confirmed``; or how often `optimize` ran it."""
+    is_of_optimize: bool = False
+    """`validated` is relative to the program as it was, whatever allocator that has."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from tuner.measure.preloads import PRELOAD, TUNABLES
 from tuner.page import wrapped
 from tuner.records import value_text
 from tuner.registry import EXPORTERS
+from tuner.stats import Estimate
 from tuner.units import signed_percent
 
 SCHEMA = "malloc-tuner.export"
@@ -245,10 +246,7 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     facts = (f"{name} {value}" for name, value in deployment.valid_for.items())
     yield "valid for", "; ".join(facts)
     for gain in deployment.gains:
-        against = (
-            "the program as it was" if deployment.proof else f"the default of {deployment.baseline}"
-        )
-        yield f"{gain.label} against {against}", _gain_text(gain)
+        yield from _gain_entries(gain, deployment.baseline)
     yield from _proof_entries(deployment)
     if deployment.is_shipped:
         yield (
@@ -323,21 +321,35 @@ def _whose_malloc(deployment: Deployment) -> str:
     return "the C library's, which the program has anyway"
 
 
-def _gain_text(gain: ObjectiveGain) -> str:
+def _gain_entries(gain: ObjectiveGain, baseline: str | None) -> Iterator[tuple[str, str]]:
+    default = f"{gain.label} against the default of {baseline}"
     if gain.validated is None:
-        if gain.emulated is None:
-            return "not measured"
-        emulated = f"{_change(gain.emulated)} emulated"
-        if gain.expected is None:
-            return emulated
-        return f"about {_expected(gain.expected)} expected of the whole program ({emulated})"
-    real = f"{_change(gain.validated.median)}"
-    if gain.validated.interval:
-        interval = gain.validated.interval
-        real += f" [{_change(interval.low)}, {_change(interval.high)}]"
-    what = "" if gain.metric == gain.label else f" ({gain.metric})"
-    expected = "" if gain.expected is None else f", expected {_expected(gain.expected)}"
-    return f"{real} on the real program{what}{expected}: {gain.verdict}"
+        yield default, _emulated_text(gain)
+    elif gain.is_of_optimize:
+        if gain.emulated is not None:
+            yield default, _emulated_text(gain)
+        real = f"{_real_text(gain.validated)}: {gain.verdict}"
+        yield f"{gain.metric} against the program as it was", real
+    else:
+        what = "" if gain.metric == gain.label else f" ({gain.metric})"
+        expected = "" if gain.expected is None else f", expected {_expected(gain.expected)}"
+        yield default, f"{_real_text(gain.validated)}{what}{expected}: {gain.verdict}"
+
+
+def _emulated_text(gain: ObjectiveGain) -> str:
+    if gain.emulated is None:
+        return "not measured"
+    emulated = f"{_change(gain.emulated)} emulated"
+    if gain.expected is None:
+        return emulated
+    return f"about {_expected(gain.expected)} expected of the whole program ({emulated})"
+
+
+def _real_text(found: Estimate) -> str:
+    real = _change(found.median)
+    if found.interval:
+        real += f" [{_change(found.interval.low)}, {_change(found.interval.high)}]"
+    return f"{real} on the real program"
 
 
 def _expected(ratio: float) -> str:

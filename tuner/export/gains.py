@@ -47,6 +47,7 @@ def _proven(
         None,
         Estimate(1.0 + change, interval, 1),
         _verdict(bounds, least, is_more_better=is_more_better),
+        is_of_optimize=True,
     )
 
 
@@ -156,7 +157,9 @@ def pick_gain(run: Run, pick: Pick | None, name: str, known: OnProgram) -> Objec
         label = find_objective(name).label
         verdict = "compared in rounds" if ran.is_candidate else "of few runs"
         real = Estimate(1.0 + gain.change, interval, 1)
-        return ObjectiveGain(name, label, emulated, quantity, expected, real, verdict)
+        return ObjectiveGain(
+            name, label, emulated, quantity, expected, real, verdict, is_of_optimize=True
+        )
     claims = validated[1].claims if validated else ()
     claim = next((claim for claim in claims if claim.objective == name), None)
     seen = claim or (_unclaimed(*validated, name) if validated else None)

@@ -171,8 +171,11 @@ def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path):
 
     assert "\nMALLOC_CONF=narenas:2,tcache:false\n" in text
     assert "\nMALLOC_CONF=narenas:2\n" in render(deployment(run, pick), "env")
-    assert "mean heap against the default of glibc: -2.00 % on the real program" in text
-    assert "of few runs" in " ".join(text.replace("#", "").split())
+    said = " ".join(text.replace("#", "").split())
+    assert "mean memory against the program as it was: -2.00 % on the real program" in said
+    assert ": of few runs" in said
+    assert "mean heap against the default of glibc: " in said
+    assert "on the real program (mean memory)" not in said
 
 
 def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path):

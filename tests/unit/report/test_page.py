@@ -304,11 +304,12 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path):
         sentence="Keep glibc as it is.",
         text=["Keep glibc as it is.", "  Nearest: <jemalloc>."],
         command=["./app", "my file"],
-        as_is={"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9},
+        as_is={"allocator": "jemalloc", "mean_memory": 1e6, "cpu_time": 1e9},
     )
 
-    text = " ".join(page_of(load_run(folder)).visible)
+    text = " ".join(" ".join(page_of(load_run(folder)).visible).split())
 
+    assert "those on the program against the program as it is (jemalloc)" in text
     assert "Keep glibc as it is." in text
     assert "Nearest: <jemalloc>." in text
     assert "./app 'my file'" in text
