@@ -146,7 +146,7 @@ def find_pick(run: Run, name: str) -> Pick:
         return pick_of_trial(run, int(found[1]))
     standard = {pick.name: pick for pick in _standard(run)}
     if name not in standard:
-        known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
+        known = ", ".join(pick.name for pick in picks_of(run)) or "none: no trial is feasible"
         why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
         if name == RECOMMENDED:
             found_nothing = "`malloc-tuner optimize` deployed nothing here"

@@ -403,6 +403,8 @@ def test_recommended_is_what_optimize_deploys(fresh: Run):
     names = [pick.name for pick in picks_of(fresh)]
     assert (names.count(RECOMMENDED), find_pick(fresh, RECOMMENDED).trial.number) == (1, 3)
     assert find_configuration(fresh, RECOMMENDED) == less
+    with pytest.raises(SelectionError, match=r"no pick 'service'; picks: recommended, balanced"):
+        find_pick(fresh, "service")
 
     write_record(fresh.folder, decision="deploy", configuration=less.key)
     with pytest.raises(SelectionError, match="no trial stands behind what `malloc-tuner"):
