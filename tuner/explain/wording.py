@@ -49,9 +49,9 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     if explanation.n_passed_over:
         n_trials = len(explanation.run.trials)
         yield (
-            f"Not among these trials are {explanation.n_passed_over} of {n_trials}, which were "
-            "dominated before their instructions were counted: settings that are worse than others "
-            "everywhere are mostly left out."
+            f"Not among these: {explanation.n_passed_over} of {n_trials} trials, dominated before "
+            "instructions were counted. So settings that are worse than others everywhere are "
+            "mostly left out."
         )
     left_out = dict(explanation.left_out)
     if explanation.ablation:

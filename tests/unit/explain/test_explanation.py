@@ -283,7 +283,7 @@ def test_trials_that_were_not_counted_are_said_to_be_left_out(run: Run):
     whole = explain_run(material_of(replace(run, trials=tuple(good))), None)
 
     assert (found.n_uncounted, found.n_passed_over, whole.n_passed_over) == (0, n, 0)
-    assert f"Not among these trials are {n} of {len(good)}, which" in "\n".join(sentences(found))
+    assert f"Not among these: {n} of {len(good)} trials, dominated" in "\n".join(sentences(found))
     assert "Not among" not in "\n".join(sentences(whole))
     assert json.loads(explanation_json(found))["n_passed_over"] == n
 
