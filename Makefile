@@ -16,8 +16,8 @@ FUZZ_SECONDS ?= 600
 # Benchmarks wait more than they compute: for a core to measure on, for programs to end.
 WORKERS := $(shell expr $(JOBS) + 2)
 
-# Neighbouring tests stay on one worker, which makes what they share once.
-SPREAD = -n $(JOBS) --dist worksteal
+# Tests wait, too.  Neighbouring ones stay on one worker, which makes what they share once.
+SPREAD = -n $(shell expr $(JOBS) + 1) --dist worksteal
 
 # Programs, not the modules they share or start.
 BENCHMARKS = $(filter-out benchmarks/accounting.py,$(shell grep -l __main__ benchmarks/*.py))
