@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Final
 
 EXPECTED: Final = {
-    "tst-mallopt": "mallopt refuses: what a program guesses for glibc fits no other allocator",
-    "tst-malloc-thread-fail": "begins with mallopt",
     "tst-malloc-stats-cancellation": "looks for words of glibc's own statistics",
 }
 """Tests that fail under exgen by intent, and why."""

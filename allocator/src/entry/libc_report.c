@@ -2,9 +2,9 @@
  *
  * The figures are those of exgen_get_stats: of heaps whose threads run they are read meanwhile, and
  * blocks in those threads' lists count as in use.  Superblocks are what glibc calls the arena,
- * large blocks are its mmapped regions.  mallopt changes nothing and says so by returning 0:
- * settings are read once, from EXGEN_CONF.  Only the libraries that replace malloc have these
- * names.
+ * large blocks are its mmapped regions.  Settings are read once, from EXGEN_CONF; what a program
+ * asks of mallopt are hints for glibc's heap, which change nothing here.  Only the libraries that
+ * replace malloc have these names.
  */
 #include "base/platform.h"
 
@@ -69,10 +69,11 @@ EXPORT int malloc_trim(size_t pad) {
     return after.n_purges > before.n_purges || after.n_unmaps > before.n_unmaps;
 }
 
+/* 1, as from glibc, whatever the parameter is: to some programs 0 is a reason to end. */
 EXPORT int mallopt(int parameter, int value) {
     (void)parameter;
     (void)value;
-    return 0;
+    return 1;
 }
 
 static void add_line(struct text *t, const char *name, size_t n) {
