@@ -91,7 +91,7 @@ class DirectSearch:
         self._work = work
         self._reference = reference
         self._before = before
-        plain = Configuration("glibc")
+        plain = Configuration(reference.allocator)
         self._as_is = plain if reference.is_of(plain) else None
         self._plan = DirectPlan(
             work, self._as_is, make_space, self._has_time, self._worth_a_look, before=before

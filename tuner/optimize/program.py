@@ -215,6 +215,7 @@ class Program:
             exit_status=self._expect_status,
             output_sha256=second.output_sha256 if is_same else None,
             brings=own_allocator(second.malloc_libraries),
+            is_preloaded=brings_that(second.malloc_libraries, self._files),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
             notes=tuple(notes),
@@ -426,6 +427,15 @@ def own_allocator(libraries: Sequence[str]) -> str | None:
     """Return which allocator a program brings, by the files mapped into it; None: libc's."""
     names = " ".join(Path(library).name for library in libraries)
     return next((name for name in ALLOCATORS if name in names), None)
+
+
+def brings_that(
+    libraries: Sequence[str], files: Mapping[str, tuple[Allocator, Installation]]
+) -> bool:
+    """Return whether the one allocator that a program brings is what its settings preload."""
+    name = own_allocator(libraries)
+    library = files[name][1].library if name is not None and name in files else None
+    return library is not None and [Path(one).resolve() for one in libraries] == [library.resolve()]
 
 
 def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:

@@ -16,7 +16,7 @@ from tuner.measure.preloads import beside
 from tuner.measure.program import ProgramRunner, Surroundings, padded, steering
 from tuner.optimize.judgement import Rules
 from tuner.optimize.known import known_for
-from tuner.optimize.program import Program, own_allocator, steered_words
+from tuner.optimize.program import Program, brings_that, own_allocator, steered_words
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.suite import further_trace
 from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
@@ -118,6 +118,7 @@ class Service:
             exit_status=0,
             output_sha256=None,
             brings=own_allocator(runs[1].libraries),
+            is_preloaded=brings_that(runs[1].libraries, self._files),
             wall_s=runs[1].wall_s,
             timeout_s=self._plan.load_s,
             n_threads=max(run.n_threads or 0 for run in runs) or None,

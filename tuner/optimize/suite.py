@@ -64,6 +64,7 @@ class ProgramSuite:
             exit_status=0,
             output_sha256=None,
             brings=parts[0].brings,
+            is_preloaded=all(part.is_preloaded for part in parts),
             wall_s=sum(part.wall_s for part in parts),
             timeout_s=sum(part.timeout_s for part in parts),
             notes=tuple(dict.fromkeys((means, *(note for part in parts for note in part.notes)))),

@@ -72,6 +72,8 @@ class Reference:
     large, size and time of change."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Allocator -> version of its library; without those that are not known."""
+    is_preloaded: bool = False
+    """The allocator of its own is the library that settings of it preload."""
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
     environment: str = field(default="", compare=False)
@@ -92,8 +94,9 @@ class Reference:
 
     def is_of(self, configuration: Configuration) -> bool:
         """Return whether a configuration is what the program runs under as it is."""
-        is_plain = self.brings is None and not self.steered
-        return is_plain and configuration == Configuration("glibc")
+        is_known = self.brings is None or self.is_preloaded
+        is_default = configuration == Configuration(self.allocator)
+        return is_default and is_known and not self.steered
 
     def patient(self, n_at_once: int) -> Reference:
         """Return the same with limits of runs that share a core: the own once others ended."""

@@ -148,7 +148,9 @@ def turned_down(
             continue
         doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
         losses = [-gains[name].likely for name in broken]
-        if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].likely <= max(losses):
+        if won[goal] <= math.log1p(rules.least_of(goal)) + doubt or gains[goal].likely <= max(
+            losses
+        ):
             continue
         limited = {name: _limited(gains[name], rules.margin(name)) for name in broken}
         beyond = tuple(n for n, gain in limited.items() if _is_beyond(gain)) or broken

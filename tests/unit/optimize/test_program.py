@@ -101,6 +101,18 @@ def test_a_program_that_no_settings_reach_is_refused_at_its_first_run():
     assert len(given) == 1
 
 
+@pytest.mark.parametrize("of", ["exgen", "glibc"])
+def test_a_program_that_brings_the_library_of_a_candidate_is_that_default_as_it_is(of: str):
+    files = locate_all([get_allocator("exgen")])
+    brings = replace(ALONE, malloc_libraries=(str(files["exgen"][1].library),))
+
+    reference = program(brings, brings, of=(of,)).examine()
+
+    assert reference.allocator == "exgen"
+    assert reference.is_of(Configuration("exgen")) == (of == "exgen")
+    assert not reference.is_of(Configuration.of("exgen", {"purge_delay": 0}))
+
+
 def test_a_program_that_finds_its_own_output_in_the_way_is_quoted():
     second = replace(ALONE, exit_status=1, stderr_tail="out.dat: File exists\n")
 

@@ -98,6 +98,13 @@ def test_less_than_what_is_deployed_is_not_said():
     assert found({"mimalloc": (changes(0.0, 0.076, -0.60), None)}, deployed)
 
 
+def test_less_memory_than_counts_is_no_trade():
+    seen = {"a": (changes(-0.08, 0.05, 0.0), (PEAK,))}
+
+    assert len(found(seen)) == 1
+    assert found(seen, rules=Rules(floors=((MEAN, 0.1),))) == ()
+
+
 def test_of_each_guard_the_greatest_gain_is_said():
     shown = found(
         {
