@@ -22,12 +22,16 @@ _HOLD_FOR_SECONDS: Final = {"purge_delay": 2000, "timer": 1000}
 _FINE: Final = {"class_steps": 8, "coarse_steps": 8}
 """Size classes between which less is lost inside blocks."""
 
+LARGE_BACK: Final = Configuration.of("glibc", {"mmap_threshold": 262144})
+"""For processes whose large blocks differ in size: glibc raises the threshold with each that is
+freed, and holds more."""
+
 KNOWN: Final = (
     COPIED[0],
     COPIED[-1],
     Configuration.of("jemalloc", {"narenas": 1}),
     Configuration.of("exgen", {**_FINE, **_HOLD_LITTLE, **_GIVE_BACK_SOON}),
-    Configuration.of("glibc", {"mmap_threshold": 262144}),
+    LARGE_BACK,
     Configuration.of("exgen", _HOLD_FOR_SECONDS),
     Configuration.of("exgen", {"purge_delay": 200, **_HOLD_LITTLE}),
     Configuration.of("glibc", {"arena_max": 1}),
@@ -42,8 +46,7 @@ KNOWN: Final = (
     Configuration.of("mimalloc", {"purge_delay": 100}),
 )
 """What people copy, and what gives more memory back: tried before anything else, the first four in
-any case.  The fifth is for processes with one thread whose large blocks differ in size, such as
-PostgreSQL's: glibc raises the threshold with each, and holds more.
+any case.  The fifth is for processes with one thread, such as PostgreSQL's.
 
 Emulation sees neither copy-on-write nor every idle process, for which these were made.
 """
@@ -89,7 +92,7 @@ def known_for_program(n_threads: int | None) -> tuple[Configuration, ...]:
     Args:
         n_threads: greatest number at once; None: not known.
     """
-    return LEAN if n_threads == 1 else (*OF_THREADS, *LEAN)
+    return (*([LARGE_BACK] if n_threads == 1 else OF_THREADS), *LEAN)
 
 
 def known_for(n_threads: int | None) -> tuple[Configuration, ...]:

@@ -15,7 +15,7 @@ from tuner.measure.program import ProgramRun, RunsPrograms
 from tuner.optimize import program as of_program
 from tuner.optimize.counted import FAULTS, SYSCALLS
 from tuner.optimize.driver import ChildWork
-from tuner.optimize.known import LEAN, OF_THREADS
+from tuner.optimize.known import LARGE_BACK, LEAN, OF_THREADS
 from tuner.optimize.program import Program, recorded_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.suite import ProgramSuite
@@ -191,18 +191,20 @@ def test_a_program_that_did_next_to_nothing_may_have_wanted_input(n_events: int,
     assert any(one.endswith(" It printed last: no a.txt") for one in notes) is is_said
 
 
-@pytest.mark.parametrize(("n_threads", "has_some"), [(1, False), (2, True), (None, True)])
+@pytest.mark.parametrize(
+    ("n_threads", "suits"), [(1, [LARGE_BACK]), (2, OF_THREADS), (None, OF_THREADS)]
+)
 def test_what_suits_threads_takes_part_where_a_program_may_have_some(
-    n_threads: int | None, *, has_some: bool
+    n_threads: int | None, suits: Sequence[Configuration]
 ):
+    """What gives large blocks back suits those with one, too."""
     files = locate_all([get_allocator("glibc")])
     one = Program(("app",), cast("RunsPrograms", None), {}, files)
     reference = replace(program(ALONE, ALONE).examine(), n_threads=n_threads)
 
     found = one.known(reference)
 
-    wanted = tuple(known for known in OF_THREADS if known.allocator == "glibc")
-    assert found == (wanted if has_some else ())
+    assert found == tuple(known for known in suits if known.allocator == "glibc")
 
 
 def test_exgen_that_gives_back_at_once_takes_part_for_every_program_that_ends():
