@@ -287,6 +287,16 @@ bool proc_environment(pid_t pid, struct proc_environment *environment) {
     return true;
 }
 
+bool proc_program(pid_t pid, char program[PATH_MAX]) {
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(path, program, PATH_MAX - 1);
+    if (n < 0)
+        return false;
+    program[n] = '\0';
+    return true;
+}
+
 static void add_library(struct proc_libraries *libraries, const char *path) {
     for (size_t i = 0; i < libraries->n; i++) {
         if (strcmp(libraries->paths[i], path) == 0)

@@ -62,6 +62,9 @@ struct proc_environment {
 
 bool proc_environment(pid_t pid, struct proc_environment *environment);
 
+/* The file that it runs. */
+bool proc_program(pid_t pid, char program[PATH_MAX]);
+
 enum {
     N_LIBRARIES = 4,
     LIBRARY_ROOM = 256

@@ -152,6 +152,7 @@ bool write_report(const struct plan *plan, const struct meter *meter,
     write_memory(&json, meter);
     write_effort(&json, meter, outcome, plan->counts_syscalls && meter->is_final);
     write_preload(&json, plan, meter);
+    json_text(&json, "program", outcome->program[0] != '\0' ? outcome->program : NULL);
     write_changed(&json, plan->environment, &outcome->environment);
     write_libraries(&json, &meter->libraries);
     write_curve(&json, &meter->curve);

@@ -75,6 +75,7 @@ static void handle_stop(const struct plan *plan, pid_t tid, int status,
         free(outcome->environment.text); /* the program may write over its own later */
         outcome->environment.text = NULL;
         (void)proc_environment(tid, &outcome->environment);
+        (void)proc_program(tid, outcome->program);
         meter_start(meter, tid);
         meter_sample(meter);
         outcome->n_syscalls = outcome->held_ns = 0;

@@ -15,6 +15,7 @@ struct outcome {
     bool timed_out;  /* it was killed at the time limit */
     bool has_fixed_addresses;
     struct proc_environment environment; /* at the last exec; text NULL: not read */
+    char program[PATH_MAX];              /* file of the last exec; empty: not read */
     bool leaves_others; /* processes that it started went on when it ended, and were killed */
     int interrupted;    /* signal that asked supervise itself to stop; 0: none */
     struct cpu_use reaped_before; /* the last exec, by this process */

@@ -289,6 +289,10 @@ CASE(allocators_in_the_program_are_named) {
     return is_named && run("-- $S exit 0") == 0 && says("\"malloc_libraries\":[],");
 }
 
+CASE(the_file_behind_what_starts_it_is_named) {
+    return run("-- env $S exit 0") == 0 && says("/supervise_subject\",\"changed_variables\":[],");
+}
+
 CASE(missing_program_has_its_own_exit_code) {
     return run("-- /nonexistent/program") == 3 &&
            run("--preload /nonexistent.so -- $S exit 0") == 1;

@@ -105,6 +105,8 @@ class ProgramUse:
     """Whether the preloaded library was in the process; None when unknown or none."""
     malloc_libraries: tuple[str, ...]
     """Allocators that were in the process, as `brings_malloc` knows them."""
+    program: str | None = field(default=None, kw_only=True)
+    """The file that it ran at last; None: not known, for want of tracing."""
     changed_variables: tuple[str, ...] | None = field(default=None, kw_only=True)
     """Variables that steer an allocator, and `LAYOUT`, that were others at its last exec than those
     given; None: not known, for want of tracing."""

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -148,11 +148,10 @@ def loadable(
     Raises:
         ProgramError: it can have none of them, or no setting of any.
     """
-    programs = [shutil.which(part.command[0]) for part in reference.parts or (reference,)]
-    static = next((file for file in programs if file and is_static(Path(file))), None)
+    static = next(filter(is_static, _programs(reference)), None)
     if static is None:
         return tuple(names)
-    if not has_glibc(Path(static)):
+    if not has_glibc(static):
         raise ProgramError(
             f"{static} is statically linked, and not with glibc: nothing in its environment "
             "changes its malloc; docs/how-to/link.md shows how to link another one"
@@ -172,8 +171,7 @@ def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:
     words = [word for text in (*tuned.command, *texts) for word in (text, *text.split())]
     before = _named_files(words)
     made = tuned.examine()
-    programs = [shutil.which(part.command[0]) for part in made.parts or (made,)]
-    owns = any(exports_malloc(Path(file)) for file in programs if file)
+    owns = any(map(exports_malloc, _programs(made)))
     left = [word for word, stamp in _named_files(words).items() if before.get(word) == stamp]
     return replace(
         made,
@@ -182,6 +180,14 @@ def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:
         inputs=_contents(left),
         environment=steering_digest(os.environ),
     )
+
+
+def _programs(reference: Reference) -> Iterator[Path]:
+    """Yield the files that run, where they are there: behind a shell, what that becomes."""
+    for part in reference.parts or (reference,):
+        file = part.program or shutil.which(part.command[0])
+        if file and Path(file).is_file():
+            yield Path(file)
 
 
 def _named_files(words: Iterable[str]) -> dict[str, tuple[int, int]]:

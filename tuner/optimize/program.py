@@ -216,6 +216,7 @@ class Program:
             output_sha256=second.output_sha256 if is_same else None,
             brings=own_allocator(second.malloc_libraries),
             is_preloaded=brings_that(second.malloc_libraries, self._files),
+            program=second.program,
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
             notes=tuple(notes),

@@ -65,6 +65,9 @@ class Reference:
     """Variables in its environment that steer an allocator; candidates run without them."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """What candidates keep of LD_PRELOAD and GLIBC_TUNABLES: neither is an allocator's."""
+    program: str | None = None
+    """The file that ran, where something else, such as a shell, may have started it; None: not
+    known."""
     file_sha256: str = ""
     """Of the file of the program, or of several together; empty where none was found."""
     inputs: Mapping[str, str] = field(default_factory=dict)

@@ -318,6 +318,8 @@ def _notices(
     reference: ProgramRun, command: Sequence[str], recorded: Recorded | None, program: Path | None
 ) -> list[str]:
     notices = []
+    if reference.program:
+        program = Path(reference.program)
     if program and exports_malloc(program):
         notices.append(
             "the program has a malloc of its own, which comes before those of libraries: what is "

@@ -161,6 +161,11 @@ def test_variables_that_a_script_changes_are_named(
     assert (run.exit_status, run.changed_variables) == (0, changed)
 
 
+def test_the_program_behind_a_shell_is_known(runner: ProgramRunner):
+    run = runner.run(["sh", "-c", "exec env true"], _PATH, Surroundings())
+    assert str(run.program).endswith("/true")
+
+
 def test_what_starts_a_program_without_its_variables_lets_no_settings_reach_it(
     runner: ProgramRunner,
 ):

@@ -45,6 +45,18 @@ class App(View):
 Examines = Callable[..., Reference]
 
 
+def test_a_malloc_of_the_programs_own_is_said_whatever_starts_it(tmp_path: Path):
+    own = compile_(tmp_path, "void *malloc(unsigned long n) { return (void *)n; }", "-shared")
+
+    class Started(App):
+        def examine(self) -> Reference:
+            return replace(FAILING, command=("sh", "-c", "exec ./app"), program=str(own))
+
+    app = Started()
+    examine(tmp_path, cast("Tuned", app), app, is_begun=False)
+    assert "note       The program has a malloc of its own" in app.said[-1]
+
+
 @pytest.mark.parametrize("first_runs", [examine, examine_held_out])
 def test_what_is_known_is_not_run_again_unless_it_is_of_another(
     tmp_path: Path, first_runs: Examines
