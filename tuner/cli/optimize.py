@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -254,6 +255,7 @@ def optimize(
     from tuner.cli.optimize_request import read_request
     from tuner.optimize.conditions import parse_condition, refuse
     from tuner.optimize.options import Options, judged_on, service_request
+    from tuner.optimize.request import Request
     from tuner.optimize.session import Session
     from tuner.runs import REQUEST_FILE
 
@@ -300,8 +302,9 @@ def optimize(
         refuse_without_service(context, ("--allocators", "--output", "--constraint"))
     measured = {*request.rules.goals, *request.rules.guards}
     conditions = {text: parse_condition(text, measured) for text in fail_if or []}
-    is_folder = {Path(word) for word in words or ()} <= {run} and (run / REQUEST_FILE).is_file()
-    kept = _kept_for_good(run) if is_folder and not constraint else None
+    begun = Request.load(run) if (run / REQUEST_FILE).is_file() else None
+    is_same = begun is not None and replace(begun, seconds=request.seconds) == request
+    kept = _kept_for_good(run) if is_same else None
     if kept is not None:
         _show_kept(run, kept, as_json=as_json)
         refuse(conditions, kept)

@@ -320,7 +320,8 @@ def test_the_answer_of_a_folder_that_cannot_be_written_is_shown(
     )  # root may write anywhere
 
     out, err = cli.run("optimize", tmp_path)
-    assert cli.run("optimize", "-o", tmp_path)[0] == out
+    for words in ((), ("--", "./app"), ("--time", "1h", "--", "./app")):
+        assert cli.run("optimize", "-o", tmp_path, *words)[0] == out
     monkeypatch.chdir(tmp_path)
     assert cli.run("optimize", "--fail-if", "keep")[0] == out
     for condition in ("deploy", "mean_memory < 0%"):
