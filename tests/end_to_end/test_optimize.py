@@ -241,7 +241,7 @@ def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFix
     assert optimize(folder, "--time", "20s") == 0
 
     assert selection.read_text().startswith(header)
-    assert len(selection.read_text().splitlines()) >= 1 + len(runs)
+    assert len(selection.read_text().splitlines()) > len([header, runs[0]])
     assert (folder / "answer.json").exists()
 
 
