@@ -155,7 +155,7 @@ def pick_gain(run: Run, pick: Pick | None, name: str, known: OnProgram) -> Objec
         bounds = gain.bounds
         interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
         label = find_objective(name).label
-        verdict = "compared in rounds" if ran.is_candidate else "of few runs"
+        verdict = f"compared in {ran.ran}" if ran.is_candidate else "of few runs"
         real = Estimate(1.0 + gain.change, interval, 1)
         return ObjectiveGain(
             name, label, emulated, quantity, expected, real, verdict, is_of_optimize=True

@@ -28,6 +28,9 @@ _FAR_BELOW: Final = 0.5
 """Of the peak, a mean of which is said why, where the peak is below `_SMALL` bytes."""
 _SMALL: Final = 32.0 * 2**20
 
+ROUNDS: Final = "rounds"
+FEW_RUNS: Final = "few runs"
+
 _LEAST_MS: Final = 0.1
 _WITHOUT_DECIMALS: Final = 1000.0
 """Times below it are shown in us."""
@@ -44,6 +47,14 @@ class AnswerRow:
     """Rounds of new runs compared it with the program as it is; else it ran once or three times."""
     note: str = ""
     """Why it left: ``worse: CPU time``, or how it failed."""
+
+    @property
+    def ran(self) -> str:
+        """How often it ran: ``few runs``, ``few rounds`` for bounds of all changes, ``rounds``."""
+        if not self.is_candidate:
+            return FEW_RUNS
+        is_bound = all(gain.bounds is not None for gain in self.changes.values())
+        return ROUNDS if is_bound else "few rounds"
 
 
 def rows_table(
@@ -97,8 +108,8 @@ def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:
     gains = [row.changes[name] for row in rows for name in times if name in row.changes]
     inexact = [gain.bounds for gain in gains if not gain.is_exact]
     if None in inexact:
-        which = "without a range" if any(inexact) else series(times)
-        yield f"{which}: one run or few, a hint and no proof"
+        where = " without a range" if any(inexact) else ""
+        yield f"{series(times)}{where}: few runs or rounds, a hint and no proof"
 
 
 def as_is_words(allocator: str) -> str:

@@ -24,7 +24,15 @@ from tuner.drawing.style import INK, MUTED
 from tuner.errors import SelectionError, StoreError
 from tuner.moocore import load_moocore
 from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
-from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, as_is_words, rows_table, value_words
+from tuner.optimize.answer_table import (
+    FEW_RUNS,
+    ROUNDS,
+    TABLE_WIDTH,
+    AnswerRow,
+    as_is_words,
+    rows_table,
+    value_words,
+)
 from tuner.optimize.judgement import Gain
 from tuner.optimize.quantities import key_of
 from tuner.optimize.request import Request, no_answer_yet
@@ -79,6 +87,10 @@ class MeasuredFront:
         if row.label == AS_IS:
             return any(one.is_candidate for one in self.rows if one.label != AS_IS)
         return row.is_candidate
+
+    def ran(self, row: AnswerRow) -> str:
+        """Return how often a row ran, see `AnswerRow.ran`; the program as it is as often as any."""
+        return row.ran if self.is_of_rounds(row) else FEW_RUNS
 
     def is_answer(self, row: AnswerRow) -> bool:
         """Return whether a row is what the answer says to deploy."""
@@ -162,8 +174,8 @@ def _note(row: AnswerRow, found: MeasuredFront) -> str:
         words.append("deploy")
     elif row not in found.front and row.changes:
         words.append("dominated")
-    if not row.is_candidate and row.changes:
-        words.append("few runs")
+    if row.changes and row.ran != ROUNDS:
+        words.append(row.ran)
     return ", ".join(words)
 
 
@@ -311,7 +323,7 @@ def _steps(found: MeasuredFront, x: str, y: str) -> list[dict[str, float]]:
 def _point(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
     x, y = found.goals[:2]
     changes = [f"{name} {signed_percent(gain.change)}" for name, gain in row.changes.items()]
-    tip = [row.label, *changes, *([] if row.is_candidate else ["few runs"])]
+    tip = [row.label, *changes, *([] if row.ran == ROUNDS else [row.ran])]
     point = {
         "x": 100.0 * row.changes[x].change,
         "y": 100.0 * row.changes[y].change,

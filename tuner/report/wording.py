@@ -218,7 +218,7 @@ def _measured(card: PickCard, found: Configuration, answer: Recommendation) -> P
     real = tuple(
         ChangeText(
             name,
-            "rounds" if row.is_candidate else "few runs",
+            row.ran,
             signed_percent(gain.change),
             direction(1.0 + gain.change),
         )

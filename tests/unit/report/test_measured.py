@@ -104,6 +104,20 @@ def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFr
     assert not few.is_of_rounds(as_is)
 
 
+def test_rounds_that_are_too_few_for_a_range_are_called_few_everywhere(folder: Path):
+    few = replace(row("exgen a=1", -0.2, -0.1), is_candidate=True)
+    write_answer(folder, replace(DEPLOY, rows=(few, row("mimalloc", -0.1, -0.2))))
+
+    found = measured_front(folder)
+
+    assert [few.ran, *map(found.ran, found.rows)].count("few rounds") == 2
+    text = measured_text(found, everything=True)
+    assert "few rounds\n" in text
+    assert "CPU time: few runs or rounds, a hint and no proof" in text
+    page = render_measured(folder, found)
+    assert [f'"runs">{words}</td>' in page for words in ("few rounds", "few runs")] == [True, True]
+
+
 def test_the_page_says_what_a_row_with_few_runs_shows(folder: Path):
     words = "lie where all runs together say"
     plain = render_measured(folder, measured_front(folder))
