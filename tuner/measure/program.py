@@ -39,6 +39,7 @@ from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
 from tuner.page import series
 from tuner.records import CurvePoint, signal_name
+from tuner.registry import ALLOCATORS
 from tuner.resources import native_file
 
 FURTHER_VARIABLES: Final = {
@@ -164,8 +165,10 @@ class ProgramRun(ProgramUse):
         """What a comparison with it leaves out; None: nothing that is known."""
         if not self.changed_variables:
             return None
-        names = series(self.changed_variables)
-        return f"what starts it changes {names}: who reads that is not compared"
+        names = self.changed_variables
+        known = [a for a in ALLOCATORS if any(is_read_by(name, a) for name in names)]
+        whose = f"settings of {series(known)}" if known else "settings of who reads that"
+        return f"{whose} are not compared: what starts the program changes {series(names)}"
 
     @property
     def ending(self) -> str:

@@ -157,10 +157,11 @@ class Answer:
             yield from self._keep_lines()
         else:
             yield from self._open_lines()
-        for one in self.turned_down:
-            yield from _wrapped(one.words)
-        for reason in self.reasons:
-            yield from _wrapped(reason)
+        notes = (*(one.words for one in self.turned_down), *self.reasons)
+        if notes:
+            yield ""
+        for note in notes:
+            yield from _wrapped(note, indent=0)
         if self.rows:
             yield ""
             yield from table_lines(self)
@@ -213,6 +214,10 @@ class Answer:
             yield from _wrapped(f"{series(together)}: {_NOTHING_ALONE}; {kept}")
         if self.left_out:
             yield from _wrapped(self._left_out_words(), indent=0)
+        if self.dropped:
+            why = "since emulation expects too little of it"
+            dropped = " ".join(self.dropped)
+            yield from _wrapped(f"Left out before its rounds, {why}: {dropped}.", indent=0)
 
     def _left_out_words(self) -> str:
         settings = " ".join(self.left_out)

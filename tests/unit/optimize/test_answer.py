@@ -14,6 +14,7 @@ from tuner.optimize.answer import Answer, Decision, recommended, rows_of, write_
 from tuner.optimize.answer_table import AnswerRow, value_words
 from tuner.optimize.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
+from tuner.optimize.turned_down import TurnedDown
 from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE
 
@@ -294,6 +295,30 @@ def test_what_was_left_out_is_said():
     )
     assert answer.as_record()["left_out"] == ["tcache=false", "dirty_decay_ms=0"]
     assert answer.as_record()["traded"] is None
+
+
+def test_settings_that_emulation_took_away_are_said():
+    answer = replace(DEPLOY, dropped=("empty_slabs=2",))
+
+    words = "Left out before its rounds, since emulation expects too little of it: empty_slabs=2."
+    assert words in list(answer.lines())
+    assert words in answer.as_record()["text"]
+
+
+@pytest.mark.parametrize("answer", [DEPLOY, KEEP, OPEN])
+def test_notes_are_no_part_of_the_list_above_them(answer: Answer):
+    gains = {MEAN: GAINS[MEAN]}
+    noted = replace(answer, effects=(("a=1", gains, False), ("b=2", gains, False)))
+    changes = {CPU: Gain(0.5, 0.4, 0.6), PEAK: Gain(-0.1, -0.1, -0.1)}
+    trade = TurnedDown("exgen", changes, (CPU,), (PEAK,), in_rounds=True, constraints=("x",))
+    noted = replace(noted, reasons=("More is open.",), turned_down=(trade,))
+
+    lines = list(noted.lines())
+
+    begin = next(n for n, line in enumerate(lines) if line.startswith("Turned down: "))
+    assert lines[begin - 1] == ""
+    assert lines[lines.index("More is open.") + 1] == ""
+    assert "" not in list(replace(answer, rows=()).lines())
 
 
 def test_what_was_left_out_although_it_gained_something_is_called_a_trade():

@@ -166,8 +166,22 @@ def test_a_script_that_sets_an_allocator_itself_refuses_its_settings_but_no_base
     assert reasons == {"base": None, "good": CHANGED, "knee": None, AS_IT_IS: None}
     (notice,) = store.validations()[0].notices
     assert notice == (
-        "what starts it changes GLIBC_TUNABLES and MALLOC_ARENA_MAX: who reads that is not compared"
+        "settings of glibc are not compared: what starts the program changes GLIBC_TUNABLES and "
+        "MALLOC_ARENA_MAX"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "whose"),
+    [
+        (("MALLOC_ARENA_MAX", "MIMALLOC_VERBOSE"), "settings of glibc and mimalloc"),
+        (("OF_NONE",), "settings of who reads that"),
+    ],
+)
+def test_whose_settings_a_script_changes_is_said(names: tuple[str, ...], whose: str):
+    words = replace(GOOD, changed_variables=names).changes
+    why = f"what starts the program changes {' and '.join(names)}"
+    assert words == f"{whose} are not compared: {why}"
 
 
 def test_ignored_output_may_differ():
