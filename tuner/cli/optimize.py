@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -29,6 +28,7 @@ from tuner.cli.options import (
     refuse_input,
     split_names,
 )
+from tuner.cli.programs import check_program
 from tuner.cli.run_folder import check_run_folder
 from tuner.cli.services import (
     AUTO,
@@ -349,29 +349,12 @@ def _commands(request: Request) -> Iterator[tuple[str, ...]]:
 def _check_program(program: str) -> None:
     from tuner.runs import REQUEST_FILE
 
-    if shutil.which(program) is None:
-        message = f"{program}: no such program, nor a run folder of `optimize`"
-        first, *further = program.split()
-        if further and shutil.which(first):
-            needs_shell = re.search(r"[|&;<>$()]", program)
-            rest = f"sh -c {shlex.quote(program)}" if needs_shell else program
-            how = "to a shell" if needs_shell else "without quotes"
-            message = f"{program!r}: is one word; give the command {how}: -- {rest}"
-        if (Path(program) / REQUEST_FILE).is_file():
-            message = (
-                f"{program}: a run folder goes on with its own command, so give none; "
-                "another command needs a folder of its own, -o"
-            )
-        if Path(program).is_file():
-            word = shlex.quote(program)
-            message = (
-                f"{program}: not executable; if it is a script, give its interpreter too: "
-                f"-- INTERPRETER {word}; if it is a trace, `malloc-tuner tune {word}` searches "
-                "with it"
-            )
-            if os.access(program, os.X_OK):
-                message = f"{program}: not in PATH; give ./{program}"
-        raise MissingToolError(message)
+    if shutil.which(program) is None and (Path(program) / REQUEST_FILE).is_file():
+        raise MissingToolError(
+            f"{program}: a run folder goes on with its own command, so give none; "
+            "another command needs a folder of its own, -o"
+        )
+    check_program(program, ", nor a run folder of `optimize`")
 
 
 @contextlib.contextmanager

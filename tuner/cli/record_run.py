@@ -93,9 +93,11 @@ def run(call: RecordCall) -> None:
             on in the background, or what --from waits for did not come.
         SpecError: the window is not understood.
     """
+    from tuner.cli.programs import check_program
     from tuner.recording import record
 
     window = window_plan(call.window)
+    check_program(call.command[0])
     recording = record(
         call.command, call.output, follow=call.follow, force=call.force, window=window
     )

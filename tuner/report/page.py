@@ -170,7 +170,7 @@ def render_page(report: Report) -> str:
         reasons=wording.failure_reasons(report.run),
         commands=wording.commands(report.run, is_proven=answer is not None),
         table=_table_context(report.table) if report.table else None,
-        whole=whole_words(report.table) if report.table else [],
+        whole=whole_words(report.table, report.table.whole) if report.table else [],
         figures=figures,
         claims=claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),

@@ -80,6 +80,8 @@ class FrontTable:
     """What the whole program has under the default of the campaign's baseline."""
     validated: Mapping[str, int] = field(default_factory=dict)
     """Number of the validation that measured it, for those of `whole` that one did."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Pick -> what chose it."""
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
 
@@ -143,6 +145,7 @@ def front_table(
         run.campaign.workload.notes,
         whole,
         {name: by[0].identifier for name in whole if name in by[2]} if by else {},
+        {pick.name: pick.rule for pick in picks},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -272,7 +272,7 @@ def _footer(table: FrontTable) -> str:
     return "\n".join(
         [
             f"{what}; changes are against {whose}.",
-            *whole_words(table),
+            *whole_words(table, table.objectives),
             *_picks_explained(table, "its own default" if relative_to == OWN else whose),
             *table.notes,
             *filter(None, [table.price_note]),
@@ -280,17 +280,21 @@ def _footer(table: FrontTable) -> str:
     )
 
 
-def whole_words(table: FrontTable) -> list[str]:
-    """Return what changes are shares of."""
+def whole_words(table: FrontTable, names: Collection[str]) -> list[str]:
+    """Return what the changes of some metrics are shares of."""
     if not table.whole:
         known = "what the whole program uses is not known of this recording"
         return [f"Changes are those of the allocator's own heap and work; {known}."]
-    recorded = [name for name in table.whole if name not in table.validated]
-    sources = [f"medians of validation {number}" for number in {*table.validated.values()}]
+    whole = [name for name in table.whole if name in names]
+    if not whole:
+        return ["Changes are those of the allocator's own heap and work."]
+    recorded = [name for name in whole if name not in table.validated]
+    numbers = {table.validated[name] for name in whole if name in table.validated}
+    sources = [f"medians of validation {number}" for number in numbers]
     if recorded:
         which = f"{_labels(recorded)} " if sources else ""
         sources.append(f"{which}of few runs or under the recorder, so rather too small a share")
-    words = f"Changes of {_labels(table.whole)} are about those of the whole program, its memory"
+    words = f"Changes of {_labels(whole)} are about those of the whole program, its memory"
     told = f"and CPU time ({'; '.join(sources)}); values are the allocator's own."
     return [f"{words} {told}"]
 
@@ -307,7 +311,7 @@ def _picks_explained(table: FrontTable, whose: str) -> list[str]:
     """Return what the names of picks in the rows mean; those of METRIC say it themselves."""
     shown = {name for row in table.rows for name in row.picks}
     words = {
-        RECOMMENDED: "what `optimize` deploys, perhaps with fewer settings",
+        RECOMMENDED: f"what `optimize` deploys ({table.rules.get(RECOMMENDED)})",
         BALANCED: "the least sum of all changes",
         KNEE: "balanced, and clearly better than the front's ends",
         NO_REGRET: f"balanced among the points that emulation finds worse than {whose} in nothing",

@@ -88,6 +88,14 @@ def store_path(run: Path) -> Path:
     return run / STORE_NAME if run.is_dir() or run.suffix != ".sqlite" else run
 
 
+def _missing(path: Path) -> str:
+    """Say what there is not, where a store is looked for."""
+    folder = path.parent
+    if path.name != STORE_NAME or folder.is_dir():
+        return f"{path}: no such store"
+    return f"{folder}: is no folder" if folder.exists() else f"{folder}: no such folder"
+
+
 class Store:
     """An open store; use `create` or `open`, and close it or use it in a ``with``."""
 
@@ -140,7 +148,7 @@ class Store:
         """
         path = store_path(path)
         if not path.is_file():
-            raise StoreError(f"{path}: no such store; give the run folder of `tune` or `optimize`")
+            raise StoreError(f"{_missing(path)}; give the run folder of `tune` or `optimize`")
         lock = WriterLock(path) if writable else None
         try:
             connection = connect(path, writable=writable)

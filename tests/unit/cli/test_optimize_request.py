@@ -212,7 +212,10 @@ def test_a_program_of_the_current_folder_is_told_its_path(working_folder: Path, 
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
 
-    assert "not in PATH; give ./app-of-this-folder" in cli.fails(4, "optimize", "--", program.name)
+    for words in (["optimize"], ["record", "-o", "app.trace"]):
+        message = cli.fails(4, *words, "--", program.name)
+        assert "not in PATH; give ./app-of-this-folder" in message
+    assert "none: no such program\n" in cli.fails(4, "record", "-o", "a.trace", "--", "none")
 
 
 @pytest.mark.parametrize(

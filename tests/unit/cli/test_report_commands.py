@@ -92,6 +92,15 @@ def test_front_table_ends_with_what_runs_of_the_program_proved(fresh: Run, cli: 
     assert "give one of --format and --json" in cli.fails(2, *both)
 
 
+def test_front_table_says_what_the_deployed_has_less_than_its_trial(fresh: Run, cli: CommandLine):
+    made = fresh.trial(12).configuration
+    proven = "recommended: what `optimize` deploys (new runs of the program proved it better"
+    for deployed, end in ((made, ")"), (made.without("tcache_max"), ", without tcache_max=32768)")):
+        write_record(fresh.folder, decision="deploy", configuration=deployed.key, trial=12)
+
+        assert f"{proven}{end}" in " ".join(cli.prints("front", fresh.folder).split())
+
+
 def test_front_table_shows_every_number_in_a_narrow_terminal(
     kept: Run, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ):
@@ -606,7 +615,7 @@ def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
         return next(line for line in page.splitlines() if "In emulation" in line)
 
     assert headline("--validation", "1") != headline() == headline("--validation", "2")
-    assert "(medians of validation 2)" in cli.prints("front", drawn.folder)
+    assert "(medians of validation 2)" in " ".join(cli.prints("front", drawn.folder).split())
     words = ("--best", "mean_heap", "--max", "cost=+0.1%", "--json")
     picked = json.loads(cli.prints("pick", drawn.folder, *words))
     assert picked["expected_of_program"]["cost"] <= 1.001

@@ -10,7 +10,7 @@ from tests.doubles.runs import MIB, synthetic_run, write_run
 from tuner.front.picks import select_balanced, standard_picks
 from tuner.front.whole import campaign_whole, expected_ratio, ns_per_instruction, whole_program
 from tuner.report.table import front_table, row_document
-from tuner.report.terminal import table_text
+from tuner.report.terminal import table_text, whole_words
 from tuner.report.wording import headline, pick_cards
 from tuner.runs import Run, load_run
 from tuner.store import CampaignRecord, WorkloadRecord
@@ -106,8 +106,11 @@ def test_people_see_shares_of_the_program_and_files_have_both():
     assert "-20.0 %" not in text
     assert "about those of the whole program" in " ".join(text.split())
     mixed = table_text(replace(table, validated={"cost": 3}))
-    assert "validation 3; peak heap and mean heap of few runs" in " ".join(mixed.split())
+    assert "validation 3; mean heap of few runs" in " ".join(mixed.split())
     assert "those of the whole program" not in table_text(front_table(run_with(), NAMES))
+    assert "peak_heap" in table.whole
+    assert "peak heap" not in text, "no column is it"
+    assert "whole program" not in " ".join(whole_words(table, ["faults"]))
 
 
 def test_the_report_speaks_of_the_program():

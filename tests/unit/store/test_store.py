@@ -337,6 +337,9 @@ def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path):
 def test_a_missing_store_is_named(tmp_path: Path):
     with pytest.raises(StoreError, match="no such store; give the run folder"):
         Store.open(tmp_path)
+    for path, what in ((tmp_path / "none", "no such folder"), (Path(__file__), "is no folder")):
+        with pytest.raises(StoreError, match=f"^{path}: {what}; give the run folder"):
+            Store.open(path)
 
 
 def test_a_file_of_another_program_is_refused(run: Path):
