@@ -22,7 +22,7 @@ def check_program(program: str, nor: str = "") -> None:
     if shutil.which(program) is not None:
         return
     message = f"{program}: no such program{nor}"
-    first, *further = program.split()
+    first, *further = program.split() or [""]
     if further and shutil.which(first):
         needs_shell = re.search(r"[|&;<>$()]", program)
         rest = f"sh -c {shlex.quote(program)}" if needs_shell else program

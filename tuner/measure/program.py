@@ -12,6 +12,7 @@ is their part of it.  Where a parent ignores SIGCHLD the kernel forgets its chil
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -478,7 +479,10 @@ def _supervise_error(
 def _read_report(path: Path) -> tuple[_Report, ProgramUse]:
     try:
         text = path.read_bytes()
-        return _Report.model_validate_json(text), _USE.validate_json(text)
+        # Bytes of a path that are no text: pydantic refuses the surrogates that stand for them.
+        legible = re.sub(rb"\\udc[89a-f][0-9a-f]", b"?", text)
+        report, use = _Report.model_validate_json(legible), _USE.validate_json(legible)
+        return report, replace(use, program=json.loads(text).get("program"))
     except ValidationError as error:
         raise misunderstood("the report of supervise", error) from error
     except OSError as error:

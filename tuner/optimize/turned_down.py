@@ -141,7 +141,7 @@ def turned_down(
         seen_to_gain = [goal for goal in won if gains[goal].middle > 0.0]
         if not broken or not seen_to_gain or any(gains[name].middle >= 0.0 for name in broken):
             continue
-        goal = max(seen_to_gain, key=lambda name: won[name])
+        goal = max(seen_to_gain, key=lambda n: (won[n] > math.log1p(rules.least_of(n)), won[n]))
         is_doubtful = worse is None and expected is not None
         doubtful = (goal, *(n for n in _clearly_broken(gains, rules, noise) if n != PEAK))
         if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), doubtful):

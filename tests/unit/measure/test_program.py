@@ -166,6 +166,13 @@ def test_the_program_behind_a_shell_is_known(runner: ProgramRunner):
     assert str(run.program).endswith("/true")
 
 
+def test_a_program_may_be_in_a_folder_whose_name_is_no_text(runner: ProgramRunner, tmp_path: Path):
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    program = str(shutil.copy("/bin/true", folder))
+    assert runner.run([program], _PATH, Surroundings()).program == program
+
+
 def test_what_starts_a_program_without_its_variables_lets_no_settings_reach_it(
     runner: ProgramRunner,
 ):

@@ -102,7 +102,10 @@ def test_less_memory_than_counts_is_no_trade():
     seen = {"a": (changes(-0.08, 0.05, 0.0), (PEAK,))}
 
     assert len(found(seen)) == 1
-    assert found(seen, rules=Rules(floors=((MEAN, 0.1),))) == ()
+    floor = Rules(floors=((MEAN, 0.1),))
+    assert found(seen, rules=floor) == ()
+    (one,) = found({"a": (changes(-0.08, 0.05, -0.07), (PEAK,))}, rules=floor)
+    assert one.gained[0] == CPU
 
 
 def test_of_each_guard_the_greatest_gain_is_said():
