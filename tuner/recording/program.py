@@ -243,11 +243,11 @@ class _Passing:
 
     def take(self, number: int, frame: object) -> None:  # noqa: ARG002 - as handlers are called
         self._on_signal(number)
-        if number == WINDOW_SIGNAL or (number == signal.SIGINT and _has_terminal()):
+        if number == WINDOW_SIGNAL:
             return
         if self._process is None:
             self._early.append(number)
-        else:
+        elif number != signal.SIGINT or not _has_terminal():
             self._process.send_signal(number)
 
     def begin(self, process: subprocess.Popen[bytes]) -> None:

@@ -53,17 +53,20 @@ def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.Monk
     assert 0 < int(exec_ns) <= time.monotonic_ns()
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_that_comes_while_the_program_starts_is_passed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
+    """Ctrl-C, too: the terminal may have sent it before the program was there."""
     start = subprocess.Popen
 
     def start_slowly(*words: Any, **how: Any) -> Any:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.Signals[name])
         return start(*words, **how)
 
     monkeypatch.setattr(subprocess, "Popen", start_slowly)
-    assert run_program(["sleep", "60"], tmp_path, follow=False).signal_name == "SIGTERM"
+    monkeypatch.setattr(program, "_has_terminal", lambda: True)
+    assert run_program(["sleep", "9"], tmp_path, follow=False).signal_name == name
 
 
 def test_handlers_of_the_caller_come_back(tmp_path: Path):
