@@ -71,7 +71,7 @@ static void handle_stop(const struct plan *plan, pid_t tid, int status,
         go_on(plan, tid, 0);
         return;
     }
-    if (event == PTRACE_EVENT_EXEC) {
+    if (event == PTRACE_EVENT_EXEC && tid == meter->pid) {
         free(outcome->environment.text); /* the program may write over its own later */
         outcome->environment.text = NULL;
         (void)proc_environment(tid, &outcome->environment);
@@ -96,7 +96,7 @@ static bool reap(const struct plan *plan, const struct launched *launched,
     pid_t pid;
     while ((pid = wait4(-1, &status, __WALL | WNOHANG, &usage)) > 0) {
         if (WIFSTOPPED(status)) {
-            if (status >> 16 == PTRACE_EVENT_EXEC)
+            if (status >> 16 == PTRACE_EVENT_EXEC && pid == launched->pid)
                 (void)counter_read(launched->counter_fd, &outcome->instructions_before);
             handle_stop(plan, pid, status, preload, meter, outcome);
             continue;

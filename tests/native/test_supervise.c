@@ -201,6 +201,11 @@ CASE(system_calls_of_all_threads_are_counted) {
            run("-- $S exit 0") == 0 && says("\"syscalls\":null");
 }
 
+CASE(program_that_a_traced_child_becomes_is_not_the_one) {
+    return run("--count-syscalls -- $S spike after-a-clone") == 0 &&
+           number("peak_rss_bytes") > 64.0 * MIB;
+}
+
 CASE(program_that_hangs_is_stopped) {
     return run("--timeout 0.2 -- $S hang") == 0 && says("\"signal\":9,\"timed_out\":true");
 }
