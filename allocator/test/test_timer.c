@@ -3,12 +3,14 @@
  * it does not keep a process from its end.
  *
  * EXGEN_CONF has it look every millisecond; the test waits until it has, however long that takes.
- * The program has more thread-local storage than the thread's usual stack, of which glibc takes it.
+ * With STORAGE_BYTES the program has more thread-local storage than the thread's stack, of which
+ * glibc takes it, and the thread gets the usual one.
  * QEMU's user emulation (7.2) aborts where the child of a fork starts a thread and the parent had
  * more than one, whatever the program.
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,12 +21,19 @@
 #include "test.h"
 #include "thread/timer.h"
 
+#ifndef STORAGE_BYTES
+#define STORAGE_BYTES 1
+#endif
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+
 enum {
     N_BLOCKS = 200,
     BYTES = 50000
 };
 
-static _Thread_local __attribute__((used)) char much_storage[70000];
+static _Thread_local __attribute__((used)) char much_storage[STORAGE_BYTES];
 static pthread_barrier_t barrier;
 static char *freed; /* memory that the thread holds and does not use */
 
@@ -73,22 +82,27 @@ static void what_a_resting_thread_holds_goes(void) {
     EXPECT(exgen_validate_heap());
 }
 
-/* Work of a thread that is alone, for as long as its memory ages before it goes back. */
-static void work_until_there_is_a_timer(void) {
+static void work(void) {
     enum {
-        N_MOST = 5000,
         N_SMALL = 100,
         N_BYTES = 3000
     };
+    void *blocks[N_SMALL];
+    for (size_t k = 0; k < N_SMALL; k++)
+        blocks[k] = exgen_malloc(N_BYTES);
+    for (size_t k = 0; k < N_SMALL; k++)
+        exgen_free(blocks[k]);
+    os_sleep_ms(1);
+}
+
+/* Work of a thread that is alone, for as long as its memory ages before it goes back. */
+static void work_until_there_is_a_timer(void) {
+    enum {
+        N_MOST = 5000
+    };
     size_t n_before = count_threads(); /* a sanitizer has its own, at times */
-    for (size_t i = 0; i < N_MOST && count_threads() == n_before; i++) {
-        void *blocks[N_SMALL];
-        for (size_t k = 0; k < N_SMALL; k++)
-            blocks[k] = exgen_malloc(N_BYTES);
-        for (size_t k = 0; k < N_SMALL; k++)
-            exgen_free(blocks[k]);
-        os_sleep_ms(1);
-    }
+    for (size_t i = 0; i < N_MOST && count_threads() == n_before; i++)
+        work();
     EXPECT(count_threads() > n_before);
 }
 
@@ -159,10 +173,43 @@ static void the_child_of_a_fork_has_its_own(void (*works)(void)) {
     EXPECT(status == 0);
 }
 
-/* The C library ends a process with its last thread, and counts the library's among them. */
+static void *burst_and_end(void *argument) {
+    void *blocks[N_BLOCKS];
+    do
+        work();
+    while (timer_is_missing());
+    burst(blocks);
+    return argument;
+}
+
+/* The first thread has no heap, so that none has one in between. */
+static void it_ends_with_the_heaps_and_starts_anew(void) {
+    for (int i = 0; i < 4; i++) {
+        run_thread(burst_and_end, NULL);
+        while (!timer_is_missing())
+            os_sleep_ms(1);
+        EXPECT(!is_resident(freed));
+    }
+}
+
+__attribute__((unused)) static void use_stack_and_signals(void) {
+    volatile char much[300000];
+    sigset_t blocked;
+    for (size_t i = sizeof much; i > 0; i -= 1000)
+        much[i - 1] = 1;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    if (sigismember(&blocked, SIGTERM) != 0)
+        _exit(1);
+}
+
+/* The C library ends a process with its last thread, and counts the library's among them; the last
+ * runs exit handlers. */
 static void the_process_ends_with_its_last_thread(void) {
     what_the_only_thread_holds_goes();
     EXPECT(!timer_is_missing());
+#if !__has_feature(thread_sanitizer) /* whose state of a thread is gone by then */
+    EXPECT(atexit(use_stack_and_signals) == 0);
+#endif
     pthread_exit(NULL);
 }
 
@@ -174,6 +221,7 @@ int main(int count, char **arguments) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
         return 77;
     }
+    the_child_of_a_fork_has_its_own(it_ends_with_the_heaps_and_starts_anew);
     the_child_of_a_fork_has_its_own(the_end_of_a_thread_starts_it);
     the_child_of_a_fork_has_its_own(another_starts_it_for_one_that_frees);
     what_the_only_thread_holds_goes();

@@ -361,10 +361,15 @@ void thread_return_parked(void) {
 }
 
 bool thread_look_at_all(void) {
-    uint64_t now_ms = os_clock_ms();
-    idle_give_back_every(now_ms);
+    bool has_threads = registry_has_threads();
+    uint64_t now_ms = has_threads ? os_clock_ms() : UINT64_MAX;
+    if (has_threads)
+        idle_give_back_every(now_ms);
+    else
+        large_purge_all(); /* there may be no later look */
     thread_collect(now_ms, SIZE_MAX);
     pool_purge(now_ms);
-    large_purge(now_ms);
-    return registry_has_threads();
+    if (has_threads)
+        large_purge(now_ms);
+    return has_threads || registry_has_threads();
 }

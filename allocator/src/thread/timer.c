@@ -2,7 +2,7 @@
  *
  * It has no heap and allocates nothing.  It takes no signal.  A process ends without waiting for
  * it; but one whose threads end one by one does so with its last, so where no thread has a heap it
- * ends, too, until one starts it again.
+ * ends, too, until one starts it again.  Being the last it runs the program's exit handlers.
  */
 #include "thread/timer.h"
 
@@ -15,23 +15,25 @@
 /* All state of this module. */
 static struct {
     bool (*look)(void);
-    bool runs; /* atomic */
+    sigset_t signals; /* that the thread which starts it blocks */
+    bool runs;        /* atomic */
 } timer;
 
 bool timer_wanted;
 
 static void *run(void *argument) {
-    (void)argument;
+    const sigset_t signals = timer.signals;
     do
         os_sleep_ms(options.timer);
     while (timer.look());
     timer_forget();
-    return NULL;
+    pthread_sigmask(SIG_SETMASK, &signals, NULL); /* exit handlers may wait for some */
+    return argument;
 }
 
 static bool start_thread(void) {
     enum {
-        STACK_BYTES = 65536 /* or the usual, where the system wants more */
+        STACK_BYTES = 1 << 20 /* no room for a huge page; or the usual, if the system wants more */
     };
     pthread_attr_t attributes;
     pthread_t thread;
@@ -42,6 +44,7 @@ static bool start_thread(void) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    timer.signals = before;
     bool started = pthread_create(&thread, &attributes, run, NULL) == 0;
     /* Much thread-local storage, which glibc takes out of the stack, leaves none. */
     if (!started && pthread_create(&thread, NULL, run, NULL) == 0)
@@ -56,7 +59,7 @@ bool timer_is_missing(void) {
 }
 
 void timer_start(bool (*look)(void)) {
-    if (!timer_is_missing() || __atomic_exchange_n(&timer.runs, true, __ATOMIC_RELAXED))
+    if (!timer_is_missing() || __atomic_exchange_n(&timer.runs, true, __ATOMIC_ACQUIRE))
         return;
     timer.look = look;
     if (!start_thread())
@@ -64,5 +67,5 @@ void timer_start(bool (*look)(void)) {
 }
 
 void timer_forget(void) {
-    __atomic_store_n(&timer.runs, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&timer.runs, false, __ATOMIC_RELEASE);
 }
