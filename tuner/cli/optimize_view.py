@@ -159,7 +159,7 @@ class ProgressView(View):
 
     def _fitted(self, head: str, tail: str) -> Iterator[str]:
         """Yield both in one line, or in two where the console is too narrow."""
-        if len(head) + len(tail) <= self._console.width:
+        if not tail or len(head) + len(tail) <= self._console.width:
             yield head + tail
         else:
             yield from (head, f"    {tail.strip()}")

@@ -121,6 +121,9 @@ def test_a_narrow_terminal_shows_every_gain():
     assert emulating[2] == "    best expected: mean memory -9 %, CPU time -20 %"
     assert fits[2:] == ["  exgen mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)"]
     assert list(shown.lines())[3] == "    mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)"
+    narrow = ProgressView("runs/app", 300.0, Console(file=out, width=10), Clock())
+    narrow.begin("confirmation", 40)
+    assert all(line.strip() for line in narrow.lines())
 
 
 def test_a_log_gets_a_line_every_ten_seconds():
