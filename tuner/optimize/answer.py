@@ -93,7 +93,8 @@ class Answer:
     dropped: tuple[str, ...] = ()
     """Settings of `trial` that the winner never had."""
     traded: Mapping[str, Gain] = field(default_factory=dict)
-    """What it gained with them, more of some; empty where it does as well without."""
+    """What it gained with them, more of some or a little more in all; empty where it does as well
+    without."""
     counted: Mapping[str, float] = field(default_factory=dict)
     """Changes of instructions, page faults and system calls of the program, counted once; without
     those that were not."""
@@ -224,9 +225,13 @@ class Answer:
         if not self.traded or self.standing is None:
             return f"Left out, since the program does as well without: {settings}."
         gains, goals = self.standing.gains, self.rules.goals
-        more = [f"less {n}" for n in goals if gains[n].middle > self.traded[n].middle]
+        gained = {n: gains[n].middle - self.traded[n].middle for n in goals if n in self.traded}
+        is_trade = sum(gained.values()) > 0.0
+        more = [f"less {name}" for name, gain in gained.items() if gain > 0.0]
+        they, them = ("together they save", "them") if self.left_out[1:] else ("it saves", "it")
+        why = f" for {series(more)}" if is_trade else f", since {they} little"
         with_it = ", ".join(f"{n} {signed_percent(self.traded[n].change)}" for n in self.traded)
-        return f"Left out for {series(more)}: {settings} (with it: {with_it})."
+        return f"Left out{why}: {settings} (with {them}: {with_it})."
 
     def _keep_lines(self) -> Iterator[str]:
         # What is confirmed is kept back by the held-out input, of which a reason speaks.

@@ -6,11 +6,13 @@ error), all of them, half and a quarter, since many small losses may add up to o
 without those that cost; without those of which nothing is shown; and with the one alone that
 matters most.  These run against the program as it is, one after the other, the smallest first, each
 in its share of the time that is left.  The first that is confirmed takes the winner's place, if
-nothing seems to have lost both the least effect and a standard error, what is proven of the winner
-is proven of it, too, for which its rounds go on, or more is gained in all, which the answer calls a
-trade, and if the held-out input does not speak against it; if none does, the winner stays with all
-its settings.  Of a single setting, its rounds beside the winner say better whether it lost
-something than those of another time do, unless their bounds are apart.
+nothing seems to have lost both the least effect and a standard error, or no more than the least
+effect for each setting that goes and a fifth of the gain: a user has to understand every one.  And
+if what is proven of the winner is proven of it, too, for which its rounds go on; or if more is
+gained in all, which the answer calls a trade.  And if the held-out input does not speak against it;
+if none does, the winner stays with all its settings.  Of a single setting, its rounds beside the
+winner say better whether it lost something than those of another time do, unless their bounds are
+apart; what only counted work proves of both is compared by that.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -34,13 +36,16 @@ from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import gains_of_work
 from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Rules, Standing, State
-from tuner.optimize.noise import OF_MEDIANS, noise_as_it_is
+from tuner.optimize.noise import OF_MEDIANS, noise_as_it_is, noise_in_rounds
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import REDUCED_FILE, Work
 from tuner.records import Configuration
 
 _PARTS = (1, 2, 4)
 """Of the needless settings go back to unset: all, half, a quarter."""
+
+_LITTLE = 0.2
+"""Of what the winner gains, that fewer settings may cost."""
 
 _TIMES_ITS_ROUNDS = 2
 """Rounds of the winner, that a variant may take: more claims share the error."""
@@ -73,6 +78,7 @@ def reduced(
             work.trials[label] = work.trials[best.label]
     beside = {label_of(winner.without(one.name)) for one in effects if one.seems_needless}
     lost_of = partial(_lost_of, confirmed, beside, work.request.rules)
+    n_settings = len(winner.settings)
     is_enough = partial(_has_enough_rounds, best, work.request.rules)
     turned_down = False
     ordered = sorted(variants, key=lambda label: len(variants[label].settings))
@@ -84,7 +90,7 @@ def reduced(
             REDUCED_FILE, variants, counted, confirmed.n_claims * len(variants),
             without=variants.keys() - {label}, share=1.0 / n_left, is_enough=is_enough,
         )  # fmt: skip
-        lost = lost_of(standings[label])
+        lost = lost_of(standings[label], n_settings - len(variants[label].settings))
         if lost is None:
             continue
         held_out = confirmed.held_out
@@ -108,17 +114,37 @@ def reduced(
 
 
 def _lost_of(
-    confirmed: Confirmed, beside: Collection[str], rules: Rules, one: Standing
+    confirmed: Confirmed, beside: Collection[str], rules: Rules, one: Standing, n_fewer: int
 ) -> list[str] | None:
-    """Return what seems lost by what may take the winner's place; None where it may not."""
+    """Return what seems lost by what may take the winner's place; None where it may not.
+
+    Args:
+        confirmed: the winner's rounds.
+        beside: labels of what ran beside the winner, too.
+        rules: what counts.
+        one: what may take its place.
+        n_fewer: settings that it does without.
+    """
     winner = confirmed.best
     if winner is None or one.state is not State.CONFIRMED:
         return None
     if not _is_proven_as_well(winner, rules, one):
         return None
-    is_beside, noise = one.label in beside, noise_as_it_is(confirmed.course)
+    is_beside, noise = one.label in beside, _noise(confirmed)
     lost = _apart(one, winner, rules) if is_beside else _lost(one, winner, rules, noise)
-    return None if lost and not _gains_more(one, winner, rules) else lost
+    most = n_fewer * math.log1p(rules.least)
+    is_little = all(
+        _loss(one, winner, name) <= min(most, _LITTLE * winner.gains[name].middle) for name in lost
+    )
+    return lost if is_little or _gains_more(one, winner, rules) else None
+
+
+def _noise(confirmed: Confirmed) -> dict[str, float]:
+    """Return how much a run varies, of the program as it is or under what ran beside it."""
+    found = noise_as_it_is(confirmed.course)
+    for name, noise in noise_in_rounds(confirmed.course, confirmed.chosen).items():
+        found[name] = max(noise, found.get(name, 0.0))
+    return found
 
 
 def _is_proven_as_well(winner: Standing, rules: Rules, one: Standing) -> bool:
@@ -190,10 +216,17 @@ def _lost(
     errors = OF_MEDIANS * math.sqrt(sum(2.0 / n for n in n_rounds))  # each is a median of ratios
 
     def seems_lost(name: str) -> bool:
-        lost = winner.gains[name].middle - standing.gains[name].middle
-        return lost > max(rules.margin(name), errors * noise.get(name, 0.0))
+        least = max(rules.margin(name), errors * noise.get(name, 0.0))
+        return _loss(standing, winner, name) > least
 
     return list(filter(seems_lost, dict.fromkeys((*rules.guards, *rules.goals))))
+
+
+def _loss(standing: Standing, winner: Standing, name: str) -> float:
+    """Return how much less is gained, in logarithms."""
+    if name in winner.by_count and name in standing.by_count:
+        return winner.by_count[name] - standing.by_count[name]
+    return winner.gains[name].middle - standing.gains[name].middle
 
 
 def _apart(standing: Standing, winner: Standing, rules: Rules) -> list[str]:

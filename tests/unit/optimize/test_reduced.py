@@ -207,6 +207,21 @@ def test_what_is_needless_alone_but_not_together_is_left_out_in_part(tmp_path: P
     assert len(found.effects) == 2
 
 
+@pytest.mark.parametrize(("saves", "is_left_out"), [(0.007, True), (0.015, False)])
+def test_settings_that_save_less_than_counts_each_are_left_out_together(
+    tmp_path: Path, saves: float, *, is_left_out: bool
+):
+    def share(settings: Mapping[str, Any]) -> float:
+        return only_narenas(settings) * (1.0 + saves) ** (3 - len(settings))
+
+    found, _ = confirmed(tmp_path, share)
+
+    assert found.best is not None
+    assert (found.best.label == "jemalloc narenas=2") is is_left_out
+    if is_left_out:
+        assert found.traded[MEAN].change == pytest.approx(-0.2, abs=0.001)
+
+
 @pytest.mark.parametrize(("saves", "is_left_out"), [(0.03, True), (0.2, False)])
 def test_a_setting_that_takes_back_what_another_one_gains_is_left_out(
     tmp_path: Path, saves: float, *, is_left_out: bool
