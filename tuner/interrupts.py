@@ -38,6 +38,25 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: int) -> 
 
 
 @contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Let what ends a command wait for the end of a context, such as the start of a process.
+
+    An exception while a process starts would leave it to nobody.  Outside the main thread, where
+    Python delivers no signals, nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    try:
+        with handling(lambda number, _: came.append(number), *ENDS):
+            yield
+    finally:
+        for number in came:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
 def graceful(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at the first interrupt, raise KeyboardInterrupt at every further one.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tuner.interrupts import held
 from tuner.records import signal_name
 
 _KEPT = ("PATH", "HOME", "TMPDIR")
@@ -95,24 +96,27 @@ class Processes:
             OSError: the program cannot be started.
         """
         words = [os.fspath(word) for word in command]
-        process = subprocess.Popen(
-            words,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=cwd,
-            start_new_session=True,
-        )
+        process = None
         try:
+            with held():
+                process = subprocess.Popen(
+                    words,
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    cwd=cwd,
+                    start_new_session=True,
+                )
             self._note(process)
             return self._wait(process, timeout_s)
         finally:
-            if process.returncode is None:  # an exception came in between
-                self._end(process)
-                _reap(process)
-            with self._lock:
-                self._running.discard(process)
+            if process is not None:
+                if process.returncode is None:  # an exception came in between
+                    self._end(process)
+                    _reap(process)
+                with self._lock:
+                    self._running.discard(process)
 
     def stop(self) -> None:
         """End every running process, and every one started from now on."""

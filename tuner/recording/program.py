@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import MissingToolError, ProgramError
-from tuner.interrupts import ENDS, handling
+from tuner.interrupts import ENDS, handling, held
 from tuner.recording.memory import AnonymousMemory
 from tuner.recording.spool import writers
 from tuner.records import signal_name
@@ -103,15 +103,18 @@ def run_program(
     numbers = (*ENDS, WINDOW_SIGNAL) if watches_window else ENDS
     with contextlib.nullcontext() if is_silent else handling(passing.take, *numbers):
         start_ns = time.monotonic_ns()
-        process = _started(command, spool, follow=follow, is_silent=is_silent)
+        process = None
         try:
+            with held() if is_silent else contextlib.nullcontext():
+                process = _started(command, spool, follow=follow, is_silent=is_silent)
             passing.begin(process)
             with AnonymousMemory(process.pid, start_ns / 1e9) as memory:
                 if timeout_s is not None:
                     _check_ends(process.pid, command[0], timeout_s)
                 _, status, usage = os.wait4(process.pid, 0)
         except (KeyboardInterrupt, ProgramError):
-            _end(process, spool)
+            if process is not None:
+                _end(process, spool)
             raise
     end_ns = time.monotonic_ns()
     code = process.returncode = os.waitstatus_to_exitcode(status)

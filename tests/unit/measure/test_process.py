@@ -1,10 +1,15 @@
 """Native tools are waited for, however long their limit."""
 
+import signal
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tuner.measure.process import Finished, Processes
+from tuner.recording.program import run_program
 
 
 @pytest.mark.parametrize("timeout_s", [None, 1e7, 3.6e23])
@@ -28,6 +33,37 @@ def test_an_interrupt_that_leaves_the_lock_of_popen_taken_ends_the_process():
             vars(process)["_waitpid_lock"].acquire()
             raise KeyboardInterrupt
 
-    path, nothing = {"PATH": "/usr/bin:/bin"}, subprocess.DEVNULL
     with pytest.raises(KeyboardInterrupt):
-        Unlucky().run(["sleep", "60"], environment=path, stdout=nothing, stderr=nothing)
+        sleep(Unlucky())
+
+
+def sleep(processes: Processes) -> Finished:
+    path, nothing = {"PATH": "/usr/bin:/bin"}, subprocess.DEVNULL
+    return processes.run(["sleep", "60"], environment=path, stdout=nothing, stderr=nothing)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda _: sleep(Processes()),
+        lambda spool: run_program(["sleep", "60"], spool, follow=False, is_silent=True),
+    ],
+)
+def test_an_interrupt_while_a_process_starts_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[[Path], object]
+):
+    popen, begun = subprocess.Popen, list[subprocess.Popen[bytes]]()
+
+    def interrupted(*words: Any, **how: Any) -> Any:
+        begun.append(popen(*words, **how))
+        signal.raise_signal(signal.SIGINT)
+        return begun[0]
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert begun[0].poll() == -signal.SIGKILL
