@@ -50,7 +50,7 @@ static void write_effort(struct json *json, const struct meter *meter,
     json_integer(json, "system_ns",
                  since_exec(outcome->used.system_ns, begin->system_ns + begin->children_system_ns));
     json_integer(json, "children_cpu_ns",
-                 children_ns(end) - children_ns(begin) + outcome->orphans_ns);
+                 since_exec(children_ns(end), children_ns(begin)) + outcome->orphans_ns);
     json_integer(json, "wall_ns", outcome->wall_ns);
     if (outcome->is_counted)
         json_integer(json, "instructions", outcome->instructions);

@@ -163,8 +163,9 @@ static void add_orphans(struct outcome *outcome) {
     struct cpu_use all = cpu_reaped();
     outcome->used.user_ns = all.user_ns - outcome->reaped_before.user_ns;
     outcome->used.system_ns = all.system_ns - outcome->reaped_before.system_ns;
-    outcome->orphans_ns =
-        outcome->used.user_ns - program.user_ns + outcome->used.system_ns - program.system_ns;
+    uint64_t used_ns = outcome->used.user_ns + outcome->used.system_ns;
+    uint64_t program_ns = program.user_ns + program.system_ns;
+    outcome->orphans_ns = used_ns > program_ns ? used_ns - program_ns : 0;
 }
 
 /* True when there was something.  Orphans are ours, and others have an orphan above them. */
