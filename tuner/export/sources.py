@@ -13,7 +13,14 @@ from tuner.errors import SelectionError
 from tuner.export.deployment import Deployment, Environment, facts_of
 from tuner.export.gains import on_program, pick_gain, proven_gains
 from tuner.export.reduction import Reduction, reduce_configuration
-from tuner.front.kept import RECOMMENDED, find_pick, first_name, measured_trial, pick_of_trial
+from tuner.front.kept import (
+    PROVEN,
+    RECOMMENDED,
+    find_pick,
+    first_name,
+    measured_trial,
+    pick_of_trial,
+)
 from tuner.front.picks import Pick
 from tuner.measure.preloads import in_front
 from tuner.optimize.answer import Decision, Recommendation, recommended
@@ -101,7 +108,7 @@ def recommended_deployment(
         raise _nothing_to_export(run.folder, found, has_points=True)
     trial = run.trial(found.trial)
     exact = measured_trial(run.trials, found.configuration) or trial
-    pick = Pick(RECOMMENDED, exact, "new runs of the program proved it better")
+    pick = Pick(RECOMMENDED, exact, PROVEN)
     adapter = get_allocator(trial.configuration.allocator)
     _check_here(adapter, _measured(run.campaign, adapter.name), library)
     dropped = {

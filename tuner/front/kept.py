@@ -40,7 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RECOMMENDED = "recommended"
 """Name of the pick that `malloc-tuner optimize` answers with, or that a validation proved."""
 
-_PROVEN = "new runs of the program proved it better"
+PROVEN = "new runs of the program proved it better"
 """Rule of that pick."""
 
 _TRIAL = re.compile(r"trial-([0-9]+)")
@@ -209,7 +209,7 @@ def answered_pick(run: Run) -> Pick | None:
     trial = measured_trial(run.trials, subject.configuration) or run.trial(subject.trial)
     kept = subject.configuration.as_dict
     less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
-    rule = _PROVEN + (f", without{less}" if less else "")
+    rule = PROVEN + (f", without{less}" if less else "")
     return Pick(RECOMMENDED, trial, rule)
 
 
@@ -217,7 +217,7 @@ def deployed_pick(run: Run) -> Pick | None:
     """Return the trial of what is deployed, to the last setting; None where none has numbers."""
     subject = deployed_subject(run)
     trial = measured_trial(run.trials, subject.configuration) if subject else None
-    return Pick(RECOMMENDED, trial, _PROVEN) if trial else None
+    return Pick(RECOMMENDED, trial, PROVEN) if trial else None
 
 
 def measured_trial(trials: Iterable[Trial], found: Configuration) -> Trial | None:
