@@ -105,9 +105,10 @@ def run_program(
         start_ns = time.monotonic_ns()
         process = None
         try:
-            with held() if is_silent else contextlib.nullcontext():
+            with held():
                 process = _started(command, spool, follow=follow, is_silent=is_silent)
-            passing.begin(process)
+                passing.process = process
+            passing.is_starting = False
             with AnonymousMemory(process.pid, start_ns / 1e9) as memory:
                 if timeout_s is not None:
                     _check_ends(process.pid, command[0], timeout_s)
@@ -241,23 +242,21 @@ class _Passing:
 
     def __init__(self, on_signal: Callable[[int], None]) -> None:
         self._on_signal = on_signal
-        self._process: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self.is_starting = True
+        """What comes by then, the terminal may have sent before there was a program."""
 
     def take(self, number: int, frame: object) -> None:  # noqa: ARG002 - as handlers are called
         self._on_signal(number)
         if number == WINDOW_SIGNAL:
             return
-        if self._process is None:
-            self._early.append(number)
-        elif number != signal.SIGINT or not _has_terminal():
-            self._process.send_signal(number)
-
-    def begin(self, process: subprocess.Popen[bytes]) -> None:
-        """Pass on what came before there was a program, and all that follows."""
-        self._process = process
-        for number in self._early:
-            process.send_signal(number)
+        if self.process is None:
+            raise KeyboardInterrupt
+        is_sent = number == signal.SIGINT and not self.is_starting and _has_terminal()
+        if not is_sent and self.process.returncode is None:
+            # `send_signal` would wait for it, too, which `run_program` does.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.process.pid, number)
 
 
 def _has_terminal() -> bool:

@@ -69,6 +69,21 @@ def test_a_signal_that_comes_while_the_program_starts_is_passed_on(
     assert run_program(["sleep", "9"], tmp_path, follow=False).signal_name == name
 
 
+def test_a_signal_that_comes_as_the_program_ends_is_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Both were sent it; passing it on took the ending of the program from who waits for it."""
+    wait4 = os.wait4
+
+    def interrupted(pid: int, options: int) -> object:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        signal.raise_signal(signal.SIGTERM)
+        return wait4(pid, options)
+
+    monkeypatch.setattr(os, "wait4", interrupted)
+    assert run_program(["sh", "-c", "exit 3"], tmp_path, follow=False).exit_status == 3
+
+
 def test_handlers_of_the_caller_come_back(tmp_path: Path):
     before = signal.getsignal(signal.SIGINT)
     record(["ls", "/"], tmp_path / "a.trace")
