@@ -53,29 +53,18 @@ static uint64_t superblocks_for_4_mib(void) {
     return stats().n_superblocks;
 }
 
-static uint64_t usable_of_17(void) {
-    return usable(17);
-}
+#define USABLE_OF(size)                                                                            \
+    static uint64_t usable_of_##size(void) {                                                       \
+        return usable(size);                                                                       \
+    }
 
-static uint64_t usable_of_513(void) {
-    return usable(513);
-}
-
-static uint64_t usable_of_1500(void) {
-    return usable(1500);
-}
-
-static uint64_t usable_of_1030(void) {
-    return usable(1030);
-}
-
-static uint64_t usable_of_4368(void) {
-    return usable(4368);
-}
-
-static uint64_t usable_of_9000(void) {
-    return usable(9000);
-}
+USABLE_OF(17)
+USABLE_OF(40)
+USABLE_OF(513)
+USABLE_OF(1030)
+USABLE_OF(1500)
+USABLE_OF(4368)
+USABLE_OF(9000)
 
 static uint64_t units_of_a_4_kib_slab(void) {
     return slab_with(exgen_malloc(4096))->n_units;
@@ -84,10 +73,6 @@ static uint64_t units_of_a_4_kib_slab(void) {
 static uint64_t large_blocks_after_100000(void) {
     exgen_malloc(100000);
     return stats().n_large;
-}
-
-static uint64_t usable_of_40(void) {
-    return usable(40);
 }
 
 static uint64_t units_of_a_2_kib_slab(void) {
@@ -428,113 +413,85 @@ static uint64_t starts(void) {
     return exgen_malloc(1) != NULL;
 }
 
-enum relation {
-    LESS,
-    SAME,
-    MORE
-};
-
 static const struct effect {
     const char *setting;
     scenario run;
-    const char *conf_a;
-    const char *conf_b;
-    enum relation relation; /* of the value under a to that under b */
+    const char *others; /* settings, each with a comma behind it */
+    const char *low;    /* the value under which the scenario returns less, */
+    const char *high;   /* and that under which it returns more */
 } effects[] = {
-    {"superblock_size", superblocks_for_4_mib, "superblock_size:65536", "superblock_size:8388608",
-     MORE},
-    {"quantum", usable_of_17, "quantum:16", "quantum:128", LESS},
-    {"class_steps", usable_of_513, "class_steps:1", "class_steps:8", MORE},
-    {"coarse_steps", usable_of_1500, "coarse_steps:1", "coarse_steps:16", MORE},
-    {"class_over", usable_of_1030, "class_over:0", "class_over:1", MORE},
-    {"class_over", usable_of_4368, "class_over:1", "class_over:2", MORE},
-    {"small_max", usable_of_4368, "small_max:2048", "small_max:32768", MORE},
-    {"tray_max", usable_of_9000, "tray_max:0", "tray_max:32768", MORE},
-    {"tray_step", usable_of_9000, "tray_step:1024", "tray_step:2048", LESS},
-    {"classes", usable_of_40, "classes:16+48+2048", "classes:16+32+512+2048", LESS},
-    {"classes", usable_of_4368, "classes:2048+4096", "classes:2048+4096+4416", MORE},
-    {"classes", units_of_a_2_kib_slab, "classes:1024+2048@1+4096", "classes:1024+2048@7+4096",
-     LESS},
-    {"slab_blocks", units_of_a_4_kib_slab, "slab_blocks:1", "slab_blocks:16,slab_start_units:0",
-     LESS},
-    {"slab_units_max", units_of_a_4_kib_slab, "slab_blocks:256,slab_units_max:2,slab_start_units:0",
-     "slab_blocks:256,slab_units_max:8,slab_start_units:0", LESS},
-    {"slab_start_units", units_of_a_4_kib_slab, "slab_start_units:2", "slab_start_units:0", LESS},
-    {"large_min", large_blocks_after_100000, "large_min:65536", "large_min:262144", MORE},
-    {"commit_step", carved_by_first_malloc, "commit_step:64", "commit_step:8192", LESS},
-    {"merge_percent", state_after_one_free_of_a_full_slab, "merge_percent:0", "merge_percent:50",
-     MORE},
-    {"slab_order", slab_used_next, "merge_percent:0,slab_order:lifo",
-     "merge_percent:0,slab_order:fifo", LESS},
-    {"block_order", block_used_next, "block_order:lifo", "block_order:fifo", LESS},
-    {"block_order", block_used_next, "block_order:lifo", "block_order:address", MORE},
-    {"empty_slabs", empty_slabs_kept, "empty_slabs:0", "empty_slabs:3", LESS},
-    {"empty_superblocks", superblocks_kept, "fall_percent:0,empty_superblocks:0",
-     "fall_percent:0,empty_superblocks:4", LESS},
-    {"pool_superblocks", superblocks_pooled, "pool_superblocks:0", "pool_superblocks:3", LESS},
-    {"purge_delay", purges_of_one_run, "purge_delay:0", "purge_delay:60000", MORE},
-    {"dirty_percent", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,dirty_min:16384",
-     "purge_delay:60000,dirty_percent:1000,dirty_min:16384", MORE},
-    {"dirty_min", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,dirty_min:16384",
-     "purge_delay:60000,dirty_percent:1,dirty_min:1073741824", MORE},
-    {"fall_percent", idle_units_after_a_fall, "purge_delay:60000,fall_percent:0",
-     "purge_delay:60000,fall_percent:20", MORE},
-    {"purge_min", purges_of_one_run, "purge_delay:0,purge_min:4096",
-     "purge_delay:0,purge_min:1048576", MORE},
-    {"purge_how", first_byte_after_purge, "purge_delay:0,purge_how:dontneed",
-     "purge_delay:0,purge_how:free", LESS},
-    {"purge_how", purges_of_one_run, "purge_delay:0,purge_how:never",
-     "purge_delay:0,purge_how:free", LESS},
-    {"purge_how", maps_by_purge_of_one_run, "purge_delay:0,purge_how:dontneed",
-     "purge_delay:0,purge_how:unmap", LESS},
-    {"large_cache_bytes", maps_of_2_mib_beside_9, "large_cache_percent:0,large_cache_bytes:4096",
-     "large_cache_percent:0,large_cache_bytes:8000000", MORE},
-    {"large_cache_bytes", maps_of_2_mib_again, "large_cache_percent:400,large_cache_bytes:0",
-     "large_cache_percent:400,large_cache_bytes:4096", MORE},
-    {"large_cache_count", maps_of_2_mib_again, "large_cache_count:0", "large_cache_count:1", MORE},
-    {"large_cache_slack", usable_of_half_again, "large_cache_slack:50", "large_cache_slack:150",
-     LESS},
-    {"large_cache_percent", maps_of_2_mib_beside_9, "large_cache_percent:0,large_cache_bytes:4096",
-     "large_cache_percent:100,large_cache_bytes:4096", MORE},
-    {"grow_min", large_blocks_after_growth, "grow_min:150000", "grow_min:1000000", MORE},
-    {"kept_min", bytes_kept_of_one_block, "kept_percent:0,kept_min:4096",
-     "kept_percent:0,kept_min:1048576", LESS},
-    {"kept_percent", bytes_kept_of_one_block, "kept_percent:0,kept_min:4096",
-     "kept_percent:100,kept_min:4096", LESS},
-    {"kept_percent", bytes_kept_of_all_blocks, "kept_percent:99,kept_min:0,fall_percent:0",
-     "kept_percent:100,kept_min:0,fall_percent:0", LESS},
-    {"realloc_slack", usable_after_realloc, "realloc_slack:0", "realloc_slack:50", LESS},
-    {"huge_pages", refuses_huge_pages, "huge_pages:system", "huge_pages:never", LESS},
-    {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},
-    {"huge_pages", wants_huge_pages_later, "huge_pages:system", "huge_pages:grown,huge_min:4194304",
-     LESS},
-    {"huge_pages", wants_huge_pages_between_gaps, "huge_pages:grown,huge_min:4194304",
-     "huge_pages:always", LESS},
-    {"huge_min", wants_huge_pages_later, "huge_min:134217728", "huge_min:4194304", LESS},
-    {"prefault", resident_pages_of_first_superblock, "prefault:false", "prefault:true", LESS},
-    {"remote_batch", remote_frees_offered, "remote_batch:1", "remote_batch:100", MORE},
-    {"exchange_bytes", remote_frees_sent_home, "exchange_bytes:0,remote_batch:1",
-     "exchange_bytes:65536,remote_batch:1", MORE},
-    {"adopt", second_thread_gets_first_heap, "adopt:never", "adopt:thread", LESS},
-    {"adopt", orphans_left_when_memory_is_needed, "adopt:thread", "adopt:any", MORE},
-    {"timer", threads_of_the_process, "timer:0", "timer:3600000", LESS},
-    {"thread_max", blocks_under_bound, "thread_max:4194304", "thread_max:8388608", LESS},
-    {"thread_max", blocks_under_bound, "thread_max:8388608", "thread_max:0", LESS},
-    {"junk", byte_of_freed_block, "junk:false", "junk:true", LESS},
-    {"quarantine", mallocs_until_reuse, "quarantine:0", "quarantine:60000", LESS},
-    {"secure", blocks_in_ascending_order, "secure:false", "secure:true", MORE},
-    {"check", takes_slow_path, "check:false", "check:true", LESS},
+    {"superblock_size", superblocks_for_4_mib, "", "8388608", "65536"},
+    {"quantum", usable_of_17, "", "16", "128"},
+    {"class_steps", usable_of_513, "", "8", "1"},
+    {"coarse_steps", usable_of_1500, "", "16", "1"},
+    {"class_over", usable_of_1030, "", "1", "0"},
+    {"class_over", usable_of_4368, "", "2", "1"},
+    {"small_max", usable_of_4368, "", "32768", "2048"},
+    {"tray_max", usable_of_9000, "", "32768", "0"},
+    {"tray_step", usable_of_9000, "", "1024", "2048"},
+    {"classes", usable_of_40, "", "16+48+2048", "16+32+512+2048"},
+    {"classes", usable_of_4368, "", "2048+4096+4416", "2048+4096"},
+    {"classes", units_of_a_2_kib_slab, "", "1024+2048@1+4096", "1024+2048@7+4096"},
+    {"slab_blocks", units_of_a_4_kib_slab, "", "1", "16,slab_start_units:0"},
+    {"slab_units_max", units_of_a_4_kib_slab, "slab_blocks:256,slab_start_units:0,", "2", "8"},
+    {"slab_start_units", units_of_a_4_kib_slab, "", "2", "0"},
+    {"large_min", large_blocks_after_100000, "", "262144", "65536"},
+    {"commit_step", carved_by_first_malloc, "", "64", "8192"},
+    {"merge_percent", state_after_one_free_of_a_full_slab, "", "50", "0"},
+    {"slab_order", slab_used_next, "merge_percent:0,", "lifo", "fifo"},
+    {"block_order", block_used_next, "", "lifo", "fifo"},
+    {"block_order", block_used_next, "", "address", "lifo"},
+    {"empty_slabs", empty_slabs_kept, "", "0", "3"},
+    {"empty_superblocks", superblocks_kept, "fall_percent:0,", "0", "4"},
+    {"pool_superblocks", superblocks_pooled, "", "0", "3"},
+    {"purge_delay", purges_of_one_run, "", "60000", "0"},
+    {"dirty_percent", purges_of_many_runs, "purge_delay:60000,dirty_min:16384,", "1000", "1"},
+    {"dirty_min", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,", "1073741824", "16384"},
+    {"fall_percent", idle_units_after_a_fall, "purge_delay:60000,", "20", "0"},
+    {"purge_min", purges_of_one_run, "purge_delay:0,", "1048576", "4096"},
+    {"purge_how", first_byte_after_purge, "purge_delay:0,", "dontneed", "free"},
+    {"purge_how", purges_of_one_run, "purge_delay:0,", "never", "free"},
+    {"purge_how", maps_by_purge_of_one_run, "purge_delay:0,", "dontneed", "unmap"},
+    {"large_cache_bytes", maps_of_2_mib_beside_9, "large_cache_percent:0,", "8000000", "4096"},
+    {"large_cache_bytes", maps_of_2_mib_again, "large_cache_percent:400,", "4096", "0"},
+    {"large_cache_count", maps_of_2_mib_again, "", "1", "0"},
+    {"large_cache_slack", usable_of_half_again, "", "50", "150"},
+    {"large_cache_percent", maps_of_2_mib_beside_9, "large_cache_bytes:4096,", "100", "0"},
+    {"grow_min", large_blocks_after_growth, "", "1000000", "150000"},
+    {"kept_min", bytes_kept_of_one_block, "kept_percent:0,", "4096", "1048576"},
+    {"kept_percent", bytes_kept_of_one_block, "kept_min:4096,", "0", "100"},
+    {"kept_percent", bytes_kept_of_all_blocks, "kept_min:0,fall_percent:0,", "99", "100"},
+    {"realloc_slack", usable_after_realloc, "", "0", "50"},
+    {"huge_pages", refuses_huge_pages, "", "system", "never"},
+    {"huge_pages", wants_huge_pages, "", "system", "always"},
+    {"huge_pages", wants_huge_pages_later, "", "system", "grown,huge_min:4194304"},
+    {"huge_pages", wants_huge_pages_between_gaps, "", "grown,huge_min:4194304", "always"},
+    {"huge_min", wants_huge_pages_later, "", "134217728", "4194304"},
+    {"prefault", resident_pages_of_first_superblock, "", "false", "true"},
+    {"remote_batch", remote_frees_offered, "", "100", "1"},
+    {"exchange_bytes", remote_frees_sent_home, "remote_batch:1,", "65536", "0"},
+    {"adopt", second_thread_gets_first_heap, "", "never", "thread"},
+    {"adopt", orphans_left_when_memory_is_needed, "", "any", "thread"},
+    {"timer", threads_of_the_process, "", "0", "3600000"},
+    {"thread_max", blocks_under_bound, "", "4194304", "8388608"},
+    {"thread_max", blocks_under_bound, "", "8388608", "0"},
+    {"junk", byte_of_freed_block, "", "false", "true"},
+    {"quarantine", mallocs_until_reuse, "", "0", "60000"},
+    {"secure", blocks_in_ascending_order, "", "true", "false"},
+    {"check", takes_slow_path, "", "false", "true"},
 };
 
+static uint64_t run_with(const struct effect *e, const char *value) {
+    char conf[128];
+    snprintf(conf, sizeof conf, "%s%s:%s", e->others, e->setting, value);
+    struct outcome o = run_in_child(e->run, conf);
+    fprintf(stderr, "%s gives %llu %s\n", conf, (unsigned long long)o.value, o.output);
+    EXPECT(o.status == 0 && o.output[0] == '\0');
+    return o.value;
+}
+
 static void values_stand_in_relation(const struct effect *e) {
-    struct outcome a = run_in_child(e->run, e->conf_a);
-    struct outcome b = run_in_child(e->run, e->conf_b);
-    fprintf(stderr, "%s: %s gives %llu, %s gives %llu %s%s\n", e->setting, e->conf_a,
-            (unsigned long long)a.value, e->conf_b, (unsigned long long)b.value, a.output,
-            b.output);
-    EXPECT(a.status == 0 && b.status == 0);
-    EXPECT(a.output[0] == '\0' && b.output[0] == '\0');
-    EXPECT(e->relation == LESS ? a.value < b.value : a.value > b.value);
+    EXPECT(run_with(e, e->low) < run_with(e, e->high));
 }
 
 static void bad_entries_end_the_program_if_asked(void) {
