@@ -18,8 +18,8 @@ from tuner.front.kept import (
     RECOMMENDED,
     find_pick,
     first_name,
-    measured_trial,
     pick_of_trial,
+    trial_behind,
 )
 from tuner.front.picks import Pick
 from tuner.measure.preloads import in_front
@@ -53,12 +53,10 @@ def find_deployment(
         return setting_deployment(source, library)
     folder = source.folder if isinstance(source, Run) else store_path(Path(source)).parent
     is_open = pick in {None, RECOMMENDED}
-    answer = recommended(folder) if is_open and validation is None else None
-    if answer is not None and (answer.trial is None or answer.decision is not Decision.DEPLOY):
-        return direct_deployment(folder, answer, library)
+    answer = recommended(folder) if validation is None else None
+    if answer is not None and is_open:
+        return _answered(source, folder, answer, library)
     run = source if isinstance(source, Run) else _load(folder)
-    if answer is not None:
-        return recommended_deployment(run, answer, library)
     proven = validated_pick(run, validation) if is_open else None
     if proven is None and is_open and validation is None and _is_begun(folder):
         words = shlex.quote(str(folder))
@@ -72,9 +70,20 @@ def find_deployment(
         chosen = pick_of_trial(run, pick)
     else:
         chosen = find_pick(run, pick or first_name(run))
+    if answer is not None and answer.configuration == chosen.trial.configuration:
+        return _answered(run, folder, answer, library)
     if (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
     return deployment(run, chosen, library, validation=validation)
+
+
+def _answered(
+    source: Run | str | os.PathLike[str], folder: Path, answer: Recommendation, library: Path | None
+) -> Deployment:
+    if answer.trial is None or answer.decision is not Decision.DEPLOY:
+        return direct_deployment(folder, answer, library)
+    run = source if isinstance(source, Run) else _load(folder)
+    return recommended_deployment(run, answer, library)
 
 
 def _load(folder: Path) -> Run:
@@ -106,14 +115,12 @@ def recommended_deployment(
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
         raise _nothing_to_export(run.folder, found, has_points=True)
-    trial = run.trial(found.trial)
-    exact = measured_trial(run.trials, found.configuration) or trial
-    pick = Pick(RECOMMENDED, exact, PROVEN)
-    adapter = get_allocator(trial.configuration.allocator)
+    pick = Pick(RECOMMENDED, trial_behind(run, found.configuration, found.trial), PROVEN)
+    adapter = get_allocator(found.configuration.allocator)
     _check_here(adapter, _measured(run.campaign, adapter.name), library)
     dropped = {
         name: value
-        for name, value in trial.configuration.settings
+        for name, value in run.trial(found.trial).configuration.settings
         if name not in found.configuration.as_dict
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)

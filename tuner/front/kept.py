@@ -206,11 +206,16 @@ def answered_pick(run: Run) -> Pick | None:
     subject = deployed_subject(run)
     if subject is None or subject.trial is None:
         return None
-    trial = measured_trial(run.trials, subject.configuration) or run.trial(subject.trial)
+    trial = trial_behind(run, subject.configuration, subject.trial)
     kept = subject.configuration.as_dict
     less = "".join(f" {n}={v}" for n, v in trial.configuration.settings if n not in kept)
     rule = PROVEN + (f", without{less}" if less else "")
     return Pick(RECOMMENDED, trial, rule)
+
+
+def trial_behind(run: Run, deployed: Configuration, number: int) -> Trial:
+    """Return the trial of what is deployed, else the one of this number, which it was made of."""
+    return measured_trial(run.trials, deployed) or run.trial(number)
 
 
 def deployed_pick(run: Run) -> Pick | None:

@@ -77,6 +77,19 @@ def test_what_was_emulated_with_those_settings_alone_is_the_trial_that_is_named(
     assert "trial 1 (mine) is not proven" in str(doubts(run, Pick("mine", run.trial(1), "")))
 
 
+@pytest.mark.parametrize("pick", [2, "trial-2"])
+def test_a_point_that_is_the_answer_is_proven_by_whatever_name(tmp_path: Path, pick: int | str):
+    two = run_of_two()
+    run = replace(two, folder=tmp_path, trials=(*two.trials, trial(2, PROVEN)))
+    write_record(tmp_path, decision="deploy", configuration=PROVEN.key, trial=1)
+
+    text = export(run, pick)
+
+    assert text == export(run)
+    assert "\n# proven: " in text
+    assert "validated: not yet" in export(run, 1)
+
+
 def test_the_proof_stands_in_json():
     document = json.loads(render(recommended_deployment(run_of_two(), ANSWER), "json"))
 
