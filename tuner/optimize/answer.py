@@ -688,7 +688,8 @@ def _left_words(standing: Standing) -> str:
 
 def _limited(standing: Standing, names: Sequence[str]) -> str:
     """Return quantities, each with its limit."""
-    return ", ".join(name + limit_words(standing.gains[name].limit) for name in names)
+    gains = {name: standing.gains[name] for name in names}
+    return ", ".join(n + limit_words(g.limit, is_halved=g.is_halved) for n, g in gains.items())
 
 
 def minutes_words(seconds: float) -> str:

@@ -141,15 +141,17 @@ def loss_words(name: str, gain: Gain) -> str:
     """Return what became worse, by how much, and what was allowed of it.
 
     Example:
-        >>> loss_words("peak memory", Gain(-0.006, -0.006, -0.006, limit=0.005))
-        'peak memory +0.6 % (limit 0.5 %)'
+        >>> loss_words("peak memory", Gain(-0.06, -0.06, -0.06, limit=0.005, is_halved=True))
+        'peak memory +6.2 % (limit 0.5 %, halved as it repeats itself)'
     """
-    return f"{name} {signed_percent(gain.change)}{limit_words(gain.limit)}"
+    limit = limit_words(gain.limit, is_halved=gain.is_halved)
+    return f"{name} {signed_percent(gain.change)}{limit}"
 
 
-def limit_words(limit: float | None) -> str:
+def limit_words(limit: float | None, *, is_halved: bool = False) -> str:
     """Return in brackets how much worse a guard may become; nothing of what is none."""
-    return "" if limit is None else f" (limit {100.0 * limit:.3g} %)"
+    why = ", halved as it repeats itself" if is_halved else ""
+    return "" if limit is None else f" (limit {100.0 * limit:.3g} %{why})"
 
 
 def _column(name: str, *, has_bounds: bool) -> int:

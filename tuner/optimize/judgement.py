@@ -175,6 +175,8 @@ class Gain:
     None where rounds of its own prove it."""
     limit: float | None = None
     """Greatest share by which a guard may become worse; None where it was not judged as one."""
+    is_halved: bool = False
+    """That limit is half of what others have, see `Rules.of_exact`."""
     is_mixed: bool = False
     """Some of its own runs gain and others lose by what counts."""
 
@@ -583,7 +585,10 @@ class _Judged:
         middle = statistics.median(self._logs)
         if self._is_exact:
             ends = min(self._logs), max(self._logs)
-            return Gain(middle, *ends, is_exact=True, is_more_better=is_more, limit=self._limit)
+            return Gain(
+                middle, *ends, is_exact=True, is_more_better=is_more, limit=self._limit,
+                is_halved=self._margin < self._rules.margin(self.quantity),
+            )  # fmt: skip
         low = max(lower_bound(self._logs, self._error), self._proven)
         high = upper_bound(self._logs, self._error)
         # An end may stem from an earlier look, and lie beyond the middle of all rounds.

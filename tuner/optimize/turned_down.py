@@ -101,9 +101,9 @@ def best_trade(
     found = {}
     for label, gains in seen.items():
         broken = _broken(gains, rules, noise)
-        gain = max((gains[goal].likely for goal in rules.goals if goal in gains), default=0.0)
+        much = [gains[n].likely for n in rules.goals if n in gains and _is_much(gains[n], n, rules)]
         loss = max((-gains[name].likely for name in broken), default=math.inf)
-        if gain > max(loss, _WORTH_RUNS * math.log1p(rules.least)):
+        if max(much, default=0.0) > loss:
             names = dict.fromkeys((*rules.goals, *broken))
             found[label] = sum(gains[name].likely for name in names if name in gains)
     return max(found, key=lambda label: found[label], default=None)
@@ -157,8 +157,7 @@ def turned_down(
         limits = tuple(
             constraint(name, gains[name].change, is_service=is_service) for name in beyond
         )
-        least = _WORTH_RUNS * math.log1p(rules.least)
-        much = [n for n in seen_to_gain if n != goal and gains[n].likely > least]
+        much = [n for n in seen_to_gain if n != goal and _is_much(gains[n], n, rules)]
         in_rounds = worse is not None
         found = TurnedDown(label, {**gains, **limited}, (goal, *much), beyond, in_rounds, limits)
         lost = sum(one for name, one in zip(broken, losses, strict=True) if name not in won)
@@ -173,6 +172,12 @@ def turned_down(
 def _limited(gain: Gain, margin: float) -> Gain:
     """Return a gain with what few runs were allowed to lose, where rounds did not judge it."""
     return gain if gain.limit is not None else replace(gain, limit=math.expm1(margin))
+
+
+def _is_much(gain: Gain, goal: str, rules: Rules) -> bool:
+    """Return whether a gain of few runs is worth rounds."""
+    least = max(_WORTH_RUNS * math.log1p(rules.least), math.log1p(rules.least_of(goal)))
+    return gain.likely > least
 
 
 def _is_beyond(gain: Gain) -> bool:
@@ -230,7 +235,8 @@ def _loss_words(gains: Mapping[str, Gain]) -> str:
     before = ""
     for name, gain in gains.items():
         verb, what = _loss(name, show_percent(abs(gain.change)))
-        words.append((what if verb == before else f"{verb} {what}") + limit_words(gain.limit))
+        limit = limit_words(gain.limit, is_halved=gain.is_halved)
+        words.append((what if verb == before else f"{verb} {what}") + limit)
         before = verb
     return series(words)
 

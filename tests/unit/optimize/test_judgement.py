@@ -258,9 +258,9 @@ def test_the_gain_of_what_repeats_itself_is_exact_and_that_of_time_has_an_interv
 
     gains = judge("x", found, EXACT, RULES, 2).gains
 
-    exact = Gain(0.10, 0.099999, 0.100001, is_exact=True)
+    exact = Gain(0.10, 0.099999, 0.100001, is_exact=True, is_halved=True)
     assert gains[MEAN] == replace(exact, limit=gains[MEAN].limit)
-    assert not gains[CPU].is_exact
+    assert (gains[CPU].is_exact, gains[CPU].is_halved) == (False, False)
     assert gains[CPU].low < gains[CPU].middle < gains[CPU].high
 
 

@@ -62,6 +62,12 @@ def test_what_in_rounds_is_not_called_one_run():
     assert "few runs" not in one.words
 
 
+def test_why_limits_of_the_same_quantity_differ_is_said():
+    one = changes(0.0, 0.05, -0.2)
+    gains = {**one, PEAK: replace(one[PEAK], limit=0.005, is_halved=True)}
+    assert "(limit 0.5 %, halved as it repeats itself);" in found({"x": (gains, (PEAK,))})[0].words
+
+
 def test_what_is_within_its_limit_is_not_said_to_be_lost():
     less = changes(-0.2, 0.017, 0.0), (PEAK,)
     (one,) = found({"jemalloc": (changes(-0.3, 0.017, 0.008), (PEAK, CPU)), "less": less})
@@ -228,3 +234,9 @@ def test_the_best_trade_gains_much_and_breaks_a_guard(
     seen: Mapping[str, Mapping[str, Gain]], best: str | None
 ):
     assert best_trade(seen, RULES, NOISE) == best
+
+
+def test_memory_of_less_than_counts_is_no_trade():
+    seen = {"small": changes(-0.2, 0.02, 0.0)}
+    assert best_trade(seen, replace(RULES, floors=((MEAN, 0.25),)), NOISE) is None
+    assert best_trade(seen, replace(RULES, floors=((MEAN, 0.15),)), NOISE) == "small"
