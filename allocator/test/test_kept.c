@@ -34,6 +34,16 @@ enum {
 
 static char *blocks[N_BLOCKS];
 
+static void allocate_all(size_t bytes) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(bytes);
+}
+
+static void free_every(size_t first, size_t step) {
+    for (size_t i = first; i < N_BLOCKS; i += step)
+        exgen_free(blocks[i]);
+}
+
 static void next_request_of_the_length_gets_the_block(size_t size) {
     char *p = exgen_malloc(size);
     char *q = exgen_malloc(size);
@@ -96,11 +106,9 @@ static void no_more_is_kept_than_was_in_use(void) {
 }
 
 static void what_is_kept_does_not_raise_the_peak(void) {
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(TRAY_BYTES);
+    allocate_all(TRAY_BYTES);
     size_t peak = local.heap->n_units;
-    for (size_t i = 0; i < N_BLOCKS; i += 2)
-        exgen_free(blocks[i]);
+    free_every(0, 2);
     EXPECT(kept_bytes(local.heap) > 0);
     for (size_t i = 0; i < N_BLOCKS; i++)
         exgen_malloc(OTHER_TRAY_BYTES);
@@ -111,32 +119,25 @@ static void what_is_kept_does_not_raise_the_peak(void) {
 /* Blocks with units of their own, of another length: the units of the former are used again. */
 static void what_is_kept_of_another_length_is_used(void) {
     exgen_purge();
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(RUN_BYTES);
+    allocate_all(RUN_BYTES);
     size_t before = local.heap->n_units;
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        exgen_free(blocks[i]);
+    free_every(0, 1);
     EXPECT(kept_bytes(local.heap) > 0);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(RUN_BYTES / 2);
+    allocate_all(RUN_BYTES / 2);
     EXPECT(local.heap->n_units <= before);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        exgen_free(blocks[i]);
+    free_every(0, 1);
     EXPECT(exgen_validate_heap());
 }
 
 static void keep_much(void) {
     exgen_purge();
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(RUN_BYTES);
-    for (size_t i = 0; i < N_BLOCKS; i += 2)
-        exgen_free(blocks[i]);
+    allocate_all(RUN_BYTES);
+    free_every(0, 2);
     EXPECT(kept_bytes(local.heap) > 3 * KEPT_AT_ONCE);
 }
 
 static void free_the_rest(void) {
-    for (size_t i = 1; i < N_BLOCKS; i += 2)
-        exgen_free(blocks[i]);
+    free_every(1, 2);
     exgen_purge();
     EXPECT(exgen_validate_heap());
 }
@@ -169,8 +170,7 @@ static void request_of_another_length_has_a_part_given_back(void) {
 /* Trays of five blocks have no room for the request.  What else is free is used first. */
 static void larger_block_is_cut_before_all_go_back(void) {
     exgen_purge();
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(TRAY_BYTES);
+    allocate_all(TRAY_BYTES);
     size_t n_freed = N_BLOCKS / 2;
     for (size_t i = 0; i < n_freed; i++)
         exgen_free(blocks[2 * i]);
@@ -185,13 +185,10 @@ static void larger_block_is_cut_before_all_go_back(void) {
 
 /* Two neighbours have room for the request, which has none on trays with more in use before. */
 static void requests_that_find_nothing_are_no_use_of_what_is_kept(void) {
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(RUN_BYTES);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        exgen_free(blocks[i]);
+    allocate_all(RUN_BYTES);
+    free_every(0, 1);
     exgen_purge();
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(TRAY_BYTES);
+    allocate_all(TRAY_BYTES);
     size_t before = local.heap->n_units;
     for (size_t i = 0; i < N_BLOCKS; i++)
         if (i % 4 < 2)

@@ -24,13 +24,23 @@ static void *taken_by_others[7];
 /* --- producer and consumer --- */
 
 static void *blocks[N_BLOCKS];
+
+static void allocate_all(size_t bytes) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(bytes);
+}
+
+static void free_all(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(blocks[i]);
+}
+
 static pthread_barrier_t turn;
 
 static void *consume(void *unused) {
     for (size_t round = 0; round < N_ROUNDS; round++) {
         pthread_barrier_wait(&turn);
-        for (size_t i = 0; i < N_BLOCKS; i++)
-            exgen_free(blocks[i]);
+        free_all();
         pthread_barrier_wait(&turn);
     }
     return unused;
@@ -59,14 +69,12 @@ static void producer_gets_its_memory_back(void) {
 /* --- blocks that other threads freed --- */
 
 static void *free_all_blocks(void *unused) {
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        exgen_free(blocks[i]);
+    free_all();
     return unused;
 }
 
 static void let_another_free(void) {
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(100);
+    allocate_all(100);
     run_thread(free_all_blocks, NULL);
     EXPECT(exchange_has_any());
 }
@@ -89,8 +97,7 @@ static void others_blocks_are_not_touched(void) {
 }
 
 static void *allocate_all_blocks(void *unused) {
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(100);
+    allocate_all(100);
     return unused;
 }
 
@@ -136,8 +143,7 @@ static void *mix_all_blocks(void *unused) {
         EXPECT(exgen_validate_heap());
     }
     EXPECT(local.mixed != NULL);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        exgen_free(blocks[i]);
+    free_all();
     EXPECT(exgen_validate_heap());
     remote_flush(local.heap);
     EXPECT(stats().n_blocks == before);
@@ -205,6 +211,12 @@ static void *send_some_home(void *unused) {
     return unused;
 }
 
+static void free_what_stayed(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % N_BETWEEN != 0)
+            exgen_free(blocks[i]);
+}
+
 static bool was_sent(const void *block) {
     size_t i = 0;
     while (i < N_BLOCKS && blocks[i] != block)
@@ -218,17 +230,14 @@ static void what_came_home_is_used_before_new_memory(void) {
     };
     void *more[N_MORE];
     size_t n_used = 0;
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(SENT_BYTES);
+    allocate_all(SENT_BYTES);
     run_thread(send_some_home, NULL);
     for (size_t i = 0; i < N_MORE; i++) {
         more[i] = exgen_malloc(SENT_BYTES);
         n_used += was_sent(more[i]);
     }
     EXPECT(n_used == N_BLOCKS / N_BETWEEN);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        if (i % N_BETWEEN != 0)
-            exgen_free(blocks[i]);
+    free_what_stayed();
     for (size_t i = 0; i < N_MORE; i++)
         exgen_free(more[i]);
 }
@@ -245,9 +254,7 @@ static void what_came_home_looks_no_freer_than_before(void) {
             EXPECT(!was_sent(taken[i]) || !link_is_marked(taken[i])); /* others come late */
             exgen_free(taken[i]);
         }
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        if (i % N_BETWEEN != 0)
-            exgen_free(blocks[i]);
+    free_what_stayed();
 }
 
 static void *send_home_before_some(void *block) {
@@ -260,14 +267,11 @@ static void a_large_block_does_not_wait_behind_small_ones(void) {
         LARGE_BYTES = 40000
     };
     void *large = exgen_malloc(LARGE_BYTES);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        blocks[i] = exgen_malloc(SENT_BYTES);
+    allocate_all(SENT_BYTES);
     run_thread(send_home_before_some, large);
     EXPECT(exgen_malloc(LARGE_BYTES) == large);
     exgen_free(large);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        if (i % N_BETWEEN != 0)
-            exgen_free(blocks[i]);
+    free_what_stayed();
 }
 
 /* --- threads that come and go --- */
