@@ -12,6 +12,7 @@ from tuner import doctor
 from tuner.cli import app as application
 from tuner.cli import doctor as command
 from tuner.cli import main
+from tuner.cli.epilog import add_command
 from tuner.config import shipped_allocator_file
 from tuner.doctor import Examination, Finding, package_choices
 from tuner.emulation import Calibration
@@ -228,7 +229,7 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int):
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: found)
     app = typer.Typer(pretty_exceptions_enable=False)
     app.callback()(lambda: None)
-    command.register(app)
+    add_command(app, "doctor", command.doctor)
     monkeypatch.setattr(application, "build_app", lambda _: app)
 
     assert main.run(["doctor"]) == code

@@ -1,8 +1,9 @@
 """The commands of `malloc-tuner` as one Typer application.
 
-Every command lives in a module of its own with a function `register`.  The
-modules import at the top only what their options need; what does the work is
-imported by the command when it runs, so that ``--help`` answers at once.
+Every command is a function of its name that `subcommand` marks, in a module of its own; a group
+is a module with a function `register`.  The modules import at the top only what their options
+need; what does the work is imported by the command when it runs, so that ``--help`` answers at
+once.
 """
 
 from importlib import import_module
@@ -12,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import tuner
-from tuner.cli.epilog import exit_code_table, exit_codes
+from tuner.cli.epilog import add_command, exit_code_table, exit_codes
 
 MODULES = (
     "record",
@@ -208,6 +209,10 @@ def build_app(only: str | None = None) -> typer.Typer:
     app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
     for name, module in zip(COMMANDS, MODULES, strict=True):
         if only not in COMMANDS or name == only:
-            import_module(f"tuner.cli.{module}").register(app)
+            found = import_module(f"tuner.cli.{module}")
+            if hasattr(found, "register"):
+                found.register(app)
+            else:
+                add_command(app, name, getattr(found, module))
     _show_plainly(app)
     return app

@@ -11,7 +11,7 @@ import typer
 from tuner.bench.plan import WORKLOADS
 from tuner.cli.bounds import duration, each_within, number
 from tuner.cli.console import print_note
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import Settings, allow_options, refuse_options, split_names
 from tuner.errors import (
     InterruptedCampaign,
@@ -40,30 +40,23 @@ _SMOKE_OVERHEAD = (16, 1000)
 _SMOKE_S = 0.02
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "bench",
-        help="Compare allocators in throughput, latency and memory.",
-        epilog=epilog(
-            "malloc-tuner bench -o runs/bench",
-            "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/lib/libmine.so",
-            "malloc-tuner bench --setting 'jemalloc dirty_decay_ms=0' --pick runs/app:balanced",
-            "malloc-tuner bench --workloads larson,ring --threads 2,16 --budget '2 min'",
-            errors=(
-                SpecError,
-                MissingToolError,
-                SettingError,
-                ProgramError,
-                StoreError,
-                OutputError,
-                SelectionError,
-                InterruptedCampaign,
-            ),
-        ),
-    )(bench)
-
-
+@subcommand(
+    "Compare allocators in throughput, latency and memory.",
+    "malloc-tuner bench -o runs/bench",
+    "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/lib/libmine.so",
+    "malloc-tuner bench --setting 'jemalloc dirty_decay_ms=0' --pick runs/app:balanced",
+    "malloc-tuner bench --workloads larson,ring --threads 2,16 --budget '2 min'",
+    errors=(
+        SpecError,
+        MissingToolError,
+        SettingError,
+        ProgramError,
+        StoreError,
+        OutputError,
+        SelectionError,
+        InterruptedCampaign,
+    ),
+)
 def bench(
     context: typer.Context,
     *,

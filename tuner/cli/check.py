@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson
 from tuner.errors import ProgramError, SettingError, SpecError
 from tuner.limits import MOST_PID
@@ -25,18 +25,6 @@ VERSION = 1
 _WORDS = {True: "in effect", False: "NOT in effect", None: "cannot be seen"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "check",
-        help="Check an export's settings in a running process.",
-        epilog=epilog(
-            "malloc-tuner check $(pidof -s redis-server) malloc.json",
-            errors=(SpecError, SettingError, ProgramError),
-        ),
-    )(check)
-
-
 def _process_id(text: str) -> int:
     """Return the id of a process; what is none is most likely the export, given first."""
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_PID):
@@ -46,6 +34,11 @@ def _process_id(text: str) -> int:
     return int(text)
 
 
+@subcommand(
+    "Check an export's settings in a running process.",
+    "malloc-tuner check $(pidof -s redis-server) malloc.json",
+    errors=(SpecError, SettingError, ProgramError),
+)
 def check(
     pid: Annotated[
         int, typer.Argument(parser=_process_id, metavar="PID", help="Process id of the program.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.console import folded
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson
 from tuner.errors import MissingToolError
 
@@ -84,40 +84,35 @@ def as_text(examination: Examination) -> str:
     return "\n".join(lines)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-
-    @app.command(
-        "doctor",
-        help="Check this machine for allocators, instruments, packages.",
-        epilog=epilog(
-            "malloc-tuner doctor",
-            "malloc-tuner doctor --gem5 build/X86/gem5.opt --json",
-            "malloc-tuner doctor --calibrate",
-            errors=(MissingToolError,),
+@subcommand(
+    "Check this machine for allocators, instruments, packages.",
+    "malloc-tuner doctor",
+    "malloc-tuner doctor --gem5 build/X86/gem5.opt --json",
+    "malloc-tuner doctor --calibrate",
+    errors=(MissingToolError,),
+)
+def doctor(
+    gem5: Annotated[
+        str | None,
+        typer.Option(envvar="GEM5", metavar="PROGRAM", help="Also try out this gem5."),
+    ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Measure what page faults and memory system calls cost, if that is not known "
+            "or a day old.",
         ),
-    )
-    def doctor(
-        gem5: Annotated[
-            str | None,
-            typer.Option(envvar="GEM5", metavar="PROGRAM", help="Also try out this gem5."),
-        ] = None,
-        calibrate: Annotated[
-            bool,
-            typer.Option(
-                "--calibrate",
-                help="Measure what page faults and memory system calls cost, if that is not known "
-                "or a day old.",
-            ),
-        ] = False,
-        as_json_object: AsJson = False,
-    ) -> None:
-        from tuner.doctor import examine
+    ] = False,
+    as_json_object: AsJson = False,
+) -> None:
+    """Print what was found; missing is an error."""
+    from tuner.doctor import examine
 
-        examination = examine(gem5, calibrate=calibrate)
-        print(as_json(examination) if as_json_object else as_text(examination))
-        if examination.problems:
-            n_problems = len(examination.problems)
-            raise MissingToolError(
-                f"not ready: {n_problems} problem{'s'[: n_problems > 1]}, listed above"
-            )
+    examination = examine(gem5, calibrate=calibrate)
+    print(as_json(examination) if as_json_object else as_text(examination))
+    if examination.problems:
+        n_problems = len(examination.problems)
+        raise MissingToolError(
+            f"not ready: {n_problems} problem{'s'[: n_problems > 1]}, listed above"
+        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.bounds import duration
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
     AsJson,
     HugePages,
@@ -59,26 +59,19 @@ class InstrumentName(StrEnum):
     NONE = "none"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "emulate",
-        help="Measure allocator settings on a trace, and the defaults.",
-        epilog=epilog(
-            "malloc-tuner emulate app.trace --setting 'jemalloc dirty_decay_ms=0'",
-            "malloc-tuner emulate app.trace --allocators glibc,exgen --json",
-            errors=(
-                SpecError,
-                MissingToolError,
-                TraceError,
-                SettingError,
-                ProgramError,
-                ProgramTimeoutError,
-            ),
-        ),
-    )(emulate)
-
-
+@subcommand(
+    "Measure allocator settings on a trace, and the defaults.",
+    "malloc-tuner emulate app.trace --setting 'jemalloc dirty_decay_ms=0'",
+    "malloc-tuner emulate app.trace --allocators glibc,exgen --json",
+    errors=(
+        SpecError,
+        MissingToolError,
+        TraceError,
+        SettingError,
+        ProgramError,
+        ProgramTimeoutError,
+    ),
+)
 def emulate(
     context: typer.Context,
     *,

@@ -1,12 +1,18 @@
-"""What stands below the options of a command's help: examples and exit codes.
+"""What the help of a command says: what it does; below its options, examples and exit codes.
 
 The meaning of an exit code is the first line of its error's docstring, so help,
 documentation and code cannot drift apart.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+import typer
 
 from tuner.errors import TunerError
+
+_MARK = "help_of_command"
+_Function = TypeVar("_Function", bound=Callable[..., None])
 
 USUAL_EXIT_CODES = {0: "Success.", 1: "A defect of malloc-tuner.", 2: "A wrong command line."}
 """Exit codes every command shares, beside those of its errors."""
@@ -53,3 +59,27 @@ def epilog(*examples: str, errors: tuple[type[TunerError], ...] = ()) -> str:
     block = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
     codes = USUAL_EXIT_CODES | {error.exit_code: meaning(error) for error in errors}
     return f"{block}\n\n{exit_code_table(codes)}"
+
+
+def subcommand(
+    what: str, *examples: str, errors: tuple[type[TunerError], ...] = (), **how: object
+) -> Callable[[_Function], _Function]:
+    """Mark the function of a command with its help, which `add_command` gives to Typer.
+
+    Args:
+        what: what it does.
+        examples: as of `epilog`.
+        errors: as of `epilog`.
+        how: what else Typer takes of a command.
+    """
+
+    def mark(function: _Function) -> _Function:
+        vars(function)[_MARK] = {"help": what, "epilog": epilog(*examples, errors=errors), **how}
+        return function
+
+    return mark
+
+
+def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
+    """Add a function that `subcommand` has marked to an application or a group."""
+    app.command(name, **vars(function)[_MARK])(function)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.bounds import number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson, RunFolder, refuse_options
 from tuner.errors import (
     MissingToolError,
@@ -19,27 +19,13 @@ from tuner.errors import (
 from tuner.limits import MOST_SEED, MOST_WORKERS
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "explain",
-        help="Show which settings of a run matter, and which harm.",
-        epilog=epilog(
-            "malloc-tuner explain runs/app",
-            "malloc-tuner explain runs/app --point balanced --measure",
-            "malloc-tuner explain runs/app --point 112 --json",
-            errors=(
-                SpecError,
-                MissingToolError,
-                TraceError,
-                StoreError,
-                OutputError,
-                SelectionError,
-            ),
-        ),
-    )(explain)
-
-
+@subcommand(
+    "Show which settings of a run matter, and which harm.",
+    "malloc-tuner explain runs/app",
+    "malloc-tuner explain runs/app --point balanced --measure",
+    "malloc-tuner explain runs/app --point 112 --json",
+    errors=(SpecError, MissingToolError, TraceError, StoreError, OutputError, SelectionError),
+)
 def explain(
     run: RunFolder,
     *,

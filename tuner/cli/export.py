@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.console import print_note, print_or_write
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
     MEASURED,
     SETTING,
@@ -38,28 +38,14 @@ def _known(form: str) -> str:
     return form
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "export",
-        help="Write a pick for a shell, systemd, Docker or Kubernetes.",
-        epilog=epilog(
-            "malloc-tuner export runs/app --format env -o malloc.env",
-            "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",
-            "malloc-tuner export runs/app --trial 17 --format systemd",
-            "malloc-tuner export --setting 'jemalloc narenas=2' -o malloc.env",
-            errors=(
-                SpecError,
-                MissingToolError,
-                SettingError,
-                StoreError,
-                OutputError,
-                SelectionError,
-            ),
-        ),
-    )(export)
-
-
+@subcommand(
+    "Write a pick for a shell, systemd, Docker or Kubernetes.",
+    "malloc-tuner export runs/app --format env -o malloc.env",
+    "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",
+    "malloc-tuner export runs/app --trial 17 --format systemd",
+    "malloc-tuner export --setting 'jemalloc narenas=2' -o malloc.env",
+    errors=(SpecError, MissingToolError, SettingError, StoreError, OutputError, SelectionError),
+)
 def export(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help=MEASURED)] = None,
     *,

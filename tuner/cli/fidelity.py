@@ -13,7 +13,7 @@ import typer
 from tuner.cli.bounds import duration, number
 from tuner.cli.console import print_note
 from tuner.cli.emulate import InstrumentName
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
     ALLOCATORS,
     AsJson,
@@ -32,20 +32,13 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.fidelity.session import Begin
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "fidelity",
-        help="Measure how well a profile stands for its trace.",
-        epilog=epilog(
-            "malloc-tuner fidelity app.profile.json --trace app.trace",
-            "malloc-tuner fidelity app.profile.json --trace app.trace --seeds 5 --json",
-            "malloc-tuner fidelity app.profile.json --trace app.trace -- ./app --its arguments",
-            errors=(SpecError, MissingToolError, TraceError, ProgramError, OutputError),
-        ),
-    )(fidelity)
-
-
+@subcommand(
+    "Measure how well a profile stands for its trace.",
+    "malloc-tuner fidelity app.profile.json --trace app.trace",
+    "malloc-tuner fidelity app.profile.json --trace app.trace --seeds 5 --json",
+    "malloc-tuner fidelity app.profile.json --trace app.trace -- ./app --its arguments",
+    errors=(SpecError, MissingToolError, TraceError, ProgramError, OutputError),
+)
 def fidelity(
     context: typer.Context,
     *,

@@ -7,25 +7,18 @@ from typing import Annotated
 import typer
 
 from tuner.cli.bounds import number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.errors import OutputError, SpecError, TraceError
 from tuner.limits import MOST_EVENTS
 from tuner.output import check_apart, file_to_write
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "fit",
-        help="Make a profile of a trace: a text file to edit and share.",
-        epilog=epilog(
-            "malloc-tuner fit app.trace -o app.profile.json",
-            "malloc-tuner fit app.trace -o small.profile.json --windows 64 --fixed 500",
-            errors=(SpecError, TraceError, OutputError),
-        ),
-    )(fit)
-
-
+@subcommand(
+    "Make a profile of a trace: a text file to edit and share.",
+    "malloc-tuner fit app.trace -o app.profile.json",
+    "malloc-tuner fit app.trace -o small.profile.json --windows 64 --fixed 500",
+    errors=(SpecError, TraceError, OutputError),
+)
 def fit(
     trace: Annotated[Path, typer.Argument(metavar="TRACE")],
     output: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.console import folded, print_or_write
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, json_form, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
@@ -21,21 +21,14 @@ class TableFormat(enum.StrEnum):
     CSV = "csv"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "front",
-        help="Print the Pareto front of a run, and what each point gains.",
-        epilog=epilog(
-            "malloc-tuner front runs/app",
-            "malloc-tuner front runs/app --objectives peak_heap,faults",
-            "malloc-tuner front runs/app --all --format csv -o trials.csv",
-            "malloc-tuner front runs/app --measured",
-            errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
-        ),
-    )(front)
-
-
+@subcommand(
+    "Print the Pareto front of a run, and what each point gains.",
+    "malloc-tuner front runs/app",
+    "malloc-tuner front runs/app --objectives peak_heap,faults",
+    "malloc-tuner front runs/app --all --format csv -o trials.csv",
+    "malloc-tuner front runs/app --measured",
+    errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
+)
 def front(
     run: MeasuredFolder,
     *,

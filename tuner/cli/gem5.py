@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.bounds import number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import RunFolder, split_names
 from tuner.cli.validating import (
     GEM5,
@@ -51,19 +51,12 @@ ERRORS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "gem5",
-        help="Measure picks and defaults on gem5 itself, in rounds.",
-        epilog=epilog(
-            "malloc-tuner gem5 runs/gem5 --gem5 build/X86/gem5.opt",
-            "malloc-tuner gem5 runs/gem5 --simulations held-out --rounds 8",
-            errors=ERRORS,
-        ),
-    )(gem5)
-
-
+@subcommand(
+    "Measure picks and defaults on gem5 itself, in rounds.",
+    "malloc-tuner gem5 runs/gem5 --gem5 build/X86/gem5.opt",
+    "malloc-tuner gem5 runs/gem5 --simulations held-out --rounds 8",
+    errors=ERRORS,
+)
 def gem5(
     *,
     run: RunFolder,

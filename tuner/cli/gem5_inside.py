@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.bounds import duration, number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.gem5 import ERRORS
 from tuner.cli.options import RunFolder, split_names
 from tuner.cli.validating import (
@@ -24,19 +24,12 @@ from tuner.errors import NOTHING_COMPARED, ComparisonError
 from tuner.limits import MOST_WORKERS, RUN_TIME
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "gem5-inside",
-        help="Count cache misses and cycles of picks inside gem5.",
-        epilog=epilog(
-            "malloc-tuner gem5-inside runs/app --gem5 build/X86/gem5.opt --programs perl",
-            "malloc-tuner gem5-inside runs/app --objectives l1d_mpki,cycles --workers 4",
-            errors=ERRORS,
-        ),
-    )(gem5_inside)
-
-
+@subcommand(
+    "Count cache misses and cycles of picks inside gem5.",
+    "malloc-tuner gem5-inside runs/app --gem5 build/X86/gem5.opt --programs perl",
+    "malloc-tuner gem5-inside runs/app --objectives l1d_mpki,cycles --workers 4",
+    errors=ERRORS,
+)
 def gem5_inside(
     *,
     run: RunFolder,

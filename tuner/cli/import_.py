@@ -13,7 +13,7 @@ import typer
 
 from tuner.cli.bounds import duration, number
 from tuner.cli.console import print_note
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson
 from tuner.errors import MissingToolError, OutputError, SpecError, TraceError
 from tuner.limits import EVENT_STEP
@@ -81,21 +81,14 @@ def _known(name: str | None) -> str | None:
     return name
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "import",
-        help="Make a trace, or a profile, of what another tool recorded.",
-        epilog=epilog(
-            "malloc-tuner import heaptrack.app.123.zst -o app.trace",
-            "malloc-tuner import dhat.out.123 -o app.profile.json",
-            "malloc-tuner import --format classic dhat.out.123 -o app.trace",
-            "malloc-tuner import --format valgrind log.txt -o app.trace",
-            errors=(SpecError, MissingToolError, TraceError, OutputError),
-        ),
-    )(import_)
-
-
+@subcommand(
+    "Make a trace, or a profile, of what another tool recorded.",
+    "malloc-tuner import heaptrack.app.123.zst -o app.trace",
+    "malloc-tuner import dhat.out.123 -o app.profile.json",
+    "malloc-tuner import --format classic dhat.out.123 -o app.trace",
+    "malloc-tuner import --format valgrind log.txt -o app.trace",
+    errors=(SpecError, MissingToolError, TraceError, OutputError),
+)
 def import_(
     *,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the other tool.")],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson, refuse_options
 from tuner.errors import BinaryError, MissingToolError, ThreadedVerdict, UnknownVerdict
 
@@ -47,39 +47,34 @@ def as_text(advice: Advice) -> str:
     return "\n".join(lines)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-
-    @app.command(
-        "link-advice",
-        help="Check which of the two exgens is safe to link with.",
-        epilog=epilog(
-            "malloc-tuner link-advice ./app",
-            "cc -o app app.o -L$EXGEN -l$(malloc-tuner link-advice --choose ./app-plain)",
-            errors=(MissingToolError, BinaryError, ThreadedVerdict, UnknownVerdict),
+@subcommand(
+    "Check which of the two exgens is safe to link with.",
+    "malloc-tuner link-advice ./app",
+    "cc -o app app.o -L$EXGEN -l$(malloc-tuner link-advice --choose ./app-plain)",
+    errors=(MissingToolError, BinaryError, ThreadedVerdict, UnknownVerdict),
+)
+def link_advice(
+    context: typer.Context,
+    program: Annotated[
+        Path, typer.Argument(metavar="BINARY", help="A linked program, or a shared library.")
+    ],
+    as_json_object: AsJson = False,
+    choose: Annotated[
+        bool,
+        typer.Option(
+            "--choose",
+            help="Print only the name to link with, exgen-st or exgen; exit with 0 for both.",
         ),
-    )
-    def link_advice(
-        context: typer.Context,
-        program: Annotated[
-            Path, typer.Argument(metavar="BINARY", help="A linked program, or a shared library.")
-        ],
-        as_json_object: AsJson = False,
-        choose: Annotated[
-            bool,
-            typer.Option(
-                "--choose",
-                help="Print only the name to link with, exgen-st or exgen; exit with 0 for both.",
-            ),
-        ] = False,
-    ) -> None:
-        from tuner.link.advice import advise
+    ] = False,
+) -> None:
+    """Print which library to link with, and why."""
+    from tuner.link.advice import advise
 
-        if choose:
-            refuse_options(context, {"--json"}, "with --choose, which prints one word")
-        advice = advise(program)
-        if choose:
-            print(advice.library)
-            return
-        print(as_json(advice) if as_json_object else as_text(advice))
-        raise typer.Exit(_EXIT_CODES[advice.verdict])
+    if choose:
+        refuse_options(context, {"--json"}, "with --choose, which prints one word")
+    advice = advise(program)
+    if choose:
+        print(advice.library)
+        return
+    print(as_json(advice) if as_json_object else as_text(advice))
+    raise typer.Exit(_EXIT_CODES[advice.verdict])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.bounds import duration, number, within
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.numerics import import_numpy
 from tuner.cli.options import (
     ALLOCATORS,
@@ -77,39 +77,6 @@ if TYPE_CHECKING:
     from tuner.optimize.view import View
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "optimize",
-        help=(
-            "Find the setting that the program itself proves best. Records, searches in "
-            "emulation, runs what looks promising, confirms it on new runs, and answers in one "
-            "sentence: deploy this, or keep what you have. Interrupted, the same command "
-            "continues; with more --time it goes on."
-        ),
-        epilog=epilog(
-            "malloc-tuner optimize -- ./app --input data",
-            "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
-            "malloc-tuner optimize runs/app --time 20min",
-            "malloc-tuner optimize runs/app --constraint 'peak_memory <= default * 1.1'",
-            "malloc-tuner optimize --direct --time 20min -- ./static-app data",
-            "malloc-tuner optimize app.toml --fail-if undecided --json",
-            "malloc-tuner optimize --executor dask --scheduler tcp://host:8786 -- ./app data",
-            "malloc-tuner optimize --time 1h --ready tcp:8080 --load ./load.sh -- ./server",
-            errors=(
-                SpecError,
-                MissingToolError,
-                ProgramError,
-                ProgramTimeoutError,
-                StoreError,
-                OutputError,
-                ConditionVerdict,
-                InterruptedCampaign,
-            ),
-        ),
-    )(optimize)
-
-
 def _misplaced(context: typer.Context, is_given: bool) -> bool:
     """Refuse --held-out among the options: it stands behind the program's arguments."""
     if is_given:
@@ -120,6 +87,30 @@ def _misplaced(context: typer.Context, is_given: bool) -> bool:
     return is_given
 
 
+@subcommand(
+    "Find the setting that the program itself proves best. Records, searches in "
+    "emulation, runs what looks promising, confirms it on new runs, and answers in one "
+    "sentence: deploy this, or keep what you have. Interrupted, the same command "
+    "continues; with more --time it goes on.",
+    "malloc-tuner optimize -- ./app --input data",
+    "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
+    "malloc-tuner optimize runs/app --time 20min",
+    "malloc-tuner optimize runs/app --constraint 'peak_memory <= default * 1.1'",
+    "malloc-tuner optimize --direct --time 20min -- ./static-app data",
+    "malloc-tuner optimize app.toml --fail-if undecided --json",
+    "malloc-tuner optimize --executor dask --scheduler tcp://host:8786 -- ./app data",
+    "malloc-tuner optimize --time 1h --ready tcp:8080 --load ./load.sh -- ./server",
+    errors=(
+        SpecError,
+        MissingToolError,
+        ProgramError,
+        ProgramTimeoutError,
+        StoreError,
+        OutputError,
+        ConditionVerdict,
+        InterruptedCampaign,
+    ),
+)
 def optimize(
     context: typer.Context,
     words: Annotated[

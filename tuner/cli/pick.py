@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson, RunFolder, TrialNumber, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
@@ -22,20 +22,13 @@ VERSION = 1
 """Schema and version of the JSON output."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "pick",
-        help="Choose one point of a run, and keep it under a name.",
-        epilog=epilog(
-            "malloc-tuner pick runs/app --balanced",
-            "malloc-tuner pick runs/app --best mean_heap --max cost=+1%",
-            "malloc-tuner pick runs/app --best cost --max peak_heap=2GiB --name service",
-            errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
-        ),
-    )(pick)
-
-
+@subcommand(
+    "Choose one point of a run, and keep it under a name.",
+    "malloc-tuner pick runs/app --balanced",
+    "malloc-tuner pick runs/app --best mean_heap --max cost=+1%",
+    "malloc-tuner pick runs/app --best cost --max peak_heap=2GiB --name service",
+    errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
+)
 def pick(
     run: RunFolder,
     *,

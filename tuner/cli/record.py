@@ -6,7 +6,7 @@ import typer
 
 from tuner.cli import record_run
 from tuner.cli.bounds import within
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import Force, NewTrace
 from tuner.cli.record_run import END, START
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError
@@ -15,25 +15,16 @@ from tuner.limits import DISK
 _WINDOW = "Options for a part of the run"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "record",
-        help=(
-            "Run a program and write the trace of its allocations. Exit code 0 means that the "
-            "trace is complete; the program's own exit status is printed and kept in the trace."
-        ),
-        epilog=epilog(
-            "malloc-tuner record -o app.trace -- ./app --its arguments",
-            "malloc-tuner record --follow -o build.trace -- g++ -O2 -c big.cc",
-            "malloc-tuner record --follow --ready tcp:8080 --from ready --to 5min "
-            "--at-most 2GiB -o app.trace -- ./server",
-            errors=(MissingToolError, ProgramError, OutputError, SpecError),
-        ),
-        context_settings={"allow_interspersed_args": False},
-    )(record)
-
-
+@subcommand(
+    "Run a program and write the trace of its allocations. Exit code 0 means that the "
+    "trace is complete; the program's own exit status is printed and kept in the trace.",
+    "malloc-tuner record -o app.trace -- ./app --its arguments",
+    "malloc-tuner record --follow -o build.trace -- g++ -O2 -c big.cc",
+    "malloc-tuner record --follow --ready tcp:8080 --from ready --to 5min "
+    "--at-most 2GiB -o app.trace -- ./server",
+    errors=(MissingToolError, ProgramError, OutputError, SpecError),
+    context_settings={"allow_interspersed_args": False},
+)
 def record(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND [ARGUMENTS]...")],
     output: NewTrace,

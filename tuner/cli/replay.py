@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.bounds import number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson, allow_options, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
@@ -19,20 +19,13 @@ if TYPE_CHECKING:
     from tuner.campaign.replay import Points, Replayed
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "replay",
-        help="Compare search strategies on recorded trials, unmeasured.",
-        epilog=epilog(
-            "malloc-tuner replay runs/app",
-            "malloc-tuner replay runs/app --strategy auto,random --seeds 20 --evaluations 200",
-            "malloc-tuner replay runs/app --save app.points.json.zst",
-            errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
-        ),
-    )(replay)
-
-
+@subcommand(
+    "Compare search strategies on recorded trials, unmeasured.",
+    "malloc-tuner replay runs/app",
+    "malloc-tuner replay runs/app --strategy auto,random --seeds 20 --evaluations 200",
+    "malloc-tuner replay runs/app --save app.points.json.zst",
+    errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
+)
 def replay(
     run: Annotated[
         Path, typer.Argument(metavar="RUN|POINTS", help="Run folder, or a file of --save.")

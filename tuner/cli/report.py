@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.console import print_note
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import MeasuredFolder, ValidationNumber
 from tuner.errors import OutputError, SelectionError, StoreError
 
@@ -27,19 +27,12 @@ def note_validation(run: Run, shown: ValidationSummary | None) -> None:
         print_note(f"shown is validation {shown.record.identifier}; --validation N: {others}")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "report",
-        help="Write one HTML report, and figures as PNG, SVG and PDF.",
-        epilog=epilog(
-            "malloc-tuner report runs/app",
-            "malloc-tuner report runs/app -o site --no-figures",
-            errors=(StoreError, OutputError, SelectionError),
-        ),
-    )(report)
-
-
+@subcommand(
+    "Write one HTML report, and figures as PNG, SVG and PDF.",
+    "malloc-tuner report runs/app",
+    "malloc-tuner report runs/app -o site --no-figures",
+    errors=(StoreError, OutputError, SelectionError),
+)
 def report(
     run: MeasuredFolder,
     output: Annotated[

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from tuner.cli.bounds import duration, factor_within, number
 from tuner.cli.console import print_note, stdout_console
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import add_command, subcommand
 from tuner.cli.options import AsJson, Force, NewTrace
 from tuner.errors import OutputError, ProgramError, SpecError, TraceError
 from tuner.limits import MOST_EVENTS, REST
@@ -176,6 +176,12 @@ def as_tables(info: TraceInfo, trace: Trace) -> list[RenderableType]:
     return [facts, *(table for table in tables if table.row_count)]
 
 
+@subcommand(
+    "Describe a trace: events, threads, live bytes, sizes, lifetimes.",
+    "malloc-tuner trace info app.trace",
+    "malloc-tuner trace info app.trace --json --plot app.svg",
+    errors=(TraceError, OutputError),
+)
 def _info_command(
     path: Annotated[Path, typer.Argument(metavar="TRACE")],
     as_json_object: AsJson = False,
@@ -205,6 +211,11 @@ def _info_command(
         save(info, Path((trace.argv or [path.stem])[0]).name, plot)
 
 
+@subcommand(
+    "Save a recording whose `record` was killed.",
+    "malloc-tuner trace recover app.trace.spool -o app.trace",
+    errors=(ProgramError, OutputError),
+)
 def _recover_command(
     spool: Annotated[Path, typer.Argument(metavar="SPOOL", help="The folder OUTPUT.spool.")],
     output: NewTrace,
@@ -222,6 +233,14 @@ def _recover_command(
         raise OutputError(stopped)
 
 
+@subcommand(
+    "Make a long trace short, with samples of its short lives. Not for "
+    "settings of large thread caches: most of the short lives that fill them are gone.",
+    "malloc-tuner trace thin simulation.trace -o thin.trace",
+    "malloc-tuner trace thin simulation.trace -o thin.trace --middle 2000000 --last 0",
+    "malloc-tuner trace thin simulation.trace -o thin.trace --set-up 1.9s --pace 4",
+    errors=(SpecError, TraceError, OutputError),
+)
 def _thin_command(
     path: Annotated[Path, typer.Argument(metavar="TRACE")],
     *,
@@ -278,34 +297,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    group.command(
-        "info",
-        help="Describe a trace: events, threads, live bytes, sizes, lifetimes.",
-        epilog=epilog(
-            "malloc-tuner trace info app.trace",
-            "malloc-tuner trace info app.trace --json --plot app.svg",
-            errors=(TraceError, OutputError),
-        ),
-    )(_info_command)
-    group.command(
-        "recover",
-        help="Save a recording whose `record` was killed.",
-        epilog=epilog(
-            "malloc-tuner trace recover app.trace.spool -o app.trace",
-            errors=(ProgramError, OutputError),
-        ),
-    )(_recover_command)
-    group.command(
-        "thin",
-        help=(
-            "Make a long trace short, with samples of its short lives. Not for "
-            "settings of large thread caches: most of the short lives that fill them are gone."
-        ),
-        epilog=epilog(
-            "malloc-tuner trace thin simulation.trace -o thin.trace",
-            "malloc-tuner trace thin simulation.trace -o thin.trace --middle 2000000 --last 0",
-            "malloc-tuner trace thin simulation.trace -o thin.trace --set-up 1.9s --pace 4",
-            errors=(SpecError, TraceError, OutputError),
-        ),
-    )(_thin_command)
+    add_command(group, "info", _info_command)
+    add_command(group, "recover", _recover_command)
+    add_command(group, "thin", _thin_command)
     app.add_typer(group)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.bounds import duration, number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.numerics import import_numpy
 from tuner.cli.options import (
     ALLOCATORS,
@@ -41,35 +41,26 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.campaign.progress import Listener
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "tune",
-        help=(
-            "Search the allocators' settings on a trace. Interrupted or killed, the same command "
-            "continues; with more evaluations it extends a finished campaign."
-        ),
-        epilog=epilog(
-            "malloc-tuner tune configs/campaigns/demo.toml",
-            "malloc-tuner tune app.trace --allocators glibc,jemalloc --evaluations 300",
-            'malloc-tuner tune app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
-            "malloc-tuner tune app.trace --executor dask --scheduler tcp://host:8786",
-            "malloc-tuner tune app.trace --threads free --objectives peak_heap,p99_latency",
-            errors=(
-                SpecError,
-                MissingToolError,
-                TraceError,
-                ProgramError,
-                StoreError,
-                OutputError,
-                RepeatabilityError,
-                SelectionError,
-                InterruptedCampaign,
-            ),
-        ),
-    )(tune)
-
-
+@subcommand(
+    "Search the allocators' settings on a trace. Interrupted or killed, the same command "
+    "continues; with more evaluations it extends a finished campaign.",
+    "malloc-tuner tune configs/campaigns/demo.toml",
+    "malloc-tuner tune app.trace --allocators glibc,jemalloc --evaluations 300",
+    'malloc-tuner tune app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
+    "malloc-tuner tune app.trace --executor dask --scheduler tcp://host:8786",
+    "malloc-tuner tune app.trace --threads free --objectives peak_heap,p99_latency",
+    errors=(
+        SpecError,
+        MissingToolError,
+        TraceError,
+        ProgramError,
+        StoreError,
+        OutputError,
+        RepeatabilityError,
+        SelectionError,
+        InterruptedCampaign,
+    ),
+)
 def tune(
     context: typer.Context,
     *,

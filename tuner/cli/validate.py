@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.bounds import duration, number
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
     ALLOCATORS,
     AsJson,
@@ -92,35 +92,28 @@ _OF_SHOWING = {"--details", "--json", "--validation", "--fail-if-worse", "--fail
 """Options that apply where nothing is run."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "validate",
-        help="Measure picks and defaults on the real program, in rounds.",
-        epilog=epilog(
-            "malloc-tuner validate runs/app -- ./app --its arguments",
-            "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
-            "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
-            "malloc-tuner validate runs/app --details",
-            "malloc-tuner validate configs/services/redis.toml",
-            "malloc-tuner validate --ready tcp:8080 --load ./load.sh -- ./server",
-            errors=(
-                SpecError,
-                MissingToolError,
-                ProgramError,
-                ProgramTimeoutError,
-                StoreError,
-                OutputError,
-                SelectionError,
-                ComparisonError,
-                WorseVerdict,
-                UnconfirmedVerdict,
-                InterruptedCampaign,
-            ),
-        ),
-    )(validate)
-
-
+@subcommand(
+    "Measure picks and defaults on the real program, in rounds.",
+    "malloc-tuner validate runs/app -- ./app --its arguments",
+    "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
+    "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
+    "malloc-tuner validate runs/app --details",
+    "malloc-tuner validate configs/services/redis.toml",
+    "malloc-tuner validate --ready tcp:8080 --load ./load.sh -- ./server",
+    errors=(
+        SpecError,
+        MissingToolError,
+        ProgramError,
+        ProgramTimeoutError,
+        StoreError,
+        OutputError,
+        SelectionError,
+        ComparisonError,
+        WorseVerdict,
+        UnconfirmedVerdict,
+        InterruptedCampaign,
+    ),
+)
 def validate(
     *,
     run: Annotated[

@@ -7,27 +7,20 @@ from typing import Annotated
 import typer
 
 from tuner.cli.bounds import within
-from tuner.cli.epilog import epilog
+from tuner.cli.epilog import subcommand
 from tuner.cli.options import refuse_options
 from tuner.errors import OutputError, SpecError, TraceError
 from tuner.limits import AGED
 from tuner.output import check_apart, file_to_write
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "vary",
-        help="Make a longer, busier or otherwise changed copy of a profile.",
-        epilog=epilog(
-            "malloc-tuner vary app.profile.json -o long.profile.json --length 3",
-            "malloc-tuner vary app.profile.json -o busy.profile.json --intensity 2 --threads 8",
-            "malloc-tuner vary app.profile.json -o aged.profile.json --aged 64MiB",
-            errors=(SpecError, TraceError, OutputError),
-        ),
-    )(vary)
-
-
+@subcommand(
+    "Make a longer, busier or otherwise changed copy of a profile.",
+    "malloc-tuner vary app.profile.json -o long.profile.json --length 3",
+    "malloc-tuner vary app.profile.json -o busy.profile.json --intensity 2 --threads 8",
+    "malloc-tuner vary app.profile.json -o aged.profile.json --aged 64MiB",
+    errors=(SpecError, TraceError, OutputError),
+)
 def vary(
     context: typer.Context,
     *,
