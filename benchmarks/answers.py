@@ -400,12 +400,17 @@ class Volume:
     share: float
 
 
-def volumes_of(parts: Parts) -> list[Volume]:
+def doubts_of(parts: Parts) -> dict[str, str]:
+    """Return the parts that are doubtful, see `doubt_about`."""
+    return {name: doubt for name, kept in parts.items() if (doubt := doubt_about(kept))}
+
+
+def volumes_of(parts: Parts, doubts: Mapping[str, str]) -> list[Volume]:
     """Return the shares of every method in every part that has fronts, and no doubt about them."""
     return [
         Volume(name, kept["seconds"], method, share)
         for name, kept in parts.items()
-        if "sets" in kept and not doubt_about(kept)
+        if "sets" in kept and name not in doubts
         for method, share in shares_of(
             kept["rows"], {DEFAULTS: list(ALLOCATORS), **kept["sets"]}
         ).items()
@@ -414,12 +419,13 @@ def volumes_of(parts: Parts) -> list[Volume]:
 
 def lines(parts: Parts) -> Iterator[str]:
     """Yield the answers, then what every subject changes on the judged input."""
+    doubts = doubts_of(parts)
     for name, kept in parts.items():
         yield f"{name}: {kept['sentence']} ({kept['used_s']:g} of {kept['seconds']:g} s)"
-        if doubt := doubt_about(kept):
-            yield f"{name}: hypervolume {doubt}"
+        if name in doubts:
+            yield f"{name}: hypervolume {doubts[name]}"
     yield ""
-    volumes = volumes_of(parts)
+    volumes = volumes_of(parts, doubts)
     if volumes:
         methods = list(dict.fromkeys(one.method for one in volumes))
         shares = {(one.part, one.method): one.share for one in volumes}
@@ -455,7 +461,8 @@ def targets(parts: Parts) -> Iterator[Target]:
         })  # fmt: skip
         yield Target("programs 5 % above every allocator's default", len(above), _WITH_MUCH,
                      at_least=True, note=", ".join(above), form=".0f")  # fmt: skip
-    yield from _volume_targets(volumes_of(parts), parts)
+    doubts = doubts_of({name: kept for name, kept in parts.items() if "sets" in kept})
+    yield from _volume_targets(volumes_of(parts, doubts), parts, doubts)
 
 
 def _is_above(answer: Judged, judged: Sequence[Judged]) -> bool:
@@ -477,11 +484,12 @@ def _is_above(answer: Judged, judged: Sequence[Judged]) -> bool:
     )
 
 
-def _volume_targets(volumes: Sequence[Volume], parts: Parts) -> Iterator[Target]:
+def _volume_targets(
+    volumes: Sequence[Volume], parts: Parts, doubts: Mapping[str, str]
+) -> Iterator[Target]:
     shares: dict[str, dict[str, Volume]] = {}
     for one in volumes:
         shares.setdefault(one.part, {})[one.method] = one
-    doubts = {n: d for n, kept in parts.items() if "sets" in kept and (d := doubt_about(kept))}
 
     def least(
         what: str, found: Mapping[str, float], limit: float, doubtful: Sequence[str]
@@ -530,8 +538,8 @@ def summary(parts: Parts, verdict: str) -> str:
     words = f"{n_deployed} of {len(parts)} deploy a setting"
     if not n_deployed:
         return f"{NOT_SHOWN}: {words}"
-    worse, *_ = targets(parts)
-    doubts = [f"hypervolume of {n} {d}" for n, kept in parts.items() if (d := doubt_about(kept))]
+    worse = next(targets(parts))
+    doubts = (f"hypervolume of {name} {doubt}" for name, doubt in doubts_of(parts).items())
     return "; ".join([f"{verdict}: {words}", worse.brief, *doubts])
 
 

@@ -173,7 +173,8 @@ def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds():
         "x 600 s": with_fronts(600.0, ours=(0.99, 1.0), emulated=(1.0, 1.0), tpe=(1.0, 1.0)),
     }
 
-    found = {(one.part, one.method): one.share for one in volumes_of(parts)}
+    volumes = volumes_of(parts, answers.doubts_of(parts))
+    found = {(one.part, one.method): one.share for one in volumes}
 
     assert found["x 600 s", OURS] == pytest.approx(1.0), "rounds of another day are no measure"
     assert found["x 120 s", rivals.TPE] == pytest.approx(1.0)
@@ -251,7 +252,7 @@ def test_where_the_same_program_twice_differs_much_no_hypervolume_is_judged():
     judged = {found.what: found for found in targets(parts)}
 
     assert all(found.is_met for found in targets({"a": steady}))
-    assert {found.part for found in volumes_of(parts)} == {"a"}
+    assert {found.part for found in volumes_of(parts, answers.doubts_of(parts))} == {"a"}
     for what in ("least hypervolume at 10 minutes", "times behind a rival"):
         assert (judged[what].is_met, judged[what].is_missed) == (False, False), "in doubt"
         assert judged[what].note.endswith(f"; b: {words}")
