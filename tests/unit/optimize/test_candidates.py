@@ -83,13 +83,17 @@ class Timed(View):
         """Take every setting."""
 
     def runner(self, candidates: object, reference: object) -> Runs:
+        del candidates, reference
 
         def run(step: Step[None]) -> Outcome[Sample]:
             self.now_s += 1.0
             self.ran_labels.append(step.subject)
-            return Outcome.succeeded({MEAN: 1e8 * (1.0 - self._gains.get(step.subject, 0.0))})
+            return Outcome.succeeded(self.sample(step.subject))
 
         return run
+
+    def sample(self, label: str) -> Sample:
+        return {MEAN: 1e8 * (1.0 - self._gains.get(label, 0.0))}
 
 
 SETTINGS = [Configuration.of("glibc", {"mxfast": number}) for number in range(16)]
@@ -160,15 +164,10 @@ def nothing_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 class SlowOnce(Timed):
     """A program whose first run under what gains takes longer than all others."""
 
-    def runner(self, candidates: object, reference: object) -> Runs:
-        makes = super().runner(candidates, reference)
-
-        def run(step: Step[None]) -> Outcome[Sample]:
-            found = makes(step)
-            is_slow = found.good != {MEAN: 1e8} and self.ran_labels.count(step.subject) == 1
-            return Outcome.succeeded({**(found.good or {}), CPU: 1.08e9 if is_slow else 1e9})
-
-        return run
+    def sample(self, label: str) -> Sample:
+        found = super().sample(label)
+        is_slow = found != {MEAN: 1e8} and self.ran_labels.count(label) == 1
+        return {**found, CPU: 1.08e9 if is_slow else 1e9}
 
 
 @pytest.mark.usefixtures("nothing_smaller")
@@ -205,18 +204,11 @@ class Noisy(Timed):
         super().__init__({})
         self._gain, self._random = gain, random.Random(seed)
 
-    def runner(self, candidates: object, reference: object) -> Runs:
-        del candidates, reference
-
-        def run(step: Step[None]) -> Outcome[Sample]:
-            self.now_s += 1.0
-            self.ran_labels.append(step.subject)
-            log = self._random.gauss(0.0, SPREAD)
-            if step.subject.startswith(OTHERS[0]):
-                log -= self._gain
-            return Outcome.succeeded({CPU: 1e9 * math.exp(log)})
-
-        return run
+    def sample(self, label: str) -> Sample:
+        log = self._random.gauss(0.0, SPREAD)
+        if label.startswith(OTHERS[0]):
+            log -= self._gain
+        return {CPU: 1e9 * math.exp(log)}
 
 
 def chosen_under_noise(folder: Path, gain: float, seed: int) -> tuple[list[str], float]:

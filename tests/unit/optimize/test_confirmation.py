@@ -56,14 +56,13 @@ class App(View, Counting):
 
     def runner(self, candidates: object, reference: object) -> Runs:
         del candidates, reference
+        return lambda step: Outcome.succeeded(self.sample(step))
 
-        def run(step: Step[None]) -> Outcome[Sample]:
-            self.now_s += 1.0
-            draw = np.random.default_rng([step.round, step.position]).normal(0.0, self._noise)
-            mean = USES[MEAN] * (1.0 if step.subject == AS_IS else 0.9)
-            return Outcome.succeeded({**USES, MEAN: mean, CPU: USES[CPU] * math.exp(draw)})
-
-        return run
+    def sample(self, step: Step[None]) -> Sample:
+        self.now_s += 1.0
+        draw = np.random.default_rng([step.round, step.position]).normal(0.0, self._noise)
+        mean = USES[MEAN] * (1.0 if step.subject == AS_IS else 0.9)
+        return {**USES, MEAN: mean, CPU: USES[CPU] * math.exp(draw)}
 
 
 def quiet() -> App:
@@ -180,14 +179,9 @@ class Without(App):
         super().__init__({})
         self._name = name
 
-    def runner(self, candidates: object, reference: object) -> Runs:
-        run = super().runner(candidates, reference)
-
-        def less(step: Step[None]) -> Outcome[Sample]:
-            values = run(step).good or {}
-            return Outcome.succeeded({n: v for n, v in values.items() if n != self._name})
-
-        return less
+    def sample(self, step: Step[None]) -> Sample:
+        values = super().sample(step)
+        return {n: v for n, v in values.items() if n != self._name}
 
 
 def test_a_guard_that_the_held_out_input_does_not_show_is_not_judged_on_it(tmp_path: Path):
@@ -244,16 +238,11 @@ class Lossy(App):
         super().__init__({}, noise)
         self.losses, self.since = losses, since
 
-    def runner(self, candidates: object, reference: object) -> Runs:
-        run = super().runner(candidates, reference)
-
-        def more(step: Step[None]) -> Outcome[Sample]:
-            values = run(step).good or {}
-            lost = self.losses.get(step.subject, 0.0) if step.round >= self.since else 0.0
-            took = values[CPU] * math.exp(lost)
-            return Outcome.succeeded({**values, CPU: took})
-
-        return more
+    def sample(self, step: Step[None]) -> Sample:
+        values = super().sample(step)
+        lost = self.losses.get(step.subject, 0.0) if step.round >= self.since else 0.0
+        took = values[CPU] * math.exp(lost)
+        return {**values, CPU: took}
 
 
 class Failing(Lossy):
@@ -465,15 +454,10 @@ class Unequal(App):
         super().__init__({}, noise=0.005)
         self.best = best
 
-    def runner(self, candidates: object, reference: object) -> Runs:
-        run = super().runner(candidates, reference)
-
-        def less(step: Step[None]) -> Outcome[Sample]:
-            values = run(step).good or {}
-            share = 0.9 if step.subject == self.best else 1.0
-            return Outcome.succeeded({**values, MEAN: share * values[MEAN]})
-
-        return less
+    def sample(self, step: Step[None]) -> Sample:
+        values = super().sample(step)
+        share = 0.9 if step.subject == self.best else 1.0
+        return {**values, MEAN: share * values[MEAN]}
 
 
 def test_where_the_held_out_input_turns_the_winner_down_the_race_goes_on_without_it(tmp_path: Path):
@@ -527,15 +511,10 @@ def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: 
 class Alternating(App):
     """Another input, on which a setting is faster and slower in turn."""
 
-    def runner(self, candidates: object, reference: object) -> Runs:
-        run = super().runner(candidates, reference)
-
-        def one(step: Step[None]) -> Outcome[Sample]:
-            values = run(step).good or {}
-            factor = 1.0 if step.subject == AS_IS else (0.9, 1.1)[step.round % 2]
-            return Outcome.succeeded({**values, CPU: values[CPU] * factor})
-
-        return one
+    def sample(self, step: Step[None]) -> Sample:
+        values = super().sample(step)
+        factor = 1.0 if step.subject == AS_IS else (0.9, 1.1)[step.round % 2]
+        return {**values, CPU: values[CPU] * factor}
 
 
 @pytest.mark.parametrize(("wall_s", "n_rounds"), [(0.98, 15), (2.5, 10), (5.0, 6), (100.0, 4)])
