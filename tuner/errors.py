@@ -1,27 +1,8 @@
 """The errors a user can meet, each with its own exit code.
 
 Every message says what went wrong, where, and what to do about it.  Exit code 1
-is kept for defects (an uncaught exception) and 2 for a wrong command line.
-
-    TunerError
-    +-- SpecError               3  a TOML file is wrong: key, value, what is allowed
-    +-- MissingToolError        4  a library, program or instrument is not installed
-    +-- TraceError              5  a trace is corrupt, truncated or from the future
-    +-- SettingError            6  an allocator setting did not take effect
-    +-- ProgramError            7  the program (or the emulator) crashed
-    +-- ProgramTimeoutError     8  the program did not end in its time limit
-    +-- StoreError              9  a store is locked, corrupt or of another campaign
-    +-- OutputError            10  a file cannot be written: full disk, no permission
-    +-- RepeatabilityError     11  the same input gave two different numbers
-    +-- SelectionError         12  nothing fits what was asked for (pick, export, front)
-    +-- BinaryError            13  a file is no program that can be linked with exgen
-    +-- ThreadedVerdict        14  link-advice: the program starts threads
-    +-- UnknownVerdict         15  link-advice: the files do not say
-    ComparisonError            16  validate: nothing but the baseline gave numbers
-    WorseVerdict               17  validate --fail-if-worse: a pick is worse, or failed
-    UnconfirmedVerdict         18  validate --fail-if-unconfirmed: no gain of a pick is confirmed
-    ConditionVerdict           19  optimize --fail-if: the answer is as it should not be
-    InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
+is kept for defects (an uncaught exception) and 2 for a wrong command line;
+`malloc-tuner --help` lists all of them.
 """
 
 

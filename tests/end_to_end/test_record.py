@@ -490,25 +490,26 @@ def test_a_program_with_a_malloc_of_its_own_keeps_it_for_new(tmp_path: Path):
     assert "it needs none, brings its own malloc" in done.stderr
 
 
-def test_a_malloc_of_the_programs_own_that_leads_to_libc_is_recorded(tmp_path: Path):
-    source = (
-        "#include <dlfcn.h>\n#include <cstdlib>\n"
-        'extern "C" void *malloc(std::size_t n) {'
-        'static auto next = (void *(*)(std::size_t)) dlsym(RTLD_NEXT, "malloc"); return next(n); }'
-        f"int main() {{ delete[] new char[{MARKER}]; }}"
-    )
-    program = str(compile_(tmp_path, source, "-fno-builtin"))
-    _, events = recorded(tmp_path, program)
-    assert list(events["size"]).count(MARKER) == 1
+OWN_MALLOC = (
+    "#include <dlfcn.h>\n#include <cstdlib>\n"
+    'extern "C" void *malloc(std::size_t n) {'
+    'static auto next = (void *(*)(std::size_t)) dlsym(RTLD_NEXT, "malloc"); return next(n); }'
+    f"int main() {{ delete[] new char[{MARKER}]; }}"
+)
+"""It leads to the C library's."""
+TAKES_ADDRESS = (
+    "#include <stdlib.h>\nvoid *(*volatile take)(size_t) = malloc;"
+    f"int main(void) {{ free(take({MARKER})); return 0; }}"
+)
 
 
-def test_a_program_that_takes_the_address_of_malloc_is_recorded(tmp_path: Path):
-    source = (
-        "#include <stdlib.h>\nvoid *(*volatile take)(size_t) = malloc;"
-        f"int main(void) {{ free(take({MARKER})); return 0; }}"
-    )
-    program = str(compile_(tmp_path, source, "-fno-pie", "-no-pie"))
-    _, events = recorded(tmp_path, program)
+@pytest.mark.parametrize(
+    ("source", "flags"),
+    [(OWN_MALLOC, ["-fno-builtin"]), (TAKES_ADDRESS, ["-fno-pie", "-no-pie"])],
+    ids=["a malloc of its own", "the address of malloc"],
+)
+def test_malloc_in_other_ways_is_recorded(tmp_path: Path, source: str, flags: list[str]):
+    _, events = recorded(tmp_path, str(compile_(tmp_path, source, *flags)))
     assert list(events["size"]).count(MARKER) == 1
 
 

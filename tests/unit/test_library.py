@@ -19,6 +19,7 @@ import tuner
 from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
 from tests.doubles.places import ROOT
+from tests.doubles.processes import printed_by
 from tests.doubles.runs import PRICES, measurement, synthetic_run
 from tuner import library
 from tuner.campaign.executors import Where
@@ -70,9 +71,8 @@ def test_importing_the_package_loads_nothing_else():
         "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
         "print(new - set(sys.stdlib_module_names))"
     )
-    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
-    assert shown.stdout == "{'tuner'}\n"
+    assert printed_by(code) == "{'tuner'}"
 
 
 def test_a_package_of_the_same_name_does_not_take_the_place_of_a_function():
@@ -80,9 +80,8 @@ def test_a_package_of_the_same_name_does_not_take_the_place_of_a_function():
         "import tuner, tuner.export.formats, tuner.compare.plan\n"
         "print(*(callable(getattr(tuner, name)) for name in tuner.__all__))"
     )
-    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
-    assert set(shown.stdout.split()) == {"True"}
+    assert set(printed_by(code).split()) == {"True"}
 
 
 def test_another_name_is_no_attribute():

@@ -1,17 +1,12 @@
 """moocore is had without what fetches its example data, and is the same to all."""
 
-import subprocess
 import sys
 
 import pytest
 
+from tests.doubles.processes import printed_by
 from tuner import moocore as ours
 from tuner.moocore import load_moocore
-
-
-def printed(code: str) -> str:
-    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return shown.stdout.strip()
 
 
 def test_moocore_comes_without_clients_of_the_network():
@@ -23,7 +18,7 @@ def test_moocore_comes_without_clients_of_the_network():
         "print({'urllib.request', 'ssl', 'email', 'importlib.metadata'} & set(sys.modules))\n"
     )
 
-    assert printed(code) == "2.0 True\nset()"
+    assert printed_by(code) == "2.0 True\nset()"
 
 
 def test_pymoo_gets_the_same():
@@ -34,7 +29,7 @@ def test_pymoo_gets_the_same():
         "print(non_dominated_sorting.pareto_rank is found.pareto_rank)\n"
     )
 
-    assert printed(code) == "True"
+    assert printed_by(code) == "True"
 
 
 def test_another_layout_of_moocore_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch):

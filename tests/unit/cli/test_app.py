@@ -14,7 +14,7 @@ import typer
 import tuner
 from tests.doubles.command_line import CommandLine
 from tests.doubles.places import ROOT
-from tests.doubles.processes import is_soon_gone
+from tests.doubles.processes import is_soon_gone, printed_by
 from tuner.cli import app as application
 from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
@@ -261,11 +261,10 @@ def test_a_command_does_not_wait_for_the_others():
         "print({m for m in sys.modules if m.startswith(('tuner.cli.', 'tuner.report', "
         "'tuner.export.', 'tuner.validate', 'tuner.optimize', 'tuner.bench'))})\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     own = {"main", "app", "tune", "options", "bounds", "epilog", "console", "numerics"}
     own |= {"record_run", "run_folder", "outcome", "tuner.optimize"}
-    assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(shown.stdout)} <= own
+    assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(printed_by(code))} <= own
 
 
 def test_a_word_that_is_no_command_is_answered_as_before(cli: CommandLine):

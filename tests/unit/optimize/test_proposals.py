@@ -159,35 +159,23 @@ def test_only_what_gains_and_breaks_no_guard_is_confirmed():
     assert found == [gains]
 
 
-def test_one_that_is_sure_of_its_guards_comes_first():
-    """Four tenths of the memory at 1.2 % more CPU time, or three at 2 % less, give or take 2 %."""
-    doubtful, sure = proposal(-0.40, 0.012, a=1), proposal(-0.30, -0.02, a=2)
+@pytest.mark.parametrize(
+    ("first", "second", "doubt"),
+    [
+        pytest.param((-0.30, -0.02), (-0.40, 0.012), 0.02, id="it is sure of its guards"),
+        pytest.param((-0.25, 0.0), (-0.40, 0.08), 0.1, id="its guards seem to hold, none is sure"),
+        pytest.param((-0.54, 0.026), (-0.56, 0.048), 0.05, id="it costs less, all seem to break"),
+        pytest.param((-0.14, 0.005), (-0.02, -0.01), 0.03, id="it gains far more, less sure"),
+    ],
+)
+def test_of_two_the_first_is_confirmed_first(
+    first: tuple[float, float], second: tuple[float, float], doubt: float
+):
+    """Memory and CPU time of each; the doubt is of CPU time."""
+    one, other = proposal(*first, a=2), proposal(*second, a=1)
 
-    assert finals(doubtful, sure, n=1, cpu_doubt=0.02) == [sure]
-    assert finals(doubtful, sure, n=2, cpu_doubt=0.02) == [sure, doubtful]
-
-
-def test_where_none_is_sure_one_whose_guards_seem_to_hold_comes_first():
-    """Half of the memory for 8 % more CPU time, or a quarter for nothing."""
-    costly, free = proposal(-0.40, 0.08, a=1), proposal(-0.25, 0.0, a=2)
-
-    assert finals(costly, free, n=1, cpu_doubt=0.1) == [free]
-    assert finals(costly, free, n=2, cpu_doubt=0.1) == [free, costly]
-
-
-def test_where_all_seem_to_break_a_guard_the_costliest_does_not_come_first():
-    """Of a service: 56 % of the idle memory at 4.8 % more CPU time, or 54 % at 2.6 %."""
-    costlier, cheaper = proposal(-0.56, 0.048, a=1), proposal(-0.54, 0.026, a=2)
-
-    assert finals(costlier, cheaper, n=1, cpu_doubt=0.05) == [cheaper]
-    assert finals(costlier, cheaper, n=2, cpu_doubt=0.05) == [cheaper, costlier]
-
-
-def test_a_far_greater_gain_comes_before_one_that_is_surer_of_its_guards():
-    """A seventh of the memory at 0.5 % more CPU time, or 2 % at 1 % less, give or take 3 %."""
-    greater, surer = proposal(-0.14, 0.005, a=1), proposal(-0.02, -0.01, a=2)
-
-    assert finals(surer, greater, n=3, cpu_doubt=0.03) == [greater, surer]
+    assert finals(other, one, n=1, cpu_doubt=doubt) == [one]
+    assert finals(other, one, n=2, cpu_doubt=doubt) == [one, other]
 
 
 def test_what_lies_within_its_doubt_does_not_say_which_one_is_confirmed():

@@ -26,22 +26,22 @@ def test_a_folder_without_spools_cannot_be_recovered_and_stays(tmp_path: Path):
     assert notes.exists()
 
 
-def test_a_spool_that_is_none_is_an_error_and_kept(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("garbage", "not a spool of this version of the recorder"),
+        ("", "nothing could be recorded: the disk is full, or"),
+    ],
+)
+def test_what_is_no_spool_is_kept_and_what_a_full_disk_kept_empty_removed(
+    tmp_path: Path, text: str, said: str
+):
     spool = tmp_path / "a.trace.spool"
     spool.mkdir()
-    (spool / "1.spool").write_text("garbage")
-    with pytest.raises(OutputError, match="not a spool of this version of the recorder"):
+    (spool / "1.spool").write_text(text)
+    with pytest.raises(OutputError, match=said):
         recover(spool, tmp_path / "a.trace")
-    assert spool.exists()
-
-
-def test_spools_that_a_full_disk_kept_empty_are_reported_and_removed(tmp_path: Path):
-    spool = tmp_path / "a.trace.spool"
-    spool.mkdir()
-    (spool / "1.spool").touch()
-    with pytest.raises(OutputError, match="nothing could be recorded: the disk is full, or"):
-        recover(spool, tmp_path / "a.trace")
-    assert not spool.exists()
+    assert spool.exists() == bool(text)
 
 
 Record = Callable[..., Path]

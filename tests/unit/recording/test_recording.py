@@ -1,21 +1,20 @@
 """A whole recording; real programs are in tests/end_to_end/test_record.py."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import tuner.recording
+from tests.doubles.processes import printed_by
 from tuner.errors import SpecError
 from tuner.recording import record
 
 
 def test_recording_needs_neither_numpy_nor_the_reader_of_programs():
     code = "import sys, tuner.recording; print({'numpy', 'elftools', 'scipy'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
-    assert done.stdout == "set()\n"
+    assert printed_by(code) == "set()"
 
 
 def test_a_command_in_one_text_is_refused(tmp_path: Path):

@@ -22,10 +22,11 @@ from tuner.report.wording import (
     pick_cards,
     validated_sentence,
 )
+from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import Recheck, WorkloadRecord
 from tuner.validate.decision import ValidationDecision
-from tuner.validate.summary import summarize
+from tuner.validate.summary import ValidationSummary, summarize
 
 
 def test_headline_names_the_gains_of_the_best_compromise():
@@ -59,10 +60,13 @@ def test_headline_leaves_what_to_do_to_a_validation():
     )
 
 
-def test_what_the_program_made_of_a_pick_names_it():
+def validated() -> tuple[Run, tuple[Pick, ...], ValidationSummary]:
     run = synthetic_run(n_trials=300, validation=True)
-    picks = tuple(all_picks(run))
-    summary = summarize(run, run.validations[0])
+    return run, tuple(all_picks(run)), summarize(run, run.validations[0])
+
+
+def test_what_the_program_made_of_a_pick_names_it():
+    run, picks, summary = validated()
 
     assert (validated_sentence(run, picks, summary) or "").startswith(
         "On the real program, no-regret: mean heap "
@@ -70,9 +74,7 @@ def test_what_the_program_made_of_a_pick_names_it():
 
 
 def test_the_headline_is_about_what_the_validation_recommends():
-    run = synthetic_run(n_trials=300, validation=True)
-    picks = tuple(all_picks(run))
-    summary = summarize(run, run.validations[0])
+    run, picks, summary = validated()
     other = replace(summary, decision=ValidationDecision("mimalloc-default", ""))
     found = next(one for one in summary.subjects if one.subject.label == "no-regret")
     alike = replace(found, subject=replace(found.subject, label="mimalloc-default"))
@@ -91,9 +93,8 @@ def test_the_headline_is_about_what_the_validation_recommends():
 
 
 def test_where_the_program_costs_more_no_card_says_worse_in_nothing():
-    run = synthetic_run(n_trials=300, validation=True)
-    picks = [pick for pick in all_picks(run) if pick.name == "no-regret"]
-    summary = summarize(run, run.validations[0])
+    run, every, summary = validated()
+    picks = [pick for pick in every if pick.name == "no-regret"]
     subject = next(one for one in summary.subjects if one.subject.label == "no-regret")
     dear = Estimate(1.66, Interval(1.59, 1.72), 12)
     claims = tuple(replace(claim, real_ratio=dear) for claim in subject.claims)
@@ -165,9 +166,7 @@ def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought():
 
 
 def test_what_to_deploy_is_what_the_validation_recommends():
-    run = synthetic_run(n_trials=300, validation=True)
-    picks = tuple(all_picks(run))
-    summary = summarize(run, run.validations[0])
+    run, picks, summary = validated()
 
     assert deploy_sentence(run, picks, {}, summary) == summary.decision.sentence
     assert (

@@ -163,11 +163,23 @@ def test_other_simulated_results_reject_the_subject_on_that_simulation(store: St
     assert len(samples(store, "hash", "other")) == 3
 
 
-def test_another_output_of_the_guest_rejects(store: Store):
-    other = replace(_GOOD, guest_output=b"43\n")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"guest_output": b"43\n"}, "the guest's output differs from the baseline's"),
+        (
+            {"statistics": ""},
+            "stats.txt: holds no complete statistics; the simulation ended too early",
+        ),
+    ],
+)
+def test_another_output_or_missing_results_reject(
+    store: Store, change: dict[str, Any], reason: str
+):
+    other = replace(_GOOD, **change)
     run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
-    assert sample.outcome.reason == "the guest's output differs from the baseline's"
+    assert sample.outcome.reason == reason
 
 
 def test_statistics_of_the_host_may_differ(store: Store):
@@ -193,15 +205,6 @@ def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store):
         failed[0].outcome.reason
     )
     assert not [s for s in records(store)["tree"].samples if s.round == 2]
-
-
-def test_missing_results_are_reported(store: Store):
-    cut = replace(_GOOD, statistics="")
-    run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
-    (sample,) = samples(store, "tree", "good")
-    assert sample.outcome.reason == (
-        "stats.txt: holds no complete statistics; the simulation ended too early"
-    )
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tuner.records import Configuration, Outcome
 from tuner.report.gem5 import gem5_figure, gem5_plot
 from tuner.report.page import compute_report, render_page
 from tuner.runs import Run
+from tuner.stats import Estimate
 from tuner.store import (
     RealMeasurement,
     SimulationRecord,
@@ -22,7 +23,7 @@ from tuner.store import (
     ValidationSample,
 )
 from tuner.store.subject import Subject
-from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
+from tuner.validate.gem5_summary import Change, Gem5Summary, gem5_records, summarize_gem5
 
 _DEFAULT = Configuration("glibc")
 _PICK = Configuration.of("glibc", {"tcache_count": 0})
@@ -89,29 +90,32 @@ def summaries(*records: ValidationRecord) -> list[Gem5Summary]:
     return summarize_gem5(run, gem5_records(run))
 
 
+def knee_of(found: Gem5Summary) -> tuple[Change, Estimate]:
+    knee = found.subjects[1].change("mean_heap")
+    assert knee is not None
+    assert knee.ratio is not None
+    return knee, knee.ratio
+
+
 def test_changes_are_geometric_means_over_the_simulations():
     large = {"glibc-default": 1000.0, "knee": 500.0, "trial-2": 1000.0}
     (found,) = summaries(
         record("a", "held-out", [_HEAPS, _HEAPS]), record("b", "held-out", [large, large])
     )
-    knee = found.subjects[1].change("mean_heap")
-    assert knee is not None
-    assert knee.ratio is not None
-    assert knee.ratio.median == pytest.approx(math.sqrt(0.9 * 0.5))
+    knee, ratio = knee_of(found)
+    assert ratio.median == pytest.approx(math.sqrt(0.9 * 0.5))
     assert knee.value == pytest.approx((90.0 + 500.0) / 2)
 
 
 def test_interval_of_one_simulation_is_over_the_rounds():
     rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
     (found,) = summaries(record("a", "tune", rounds))
-    knee = found.subjects[1].change("mean_heap")
-    assert knee is not None
-    assert knee.ratio is not None
-    assert knee.ratio.interval is not None
-    assert (knee.ratio.median, knee.ratio.n) == (0.9, 3)
-    assert (knee.ratio.interval.low, knee.ratio.interval.high) == (0.8, 0.95)
+    knee, ratio = knee_of(found)
+    assert ratio.interval is not None
+    assert (ratio.median, ratio.n) == (0.9, 3)
+    assert (ratio.interval.low, ratio.interval.high) == (0.8, 0.95)
     assert knee.over_simulations is None
-    assert knee.shown == knee.ratio
+    assert knee.shown == ratio
 
 
 def test_interval_over_simulations_is_that_of_resampling_them():
@@ -121,18 +125,16 @@ def test_interval_over_simulations_is_that_of_resampling_them():
         for number, heap in enumerate(heaps)
     ]
     (found,) = summaries(*records)
-    knee = found.subjects[1].change("mean_heap")
-    assert knee is not None
-    assert knee.ratio is not None
-    assert knee.ratio.interval is not None
-    assert knee.ratio.interval.high - knee.ratio.interval.low < 1e-9
+    knee, ratio = knee_of(found)
+    assert ratio.interval is not None
+    assert ratio.interval.high - ratio.interval.low < 1e-9
     assert knee.shown is not None
-    assert knee.shown.median == knee.ratio.median
+    assert knee.shown.median == ratio.median
     over = knee.shown.interval
     assert over is not None
     # Standard error of a mean of six such logarithms: about 3.8 %; 1.96 times it either way.
-    assert over.low == pytest.approx(knee.ratio.median * 0.93, rel=0.02)
-    assert over.high == pytest.approx(knee.ratio.median * 1.07, rel=0.02)
+    assert over.low == pytest.approx(ratio.median * 0.93, rel=0.02)
+    assert over.high == pytest.approx(ratio.median * 1.07, rel=0.02)
 
 
 def test_held_out_simulations_come_first_and_apart():
