@@ -120,6 +120,16 @@ def with_few_rows(spec: Any) -> Any:
     return {name: with_few_rows(part) for name, part in spec.items()}
 
 
+def test_page_and_figures_turn_dark_with_the_browser_but_not_on_paper(page: Page):
+    style = page.text.split("</style>", maxsplit=1)[0]
+    light, dark = style.split("@media screen and (prefers-color-scheme: dark)")
+
+    of_light, of_dark = (set(re.findall(r"(--[a-z]+): #", text)) for text in (light, dark))
+    assert of_light == of_dark
+    assert ".plot .marks { filter: invert" in dark
+    assert 'name="color-scheme" content="light dark"' in style
+
+
 def test_every_figure_has_its_place_and_obeys_the_schema_of_vega_lite(page: Page):
     assert page.figures
     schema = alt.load_schema()
