@@ -24,6 +24,10 @@ BENCHMARKS = $(filter-out benchmarks/accounting.py,$(shell grep -l __main__ benc
 # The others make what ships: profiles, recorded campaigns.
 MEASURING = $(shell grep -l '^BENCHMARK: ' benchmarks/*.py)
 
+# Warnings are errors in CI alone: the next compiler has new ones.
+CMAKE := cmake -G Ninja $(if $(CI),-DCMAKE_COMPILE_WARNING_AS_ERROR=ON)
+CLANG := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
+
 # What is run here sees its own settings of allocators, not the caller's.
 unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
 unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.VARIABLES)))
@@ -57,7 +61,7 @@ $(TEST_DEPENDENCIES): $(VENV)/.dependencies
 NATIVE_TESTS := $(if $(filter-out demo,$(MAKECMDGOALS)),ON,OFF)
 native: $(BUILD)/.packages-build ## build the native parts and install them into tuner/native
 	@echo "building the native parts"
-	@{ cmake -S . -B $(BUILD)/develop -G Ninja -DMALLOC_TUNER_TESTS=$(NATIVE_TESTS) \
+	@{ $(CMAKE) -S . -B $(BUILD)/develop -DMALLOC_TUNER_TESTS=$(NATIVE_TESTS) \
 	    && cmake --build $(BUILD)/develop && cmake --install $(BUILD)/develop --prefix .; } \
 	    > $(BUILD)/develop.log 2>&1 || { cat $(BUILD)/develop.log; exit 1; }
 
@@ -100,7 +104,7 @@ test-native: native ## C tests, built by gcc
 	$(call run_ctest,$(BUILD)/develop)
 
 test-allocator: $(BUILD)/.packages-build ## tests of exgen, built alone
-	@cmake -S allocator -B $(BUILD)/allocator -G Ninja > $(BUILD)/allocator.log \
+	@$(CMAKE) -S allocator -B $(BUILD)/allocator > $(BUILD)/allocator.log \
 	    || { cat $(BUILD)/allocator.log; exit 1; }
 	cmake --build $(BUILD)/allocator
 	$(call run_ctest,$(BUILD)/allocator)
@@ -109,20 +113,20 @@ test-allocator: $(BUILD)/.packages-build ## tests of exgen, built alone
 test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## tests of exgen, built by clang with ASan and UBSan, and with TSan
 	@set -e; for sanitizers in address,undefined thread; do \
 	    build=$(BUILD)/allocator-$${sanitizers%,*}; \
-	    cmake -S allocator -B $$build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	    $(CMAKE) -S allocator -B $$build $(CLANG) \
 	        -DEXGEN_SANITIZE=$$sanitizers > $$build.log || { cat $$build.log; exit 1; }; \
 	    cmake --build $$build; \
 	    $(call run_ctest,$$build,-E 'random-[0-9]|random-checked-[0-9]*[1-9]$$'); done
 
 test-native-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
-	@cmake -S . -B $(BUILD)/sanitized -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	@$(CMAKE) -S . -B $(BUILD)/sanitized $(CLANG) \
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/sanitized.log \
 	    || { cat $(BUILD)/sanitized.log; exit 1; }
 	cmake --build $(BUILD)/sanitized
 	$(call run_ctest,$(BUILD)/sanitized,-LE unsanitized)
 
 $(BUILD)/fuzz/.built: develop $(BUILD)/.packages-test FORCE
-	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	@$(CMAKE) -S . -B $(BUILD)/fuzz $(CLANG) \
 	    -DMALLOC_TUNER_FUZZ=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/fuzz.log \
 	    || { cat $(BUILD)/fuzz.log; exit 1; }
 	cmake --build $(BUILD)/fuzz --target fuzz_targets
@@ -161,7 +165,7 @@ TIDY_SOURCES = $(filter rand_malloc/%.c allocator/src/%.c tests/native/test_%.c 
 # Since the branch left origin's main or, where there is no such thing, since the last commit.
 CHANGED = $(shell git diff --name-only --diff-filter=d "$$(git merge-base HEAD origin/main 2> /dev/null || echo HEAD)")
 
-LINT_CONFIGURE = @cmake -S . -B $(BUILD)/lint -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+LINT_CONFIGURE = @$(CMAKE) -S . -B $(BUILD)/lint $(CLANG) \
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_FUZZ=ON > $(BUILD)/lint.log \
 	    || { cat $(BUILD)/lint.log; exit 1; }
 

@@ -78,7 +78,7 @@ static void report_flags(void) {
     const double *rate =
         dlsym(RTLD_DEFAULT, FLAG("double", "62", "27FLAGS_tcmalloc_release_rateE"));
     const bool *skip_sbrk = dlsym(RTLD_DEFAULT, FLAG("bool", "60", "22FLAGS_malloc_skip_sbrkE"));
-    char infinite[8]; /* JSON has no infinity */
+    char infinite[16]; /* JSON has no infinity */
     if (rate && !isfinite(*rate)) {
         snprintf(infinite, sizeof infinite, "%g", *rate);
         json_text(&report, "release_rate", infinite);
