@@ -211,12 +211,15 @@ def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Co
 def _lost(
     standing: Standing, winner: Standing, rules: Rules, noise: Mapping[str, float]
 ) -> list[str]:
-    """Return the quantities in which what is left seems to have lost something."""
+    """Return the quantities in which what is left seems to have lost something.
+
+    By the least effect, whatever a constraint allows against the program as it is.
+    """
     n_rounds = [max(1, one.n_rounds) for one in (standing, winner)]
     errors = OF_MEDIANS * math.sqrt(sum(2.0 / n for n in n_rounds))  # each is a median of ratios
 
     def seems_lost(name: str) -> bool:
-        least = max(rules.margin(name), errors * noise.get(name, 0.0))
+        least = max(math.log1p(rules.least), errors * noise.get(name, 0.0))
         return _loss(standing, winner, name) > least
 
     return list(filter(seems_lost, dict.fromkeys((*rules.guards, *rules.goals))))

@@ -418,8 +418,9 @@ class Session:
             trial_ended,
             self._program_values(reference),
         )
+        n_of = len(self.request.allocators)
         self._view.tell(
-            f"searched   {len(found.trials)} settings of {len(self.request.allocators)} allocators "
+            f"searched   {len(found.trials)} settings of {n_of} allocator{'s'[: n_of != 1]} "
             f"in emulation, {clock_text(self._watch.used_s - begun_s)}"
         )
         return found

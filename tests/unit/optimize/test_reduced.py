@@ -16,7 +16,7 @@ from tuner.optimize.answer import label_of, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.held_out import HeldOutInput
-from tuner.optimize.judgement import Gain, Standing
+from tuner.optimize.judgement import Gain, Rules, Standing
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
@@ -33,6 +33,8 @@ def needs_all(settings: Mapping[str, Any]) -> float:
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False, "dirty_decay_ms": 0})
 REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)
 OTHER_INPUT = replace(REFERENCE, values={MEAN: 1e6, PEAK: 2e6, CPU: 1e9})
+
+RULES = Rules()
 
 Share = Callable[[Mapping[str, Any]], float]
 """From settings to the memory that the program uses with them, as a share of that as it is."""
@@ -92,10 +94,11 @@ def confirmed(
     winner: Configuration = WINNER,
     cpu: Share = lambda _: 1.0,
     spread: float = 0.001,
+    rules: Rules = RULES,
 ) -> tuple[Confirmed, App]:
     """Confirm the winner, then reduce it."""
     app = App(share, cpu=cpu, spread=spread)
-    work = work_of(folder, app, seconds)
+    work = work_of(folder, app, seconds, rules)
     work.trials[label_of(winner)] = 7
     other = HeldOutInput(cast("Tuned", App(held_out, "other")), OTHER_INPUT) if held_out else None
     confirming = Confirming(work, REFERENCE, other)
@@ -135,8 +138,19 @@ def test_what_runs_do_not_tell_apart_keeps_no_setting(
     assert (found.chosen[found.best.label] == WINNER) is keeps_all
 
 
-def work_of(folder: Path, app: App, seconds: float) -> Work:
-    request = Request(("app",), seconds, ("jemalloc",))
+def test_what_may_become_worse_is_not_given_for_fewer_settings(tmp_path: Path):
+    found, _ = confirmed(
+        tmp_path,
+        only_narenas,
+        cpu=lambda settings: 1.0 if "tcache" in settings else 1.1,
+        rules=Rules(limits=((CPU, 0.2),), strict=(CPU,)),
+    )
+
+    assert found.left_out == ["dirty_decay_ms=0"]
+
+
+def work_of(folder: Path, app: App, seconds: float, rules: Rules = RULES) -> Work:
+    request = Request(("app",), seconds, ("jemalloc",), rules)
     return Work(folder, request, cast("Tuned", app), Watch(seconds, Clock(step_s=0.05)))
 
 
