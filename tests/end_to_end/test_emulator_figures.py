@@ -38,6 +38,11 @@ def replay(trace: Path, *options: str) -> dict[str, Any]:
     return result
 
 
+def memory_of(trace: Path, *options: str) -> dict[str, Any]:
+    """Return what the run for memory alone shows."""
+    return replay(trace, "--runs", "memory", *options)
+
+
 @pytest.fixture
 def large_block(tmp_path: Path) -> Path:
     """64 MiB for one second, then nothing for seven."""
@@ -51,7 +56,7 @@ def large_block(tmp_path: Path) -> Path:
 
 
 def test_heap_of_one_mapped_block(large_block: Path):
-    result = replay(large_block, "--runs", "memory")
+    result = memory_of(large_block)
     assert result["peak_heap_bytes"] == pytest.approx(64 * MIB, abs=FOOTPRINT)
     assert result["mean_heap_bytes"] == pytest.approx(8 * MIB, abs=FOOTPRINT)
     assert result["mean_live_bytes"] == pytest.approx(8 * MIB)
@@ -68,14 +73,14 @@ def test_the_mean_is_over_the_life_of_the_process(tmp_path: Path):
     maker.pause(200_000_000)
     for slot in slots:
         maker.free(slot)
-    options = ("--runs", "memory", "--curve-points", "1000")
-    known = replay(maker.write(tmp_path / "known.trace", (0, 350_000_000)), *options)
+    path = maker.write(tmp_path / "known.trace", (0, 350_000_000))
+    known = memory_of(path, "--curve-points", "1000")
     assert known["mean_live_bytes"] == pytest.approx(100 * 65536 * 200 / 350)
     assert known["mean_heap_bytes"] == pytest.approx(100 * 65536 * 200 / 350, rel=0.03)
     assert known["trace"]["duration_ns"] == 350_000_000
     assert (known["trace"]["start_known"], known["trace"]["end_known"]) == (True, True)
     assert (known["curve"]["time_ns"][0], known["curve"]["time_ns"][-1]) == (0, 350_000_000)
-    unknown = replay(maker.write(tmp_path / "unknown.trace"), "--runs", "memory")
+    unknown = memory_of(maker.write(tmp_path / "unknown.trace"))
     assert unknown["mean_live_bytes"] == pytest.approx(100 * 65536)
     assert (unknown["trace"]["start_known"], unknown["trace"]["end_known"]) == (False, False)
 
@@ -86,7 +91,7 @@ def test_the_footprint_of_an_allocator_counts_from_the_start(tmp_path: Path):
     maker.pause(900_000_000)
     maker.free(maker.allocate(16))
     trace = maker.write(tmp_path / "late.trace", (0, 1_000_000_000))
-    result = replay(trace, "--runs", "memory", *preload("tcmalloc"))
+    result = memory_of(trace, *preload("tcmalloc"))
     assert result["curve"]["heap_bytes"][0] > 50 * PAGE
     assert result["mean_heap_bytes"] >= result["curve"]["heap_bytes"][0]
 
@@ -107,7 +112,7 @@ def test_memory_of_idle_threads_goes_back(tmp_path: Path):
     for thread in slots:
         maker.exit(thread)
     trace = maker.write(tmp_path / "idle.trace", (0, 2 * SECOND_NS))
-    result = replay(trace, "--runs", "memory")
+    result = memory_of(trace)
     assert result["peak_heap_bytes"] > 6 * MIB
     assert result["mean_heap_bytes"] < MIB / 2
 
@@ -125,7 +130,7 @@ def test_a_thread_that_exits_late_gives_back_late(tmp_path: Path):
         maker.pause((10 - exit_s) * SECOND_NS)
         maker.free(maker.allocate(16))
         trace = maker.write(tmp_path / "exit.trace", (0, 10 * SECOND_NS))
-        means.append(replay(trace, "--runs", "memory", *preload("jemalloc"))["mean_heap_bytes"])
+        means.append(memory_of(trace, *preload("jemalloc"))["mean_heap_bytes"])
     assert means[1] - means[0] > 100 * PAGE
 
 
@@ -138,7 +143,7 @@ def test_the_allocator_sees_the_processors_when_it_starts(tmp_path: Path):
             maker.allocate(3000, thread=thread)
     trace = maker.write(tmp_path / "arenas.trace")
     calls = {
-        cpus: replay(trace, "--runs", "memory", "--cpus", cpus, *preload("jemalloc"))["syscalls"]
+        cpus: memory_of(trace, "--cpus", cpus, *preload("jemalloc"))["syscalls"]
         for cpus in ("1", "2")
     }
     assert calls["2"]["mmap"] > calls["1"]["mmap"]
@@ -147,7 +152,7 @@ def test_the_allocator_sees_the_processors_when_it_starts(tmp_path: Path):
 @pytest.mark.parametrize(("touch", "pages"), [("ends", 2), ("none", 1)])
 def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: int):
     """Only what the policy writes, and libc's header, becomes resident."""
-    result = replay(large_block, "--runs", "memory", "--touch", touch)
+    result = memory_of(large_block, "--touch", touch)
     assert result["peak_heap_bytes"] <= pages * PAGE + FOOTPRINT
 
 
@@ -168,15 +173,15 @@ def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str
     maker.allocate(2 * MIB)
     trace = maker.write(tmp_path / "parts.trace")
     expected = (1 + 4 + 2) * MIB
-    result = replay(trace, "--runs", "memory", *preload(allocator))
+    result = memory_of(trace, *preload(allocator))
     assert result["settings"]["touch"] == "recorded"
     # Some copy the block that grows, or clear the first one themselves.
     assert expected <= result["peak_heap_bytes"] < 32 * MIB
     assert result["verified_blocks"] == 1
-    glibc = replay(trace, "--runs", "memory")
+    glibc = memory_of(trace)
     assert result["checksum"] == glibc["checksum"]
     assert glibc["peak_heap_bytes"] == pytest.approx(expected, abs=FOOTPRINT + 2 * PAGE)
-    everything = replay(trace, "--runs", "memory", "--touch", "all")
+    everything = memory_of(trace, "--touch", "all")
     assert everything["peak_heap_bytes"] == pytest.approx(78 * MIB, abs=FOOTPRINT + 4 * PAGE)
 
 
@@ -198,7 +203,7 @@ def test_what_is_not_known_is_touched_like_the_last_block_of_its_kind(
     maker.allocate(**second)
     trace = maker.write(tmp_path / "kinds.trace")
 
-    result = replay(trace, "--runs", "memory")
+    result = memory_of(trace)
 
     expected = (1 + touched_mib) * MIB
     assert result["peak_heap_bytes"] == pytest.approx(expected, abs=FOOTPRINT + 4 * PAGE)
@@ -210,7 +215,7 @@ def test_peak_between_two_samples_is_not_missed(tmp_path: Path):
     maker.free(maker.allocate(32 * MIB))
     for slot in small:
         maker.free(slot)
-    result = replay(maker.write(tmp_path / "spike.trace"), "--runs", "memory")
+    result = memory_of(maker.write(tmp_path / "spike.trace"))
     assert result["peak_heap_bytes"] > 32 * MIB
     assert max(result["curve"]["heap_bytes"]) < 32 * MIB
 
@@ -249,12 +254,12 @@ def test_figures_with_huge_pages_repeat_and_count_them(
     for n in range(4000):
         maker.allocate(300 + n % 3000)
     trace = maker.write(tmp_path / "holes.trace")
-    options = ["--runs", "memory", "--env", setting, *preload(allocator)]
-    found = [replay(trace, *options) for _ in range(4)]
+    options = ["--env", setting, *preload(allocator)]
+    found = [memory_of(trace, *options) for _ in range(4)]
     steady = [f for f in found if not f["huge_pages"]["fallbacks"] + f["huge_pages"]["collapses"]]
     figures = {(f["faults"], f["peak_heap_bytes"], f["mean_heap_bytes"]) for f in steady}
     assert len(figures) <= 1
-    small = replay(trace, *options, "--thp", "never")
+    small = memory_of(trace, *options, "--thp", "never")
     assert small["huge_pages"] is None
     for one in steady:
         pages = one["huge_pages"]["pages"]
@@ -278,8 +283,8 @@ def test_a_machine_of_huge_pages_everywhere_shows_in_the_figures(tmp_path: Path,
     for block in [maker.allocate(2000) for _ in range(4000)][::2]:
         maker.free(block)
     trace = maker.write(tmp_path / "sparse.trace")
-    options = ["--runs", "memory", *preload(allocator)]
-    kept, without = replay(trace, *options), replay(trace, *options, "--thp", "never")
+    options = preload(allocator)
+    kept, without = memory_of(trace, *options), memory_of(trace, *options, "--thp", "never")
     assert (kept["settings"]["thp"], without["settings"]["thp"]) == ("keep", "never")
     assert without["huge_pages"] is None
     assert kept["huge_pages"]["pages"] > 0 or kept["huge_pages"]["fallbacks"]
@@ -300,8 +305,8 @@ def test_heap_holds_what_is_live_whatever_the_allocator_took_before(steady_block
     }
     baselines = set()
     for name, setting in large_pages.items():
-        options = ["--runs", "memory", "--thp", thp, "--env", setting]
-        result = replay(steady_blocks, *options, *preload(name))
+        options = ["--thp", thp, "--env", setting]
+        result = memory_of(steady_blocks, *options, *preload(name))
         assert result["mean_heap_bytes"] >= result["mean_live_bytes"]
         assert result["peak_heap_bytes"] >= result["peak_live_bytes"]
         baselines.add(result["baseline_bytes"])
@@ -313,8 +318,8 @@ def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path):
     maker = TraceMaker()
     maker.free(maker.allocate(16))
     trace = maker.write(tmp_path / "tiny.trace")
-    glibc = replay(trace, "--runs", "memory")
-    tcmalloc = replay(trace, "--runs", "memory", *preload("tcmalloc"))
+    glibc = memory_of(trace)
+    tcmalloc = memory_of(trace, *preload("tcmalloc"))
     assert tcmalloc["peak_heap_bytes"] > glibc["peak_heap_bytes"] + MIB
 
 
@@ -323,7 +328,7 @@ def test_threads_and_their_stacks_are_no_heap(tmp_path: Path):
     for thread in range(1, 17):
         maker.start(thread)
         maker.free(maker.allocate(100, thread=thread), thread=thread)
-    result = replay(maker.write(tmp_path / "threads.trace"), "--runs", "memory")
+    result = memory_of(maker.write(tmp_path / "threads.trace"))
     assert result["peak_heap_bytes"] < 17 * 4 * PAGE
     assert result["syscalls"]["mprotect"] <= 17 * 2
 
@@ -486,14 +491,14 @@ def test_free_running_mode_reports_what_threads_wait_for(tmp_path: Path):
     assert contention["preemptions"] >= 0
     alone = replay(write_mixed_trace(tmp_path / "one.trace", 1, 5000), "--threads", "free")
     assert alone["contention"]["edge_waits"] == 0
-    baton = replay(tmp_path / "edges.trace", "--runs", "memory")
+    baton = memory_of(tmp_path / "edges.trace")
     assert baton["contention"] is None
     assert baton["checksum"] == result["checksum"]
 
 
 def test_a_split_run_leaves_the_other_fields_null(large_block: Path):
     """Absent is null, never 0."""
-    memory = replay(large_block, "--runs", "memory")
+    memory = memory_of(large_block)
     count = replay(large_block, "--runs", "count", "--instrument", counting_instrument())
     assert memory["instructions"] is None
     for name in ("peak_heap_bytes", "mean_heap_bytes", "faults", "syscalls", "curve", "wall_ns"):
@@ -505,7 +510,7 @@ def test_a_split_run_leaves_the_other_fields_null(large_block: Path):
 
 def test_curve_has_the_points_asked_for(tmp_path: Path):
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 20_000)
-    curve = replay(trace, "--runs", "memory", "--curve-points", "50")["curve"]
+    curve = memory_of(trace, "--curve-points", "50")["curve"]
     assert {len(column) for column in curve.values()} == {50}
     assert curve["event"] == sorted(curve["event"])
     assert curve["time_ns"] == sorted(curve["time_ns"])
@@ -525,7 +530,7 @@ def test_purging_follows_the_time_of_the_trace(tmp_path: Path):
         maker.free(maker.allocate(100_000))
     trace = maker.write(tmp_path / "pause.trace")
     means = [
-        replay(trace, "--runs", "memory", "--preload", str(library), "--env", f"MALLOC_CONF={conf}")
+        memory_of(trace, "--preload", str(library), "--env", f"MALLOC_CONF={conf}")
         for conf in ("dirty_decay_ms:1000,muzzy_decay_ms:0", "dirty_decay_ms:-1")
     ]
     assert means[0]["mean_heap_bytes"] < means[1]["mean_heap_bytes"] / 4

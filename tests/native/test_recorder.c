@@ -196,9 +196,16 @@ TEST(answers_that_cannot_be_are_not_known) {
 
 /* ---- the builder ---- */
 
+static struct lane *first, *second;
+
+/* Begins a spool with the lanes of two threads. */
+static void begin_with_two(void) {
+    first = new_spool();
+    second = add_stride(2, 2, 1);
+}
+
 TEST(lanes_are_merged_by_stamp) {
-    struct lane *first = new_spool();
-    struct lane *second = add_stride(2, 2, 1);
+    begin_with_two();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 4000);
     add_start(second, 2500);
@@ -207,8 +214,7 @@ TEST(lanes_are_merged_by_stamp) {
 }
 
 TEST(a_free_before_its_allocation_is_put_right) {
-    struct lane *first = new_spool();
-    struct lane *second = add_stride(2, 2, 1);
+    begin_with_two();
     add_malloc(first, 0x1000, 5000);
     add_start(second, 2000);
     add_free(second, 0x1000, 4990); /* ten too early */
@@ -216,8 +222,7 @@ TEST(a_free_before_its_allocation_is_put_right) {
 }
 
 TEST(a_free_long_before_any_allocation_is_foreign) {
-    struct lane *first = new_spool();
-    struct lane *second = add_stride(2, 2, 1);
+    begin_with_two();
     add_malloc(first, 0x1000, 5000000);
     add_start(second, 2000);
     add_free(second, 0x1000, 3000);
@@ -226,8 +231,7 @@ TEST(a_free_long_before_any_allocation_is_foreign) {
 
 /* What an exited thread freed cannot be freed later, when its address is handed out. */
 TEST(a_foreign_free_of_an_exited_thread_is_no_inversion) {
-    struct lane *first = new_spool();
-    struct lane *second = add_stride(2, 2, 1);
+    begin_with_two();
     add_malloc(first, 0x1000, 2500);
     add_start(second, 1900);
     add_free(second, 0x1000, 2000);
@@ -236,15 +240,14 @@ TEST(a_foreign_free_of_an_exited_thread_is_no_inversion) {
 }
 
 TEST(a_foreign_free_of_the_same_thread_is_no_inversion) {
-    struct lane *first = new_spool();
+    first = new_spool();
     add_free(first, 0x1000, 2000);
     add_malloc(first, 0x1000, 2010);
     expect("m0", 1, 1, 0);
 }
 
 TEST(an_address_handed_out_before_its_free_is_put_right) {
-    struct lane *first = new_spool();
-    struct lane *second = add_stride(2, 2, 1);
+    begin_with_two();
     add_malloc(first, 0x1000, 2000);
     add_free(first, 0x1000, 3000); /* ten too late */
     add_start(second, 2000);
@@ -254,8 +257,7 @@ TEST(an_address_handed_out_before_its_free_is_put_right) {
 }
 
 TEST(a_realloc_gives_its_address_up_at_its_beginning) {
-    struct lane *first = new_spool();
-    struct lane *second = add_stride(2, 2, 1);
+    begin_with_two();
     add_malloc(first, 0x1000, 2000);
     add_realloc(first, 0x1000, 3000, 0x9000, 64, 5000);
     add_start(second, 2000);
@@ -266,7 +268,7 @@ TEST(a_realloc_gives_its_address_up_at_its_beginning) {
 }
 
 TEST(a_failed_realloc_changes_nothing) {
-    struct lane *first = new_spool();
+    first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_realloc(first, 0x1000, 3000, 0, 64, 4000);
     add_free(first, 0x1000, 5000);
@@ -275,7 +277,7 @@ TEST(a_failed_realloc_changes_nothing) {
 
 TEST(a_lane_is_handed_from_thread_to_thread) {
     add_malloc(new_spool(), 0x1000, 2000);
-    struct lane *second = add_stride(2, 2, 1);
+    second = add_stride(2, 2, 1);
     add_start(second, 3000);
     add_free(second, 0x1000, 4000);
     add(second, RECORD_CODE(TRACE_THREAD_EXIT, TRACE_API_THREAD), 0, 0, 5000);
@@ -301,7 +303,7 @@ TEST(a_buffer_that_was_archived_but_not_emptied_counts_once) {
 }
 
 TEST(nothing_after_the_stop_is_taken) {
-    struct lane *first = new_spool();
+    first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 3000);
     file.header.stop_stamp = 2500;
@@ -353,7 +355,7 @@ static void expect_from(uint64_t stamp, const char *expected, uint32_t n_strides
 }
 
 TEST(a_later_trace_begins_with_the_blocks_that_live) {
-    struct lane *first = new_spool();
+    first = new_spool();
     add_malloc(first, 0x1000, 2000);
     add_malloc(first, 0x2000, 3000);
     add_malloc(first, 0x3000, 4000);
@@ -383,7 +385,7 @@ TEST(a_later_trace_keeps_size_touch_and_alignment) {
 }
 
 TEST(a_later_trace_knows_the_threads_that_run) {
-    struct lane *first = new_spool();
+    first = new_spool();
     struct lane *ended = add_stride(2, 2, 1);
     struct lane *running = add_stride(3, 3, 1);
     add_start(ended, 2000);
