@@ -110,28 +110,27 @@ def of_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_another_load_to_judge_on_may_come_later(of_service: Path, cli: CommandLine):
-    """As the held-out input of a program; --ready and --load are in the folder."""
-    words = ["optimize", of_service, "--held-out-load", "other {port}"]
-    assert "asked for ('other {port}',)" in cli.fails(3, *words)
-
-
-def test_picks_of_a_service_are_not_validated_on_a_program_that_never_ends(
-    of_service: Path, cli: CommandLine
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        # as the held-out input of a program; --ready and --load are in the folder
+        (("optimize", "RUN", "--held-out-load", "other {port}"), 3, "asked for ('other {port}',)"),
+        (("validate", "RUN", "--", "true"), 3, "does not end by itself: give --ready and --load"),
+        # an answer says which --constraint allows what it turned down
+        (
+            ("optimize", "RUN", "--constraint", "cpu <= default * 2"), 3,
+            "its whole command with this one and another -o",
+        ),
+        (
+            ("optimize", "RUN", "--idle", "5s"), 2,
+            "--idle does not apply where a file or a run folder describes the service",
+        ),
+    ],
+)  # fmt: skip
+def test_only_another_load_to_judge_on_comes_later_to_a_service(
+    of_service: Path, cli: CommandLine, words: tuple[str, ...], code: int, said: str
 ):
-    said = cli.fails(3, "validate", of_service, "--", "true")
-    assert "is of a service, which does not end by itself: give --ready and --load" in said
-
-
-def test_another_constraint_on_a_service_is_told_what_it_takes(of_service: Path, cli: CommandLine):
-    """An answer says which --constraint allows what it turned down."""
-    words = ["optimize", of_service, "--constraint", "cpu <= default * 2"]
-    assert "its whole command with this one and another -o" in cli.fails(3, *words)
-
-
-def test_what_is_known_of_a_service_is_not_given_again(of_service: Path, cli: CommandLine):
-    said = cli.fails(2, "optimize", of_service, "--idle", "5s")
-    assert "--idle does not apply where a file or a run folder describes the service" in said
+    assert said in cli.fails(code, *(of_service if word == "RUN" else word for word in words))
 
 
 def test_constraints_may_change_later(tmp_path: Path):
