@@ -139,8 +139,9 @@ class Conclusion:
     def proposal_only(self, proposals: Sequence[Proposal], n_wanted: int) -> Answer:
         """Return what emulation proposes, where the time allows fewer runs than wanted."""
         near = spread_of(proposals, self._rules, len(proposals))
-        ranked = sorted(near, key=lambda p: score(p.expected, self._rules))
-        label = label_of(ranked[0].configuration) if ranked else ""
+        best = min(near, key=lambda p: score(p.expected, self._rules), default=None)
+        gains = best is not None and score(best.expected, self._rules) < 0.0
+        label = label_of(best.configuration) if best and gains else ""
         words = f"there is time for no more than {n_wanted - 1} runs of the program"
         proposed = (f"Emulation proposes {label}, which no run has confirmed.",) if label else ()
         answer = self._answer(Decision.UNDECIDED, None)

@@ -9,7 +9,7 @@ of hypervolume (see docs/decisions/optimize.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
@@ -133,10 +133,18 @@ def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
     ]
 
 
-def with_known(proposals: Sequence[Proposal], known: Sequence[Configuration]) -> list[Proposal]:
-    """Return proposals with the known settings; untried ones are expected to be as the default."""
+def with_known(
+    proposals: Sequence[Proposal], known: Sequence[Configuration], names: Iterable[str]
+) -> list[Proposal]:
+    """Return proposals with the known settings; untried ones are expected to be as the default.
+
+    Args:
+        proposals: what emulation knows.
+        known: settings that take part whatever it says.
+        names: of the quantities.
+    """
     tried = {p.configuration: p for p in proposals}
-    zero = dict.fromkeys(proposals[0].expected, 0.0) if proposals else {}
+    zero = dict.fromkeys(names, 0.0)
     added = []
     for configuration in known:
         if configuration not in tried:

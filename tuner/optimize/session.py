@@ -418,9 +418,9 @@ class Session:
             trial_ended,
             self._program_values(reference),
         )
-        n_of = len(self.request.allocators)
+        n, n_of = len(found.trials), len(self.request.allocators)
         self._view.tell(
-            f"searched   {len(found.trials)} settings of {n_of} allocator{'s'[: n_of != 1]} "
+            f"searched   {n} setting{'s'[: n != 1]} of {n_of} allocator{'s'[: n_of != 1]} "
             f"in emulation, {clock_text(self._watch.used_s - begun_s)}"
         )
         return found
@@ -451,7 +451,7 @@ class Session:
             emulated.ns_per_instruction,
             is_plain=reference.is_of(Configuration(base)),
         )
-        proposals = with_known(propose(emulated.trials, baseline), work.known)
+        proposals = with_known(propose(emulated.trials, baseline), work.known, baseline.values)
         choosing = Choosing(work, reference, proposals, emulated, baseline)
         return Exploring(work, reference, choosing, emulated.record.space)
 

@@ -464,6 +464,19 @@ def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion)
     assert answer.more_seconds == pytest.approx(33 * run_seconds(REFERENCE) / 0.6)
 
 
+@pytest.mark.parametrize(("expected", "is_proposed"), [(-0.1, True), (0.0, False)])
+def test_only_what_emulation_expects_to_gain_is_proposed(
+    conclusion: Conclusion, expected: float, *, is_proposed: bool
+):
+    known = Proposal(Configuration("mimalloc"), None, {MEAN: expected, PEAK: 0.0, CPU: 0.0})
+
+    reasons = conclusion.proposal_only([known], 5).reasons
+
+    assert (reasons[:1] == ("Emulation proposes mimalloc, which no run has confirmed.",)) is (
+        is_proposed
+    )
+
+
 def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: Conclusion):
     tried = Proposal(Configuration.of("mimalloc", {"arena": 4}), 1, {})
     labels = {"mimalloc arena=4": tried}

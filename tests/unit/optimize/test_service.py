@@ -170,14 +170,15 @@ def test_a_comparison_has_what_people_copy_and_no_more():
 
 
 def test_known_settings_stand_beside_what_emulation_tried():
-    tried = [Proposal(Configuration("jemalloc"), 3, {"mean memory": -0.1}), *[]]
+    tried = [Proposal(Configuration("jemalloc"), 3, {"mean memory": -0.1})]
 
     one, other = COPIED[:2]
-    found = with_known(tried, [one, other, Configuration("jemalloc")])
+    found = with_known(tried, [one, other, Configuration("jemalloc")], ["mean memory"])
 
     assert [(p.configuration, p.trial) for p in found[1:]] == [(one, None), (other, None)]
     assert [p.expected["mean memory"] for p in found[1:]] == [0.0, -0.1]
     assert all(p.is_known for p in found), "one that was tried runs anyhow, too"
+    assert with_known([], [one], ["mean memory"])[0].expected == {"mean memory": 0.0}
 
 
 def compared(
