@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,20 @@
 
 void free_sized(void *block, size_t size);
 void free_aligned_sized(void *block, size_t alignment, size_t size);
+/* jemalloc's, whose header may be missing. */
+void *mallocx(size_t size, int flags);
+void *rallocx(void *block, size_t size, int flags);
+size_t xallocx(void *block, size_t size, size_t extra, int flags);
+size_t sallocx(const void *block, int flags);
+void dallocx(void *block, int flags);
+void sdallocx(void *block, size_t size, int flags);
+size_t nallocx(size_t size, int flags);
+
+enum {
+    CACHE_AND_ARENA = 3 << 8 | 2 << 20, /* MALLOCX_TCACHE(1) | MALLOCX_ARENA(1) */
+    ZERO = 64,                          /* MALLOCX_ZERO */
+    LOG2_ALIGNMENT = 12
+};
 
 /* Sizes no compiler may see through. */
 static volatile size_t too_large = (size_t)PTRDIFF_MAX + 1;
@@ -174,6 +189,44 @@ static void a_block_that_shrinks_by_little_stays(void) {
     }
 }
 
+static bool is_zero(const char *from, const char *to) {
+    while (from < to && *from == 0)
+        from++;
+    return from == to;
+}
+
+static void names_of_jemalloc_are_of_the_same_heap(void) {
+    char *p = mallocx(100, CACHE_AND_ARENA);
+    EXPECT(malloc_usable_size(p) == sallocx(p, 0) && xallocx(p, 5000, 0, 0) == sallocx(p, 0));
+    free(memset(p, 1, 100));
+    sdallocx(malloc(100), 100, CACHE_AND_ARENA);
+    dallocx(calloc(1, 5000), 0);
+    EXPECT(mallocx(too_large, 0) == NULL && nallocx(too_large, 0) == 0);
+    EXPECT(nallocx(100, 0) >= 100 && nallocx(100, LOG2_ALIGNMENT) % 4096 == 0);
+    p = realloc(NULL, 10);
+    EXPECT(rallocx(p, too_large, 0) == NULL);
+    free(rallocx(p, 0, 0));
+}
+
+static void blocks_of_jemallocs_names_are_zero_and_aligned(void) {
+    static const size_t sizes[] = {1, 100, 5000, 100000, 3000000};
+    for (size_t i = 0; i < 4; i++)
+        for (int flags = ZERO; flags <= (ZERO | LOG2_ALIGNMENT); flags += LOG2_ALIGNMENT) {
+            free(memset(malloc(sizes[i]), 1, sizes[i]));
+            char *p = mallocx(sizes[i], flags);
+            size_t used = sallocx(p, 0);
+            EXPECT(is_zero(p, p + used));
+            memset(p, 1, used);
+            p = rallocx(p, sizes[i + 1], flags);
+            used = used < sizes[i + 1] ? used : sizes[i + 1];
+            EXPECT(p[0] == 1 && p[used - 1] == 1 && is_zero(p + used, p + sallocx(p, 0)));
+            EXPECT(flags == ZERO || (uintptr_t)p % 4096 == 0);
+            p = rallocx(p, 1, flags);
+            EXPECT(p[0] == 1);
+            dallocx(p, flags);
+        }
+}
+
 static void calloc_is_zero_when_memory_is_used_again(void) {
     static const size_t sizes[] = {1,     100,    1000,   1500,   5000,
                                    30000, 100000, 400000, 600000, 3000000};
@@ -264,6 +317,8 @@ int main(void) {
     realloc_keeps_contents();
     a_block_that_shrinks_leaves_its_class();
     a_block_that_shrinks_by_little_stays();
+    names_of_jemalloc_are_of_the_same_heap();
+    blocks_of_jemallocs_names_are_zero_and_aligned();
     calloc_is_zero_when_memory_is_used_again();
     names_of_glibc_are_the_same_functions();
     configuration_can_be_read_back();
