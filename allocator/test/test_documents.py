@@ -20,9 +20,13 @@ def output_of(*command: str) -> str:
 
 
 def instructions_of_common_path(disassembly: str, function: str) -> int:
-    """Count instructions from the entry of `function` to its first ret."""
+    """Count instructions from the entry of `function` to its first ret.
+
+    Some distributions' gcc marks every entry by endbr64, which does nothing.
+    """
     body = disassembly.split(f"<{function}>:\n")[1].split("\n\n", maxsplit=1)[0]
-    for count, line in enumerate(body.splitlines(), start=1):
+    lines = [line for line in body.splitlines() if "\tendbr64" not in line]
+    for count, line in enumerate(lines, start=1):
         if re.search(r"\tret", line):
             return count
     raise ValueError(f"{function} has no ret")
