@@ -26,12 +26,12 @@ from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.config.reading import closest
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
-from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, usable_core
+from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, check_command, check_words, usable_core
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, unique_configurations
-from tuner.registry import DEFAULT_ALLOCATORS
+from tuner.registry import DEFAULT_ALLOCATORS, EXPORTERS
 from tuner.runs import Run, load_run, run_with
 from tuner.units import parse_percent
 
@@ -97,6 +97,13 @@ _ELSEWHERE: Final = {
     "record": "tuner.recording",
 }
 """Names of `__all__` that are taken as they are, and their modules."""
+
+_EXAMPLES: Final = {
+    "allocators": "jemalloc",
+    "goals": "mean_memory",
+    "constraints": "peak_memory <= default * 1.1",
+}
+"""Of arguments that are lists."""
 
 OnNote = Callable[[str], None]
 """Called with a sentence that a reader of the result must know."""
@@ -184,7 +191,12 @@ def optimize(
     for name in options:
         if name not in allowed:
             raise SpecError(f"{name}: unknown option{closest(name, allowed)}")
+    for one in (command, held_out, *further):
+        if one is not None:
+            check_command(one)
     chosen = Options(**options)
+    for name, example in _EXAMPLES.items():
+        check_words(name, getattr(chosen, name) or (), f"[{example!r}]")
     folder = _path(output)
     if command is None:
         if folder is None:
@@ -258,6 +270,7 @@ def emulate(
     from tuner.profile.trust import notes_on
 
     usable_core(cpu)
+    check_words("allocators", allocators, "['jemalloc']")
     asked, located = settings_of(settings, [*allocators, BASELINE])
     options = options or EmulationOptions()
     emulation = Emulation(Path(trace), located, load_calibration(), options, counts_process=True)
@@ -288,6 +301,8 @@ def settings_of(
         SpecError: a text is not understood, or sets something twice.
         MissingToolError: an allocator is not on this machine.
     """
+    check_words("settings", texts, "['jemalloc narenas=2']")
+    check_words("allocators", allocators, "['jemalloc']")
     named = {name.partition(":")[0]: name for name in allocators}
     firsts = [text.strip().partition(" ")[0] for text in texts]
     wanted = dict.fromkeys([*(named.get(name, name) for name in firsts), *allocators])
@@ -387,6 +402,10 @@ def read_campaign(
 
     if campaign is not None:
         is_run = campaign.is_dir()
+        if is_run and not (campaign / CAMPAIGN_FILE).exists():
+            raise SpecError(
+                f"{campaign}: holds no campaign; give a run folder of `malloc-tuner tune`"
+            )
         spec = load_campaign(campaign / CAMPAIGN_FILE if is_run else campaign, given)
         run = output or (campaign if is_run else None)
     elif "trace" in given:
@@ -619,6 +638,7 @@ def compare(
     from tuner.validate.trust import recorded_program
     from tuner.validate.verdicts import default_rounds, too_few
 
+    check_command(command)
     subjects = choose_subjects(run, points, most_front, most_dominated)
     check_subjects(run, subjects)
     n_claims = count_claims(run, subjects)
@@ -773,13 +793,16 @@ def export(
     Raises:
         SelectionError: there is no such pick, trial or validation, or the program proved nothing
             better.
-        SettingError: the settings cannot be deployed in this form.
+        SpecError: there is no such form.
+        OutputError: the form cannot hold a value, or the library is no path from the root.
         MissingToolError: the allocator's library is not here, or of another version than was
             measured.
     """
     from tuner.export.formats import render
     from tuner.export.sources import find_deployment
 
+    if form not in EXPORTERS:
+        raise SpecError(f"form {form!r}: give one of {', '.join(EXPORTERS)}")
     found = find_deployment(source, pick, library, validation, on_note)
     return render(replace(found, file_name=file_name), form)
 

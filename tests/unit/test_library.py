@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -163,6 +164,8 @@ def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]):
         ({"timeout": "soon"}, "--timeout: "),
         ({"allocators": []}, "--allocators: name one"),
         ({"constraints": ["peak <= 1"]}, "peak"),
+        ({"constraints": "peak_memory <= default"}, "constraints 'peak_memory"),
+        ({"held_out": "./app other"}, "command './app other': give a list of words"),
         ({"cpu": 4096}, "--cpu 4096: give one of"),
         ({"tmie": "5min"}, "tmie: unknown option; did you mean 'time'?"),
     ],
@@ -173,6 +176,25 @@ def test_optimize_refuses_what_the_command_refuses(
     with pytest.raises(SpecError, match=said):
         tuner.optimize(["./app"], **options)
     assert not asked
+
+
+@pytest.mark.parametrize("command", ["./app data", [], ["./app", 3]])
+def test_a_command_is_a_list_of_words(command: Any):
+    for call in (tuner.optimize, partial(tuner.compare, synthetic_run())):
+        with pytest.raises(SpecError, match="give a list of words, such as"):
+            call(command)
+
+
+def test_one_text_is_no_list_of_allocators_or_settings():
+    with pytest.raises(SpecError, match=r"allocators 'exgen': give a list"):
+        tuner.emulate(TRACE, "exgen")
+    with pytest.raises(SpecError, match=r"settings 'jemalloc narenas=1': give a list"):
+        tuner.emulate(TRACE, settings="jemalloc narenas=1")
+
+
+def test_a_form_that_there_is_not_is_refused():
+    with pytest.raises(SpecError, match="form 'josn': give one of env, sh"):
+        tuner.export(synthetic_run(), form="josn")
 
 
 # Campaigns
@@ -236,6 +258,11 @@ def test_a_run_folder_continues_itself(campaign: Path, tmp_path: Path):
 
     assert folder == same_folder
     assert spec.model_copy(update={"evaluations": 400}) == again
+
+
+def test_a_folder_without_a_campaign_says_so(tmp_path: Path):
+    with pytest.raises(SpecError, match="holds no campaign; give a run folder"):
+        read_campaign(tmp_path, None, {})
 
 
 def test_neither_campaign_nor_trace_is_an_error():

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import ProgramError, SpecError, TunerError
+from tuner.errors import ProgramError, TunerError
+from tuner.limits import check_command
 from tuner.recording import explain
 from tuner.recording.build import build_traces, remove_replaced
 from tuner.recording.program import Ending, run_program
@@ -87,10 +88,9 @@ def record(
         OutputError: the trace is there already, it cannot be written, or the disk became full
             while recording; what was recorded until then is kept.
         ProgramError: nothing could be recorded, or not in time; the message says why.
-        SpecError: the command is one text, not a list.
+        SpecError: the command is no list of texts, or empty.
     """
-    if isinstance(command, str):
-        raise SpecError(f"command {command!r}: give a list of words, such as ['./app', 'data']")
+    check_command(command)
     output = Path(output)
     there = check_output(output, follow=follow, force=force)
     spool = make_spool(output)

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ def test_recording_needs_neither_numpy_nor_the_reader_of_programs():
     assert printed_by(code) == "set()"
 
 
-def test_a_command_in_one_text_is_refused(tmp_path: Path):
+@pytest.mark.parametrize("command", ["./app data", [], ["./app", 3]])
+def test_a_command_that_is_no_list_of_words_is_refused(tmp_path: Path, command: Any):
     with pytest.raises(SpecError, match="give a list of words"):
-        record("./app data", tmp_path / "app.trace")
+        record(command, tmp_path / "app.trace")
 
 
 def test_the_trace_may_be_named_by_a_text(tmp_path: Path):
