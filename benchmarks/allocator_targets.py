@@ -174,10 +174,10 @@ def comparison_of(part: Mapping[str, Any]) -> Comparison:
     return Comparison(tuple(part["subjects"]), samples, float(part["header"]["seconds"]))
 
 
-def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Target]:
-    """Yield throughput, percentiles and memory of a subject on every task."""
+def judge_threads(comparison: Comparison) -> Iterator[Target]:
+    """Yield throughput, percentiles and memory of exgen on every task."""
     for metric in THREADS_METRICS:
-        yield from judge_metric(comparison, metric, ours)
+        yield from judge_metric(comparison, metric, OURS[0])
 
 
 def judge_metric(comparison: Comparison, metric: DriverMetric, ours: str) -> Iterator[Target]:

@@ -101,14 +101,13 @@ class Cluster:
 
     def start_worker(
         self,
-        n_threads: int = 1,
         environment: Mapping[str, str] | None = None,
         machine: str | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start a worker, under the name of another machine if one is given."""
         named = ["--preload", "tests.doubles.named_machine"] if machine else []
         environment = {**(environment or {}), **({"TEST_MACHINE": machine} if machine else {})}
-        words = ["worker", self.address, "--no-nanny", "--nthreads", str(n_threads),
+        words = ["worker", self.address, "--no-nanny", "--nthreads", "1",
                  "--no-dashboard", "--dashboard-address", "127.0.0.1:0",
                  "--local-directory", str(self._folder), *named]  # fmt: skip
         worker = self._start(words, environment)

@@ -11,11 +11,10 @@ def recorded_process(
     n_events: int = 1000,
     peak_live_bytes: int = 1 << 20,
     inherited_blocks: int = 0,
-    path: Path = Path("app.trace"),
 ) -> RecordedProcess:
     """Return a process of ``/usr/bin/server`` that called itself so."""
     return RecordedProcess(
-        path=path,
+        path=Path("app.trace"),
         argv=("/usr/bin/server", "-w", "2"),
         pid=1,
         totals=RecordedTotals(n_events, 1, peak_live_bytes),

@@ -704,8 +704,8 @@ def test_an_interrupted_recheck_goes_on(tmp_path: Path):
 # Screening
 
 
-def screened(fidelity: float = 0.25, keep: float = 0.5, **changes: Any) -> CampaignRecord:
-    workload = WorkloadRecord(screening=ScreeningRecord(fidelity, keep))
+def screened(fidelity: float = 0.25, **changes: Any) -> CampaignRecord:
+    workload = WorkloadRecord(screening=ScreeningRecord(fidelity, 0.5))
     return synthetic.record(workload=workload, **changes)
 
 

@@ -14,9 +14,7 @@ RULES = Rules()
 EXACT = frozenset({MEAN, PEAK})
 
 
-def logs(
-    mean: float, peak: float, cpu: float, n: int, noise: float = 0.01
-) -> dict[str, list[float]]:
+def logs(mean: float, peak: float, cpu: float, n: int) -> dict[str, list[float]]:
     """Rounds of a candidate that truly gains so much; memory repeats itself."""
     rng = np.random.default_rng(3)
     times = [cpu + float(x) for x in rng.normal(0.0, 0.01, n)]

@@ -12,8 +12,8 @@ from tuner.trace.file import Op
 from tuner.trace.lives import Lives
 
 
-def curve(lives: Lives, n_points: int = 200) -> Any:
-    places = np.linspace(0, len(lives.live_bytes) - 1, n_points).astype(int)
+def curve(lives: Lives) -> Any:
+    places = np.linspace(0, len(lives.live_bytes) - 1, 200).astype(int)
     return lives.live_bytes[places]
 
 
