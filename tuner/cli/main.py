@@ -5,6 +5,7 @@ long as a short recording, and recordings are repeated, so a plain call of `reco
 without it.
 """
 
+import codecs
 import errno
 import gc
 import io
@@ -20,6 +21,9 @@ from tuner.interrupts import take
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
+
+_AS_IT_CAN = "malloc-tuner"
+"""Name of the way to encode what an output cannot."""
 
 _UNREACHABLE = {errno.EACCES, errno.ENAMETOOLONG}
 
@@ -113,9 +117,23 @@ def _run_command(words: Sequence[str]) -> None:
 
 def _pass_names_through() -> None:
     """Let names of files that are no text leave as the bytes they came as."""
+    codecs.register_error(_AS_IT_CAN, _as_it_can)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="surrogateescape")
+            stream.reconfigure(errors=_AS_IT_CAN)
+
+
+def _as_it_can(error: UnicodeError) -> tuple[bytes, int]:
+    """Encode what an output cannot: bytes of a name as they came, else a question mark."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    escaped = ("\udc80" <= letter <= "\udcff" for letter in found)
+    codes = (
+        ord(letter) & 0xFF if is_byte else ord("?")
+        for letter, is_byte in zip(found, escaped, strict=True)
+    )
+    return bytes(codes), error.end
 
 
 def _ended_by(error: Exception) -> int:

@@ -171,7 +171,7 @@ def _import_sites(source: Source, output: Path, form: Format) -> tuple[str, ...]
     except TraceError as error:  # names the trace in between
         raise TraceError(f"{source.path}: {str(error).rpartition(': ')[2]}") from error
     write_profile(output, profile)
-    return (*sites.ASSUMED, *found.assumed)
+    return tuple(profile["source"]["assumed"])
 
 
 def _import_events(

@@ -40,6 +40,7 @@ from tuner.output import scratch_folder
 from tuner.profile.fit import FitOptions, fit
 from tuner.trace.file import EVENT, MAX_LIFE_NS, Api, Events, Op, Trace, write_trace
 from tuner.trace.lives import Ints
+from tuner.units import show_size
 
 SITES: Final = "call sites"
 """Level of the profiles made here; rand_malloc knows it by this name."""
@@ -66,6 +67,9 @@ _CROWDING: Final = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0)
 """Sizes of cohorts that are tried, over the most blocks a site ever had alive."""
 _BINS: Final = 2048
 """Parts of the run in which room below the peak is looked for."""
+
+_MUCH_ABOVE: Final = 1.01
+"""Peak of the model over that of the file that has to be said."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -409,6 +413,14 @@ def _sizes(site: _Site, at_peak: npt.NDArray[np.bool_]) -> Ints:
     return size
 
 
+def _peak_above(file_bytes: int, model_bytes: int) -> list[str]:
+    """Return a sentence where the model has clearly more alive than the program ever had."""
+    if model_bytes <= _MUCH_ABOVE * file_bytes:
+        return []
+    here, there = show_size(model_bytes), show_size(file_bytes)
+    return [f"peak: {here} here, at another moment than that of the file, which had {there}"]
+
+
 def make_profile(
     sites: Sites, metadata: Mapping[str, Any], options: FitOptions | None = None
 ) -> dict[str, Any]:
@@ -440,7 +452,7 @@ def make_profile(
         "peak_live_bytes": peak_bytes,
         "model_peak_live_bytes": model_peak_bytes,
         "crowded_sites": layout.n_crowded,
-        "assumed": [*ASSUMED, *sites.assumed],
+        "assumed": [*ASSUMED, *sites.assumed, *_peak_above(peak_bytes, model_peak_bytes)],
         "largest_sites": shown,
     }
     return profile

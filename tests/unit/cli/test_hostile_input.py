@@ -45,6 +45,18 @@ def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path):
     assert b"no \xff" in missing.stderr
 
 
+def test_what_an_output_cannot_encode_is_a_question_mark(tmp_path: Path):
+    trace = tmp_path / os.fsdecode("ä".encode() + b" \xff.trace")
+    trace.write_bytes(TRACE.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner.cli.main", "trace", "info", trace],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"? \xff.trace" in done.stdout
+
+
 def test_a_campaign_on_a_name_that_is_no_text_is_refused(tmp_path: Path, cli: CommandLine):
     trace = tmp_path / os.fsdecode(b"a\xff.trace")
     trace.write_bytes(TRACE.read_bytes())

@@ -119,6 +119,20 @@ def test_the_peak_is_that_of_the_profile_where_there_is_room(tmp_path: Path):
     assert peak == pytest.approx(true, rel=0.1)
 
 
+@pytest.mark.parametrize(("lifetime", "n_said"), [(400 * 3.1, 1), (400 * 0.2, 0)])
+def test_a_peak_above_that_of_the_file_is_said(lifetime: float, n_said: int):
+    one, most, at_peak, none = (np.array([n]) for n in (400, 5, 203, 0))
+    sites = Sites(
+        one, one * 1000, np.array([lifetime]), most, at_peak, at_peak * 1000, none, none,
+        peak_time=10.7, end_time=12.1, ns_per_unit=1e6, is_ordered=True,
+    )  # fmt: skip
+    profile = make_profile(sites, {})
+
+    said = [one for one in profile["source"]["assumed"] if one.startswith("peak: ")]
+    assert len(said) == n_said
+    assert all("which had 198.2 KiB" in one for one in said)
+
+
 def test_peak_bytes_of_a_layout():
     layout = Layout(np.array([10, 20, 30]), np.array([0.0, 1, 2]), np.array([2.0, math.inf, 3]), 0)
     assert layout.peak_bytes() == 50
