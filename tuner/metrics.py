@@ -102,8 +102,8 @@ class Metric:
 
 
 NO_COUNTER: Final = (
-    "no instrument counted the allocator's instructions (perf counts only whole processes); "
-    "see `malloc-tuner doctor` for what is missing"
+    "no instrument counted the allocator's instructions (perf counts only whole processes, none "
+    "nothing); see `malloc-tuner doctor` for what is missing"
 )
 
 COST: Final = "cost"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.console import print_note
 from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson
 from tuner.errors import ProgramError, SettingError, SpecError
@@ -36,7 +37,7 @@ def _process_id(text: str) -> int:
 
 @subcommand(
     "Check an export's settings in a running process.",
-    "malloc-tuner check $(pidof -s redis-server) malloc.json",
+    "malloc-tuner check $(pidof -s app) malloc.json",
     errors=(SpecError, SettingError, ProgramError),
 )
 def check(
@@ -63,6 +64,9 @@ def check(
     wrong = [one.what for one in findings if one.is_in_effect is False]
     if wrong:
         raise SettingError(f"process {pid}: not in effect: {', '.join(wrong)}")
+    unseen = [one.what for one in findings if one.is_in_effect is None]
+    if unseen:
+        print_note(f"process {pid}: of what cannot be seen nothing is known: {', '.join(unseen)}")
 
 
 def _as_json(pid: int, findings: Sequence[InEffect]) -> str:

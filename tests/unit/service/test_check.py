@@ -251,13 +251,17 @@ def test_the_command_says_it_and_ends_with_the_code_of_settings(
             {**EXPORT, "settings": {"arena_max": 2}, "environment": TUNABLES}
         )
     )  # fmt: skip
-    with process(TUNABLES) as good, process({}) as bad:
+    with process(TUNABLES) as good, process({}) as bad, process(TUNABLES, OVERWRITE) as hidden:
         assert run(["check", str(good), str(export)]) == 0
-        said = capfd.readouterr().out
+        said, noted = capfd.readouterr()
+        assert run(["check", str(hidden), str(export)]) == 0
+        unseen = "nothing is known: GLIBC_TUNABLES, arena_max"
+        assert unseen in " ".join(capfd.readouterr().err.split())
         assert run(["check", str(bad), str(export), "--json"]) == 6
 
     assert "arena_max 2" in said
     assert "NOT" not in said
+    assert not noted
     shown = capfd.readouterr()
     assert "GLIBC_TUNABLES" in shown.err
     document = json.loads(shown.out)
