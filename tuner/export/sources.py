@@ -274,7 +274,9 @@ def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
         pick: that is exported.
         number: as in `validated_pick`.
     """
-    name = f"trial {pick.trial.number} ({pick.name})"
+    name = f"trial {pick.trial.number}"
+    if pick.name != name.replace(" ", "-"):
+        name += f" ({pick.name})"
     what = f"{name} is not proven on the program"
     answer = recommended(run.folder)
     if answer is not None and answer.configuration == pick.trial.configuration:

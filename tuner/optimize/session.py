@@ -473,27 +473,18 @@ class Session:
             or choosing.finalists(selected)
             or trade(work, reference, selected)
         )
-        if not chosen:
-            return conclusion.nothing_near(selected)
-        is_settled = False
-        while not is_settled:
-            confirming = Confirming(work, reference, held_out)
-            confirmed, tried = confirming.confirm(chosen), dict(chosen)
-            for number, file in enumerate(CONFIRMATION_FILES[1:], start=1):
-                others = work.kept(file)
-                # An answer that is asked for again stays, where there is no time for more.
-                least_s = n_fewest * work.run_seconds(reference)
-                may_follow = work.has_run or least_s < work.watch.left_s
-                if confirmed.is_out and not others and may_follow:
-                    selected, others = _others(work, choosing, selected, tried.values())
-                if not others or confirmed.best is not None:
-                    break
-                tried |= others
-                confirmed = confirmed.followed_by(confirming.confirm(others, number))
-            confirmed = reduced(work, reference, confirming, confirmed)
-            is_settled = not confirmed.deployed
+        confirmed = None
+        if chosen:
+            fewest_s = n_fewest * work.run_seconds(reference)
+            selected, confirmed = _confirmed(
+                work, reference, held_out, choosing, selected, chosen=chosen, fewest_s=fewest_s
+            )
         took_s = self._watch.used_s - begun_s
-        answer = conclusion.conclude(selected, confirmed)
+        answer = (
+            conclusion.conclude(selected, confirmed)
+            if confirmed
+            else conclusion.nothing_near(selected)
+        )
         self._tell_what_ran(work, selected, confirmed, answer, took_s)
         if work.machines is not None or not work.has_run:
             return answer
@@ -502,20 +493,58 @@ class Session:
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
     def _tell_what_ran(
-        self, work: Work, selected: Selected, confirmed: Confirmed, answer: Answer, seconds: float
+        self,
+        work: Work,
+        selected: Selected,
+        confirmed: Confirmed | None,
+        answer: Answer,
+        seconds: float,
     ) -> None:
         if work.has_run:
-            n_settings = len({*selected.changes, *confirmed.standings})
+            n_settings = len({*selected.changes, *(confirmed.standings if confirmed else ())})
+            duets = _duet_words(confirmed) if confirmed else ""
             self._view.tell(
                 f"ran        {n_settings} settings on the program, "
-                f"{work.n_runs} runs, {clock_text(seconds)}"
-                f"{_duet_words(confirmed)}{_machine_words(work)}"
+                f"{work.n_runs} runs, {clock_text(seconds)}{duets}{_machine_words(work)}"
             )
         elif answer.decision is not Decision.UNDECIDED:
             words = "the answer is known; a new -o searches anew"
             if work.is_elsewhere or self._is_judged_anew:
                 words = "judged by the runs that are there"
             self._view.tell(f"ran        nothing: {words}")
+
+
+def _confirmed(
+    work: Work,
+    reference: Reference,
+    held_out: HeldOutInput | None,
+    choosing: Chooses,
+    selected: Selected,
+    *,
+    chosen: Mapping[str, Configuration],
+    fewest_s: float,
+) -> tuple[Selected, Confirmed]:
+    """Confirm candidates, or others where these are given up, the winner in few settings.
+
+    Returns:
+        What ran until then, and what the rounds prove.
+    """
+    while True:
+        confirming = Confirming(work, reference, held_out)
+        confirmed, tried = confirming.confirm(chosen), dict(chosen)
+        for number, file in enumerate(CONFIRMATION_FILES[1:], start=1):
+            others = work.kept(file)
+            # An answer that is asked for again stays, where there is no time for more.
+            may_follow = work.has_run or fewest_s < work.watch.left_s
+            if confirmed.is_out and not others and may_follow:
+                selected, others = _others(work, choosing, selected, tried.values())
+            if not others or confirmed.best is not None:
+                break
+            tried |= others
+            confirmed = confirmed.followed_by(confirming.confirm(others, number))
+        confirmed = reduced(work, reference, confirming, confirmed)
+        if not confirmed.deployed:
+            return selected, confirmed
 
 
 def _others(

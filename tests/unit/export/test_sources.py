@@ -88,6 +88,7 @@ def test_a_point_that_is_the_answer_is_proven_by_whatever_name(tmp_path: Path, p
     assert text == export(run)
     assert "\n# proven: " in text
     assert "validated: not yet" in export(run, 1)
+    assert str(doubts(run, find_pick(run, "trial-1"))).startswith("trial 1 is not proven on")
 
 
 def test_the_proof_stands_in_json():

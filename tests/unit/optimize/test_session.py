@@ -205,6 +205,18 @@ def test_where_the_first_candidate_is_out_another_one_follows(
     assert {path: path.read_bytes() for path in rounds} == rounds
 
 
+def test_what_ran_is_said_where_nothing_is_worth_confirming(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    said: list[str] = []
+    monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
+
+    found = answer(tmp_path, app, replace(REQUEST, rules=Rules(least=0.5)))
+
+    assert found.decision is Decision.KEEP
+    assert f" settings on the program, {found.n_runs} runs, " in said[-1]
+
+
 @pytest.mark.parametrize("is_explored", [False, True])
 def test_where_all_candidates_are_out_what_never_ran_has_its_turn_unless_none_may_run(
     tmp_path: Path, app: App, *, is_explored: bool
