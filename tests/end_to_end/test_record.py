@@ -502,11 +502,21 @@ TAKES_ADDRESS = (
     f"int main(void) {{ free(take({MARKER})); return 0; }}"
 )
 
+CALLS_JEMALLOC = (
+    "#include <stdlib.h>\nvoid *mallocx(size_t n, int flags);"
+    f"int main(void) {{ free(mallocx({MARKER}, 1 << 20)); return 0; }}"
+)
+"""Of an arena of its own."""
+
 
 @pytest.mark.parametrize(
     ("source", "flags"),
-    [(OWN_MALLOC, ["-fno-builtin"]), (TAKES_ADDRESS, ["-fno-pie", "-no-pie"])],
-    ids=["a malloc of its own", "the address of malloc"],
+    [
+        (OWN_MALLOC, ["-fno-builtin"]),
+        (TAKES_ADDRESS, ["-fno-pie", "-no-pie"]),
+        (CALLS_JEMALLOC, ["-l:libjemalloc.so.2"]),
+    ],
+    ids=["a malloc of its own", "the address of malloc", "a function of jemalloc's"],
 )
 def test_malloc_in_other_ways_is_recorded(tmp_path: Path, source: str, flags: list[str]):
     _, events = recorded(tmp_path, str(compile_(tmp_path, source, *flags)))
