@@ -5,6 +5,7 @@
  */
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #ifdef REPLACED_IN_PROGRAM
@@ -52,8 +53,8 @@ static void use_all_forms(long n_more) {
     EXPECT(replaced_blocks() == before);
 }
 
-int main(int argc, char **) {
-    use_all_forms(argc == 1 ? 1 : 0);
+int main(int, char **argv) {
+    use_all_forms(std::strcmp(argv[1], "behind") != 0 ? 1 : 0);
     std::puts("passed");
     return 0;
 }
