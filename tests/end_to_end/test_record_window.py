@@ -123,7 +123,7 @@ def test_what_comes_after_a_window_is_not_in_its_trace(
     stepping = stepped("--to", "signal")
     stepping.step()
     stepping.step(is_last=True)
-    stepping.mark("the window has ended")
+    stepping.mark("the window has ended; the program goes on, the trace is made at its end")
 
     code, errors = stepping.end()
 

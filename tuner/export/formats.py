@@ -14,6 +14,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tuner.errors import OutputError
@@ -22,6 +23,7 @@ from tuner.measure.preloads import PRELOAD, TUNABLES
 from tuner.page import wrapped
 from tuner.records import value_text
 from tuner.registry import EXPORTERS
+from tuner.resources import native_file
 from tuner.stats import Estimate
 from tuner.units import signed_percent
 
@@ -249,13 +251,10 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield from _gain_entries(gain, deployment.baseline)
     yield from _proof_entries(deployment)
     if deployment.is_shipped:
-        yield (
-            "library",
-            (
-                "comes with malloc-tuner, and is needed where the program runs: copy it there, "
-                "such as to /usr/local/lib, and export again with --library and its path"
-            ),
-        )
+        where = "comes with malloc-tuner, and is needed where the program runs: copy it there"
+        if Path(deployment.library or "").parent == native_file("libexgen.so").parent:
+            where += ", such as to /usr/local/lib, and export again with --library and its path"
+        yield "library", where
     if deployment.configuration.settings and _reads_few_variables(deployment):
         yield (
             "limit",

@@ -180,7 +180,9 @@ class WindowWatch:
                 return
             if self._until_ns is not None:
                 run_build_trace("--over", str(self._spool))
-                self._plan.tell("the window has ended; the program goes on, not recorded")
+                self._plan.tell(
+                    "the window has ended; the program goes on, the trace is made at its end"
+                )
                 return
 
     def _begin(self) -> None:

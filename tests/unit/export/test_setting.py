@@ -56,6 +56,7 @@ def test_the_comment_says_what_it_is_and_where_the_library_comes_from():
     assert "exgen 0.1.0, 2 settings" in text
     assert "validated: not on your program" in text
     assert "library: comes with malloc-tuner, and is needed where the program runs" in text
+    assert "export again with --library" in text
 
 
 @pytest.mark.parametrize("form", EXPORTERS)
@@ -65,6 +66,7 @@ def test_the_library_of_the_other_machine_is_named(form: str):
 
     assert "/usr/local/lib/libexgen.so" in text
     assert str(native_file("libexgen.so")) not in text
+    assert "export again" not in text
 
 
 @pytest.mark.parametrize(
