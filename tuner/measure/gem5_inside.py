@@ -124,6 +124,8 @@ class Gem5Inside:
     runner: ProgramRunner
     timeout_s: float
     """Limit of one run."""
+    in_guests: tuple[Path, ...] = ()
+    """What every guest loads and no command names, such as its C library."""
     digest: Callable[[Path], str] = field(default_factory=lambda: functools.cache(file_digest))
     """Of a file, which does not change during a session."""
 
@@ -133,7 +135,7 @@ class Gem5Inside:
         Raises:
             ProgramError: a file cannot be read.
         """
-        files = [self.program, task.machine, *sorted(self.scripts.glob("*.py"))]
+        files = [self.program, task.machine, *sorted(self.scripts.glob("*.py")), *self.in_guests]
         words = map(Path, (*task.command, environment.get(PRELOAD, "")))
         files += [path for path in words if path.is_absolute() and path.is_file()]
         digests = list(map(self.digest, files))

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import tuner
+from tuner.allocators import libc_malloc
 from tuner.compare.loop import Observer
 from tuner.config.gem5_inside import load_inside
 from tuner.config.gem5_suite import load_suite
@@ -157,7 +158,9 @@ def compare_inside_gem5(
         run.folder / JOURNAL,
         tasks,
         prepare(subjects, run.campaign, {}, search_spaces(run.folder)),
-        gem5=Gem5Inside(program, gem5_dir(), outputs, ProgramRunner(), limit_s),
+        gem5=Gem5Inside(
+            program, gem5_dir(), outputs, ProgramRunner(), limit_s, (Path(libc_malloc()),)
+        ),
         facts={
             "malloc_tuner": tuner.__version__,
             "machine": asdict(read_machine()),

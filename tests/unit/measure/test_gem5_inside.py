@@ -1,11 +1,14 @@
 """What a simulated machine counted, from statistics a real gem5 wrote."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.doubles.simulated import STATISTICS_OF_TWO_CORES
 from tuner.errors import ProgramError
-from tuner.measure.gem5_inside import counts_of
+from tuner.measure.gem5_inside import Gem5Inside, InsideTask, counts_of
 from tuner.measure.gem5_stats import Statistics, parse_statistics
+from tuner.measure.program import ProgramRunner
 
 TRAFFIC = {
     "board.cache_hierarchy.l3bus.snoopTraffic": "640",
@@ -17,6 +20,19 @@ TRAFFIC = {
 @pytest.fixture(scope="module")
 def recorded() -> Statistics:
     return parse_statistics(STATISTICS_OF_TWO_CORES, "stats.txt")
+
+
+def test_another_c_library_of_the_guests_makes_another_run(tmp_path: Path):
+    gem5, libc = tmp_path / "gem5", tmp_path / "libc.so.6"
+    gem5.touch()
+    task = InsideTask("lists", gem5, 1, ("/guest",), None)
+
+    def identity(content: str) -> str:
+        libc.write_text(content)
+        inside = Gem5Inside(gem5, tmp_path, tmp_path, ProgramRunner(), 1.0, (libc,))
+        return inside.identity(task, {})
+
+    assert identity("old") == identity("old") != identity("new")
 
 
 def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics):
