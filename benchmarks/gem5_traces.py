@@ -44,11 +44,11 @@ from tuner.fidelity import environments_of, measure_panel
 from tuner.measure.calibration import load_calibration
 from tuner.measure.gem5 import (
     Gem5,
-    build_guests,
     digest_of,
     find_gem5,
     gem5_environment,
     judge_simulation,
+    make_guests,
 )
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.recording import record
@@ -106,7 +106,7 @@ def lacks_gem5(call: Call, *parts: str) -> bool:
 def built_gem5(program: Path, folder: Path) -> Gem5:
     """Return gem5 with the simulations of the suite, whose guests are built below a folder."""
     suite, place = load_suite(gem5_dir() / "suite.toml"), folder.resolve()
-    build_guests(suite, place / "guests")
+    make_guests(suite.folder / "guests", place / "guests")
     return Gem5(find_gem5(program), suite, place / "guests", place / "outputs", ProgramRunner())
 
 

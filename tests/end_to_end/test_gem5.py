@@ -15,9 +15,9 @@ from tuner.config.gem5_suite import Simulation, load_suite
 from tuner.measure.gem5 import (
     Gem5,
     Gem5Run,
-    build_guests,
     digest_of,
     find_gem5,
+    make_guests,
     script,
     statistics_of,
 )
@@ -40,7 +40,7 @@ BRIEF = {"blocks": "200", "hash": "200", "matrix": "8", "interpreter": "8"}
 @pytest.fixture(scope="module")
 def gem5(tmp_path_factory: pytest.TempPathFactory) -> Gem5:
     folder = tmp_path_factory.mktemp("gem5")
-    build_guests(SUITE, folder / "guests")
+    make_guests(SUITE.folder / "guests", folder / "guests")
     program = find_gem5(Path(PROGRAM))
     return Gem5(program, SUITE, folder / "guests", folder / "outputs", ProgramRunner())
 

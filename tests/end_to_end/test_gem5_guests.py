@@ -7,7 +7,7 @@ import pytest
 
 from tuner.config.gem5_suite import load_suite
 from tuner.errors import ProgramError
-from tuner.measure.gem5 import build_guests
+from tuner.measure.gem5 import make_guests
 from tuner.resources import gem5_dir
 
 pytestmark = pytest.mark.end_to_end
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.end_to_end
 @pytest.fixture(scope="module")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guests")
-    build_guests(load_suite(gem5_dir() / "suite.toml"), folder)
+    make_guests(gem5_dir() / "guests", folder)
     return folder
 
 
@@ -58,12 +58,6 @@ def test_missing_scale_is_an_error(guests: Path):
 
 
 def test_guest_that_does_not_compile_is_an_error(tmp_path: Path):
-    (tmp_path / "guests").mkdir()
-    (tmp_path / "guests" / "Makefile").write_text("all:\n\t@echo broken.c:1: oh >&2; false\n")
-    (tmp_path / "traffic.json").write_text('{"traffic": {}}')
-    suite = tmp_path / "suite.toml"
-    suite.write_text(
-        'version = 1\n[[simulations]]\nname = "a"\nmachine = "traffic.json"\nrole = "tune"\n'
-    )
+    (tmp_path / "Makefile").write_text("all:\n\t@echo broken.c:1: oh >&2; false\n")
     with pytest.raises(ProgramError, match=r"exit status 2: broken.c:1: oh"):
-        build_guests(load_suite(suite), tmp_path / "out")
+        make_guests(tmp_path, tmp_path / "out")

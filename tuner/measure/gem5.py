@@ -259,16 +259,6 @@ def script(suite: Suite) -> Path:
     return own if own.is_file() else gem5_dir() / SCRIPT
 
 
-def build_guests(suite: Suite, folder: Path) -> None:
-    """Build the guest programs of a suite that are missing or older than their source.
-
-    Raises:
-        MissingToolError: make is not installed.
-        ProgramError: the compiler does not like them, or there is none.
-    """
-    make_guests(suite.folder / "guests", folder)
-
-
 def make_guests(source: Path, folder: Path, *variables: str) -> None:
     """Build the guest programs of a folder that are missing or older than their source.
 

@@ -39,12 +39,7 @@ _ENTRIES = TypeAdapter(tuple[_Entry, ...])
 def best_instrument(emulator: Path | None = None) -> str | None:
     """Return the name of the best instrument that works; those behind it are not tried out.
 
-    Args:
-        emulator: path of rand_malloc; None for the installed one.
-
-    Raises:
-        MissingToolError: rand_malloc is not installed or cannot be started.
-        ProgramError: it failed, or its answer is not understood.
+    Argument and errors are those of `find_instruments`.
     """
     found = _understood(ask_emulator("--best-instrument", emulator))
     return next((instrument.name for instrument in found if instrument.works), None)

@@ -478,12 +478,7 @@ def _cancel(future: Any) -> None:  # noqa: ANN401 - a future of Dask's
 
 
 def _result(future: Any) -> Any:  # noqa: ANN401 - whatever was called returns
-    """Return the result of a call that ended.
-
-    Raises:
-        LostError: nothing will be heard of it.
-        TunerError: the call failed, such as on a worker without malloc-tuner.
-    """
+    """Return the result of a call that ended, or raise as `result` does."""
     if future is None or future.status in {"cancelled", "lost"}:
         raise LostError
     has_failed = future.status == "error"

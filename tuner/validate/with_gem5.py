@@ -14,7 +14,7 @@ from tuner.config.gem5_inside import load_inside
 from tuner.config.gem5_suite import load_suite
 from tuner.machine import read_machine
 from tuner.measure.counting import InstructionCounter
-from tuner.measure.gem5 import Gem5, build_guests, find_gem5, gem5_environment
+from tuner.measure.gem5 import Gem5, find_gem5, gem5_environment, make_guests
 from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
@@ -89,7 +89,7 @@ def compare_on_gem5(
     guests = (folder / "guests").resolve()
     environment = gem5_environment(os.environ)
     with Store.open(store_path(run.folder), writable=True) as store:
-        build_guests(loaded, guests)
+        make_guests(loaded.folder / "guests", guests)
         prepared = prepare(subjects, run.campaign, environment, search_spaces(run.folder))
         warm_memory()
         validate_on_gem5(
