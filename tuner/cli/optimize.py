@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import shlex
 import shutil
@@ -363,6 +362,7 @@ def _shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterat
 
 
 def _print_next(run: Path, answer: Answer) -> None:
+    from tuner.optimize.answer import minutes_words
     from tuner.store import store_path
 
     print()
@@ -370,8 +370,8 @@ def _print_next(run: Path, answer: Answer) -> None:
     if answer.decision == "deploy":
         print(f"malloc-tuner export {word}     for a shell, systemd, Docker, Kubernetes")
     elif answer.decision == "undecided" and answer.may_be_settled:
-        minutes = max(1, math.ceil(answer.more_seconds / 60.0))
-        print(f"malloc-tuner optimize {word} --time {minutes}min     goes on from here")
+        more = minutes_words(max(60.0, answer.more_seconds)).replace(" ", "")
+        print(f"malloc-tuner optimize {word} --time {more}     goes on from here")
     tried = "what was tried" if store_path(run).exists() else "what ran"
     if answer.decision == "deploy":
         tried += ", and why this one"

@@ -45,6 +45,12 @@ _NOTHING_ALONE = "alone nothing that these runs show"
 _NEXT_TO_NOTHING = 0.25
 """Of the least effect: a smaller change by one setting is not shown."""
 
+_MOST_S = 3.6e6
+"""That a call may take, see `limits.BUDGET`."""
+
+_MINUTES_S = 7200.0
+"""More is said in hours."""
+
 _LEAST_NOISE = 0.0005
 """Less is no reason for an open question, or not known: of one run, it is 0."""
 
@@ -136,7 +142,8 @@ class Answer:
     @property
     def may_be_settled(self) -> bool:
         """Whether more time may decide it."""
-        return self.more_seconds >= 1.0 or self.standing is None or not self.standing.n_rounds
+        is_any = self.more_seconds >= 1.0 or self.standing is None or not self.standing.n_rounds
+        return is_any and self.more_seconds <= _MOST_S
 
     @property
     def _is_early(self) -> bool:
@@ -696,7 +703,10 @@ def minutes_words(seconds: float) -> str:
     """Return an estimate of time that is still needed, rounded up.
 
     Example:
-        >>> minutes_words(40.0), minutes_words(200.0)
-        ('40 s', '4 min')
+        >>> minutes_words(40.0), minutes_words(200.0), minutes_words(1e5)
+        ('40 s', '4 min', '28 h')
     """
-    return f"{max(seconds, 1):.0f} s" if seconds < 60 else f"{math.ceil(seconds / 60)} min"  # noqa: PLR2004
+    if seconds < 60:  # noqa: PLR2004
+        return f"{max(seconds, 1):.0f} s"
+    is_long = seconds > _MINUTES_S
+    return f"{math.ceil(seconds / 3600)} h" if is_long else f"{math.ceil(seconds / 60)} min"

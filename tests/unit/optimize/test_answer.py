@@ -435,10 +435,19 @@ def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: 
     assert f"proven to save {words}" in text
 
 
-def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("seconds", "words"), [(7200.0, "120min"), (1e5, "28h")])
+def test_days_that_may_settle_it_are_said_in_hours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float, words: str
 ):
-    answer = replace(OPEN, more_seconds=0.0, noise={})
+    optimize._print_next(tmp_path, replace(OPEN, more_seconds=seconds))  # noqa: SLF001
+    assert f" --time {words}  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seconds", [0.0, 4e6])
+def test_what_no_more_rounds_would_settle_is_said_to_be_at_its_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float
+):
+    answer = replace(OPEN, more_seconds=seconds, noise={})
     optimize._print_next(tmp_path, answer)  # noqa: SLF001
 
     printed = capsys.readouterr().out
