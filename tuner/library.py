@@ -492,8 +492,12 @@ def load(run: AnyPath) -> Run:
     return load_run(Path(run))
 
 
+def _loaded(run: Run | AnyPath) -> Run:
+    return run if isinstance(run, Run) else load(run)
+
+
 def front(
-    run: Run,
+    run: Run | AnyPath,
     objectives: Sequence[str] | None = None,
     *,
     relative_to: str | None = None,
@@ -502,12 +506,13 @@ def front(
     """Return the Pareto front of a run, the defaults beside it.
 
     Args:
-        run: see `load`.
+        run: see `load`, or its folder.
         objectives: metrics to minimise; None: the campaign's.
         relative_to: allocator whose default is the baseline, or ``own``; None: the campaign's.
         everything: also the dominated, infeasible and failed trials.
 
     Raises:
+        StoreError: the folder is of no run.
         SelectionError: the baseline was not measured.
         SpecError: an objective is unknown.
         MissingToolError: an objective was not measured.
@@ -516,13 +521,14 @@ def front(
     from tuner.front.repricing import price_note
     from tuner.report.table import front_table
 
+    run = _loaded(run)
     names = tuple(objectives or run.campaign.objectives)
     table = front_table(run, names, picks_of(run), relative_to=relative_to, everything=everything)
     return replace(table, price_note=price_note(run.campaign, run.trials, names))
 
 
 def explain(
-    run: Run,
+    run: Run | AnyPath,
     point: str | int | None = None,
     *,
     measure: bool = False,
@@ -532,7 +538,7 @@ def explain(
     """Explain which settings carry the gain of a run, which do nothing, and which are dangerous.
 
     Args:
-        run: see `load`.
+        run: see `load`, or its folder.
         point: name of a pick or number of a trial whose settings are put back one at a time;
             None: what `optimize` deploys, if that was emulated, else the run's first pick.
         measure: emulate what of that is not recorded.
@@ -549,6 +555,7 @@ def explain(
     from tuner.explain.explanation import explain_run, material_of
     from tuner.front.ablation import ablate, point_of
 
+    run = _loaded(run)
     pick = None
     if point is not None or any(trial.is_feasible for trial in run.trials):
         pick = point_of(run, None if point is None else str(point))
@@ -583,7 +590,7 @@ def _measure(
 
 
 def compare(
-    run: Run,
+    run: Run | AnyPath,
     command: Sequence[str],
     *,
     points: Sequence[str] = ("picks", "front"),
@@ -601,7 +608,7 @@ def compare(
     """Measure points of a run on the real program, against every default, in interleaved rounds.
 
     Args:
-        run: see `load`; the samples are kept in its folder.
+        run: see `load`, or its folder, where the samples are kept.
         command: the program and its arguments.
         points: names of picks, numbers of trials, or the words picks, best and front.
         most_front: greatest number of points for the word front.
@@ -639,6 +646,7 @@ def compare(
     from tuner.validate.verdicts import default_rounds, too_few
 
     check_command(command)
+    run = _loaded(run)
     subjects = choose_subjects(run, points, most_front, most_dominated)
     check_subjects(run, subjects)
     n_claims = count_claims(run, subjects)
@@ -678,18 +686,18 @@ def huge_pages_of(run: Run) -> Literal["never", "keep"]:
     return run.campaign.emulation.thp
 
 
-def compare_runs(runs: Sequence[Run]) -> SeveralRuns:
+def compare_runs(runs: Sequence[Run | AnyPath]) -> SeveralRuns:
     """Put several runs on one front: what each found, and what the others missed.
 
     Args:
-        runs: two or more of one workload, see `load`.
+        runs: two or more of one workload, see `load`, or their folders.
 
     Raises:
         SelectionError: fewer than two, or of different workloads, objectives or emulation.
     """
     from tuner.report.several_runs import join_runs
 
-    return join_runs(runs)
+    return join_runs([_loaded(run) for run in runs])
 
 
 def compare_service(

@@ -21,13 +21,13 @@ from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
 from tests.doubles.places import ROOT
 from tests.doubles.processes import printed_by
-from tests.doubles.runs import PRICES, measurement, synthetic_run
+from tests.doubles.runs import PRICES, measurement, synthetic_run, write_run
 from tuner import library
 from tuner.campaign.executors import Where
 from tuner.campaign.setup import CAMPAIGN_FILE
 from tuner.cli.optimize_request import read_request
 from tuner.config import CampaignSpec, campaign_from_options, dump_campaign
-from tuner.errors import SpecError
+from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.explain import explanation
 from tuner.library import read_campaign, usual_folder
 from tuner.measure.executor import Attempts
@@ -278,6 +278,16 @@ def test_a_front_has_the_points_and_the_defaults():
     assert table.objectives == ("mean_heap",)
     assert any(row.is_default for row in table.rows)
     assert [row.state for row in table.rows].count("front") == 1
+
+
+def test_a_run_may_be_named_by_its_folder(tmp_path: Path):
+    folder = write_run(replace(synthetic_run(n_trials=40), folder=tmp_path / "run"))
+
+    assert tuner.front(str(folder)) == tuner.front(tuner.load(folder))
+    with pytest.raises(StoreError, match="no such folder"):
+        library.compare_runs([folder, tmp_path / "none"])
+    with pytest.raises(SelectionError, match="has no trial 999"):
+        tuner.explain(folder, 999)
 
 
 def test_what_optimize_deploys_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
