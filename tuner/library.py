@@ -26,7 +26,7 @@ from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.config.reading import closest
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
-from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, check_command, check_words, usable_core
+from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, check_words, usable_core
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
@@ -97,13 +97,6 @@ _ELSEWHERE: Final = {
     "record": "tuner.recording",
 }
 """Names of `__all__` that are taken as they are, and their modules."""
-
-_EXAMPLES: Final = {
-    "allocators": "jemalloc",
-    "goals": "mean_memory",
-    "constraints": "peak_memory <= default * 1.1",
-}
-"""Of arguments that are lists."""
 
 OnNote = Callable[[str], None]
 """Called with a sentence that a reader of the result must know."""
@@ -193,10 +186,10 @@ def optimize(
             raise SpecError(f"{name}: unknown option{closest(name, allowed)}")
     for one in (command, held_out, *further):
         if one is not None:
-            check_command(one)
+            check_words("command", one, least=1)
     chosen = Options(**options)
-    for name, example in _EXAMPLES.items():
-        check_words(name, getattr(chosen, name) or (), f"[{example!r}]")
+    for name in ("allocators", "goals", "constraints"):
+        check_words(name, getattr(chosen, name) or ())
     folder = _path(output)
     if command is None:
         if folder is None:
@@ -270,7 +263,7 @@ def emulate(
     from tuner.profile.trust import notes_on
 
     usable_core(cpu)
-    check_words("allocators", allocators, "['jemalloc']")
+    check_words("allocators", allocators)
     asked, located = settings_of(settings, [*allocators, BASELINE])
     options = options or EmulationOptions()
     emulation = Emulation(Path(trace), located, load_calibration(), options, counts_process=True)
@@ -301,8 +294,7 @@ def settings_of(
         SpecError: a text is not understood, or sets something twice.
         MissingToolError: an allocator is not on this machine.
     """
-    check_words("settings", texts, "['jemalloc narenas=2']")
-    check_words("allocators", allocators, "['jemalloc']")
+    check_words("settings", texts)
     named = {name.partition(":")[0]: name for name in allocators}
     firsts = [text.strip().partition(" ")[0] for text in texts]
     wanted = dict.fromkeys([*(named.get(name, name) for name in firsts), *allocators])
@@ -645,7 +637,7 @@ def compare(
     from tuner.validate.trust import recorded_program
     from tuner.validate.verdicts import default_rounds, too_few
 
-    check_command(command)
+    check_words("command", command, least=1)
     run = _loaded(run)
     subjects = choose_subjects(run, points, most_front, most_dominated)
     check_subjects(run, subjects)

@@ -60,23 +60,8 @@ def usable_core(cpu: int | None) -> int | None:
     return cpu
 
 
-def check_words(name: str, words: Sequence[str], example: str, least: int = 0) -> None:
-    """Refuse what is no list of texts, such as a single text, whose letters would be taken.
-
-    Args:
-        name: of the argument.
-        words: the list.
-        example: how it is written.
-        least: fewest entries.
-
-    Raises:
-        SpecError: it is another value, or too short.
-    """
+def check_words(name: str, words: Sequence[str], least: int = 0) -> None:
+    """Refuse what is no list of texts, such as one text, or is too short; raises SpecError."""
     is_list = not isinstance(words, str) and all(isinstance(word, str) for word in words)
     if not is_list or len(words) < least:
-        raise SpecError(f"{name} {words!r}: give a list of words, such as {example}")
-
-
-def check_command(command: Sequence[str]) -> None:
-    """Refuse a command that is no list of words; raises SpecError."""
-    check_words("command", command, "['./app', 'data']", least=1)
+        raise SpecError(f"{name} {words!r}: give a list of words, each a text of its own")

@@ -125,14 +125,9 @@ def _pass_names_through() -> None:
 
 def _as_it_can(error: UnicodeError) -> tuple[bytes, int]:
     """Encode what an output cannot: bytes of a name as they came, else a question mark."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+    assert isinstance(error, UnicodeEncodeError)  # noqa: S101 - of writing
     found = error.object[error.start : error.end]
-    escaped = ("\udc80" <= letter <= "\udcff" for letter in found)
-    codes = (
-        ord(letter) & 0xFF if is_byte else ord("?")
-        for letter, is_byte in zip(found, escaped, strict=True)
-    )
+    codes = [ord(one) & 0xFF if "\udc80" <= one <= "\udcff" else ord("?") for one in found]
     return bytes(codes), error.end
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import ProgramError, TunerError
-from tuner.limits import check_command
+from tuner.limits import check_words
 from tuner.recording import explain
 from tuner.recording.build import build_traces, remove_replaced
 from tuner.recording.program import Ending, run_program
@@ -90,7 +90,7 @@ def record(
         ProgramError: nothing could be recorded, or not in time; the message says why.
         SpecError: the command is no list of texts, or empty.
     """
-    check_command(command)
+    check_words("command", command, least=1)
     output = Path(output)
     there = check_output(output, follow=follow, force=force)
     spool = make_spool(output)
