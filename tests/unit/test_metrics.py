@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_an_old_store_gets_the_columns_of_new_metrics(
         found = [trial.measurement for trial in store.trials()]
 
     assert found == [old, measurement(chunks=9)]
-    with sqlite3.connect(tmp_path / "store.sqlite") as raw:
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as raw, raw:
         assert raw.execute("SELECT chunks FROM trial ORDER BY number").fetchall() == [(None,), (9,)]
 
 

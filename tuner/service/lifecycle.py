@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -243,14 +244,21 @@ class RunUnderWay:
     def _check_preload(self, found: list[Process]) -> None:
         library = preloaded_allocator(self.environment)
         if library and not any(str(Path(library).resolve()) in one.files for one in found):
-            words = "the library was not loaded: is the program static, or its environment cleaned?"
-            raise _FailedError(Status.REFUSED, words)
+            raise _FailedError(Status.REFUSED, f"the library was not loaded{self._why(library)}")
         steers = {PRELOAD, *steering(self.environment)}
         added = self.environment.items() - os.environ.items()  # what it has as it is may change
         given = {name: value for name, value in added if name in steers}
         if name := lacking((one.pid for one in found), given):
             words = f"{name} did not arrive in the service: does a script clean or set it?"
             raise _FailedError(Status.REFUSED, words)
+
+    def _why(self, library: str) -> str:
+        """Say why a library was not loaded: `--user` may not read what is in root's home."""
+        output, user = self.folder / "readable.out", self._plan.user
+        looks = f"test -r {shlex.quote(library)}"
+        if user and not run_shell(looks, self._plain, output, _PROBE_S, user=user).is_good:
+            return f": {user} may not read {library}; let {user} into its folders, or move it"
+        return ": is the program static, or its environment cleaned?"
 
     def _load(self, service: Guard, log: Path) -> LoadReport:
         plan = self._plan

@@ -64,7 +64,7 @@ def probe_of(ready: str, output: Path, succeeds: Callable[[str], bool]) -> Calla
         return lambda: rest in output.read_text(errors="replace")
     if kind == "command":
         return lambda: succeeds(rest)
-    opener = _opener(kind)
+    opener = _opener()
     return lambda: _answers(ready, opener)
 
 
@@ -100,14 +100,12 @@ def _address(text: str) -> tuple[str, int]:
     return match["host"] or "localhost", int(match["port"])
 
 
-def _opener(kind: str) -> urllib.request.OpenerDirector:
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if kind == "https":
-        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # its certificate is its own affair
-        trusting.check_hostname = False
-        trusting.verify_mode = ssl.CERT_NONE
-        handlers.append(urllib.request.HTTPSHandler(context=trusting))
-    return urllib.request.build_opener(*handlers)
+def _opener() -> urllib.request.OpenerDirector:
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # a service's certificate is its own affair
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    tls = urllib.request.HTTPSHandler(context=trusting)  # else one that reads what is trusted
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), tls)
 
 
 def _answers(url: str, opener: urllib.request.OpenerDirector) -> bool:

@@ -21,6 +21,7 @@ from tests.doubles.processes import is_soon_gone
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.records import Status
+from tuner.resources import native_file
 from tuner.service.guard import ShellRun, run_shell
 from tuner.service.lifecycle import ServiceRun, run_service
 from tuner.service.plan import ServicePlan, free_ports
@@ -282,6 +283,17 @@ def test_a_service_can_run_as_another_user():
     plan = replace(plan, setup="touch {state}/made", read=r"nobody requests (?P<requests>\d+)")
 
     assert good_run(plan).requests == 10
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_a_library_that_the_user_may_not_read_is_named(tmp_path: Path):
+    """As where the checkout is in root's home."""
+    library = str(shutil.copy(native_file("libexgen.so"), tmp_path))
+    plan = replace(PLAN, command=("sh", "-c", "echo ready; exec sleep 60"), ready="line:ready")
+    run = run_service(replace(plan, user="nobody"), {**ENVIRONMENT, "LD_PRELOAD": library})
+
+    assert run.status is Status.REFUSED
+    assert f"was not loaded: nobody may not read {library}; let nobody" in (run.reason or "")
 
 
 def be_killed(port: int, mark: str, folder: str, begun: Connection) -> None:

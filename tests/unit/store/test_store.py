@@ -152,9 +152,8 @@ def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path):
     odd = odd.with_values(faults=np.int64(7))  # type: ignore[arg-type]
     store.add_trial(replace(trial(), outcome=Outcome.succeeded(odd), objectives=values))
 
-    with sqlite3.connect(run / STORE_NAME) as raw:
+    with contextlib.closing(sqlite3.connect(run / STORE_NAME)) as raw, raw:
         row = raw.execute("SELECT typeof(faults), typeof(mean_heap_bytes) FROM trial").fetchone()
-    raw.close()
 
     assert row == ("integer", "real")
     assert store.trials()[0].objectives == (1.5, 2.0)
@@ -415,7 +414,7 @@ def test_screenings_come_back_with_their_fidelity(store: Store):
     store.add_screening(found.configuration, 0.25, found.outcome)
 
     assert store.screenings() == {found.configuration: found.outcome}
-    with sqlite3.connect(store.path) as raw:
+    with contextlib.closing(sqlite3.connect(store.path)) as raw, raw:
         assert raw.execute("SELECT fidelity FROM screening").fetchall() == [(0.25,)]
     with pytest.raises(StoreError):
         store.add_screening(found.configuration, 0.25, found.outcome)
