@@ -52,6 +52,8 @@ def skip_without(name: str) -> None:
     lacking = [one for one in NEEDS[name] if shutil.which(one) is None]
     if name == "postgresql" and (POSTGRES is None or os.getuid() != 0):
         lacking.append("PostgreSQL as root")
+    if name == "postgresql" and not all(one.stat().st_mode & 1 for one in configs_dir().parents):
+        lacking.append("a checkout that all users may read")
     if lacking:
         pytest.skip(f"lacks {', '.join(lacking)}")
 
