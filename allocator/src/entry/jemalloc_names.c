@@ -89,8 +89,7 @@ EXPORT void sdallocx(void *block, size_t size, int flags) {
     free(block);
 }
 
-/* At least so many bytes a block of `size` has. */
+/* No allocator gives a block fewer bytes. */
 EXPORT size_t nallocx(size_t size, int flags) {
-    size_t step = alignment_of(flags);
-    return size > PTRDIFF_MAX - step ? 0 : (size + step - 1) & ~(step - 1);
+    return size <= PTRDIFF_MAX && alignment_of(flags) <= PTRDIFF_MAX - size ? size : 0;
 }
