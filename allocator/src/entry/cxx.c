@@ -74,22 +74,28 @@ static NOINLINE void *new_slowly(size_t size) {
 }
 
 /* The forms that a program replaces; the others lead here, see cxx_forms.c.  Weak, so that a
- * program with its own in place of one of them can take the others out of the archive. */
+ * program with its own in place of one of them can take the others out of the archive; under names
+ * of their own as well, to know them by. */
 #define REPLACEABLE __attribute__((weak, visibility("default")))
 
 /* new */
-REPLACEABLE void *_Znwm(size_t size);
-void *_Znwm(size_t size) {
+HIDDEN void *new_here(size_t size);
+void *new_here(size_t size) {
     return allocate_or(size, new_refilled, new_slowly);
 }
 
-REPLACEABLE void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
-void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
+extern __typeof__(new_here) _Znwm __attribute__((alias("new_here"))) REPLACEABLE;
+
+HIDDEN void *new_aligned_here(size_t size, size_t alignment);
+void *new_aligned_here(size_t size, size_t alignment) {
     void *block = exgen_memalign(alignment, size);
     return likely(block != NULL) ? block : new_by_handler(size, alignment);
 }
 
-/* delete; under a name of its own as well, to know it by */
+extern __typeof__(new_aligned_here) _ZnwmSt11align_val_t __attribute__((alias("new_aligned_here")))
+REPLACEABLE;
+
+/* delete */
 HIDDEN void delete_here(void *block);
 void delete_here(void *block) {
     deallocate(block);

@@ -6,8 +6,7 @@
  * not define them.  Where they are ours, sized delete skips the detour, and `check` verifies the
  * size.
  *
- * The forms of new with nothrow stay the C++ library's, which call the others in the same way
- * and catch what they, or the program's handler, throw: no C function could.
+ * The forms of new with nothrow are in cxx_nothrow.c, and in archives the C++ library's.
  *
  * Source: ISO C++ [new.delete.single] to [new.delete.array] for the rules.
  */
@@ -45,13 +44,20 @@ ALWAYS_INLINE void delete_sized_aligned(void *block, size_t size, size_t alignme
     extern type name(__VA_ARGS__) __attribute__((weak, visibility("default")));                    \
     type name(__VA_ARGS__)
 
-/* new[] */
-FORM(void *, _Znam, size_t size) {
+/* new[]; under names of their own as well, to know them by */
+HIDDEN void *new_array_here(size_t size);
+void *new_array_here(size_t size) {
     return new_of_program(size);
 }
-FORM(void *, _ZnamSt11align_val_t, size_t size, size_t alignment) {
+extern __typeof__(new_array_here) _Znam
+    __attribute__((weak, alias("new_array_here"), visibility("default")));
+
+HIDDEN void *new_array_aligned_here(size_t size, size_t alignment);
+void *new_array_aligned_here(size_t size, size_t alignment) {
     return new_aligned_of_program(size, alignment);
 }
+extern __typeof__(new_array_aligned_here) _ZnamSt11align_val_t
+    __attribute__((weak, alias("new_array_aligned_here"), visibility("default")));
 
 /* delete[] */
 FORM(void, _ZdaPv, void *block) {

@@ -1,0 +1,13 @@
+/* foreign_nothrow.cpp - new with nothrow as another allocator would have it: blocks not of exgen.
+ */
+#include <new>
+
+alignas(64) static char block[64];
+
+void *operator new(std::size_t, const std::nothrow_t &) noexcept {
+    return block;
+}
+
+void *operator new(std::size_t, std::align_val_t, const std::nothrow_t &) noexcept {
+    return block;
+}
