@@ -338,13 +338,20 @@ def _commands(request: Request) -> Iterator[tuple[str, ...]]:
 
 def _check_program(program: str) -> None:
     from tuner.runs import REQUEST_FILE
+    from tuner.store import Store
 
     if shutil.which(program) is None and (Path(program) / REQUEST_FILE).is_file():
         raise MissingToolError(
             f"{program}: a run folder goes on with its own command, so give none; "
             "another command needs a folder of its own, -o"
         )
-    check_program(program, ", nor a run folder of `optimize`")
+    is_of_tune = Store.exists(Path(program))
+    check_program(
+        program,
+        "; a run folder of `tune`, but `optimize` wants the program: -- COMMAND"
+        if is_of_tune
+        else ", nor a run folder of `optimize`",
+    )
 
 
 @contextlib.contextmanager

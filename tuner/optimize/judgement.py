@@ -201,7 +201,7 @@ class Gain:
         return None if self.smoothed is None else self._change_of(self.smoothed)
 
     def _change_of(self, gain: float) -> float:
-        return math.expm1(gain if self.is_more_better else -gain)
+        return math.expm1(gain if self.is_more_better else -gain) + 0.0  # no -0.0
 
     @property
     def bounds(self) -> tuple[float, float] | None:

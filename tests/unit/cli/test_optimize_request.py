@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.command_line import CommandLine
+from tests.doubles.runs import synthetic_run, write_run
 from tests.doubles.traces import write_mixed_trace
 from tests.unit.optimize.test_answer import DEPLOY
 from tuner.cli.optimize_request import read_request
@@ -94,6 +95,11 @@ def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: Command
     (tmp_path / REQUEST_FILE).write_text("{}")
 
     assert "goes on with its own command" in cli.fails(4, "optimize", tmp_path, "--", "/bin/true")
+
+
+def test_a_folder_of_tune_is_told_what_it_is(tmp_path: Path, cli: CommandLine):
+    write_run(synthetic_run(tmp_path, n_trials=20))
+    assert "a run folder of `tune`, but `optimize` wants" in cli.fails(4, "optimize", tmp_path)
 
 
 @pytest.fixture

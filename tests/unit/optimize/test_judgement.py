@@ -198,6 +198,7 @@ def test_a_change_is_shown_in_the_programs_terms():
     assert gain.change == pytest.approx(-0.10)
     assert gain.bounds == pytest.approx((-0.15, -0.05))
     assert Gain(0.0, -math.inf, math.inf).bounds is None
+    assert str(Gain(0.0, 0.0, 0.0).change) == "0.0"
 
 
 def test_an_interval_holds_its_middle_where_later_rounds_belie_the_first():
