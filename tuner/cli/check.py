@@ -66,7 +66,7 @@ def check(
         raise SettingError(f"process {pid}: not in effect: {', '.join(wrong)}")
     unseen = [one.what for one in findings if one.is_in_effect is None]
     if unseen:
-        print_note(f"process {pid}: of what cannot be seen nothing is known: {', '.join(unseen)}")
+        print_note(f"process {pid}: cannot be seen, so not judged: {', '.join(unseen)}")
 
 
 def _as_json(pid: int, findings: Sequence[InEffect]) -> str:

@@ -215,7 +215,7 @@ def tune(
     if folder != campaign:
         check_run_folder(folder, spec.name, is_campaign=True)
     if not any(map(is_profile, spec.traces)):
-        refuse_options(context, {"--force", "--exact-trace"}, "to a trace: it is for profiles")
+        refuse_options(context, {"--force", "--exact-trace"}, "to a trace, only to a profile")
     with _listener(quiet=quiet) as listener:
         run = run_campaign(
             spec, folder, workers=workers, executor=executor, scheduler=scheduler, force=force,

@@ -200,7 +200,9 @@ def _explain(model: type[StrictModel], data: Mapping[str, Any], detail: ErrorDet
         if others and len(loc) <= 2:  # noqa: PLR2004 - a table and its key
             return f"{path}: unknown key; it stands in [{others[0]}]"
         if len(loc) > 1 and loc[-1] in _keys_at(model, ()):
-            return f"{path}: unknown key; it stands above all tables"
+            is_table = bool(_keys_at(model, loc[-1:]))
+            where = f"is a table, [{loc[-1]}]" if is_table else "stands above all tables"
+            return f"{path}: unknown key; it {where}"
         return unknown_key(path, _keys_at(model, loc[:-1]))
     if detail["type"] == "missing":
         return f"{path}: this key is required"

@@ -255,7 +255,7 @@ def test_the_command_says_it_and_ends_with_the_code_of_settings(
         assert run(["check", str(good), str(export)]) == 0
         said, noted = capfd.readouterr()
         assert run(["check", str(hidden), str(export)]) == 0
-        unseen = "nothing is known: GLIBC_TUNABLES, arena_max"
+        unseen = "so not judged: GLIBC_TUNABLES, arena_max"
         assert unseen in " ".join(capfd.readouterr().err.split())
         assert run(["check", str(bad), str(export), "--json"]) == 6
 
