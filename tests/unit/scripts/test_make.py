@@ -51,6 +51,14 @@ def test_lint_fails_where_git_lists_no_sources(checkout: Path, target: str):
     assert "git lists no C sources here" in done.stderr
 
 
+@pytest.mark.parametrize(("value", "is_error"), [("true", "ON"), ("", "OFF")])
+def test_warnings_are_errors_in_ci_alone(checkout: Path, value: str, is_error: str):
+    """A folder that CI has built in forgets it."""
+    done = make(checkout, "-n", "native", CI=value)
+
+    assert f" -DCMAKE_COMPILE_WARNING_AS_ERROR={is_error} " in done.stdout
+
+
 @pytest.fixture
 def clone(checkout: Path) -> Path:
     """Return a checkout that git knows, with one C source."""
