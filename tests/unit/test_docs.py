@@ -133,6 +133,12 @@ def test_every_dependency_has_its_paragraph():
     assert [name for name in names if f"**{name}**" not in decided] == []
 
 
+def test_every_source_of_exgen_has_its_place_in_the_table():
+    text = (ROOT / "allocator" / "README.md").read_text()
+    names = {path.stem for path in (ROOT / "allocator" / "src").glob("*/*.[ch]")}
+    assert {name for name in names if not re.search(rf"`{name}(\.h)?`", text)} == set()
+
+
 def test_every_key_of_a_campaign_file_is_explained():
     page = (ROOT / "docs" / "campaigns.md").read_text()
     models = (CampaignSpec, EmulationSpec, RecheckSpec, ScreeningSpec)
