@@ -5,7 +5,7 @@ after hours.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Final
 
 from tuner.errors import SpecError
@@ -60,8 +60,8 @@ def usable_core(cpu: int | None) -> int | None:
     return cpu
 
 
-def check_words(name: str, words: Sequence[str], least: int = 0) -> None:
+def check_words(name: str, words: object, least: int = 0) -> None:
     """Refuse what is no list of texts, such as one text, or is too short; raises SpecError."""
-    is_list = not isinstance(words, str) and all(isinstance(word, str) for word in words)
-    if not is_list or len(words) < least:
+    found = words if isinstance(words, Collection) and not isinstance(words, str) else None
+    if found is None or len(found) < least or not all(isinstance(word, str) for word in found):
         raise SpecError(f"{name} {words!r}: give a list of words, each a text of its own")

@@ -178,7 +178,7 @@ def test_optimize_refuses_what_the_command_refuses(
     assert not asked
 
 
-@pytest.mark.parametrize("command", ["./app data", [], ["./app", 3]])
+@pytest.mark.parametrize("command", ["./app data", [], ["./app", 3], Path("./app")])
 def test_a_command_is_a_list_of_words(command: Any):
     for call in (tuner.optimize, partial(tuner.compare, synthetic_run())):
         with pytest.raises(SpecError, match="give a list of words"):

@@ -18,7 +18,7 @@ def test_recording_needs_neither_numpy_nor_the_reader_of_programs():
     assert printed_by(code) == "set()"
 
 
-@pytest.mark.parametrize("command", ["./app data", [], ["./app", 3]])
+@pytest.mark.parametrize("command", ["./app data", [], ["./app", 3], Path("./app")])
 def test_a_command_that_is_no_list_of_words_is_refused(tmp_path: Path, command: Any):
     with pytest.raises(SpecError, match="give a list of words"):
         record(command, tmp_path / "app.trace")
