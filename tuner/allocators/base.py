@@ -165,11 +165,12 @@ class Allocator:
                 f"or name the file as {self.name}:/path/to/library.so"
             )
         named = f"name the file as {self.name}:/path/to/library.so"
-        package = self.file.library.package
+        package, *older = self.file.library.package.split("|")
         if not package:
             return named
         how = f"with `sudo apt-get install {package}`"
-        return f"install the Debian package {package} {how}, or {named}"
+        instead = "".join(f" ({name} where there is none)" for name in older)
+        return f"install the Debian package {package} {how}{instead}, or {named}"
 
     def parameters(
         self,

@@ -51,7 +51,7 @@ class LibrarySpec(StrictModel):
     sonames: tuple[str, ...] = ()
     """File names under which distributions install it, best first."""
     package: str = ""
-    """Debian package that provides it."""
+    """Debian package that provides it; where releases differ the newest name first: ``a|b``."""
     part: str = ""
     """Native part of malloc-tuner that it is; with neither sonames nor this it is libc itself."""
     versions: VersionRange = ""

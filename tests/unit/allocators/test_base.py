@@ -305,6 +305,11 @@ def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch):
         get_allocator("jemalloc").locate()
 
 
+def test_packages_of_newer_and_older_releases_are_named():
+    how = get_allocator("mimalloc").how_to_install()
+    assert "`sudo apt-get install libmimalloc3` (libmimalloc2.0 where there is none)" in how
+
+
 def test_a_library_of_ones_own_must_exist():
     with pytest.raises(MissingToolError, match=r"/opt/none.so: no such file"):
         get_allocator("jemalloc:/opt/none.so").locate()
