@@ -2,12 +2,8 @@
  */
 #include <new>
 
-alignas(64) static char block[64];
+static char block[64];
 
 void *operator new(std::size_t, const std::nothrow_t &) noexcept {
-    return block;
-}
-
-void *operator new(std::size_t, std::align_val_t, const std::nothrow_t &) noexcept {
     return block;
 }
