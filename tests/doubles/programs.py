@@ -20,6 +20,8 @@ int NAME(void) { pthread_t t; return pthread_create(&t, 0, run, 0) || pthread_jo
 PTHREAD = THREAD.replace("NAME", "main")
 DLOPEN = '#include <dlfcn.h>\nint main(void) { return !dlopen("libm.so.6", RTLD_NOW); }'
 
+JEMALLOC = "libjemalloc.so.2"
+
 
 def compile_(folder: Path, source: str, *options: str, name: str = "app") -> Path:
     """Compile a program or, with ``-shared``, a library; C++ when it looks like it."""
@@ -47,6 +49,12 @@ def _compiled(source: str, options: tuple[str, ...]) -> bytes:
         if done.returncode:
             pytest.skip(f"cannot be compiled here: {done.stderr.splitlines()[-1]}")
         return output.read_bytes()
+
+
+def calls_jemalloc(folder: Path) -> str:
+    """Compile a program that takes a block by a name that other allocators lack."""
+    source = "void *mallocx(long, int); int main(void) { return !mallocx(9, 0); }"
+    return str(compile_(folder, source, f"-l:{JEMALLOC}"))
 
 
 def library(folder: Path, source: str, name: str, *options: str) -> Path:

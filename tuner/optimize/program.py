@@ -9,6 +9,7 @@ stack and with it a program's speed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import statistics
@@ -21,6 +22,7 @@ from typing import Final, Protocol, runtime_checkable
 from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
+from tuner.link.elf import read_object
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.preloads import PRELOAD, beside
 from tuner.measure.process import last_lines, printed_last
@@ -83,6 +85,9 @@ _MUCH_MORE = 1.5
 _BUSY_SHARE = 0.5
 """Of the time that a core is to be had: a program with more CPU time computes rather than waits."""
 
+
+_OF_JEMALLOC: Final = frozenset({"mallocx", "rallocx", "dallocx", "sdallocx"})
+"""Names beyond the standard by which blocks are taken and given back, see jemalloc(3)."""
 
 _PRINTS_ELSE: Final = "prints something else than the program as it is"
 _PRINTS_ELSE_ITSELF: Final = (
@@ -205,6 +210,7 @@ class Program:
         found = [_values(run, is_busy=is_busy) for run in used]
         is_same = first.output_sha256 == second.output_sha256
         notes = [*steered_words(self._environment), *([_LEFT] if second.leaves_others else [])]
+        notes += jemalloc_names_words([*second.malloc_libraries, *filter(None, [second.program])])
         if words := second.changes:
             notes.append(f"{words[0].upper()}{words[1:]}.")
         reference = Reference(
@@ -428,6 +434,26 @@ def own_allocator(libraries: Sequence[str]) -> str | None:
     """Return which allocator a program brings, by the files mapped into it; None: libc's."""
     names = " ".join(Path(library).name for library in libraries)
     return next((name for name in ALLOCATORS if name in names), None)
+
+
+def jemalloc_names_words(files: Sequence[str]) -> tuple[str, ...]:
+    """Say that a program takes or gives back blocks by names that jemalloc and exgen alone have.
+
+    Args:
+        files: that are mapped into it; without jemalloc among them nothing is read.
+    """
+    if own_allocator(files) != "jemalloc":
+        return ()
+    found: set[str] = set()
+    for file in files:
+        with contextlib.suppress(TunerError):  # what is no ELF file calls nothing
+            found |= read_object(Path(file)).names & _OF_JEMALLOC
+    names = series(sorted(found))
+    words = (
+        f"It calls jemalloc by its own names ({names}), which exgen has; it may crash under glibc, "
+        "tcmalloc and mimalloc, which lack them."
+    )
+    return (words,) if found else ()
 
 
 def brings_that(

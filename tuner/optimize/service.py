@@ -16,7 +16,13 @@ from tuner.measure.preloads import beside
 from tuner.measure.program import ProgramRunner, Surroundings, padded, steering
 from tuner.optimize.judgement import Rules
 from tuner.optimize.known import known_for
-from tuner.optimize.program import Program, brings_that, own_allocator, steered_words
+from tuner.optimize.program import (
+    Program,
+    brings_that,
+    jemalloc_names_words,
+    own_allocator,
+    steered_words,
+)
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.suite import further_trace
 from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
@@ -123,7 +129,7 @@ class Service:
             timeout_s=self._plan.load_s,
             n_threads=max(run.n_threads or 0 for run in runs) or None,
             requests=runs[1].requests,
-            notes=steered_words(self._environment),
+            notes=(*steered_words(self._environment), *jemalloc_names_words(runs[1].files)),
             steered=steering(self._environment),
             beside=beside(self._environment),
         )

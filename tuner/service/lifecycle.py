@@ -58,6 +58,8 @@ class ServiceRun:
     """Allocators in its processes."""
     titles: tuple[str, ...] = ()
     """Of its processes when it was ready."""
+    files: tuple[str, ...] = ()
+    """Mapped into these."""
     wall_s: float = 0.0
     """Of all phases."""
     requests: float = 1.0
@@ -218,6 +220,7 @@ class RunUnderWay:
             figures(service.uses, phases, load),
             tuple(dict.fromkeys(one for process in found for one in process.libraries)),
             tuple(process.title for process in found),
+            tuple(sorted({file for process in found for file in process.files})),
             requests=phases.requests(load),
             stopped_ns=stopped_ns,
             n_threads=max(use.threads for use in service.uses),

@@ -1,5 +1,6 @@
 """What the program does as it is."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import cast
 import pytest
 
 from tests.doubles.program_runs import GOOD
+from tests.doubles.programs import JEMALLOC, calls_jemalloc
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
@@ -46,6 +48,16 @@ ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
 @pytest.mark.parametrize(("first_ns", "cpu_ns"), [(5_000_000, 4.5e6), (800_000_000, 4e6)])
 def test_a_first_run_that_sets_something_up_is_left_out(first_ns: int, cpu_ns: float):
     assert program(replace(ALONE, user_ns=first_ns), ALONE).examine().values[CPU] == cpu_ns
+
+
+def test_names_of_jemalloc_that_a_program_calls_are_said(tmp_path: Path):
+    """Redis and Valkey crash under allocators that lack them."""
+    run = replace(ALONE, malloc_libraries=(JEMALLOC,), program=calls_jemalloc(tmp_path))
+    (note,) = program(run, run).examine().notes
+
+    assert "calls jemalloc by its own names (mallocx), which exgen has" in note
+    other = replace(run, program=sys.executable)
+    assert program(other, other).examine().notes == ()
 
 
 def test_another_exit_status_than_the_expected_one_is_a_failure():

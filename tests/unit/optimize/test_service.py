@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.programs import JEMALLOC, calls_jemalloc
 from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
@@ -95,6 +96,12 @@ def test_a_constraint_on_what_is_not_printed_is_an_error():
 def test_a_service_that_fails_as_it_is_is_an_error(status: Status, error: type[Exception]):
     with pytest.raises(error, match="server: before anything was changed: no reason"):
         service(lambda *_: Outcome.did_not_succeed(status, "no reason")).examine()
+
+
+def test_names_of_jemalloc_that_a_service_calls_are_said(tmp_path: Path):
+    run = ServiceRun(VALUES, files=(calls_jemalloc(tmp_path), JEMALLOC))
+
+    assert "(mallocx)" in service(lambda *_: Outcome.succeeded(run)).examine().notes[0]
 
 
 def test_values_of_a_request_are_those_of_the_whole_load_for_emulation():
