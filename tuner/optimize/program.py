@@ -448,12 +448,14 @@ def jemalloc_names_words(files: Sequence[str]) -> tuple[str, ...]:
     for file in files:
         with contextlib.suppress(TunerError):  # what is no ELF file calls nothing
             found |= read_object(Path(file)).names & _OF_JEMALLOC
+    if not found:
+        return ()
     names = series(sorted(found))
     words = (
         f"It calls jemalloc by its own names ({names}), which exgen has; it may crash under glibc, "
         "tcmalloc and mimalloc, which lack them."
     )
-    return (words,) if found else ()
+    return (words,)
 
 
 def brings_that(
