@@ -55,7 +55,8 @@ def main() -> int:
         constants = found.get("r--p", [])  # names, constants, unwinding tables, what was relocated
         is_good = [n > 0 for n in code] == [False, True]
         is_good = is_good and (not has_one_window or sum(code) <= WINDOW_KIB)
-        is_good = is_good and len(constants) == 4 and constants[2] == 0
+        touched = [n > 0 for n in constants]  # of constants proper some compilers' code needs none
+        is_good = is_good and touched in ([True, True, False, True], [True, False, False, True])
         print(f"{Path(library).name}: KiB resident of code {code}, expected 0 and some")
         print(f"    and of what is only read {constants}, expected 0 at the third")
         n_failed += not is_good

@@ -345,13 +345,10 @@ def _check_program(program: str) -> None:
             f"{program}: a run folder goes on with its own command, so give none; "
             "another command needs a folder of its own, -o"
         )
-    is_of_tune = Store.exists(Path(program))
-    check_program(
-        program,
-        "; a run folder of `tune`, but `optimize` wants the program: -- COMMAND"
-        if is_of_tune
-        else ", nor a run folder of `optimize`",
-    )
+    nor = ", nor a run folder of `optimize`"
+    if Store.exists(Path(program)):
+        nor = "; a run folder of `tune`, but `optimize` wants the program: -- COMMAND"
+    check_program(program, nor)
 
 
 @contextlib.contextmanager
