@@ -14,6 +14,7 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.front.kept import ANSWER_SCHEMA, ANSWER_VERSION, read_answer
+from tuner.limits import BUDGET
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import (
     TABLE_WIDTH,
@@ -44,9 +45,6 @@ _NOTHING_ALONE = "alone nothing that these runs show"
 
 _NEXT_TO_NOTHING = 0.25
 """Of the least effect: a smaller change by one setting is not shown."""
-
-_MOST_S = 3.6e6
-"""That a call may take, see `limits.BUDGET`."""
 
 _MINUTES_S = 7200.0
 """More is said in hours."""
@@ -143,7 +141,7 @@ class Answer:
     def may_be_settled(self) -> bool:
         """Whether more time may decide it."""
         is_any = self.more_seconds >= 1.0 or self.standing is None or not self.standing.n_rounds
-        return is_any and self.more_seconds <= _MOST_S
+        return is_any and 1e9 * self.more_seconds <= BUDGET.parse(BUDGET.most)
 
     @property
     def _is_early(self) -> bool:
