@@ -504,7 +504,7 @@ class Session:
             n_settings = len({*selected.changes, *(confirmed.standings if confirmed else ())})
             duets = _duet_words(confirmed) if confirmed else ""
             self._view.tell(
-                f"ran        {n_settings} settings on the program, "
+                f"ran        {n_settings} setting{'s'[: n_settings != 1]} on the program, "
                 f"{work.n_runs} runs, {clock_text(seconds)}{duets}{_machine_words(work)}"
             )
         elif answer.decision is not Decision.UNDECIDED:

@@ -215,6 +215,9 @@ def test_what_ran_is_said_where_nothing_is_worth_confirming(
 
     assert found.decision is Decision.KEEP
     assert f" settings on the program, {found.n_runs} runs, " in said[-1]
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn(Configuration("jemalloc")))
+    answer(tmp_path / "one", app)
+    assert "ran        1 setting on the program, " in said[-1]
 
 
 @pytest.mark.parametrize("is_explored", [False, True])
