@@ -242,13 +242,14 @@ class Conclusion:
             is_out = label in confirmed.held_back or self._broken(one)
             lost = {} if is_out else self._open_losses(one)
             more = one.score(self._rules) - best.score(self._rules)
-            if lost and more > max(math.log1p(self._rules.least), *map(math.log1p, lost.values())):
+            least = max(map(math.log1p, (self._rules.least, *lost.values())))
+            if lost and more > least and self._saved(one, best):
                 found.append((more, one, lost))
         if not found:
             return ()
         _, one, lost = max(found, key=lambda each: each[0])
         label, gains = one.label, one.gains
-        saved = [n for n in self._rules.goals if gains[n].middle > max(0.0, best.gains[n].middle)]
+        saved = self._saved(one, best)
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
         most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
         words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
@@ -256,6 +257,15 @@ class Conclusion:
 
     def _open_losses(self, one: Standing) -> dict[str, float]:
         """Return what open guards may lose, a share each, where a gain is proven.
+
+    def _saved(self, one: Standing, best: Standing) -> list[str]:
+        """Return the goals in which a candidate gains more than the best one, by what counts."""
+        return [
+            name
+            for name in self._rules.goals
+            if one.gains[name].middle - max(0.0, best.gains[name].middle)
+            > math.log1p(self._rules.least_of(name))
+        ]
 
         Nothing where rounds leave open more than a constraint would be proposed for.
         """

@@ -381,6 +381,8 @@ def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion
     (reason,) = conclusion.conclude(selected, few).reasons
 
     assert reason.startswith("A gain of CPU time below 3.0 % does not show")
+    conclusion._rules = Rules(floors=((MEAN, 0.06),))  # noqa: SLF001
+    assert not conclusion.conclude(None, found).reasons, "64 KiB are more than what is open"
     assert conclusion.conclude(None, few).reasons == ()
 
 
