@@ -14,7 +14,6 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.front.kept import ANSWER_SCHEMA, ANSWER_VERSION, read_answer
-from tuner.limits import BUDGET
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import (
     TABLE_WIDTH,
@@ -48,6 +47,9 @@ _NEXT_TO_NOTHING = 0.25
 
 _MINUTES_S = 7200.0
 """More is said in hours."""
+
+MOST_ADVISED_S = 3 * 86400.0
+"""More time than a weekend is not advised."""
 
 _LEAST_NOISE = 0.0005
 """Less is no reason for an open question, or not known: of one run, it is 0."""
@@ -141,7 +143,7 @@ class Answer:
     def may_be_settled(self) -> bool:
         """Whether more time may decide it."""
         is_any = self.more_seconds >= 1.0 or self.standing is None or not self.standing.n_rounds
-        return is_any and 1e9 * self.more_seconds <= BUDGET.parse(BUDGET.most)
+        return is_any and self.more_seconds <= MOST_ADVISED_S
 
     @property
     def _is_early(self) -> bool:
@@ -278,6 +280,8 @@ class Answer:
             yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
+        if self.more_seconds > MOST_ADVISED_S:
+            words = "To settle it takes more than three days, so it cannot be shown here."
         if self.may_be_settled:
             words = f"About {minutes_words(self.more_seconds)} more may settle it."
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))

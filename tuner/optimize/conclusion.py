@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from tuner.optimize.answer import (
     EARLY,
+    MOST_ADVISED_S,
     Answer,
     Decision,
     label_of,
@@ -182,6 +183,8 @@ class Conclusion:
         round_s = (1 + len(confirmed.chosen)) * self._work.run_seconds(self._reference)
         course = confirmed.course.first(confirmed.course.n_rounds)  # nobody has left
         for more in (2, 4, 8, 16, 32):
+            if more * watch.seconds > MOST_ADVISED_S:
+                return ""
             found = standings(
                 course, list(confirmed.chosen), self._rules, confirmed.n_claims,
                 more * watch.seconds / round_s, counted=confirmed.counted,

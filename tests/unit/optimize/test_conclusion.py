@@ -127,6 +127,15 @@ def test_more_time_is_only_advised_where_something_would_run_in_it(
 
 
 def test_rounds_of_earlier_calls_show_smaller_gains(conclusion: Conclusion):
+def test_more_time_than_a_weekend_is_not_advised(
+    conclusion: Conclusion, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "MOST_ADVISED_S", 199.0)
+    (said,) = conclusion.conclude(None, confirmed(State.OUT_OF_REACH, 0.001)).reasons
+
+    assert said.endswith(" does not show in the time given.")
+
+
     found = confirmed(State.HOPELESS, 0.001)
     (first,) = conclusion.conclude(None, found).reasons
     conclusion._work.before_s = 300.0  # noqa: SLF001
