@@ -706,9 +706,9 @@ def minutes_words(seconds: float) -> str:
 
     Example:
         >>> minutes_words(40.0), minutes_words(200.0), minutes_words(1e5)
-        ('40 s', '4 min', '28 h')
+        ('40 s', '4 min', '27.8 h')
     """
     if seconds < 60:  # noqa: PLR2004
         return f"{max(seconds, 1):.0f} s"
     is_long = seconds > _MINUTES_S
-    return f"{math.ceil(seconds / 3600)} h" if is_long else f"{math.ceil(seconds / 60)} min"
+    return f"{math.ceil(seconds / 360) / 10:g} h" if is_long else f"{math.ceil(seconds / 60)} min"

@@ -435,7 +435,9 @@ def test_what_was_asked_for_is_what_is_not_saved(goals: tuple[str, ...], words: 
     assert f"proven to save {words}" in text
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(7200.0, "120min"), (1e5, "28h")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(7200.0, "120min"), (7260.0, "2.1h"), (1e5, "27.8h")]
+)
 def test_days_that_may_settle_it_are_said_in_hours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float, words: str
 ):
