@@ -143,7 +143,7 @@ class Conclusion:
         best = min(near, key=lambda p: score(p.expected, self._rules), default=None)
         gains = best is not None and score(best.expected, self._rules) < 0.0
         label = label_of(best.configuration) if best and gains else ""
-        words = f"there is time for no more than {n_wanted - 1} runs of the program"
+        words = f"what is left of the time allows fewer than {n_wanted} runs of the program"
         proposed = (f"Emulation proposes {label}, which no run has confirmed.",) if label else ()
         answer = self._answer(Decision.UNDECIDED, None)
         n_runs = max(n_wanted, len(self._work.request.allocators)) + _RUNS_TO_CONFIRM
@@ -258,9 +258,6 @@ class Conclusion:
         words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
         return (f"{words}; {self._options(lost)} would allow it.",)
 
-    def _open_losses(self, one: Standing) -> dict[str, float]:
-        """Return what open guards may lose, a share each, where a gain is proven.
-
     def _saved(self, one: Standing, best: Standing) -> list[str]:
         """Return the goals in which a candidate gains more than the best one, by what counts."""
         return [
@@ -269,6 +266,9 @@ class Conclusion:
             if one.gains[name].middle - max(0.0, best.gains[name].middle)
             > math.log1p(self._rules.least_of(name))
         ]
+
+    def _open_losses(self, one: Standing) -> dict[str, float]:
+        """Return what open guards may lose, a share each, where a gain is proven.
 
         Nothing where rounds leave open more than a constraint would be proposed for.
         """

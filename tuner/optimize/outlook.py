@@ -28,6 +28,9 @@ _CANDIDATES: Final = 2
 def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: float) -> str:
     """Return about how small a gain of CPU time can be that the time given will show.
 
+    The runs are those of the whole time: how much the first ones, the recording and emulation
+    take of it is not known yet.
+
     Args:
         seconds: given.
         run_s: of one run of the program, its start included, above 0.
@@ -37,18 +40,18 @@ def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: f
     Example:
         >>> head, _, words = outlook_words(300.0, 3.0, Rules(), 0.325).partition(": ")
         >>> head
-        'about 67 runs of 3.0 s'
+        'up to 67 runs of 3.0 s'
         >>> words
         'gains in CPU time show from 4.8 % on, if it varies by 3 %; in memory within a few runs'
         >>> outlook_words(120.0, 3.0, Rules(), 0.325)
-        'about 27 runs of 3.0 s: perhaps too few for CPU time; memory that repeats can be settled'
+        'up to 27 runs of 3.0 s: perhaps too few for CPU time; memory that repeats can be settled'
         >>> outlook_words(5.0, 20.0, Rules(), 0.325)
-        'about 0 runs of 20.0 s: too few to settle anything; give it more --time'
+        'up to 0 runs of 20.0 s: too few to settle anything; give it more --time'
     """
     n_runs = int((1.0 - share_of_search) * seconds / run_s)
     n_rounds = (n_runs - Budget.of(n_runs).n_runs) // (_CANDIDATES + 1)
     gain = showable_gains(rules, {CPU: USUAL_NOISE}, n_rounds, _CANDIDATES)[CPU]
-    head = f"about {n_runs} run{'s'[: n_runs != 1]} of {_seconds_words(run_s)}"
+    head = f"up to {n_runs} run{'s'[: n_runs != 1]} of {_seconds_words(run_s)}"
     if n_runs < FEWEST_RUNS:
         return f"{head}: too few to settle anything; give it more --time"
     if math.isinf(gain):

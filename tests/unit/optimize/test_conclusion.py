@@ -10,6 +10,7 @@ import pytest
 
 from tests.doubles.clock import Clock
 from tuner.compare.plan import Course
+from tuner.optimize import conclusion as module
 from tuner.optimize.answer import Decision, write_answer
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
@@ -126,7 +127,6 @@ def test_more_time_is_only_advised_where_something_would_run_in_it(
     assert said.partition(" does not show in the time given")[2] == advice
 
 
-def test_rounds_of_earlier_calls_show_smaller_gains(conclusion: Conclusion):
 def test_more_time_than_a_weekend_is_not_advised(
     conclusion: Conclusion, monkeypatch: pytest.MonkeyPatch
 ):
@@ -136,6 +136,7 @@ def test_more_time_than_a_weekend_is_not_advised(
     assert said.endswith(" does not show in the time given.")
 
 
+def test_rounds_of_earlier_calls_show_smaller_gains(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.001)
     (first,) = conclusion.conclude(None, found).reasons
     conclusion._work.before_s = 300.0  # noqa: SLF001
@@ -380,6 +381,8 @@ def test_beside_a_winner_it_is_said_what_more_is_open(
         "time is up to 2.4 % worse; --constraint 'cpu_time <= default * 1.04' would allow it."
     )
     assert answer.reasons == ((words,) if is_said else ())
+    conclusion._rules = Rules(floors=((MEAN, 0.06),))  # noqa: SLF001
+    assert not conclusion.conclude(None, found).reasons, "64 KiB are more than what is open"
 
 
 def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion: Conclusion):
@@ -390,8 +393,6 @@ def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion
     (reason,) = conclusion.conclude(selected, few).reasons
 
     assert reason.startswith("A gain of CPU time below 3.0 % does not show")
-    conclusion._rules = Rules(floors=((MEAN, 0.06),))  # noqa: SLF001
-    assert not conclusion.conclude(None, found).reasons, "64 KiB are more than what is open"
     assert conclusion.conclude(None, few).reasons == ()
 
 
@@ -471,7 +472,7 @@ def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion)
     answer = conclusion.proposal_only([], 5)
 
     assert answer.decision is Decision.UNDECIDED
-    assert answer.missing == "there is time for no more than 4 runs of the program"
+    assert answer.missing == "what is left of the time allows fewer than 5 runs of the program"
     assert answer.more_seconds == pytest.approx(33 * run_seconds(REFERENCE) / 0.6)
 
 

@@ -11,8 +11,8 @@ from tuner.optimize.selection import Budget
 
 
 def test_a_short_run_is_told_in_milliseconds():
-    assert outlook_words(60.0, 50.0, Rules(), 0.0).startswith("about 1 run of 50.0 s: too few")
-    assert outlook_words(60.0, 0.25, Rules(), 0.0).startswith("about 240 runs of 250 ms: ")
+    assert outlook_words(60.0, 50.0, Rules(), 0.0).startswith("up to 1 run of 50.0 s: too few")
+    assert outlook_words(60.0, 0.25, Rules(), 0.0).startswith("up to 240 runs of 250 ms: ")
 
 
 @pytest.mark.parametrize(("goals", "n_claims"), [((CPU,), 2), ((MEAN, CPU), 4)])
@@ -26,5 +26,5 @@ def test_the_error_is_shared_by_two_candidates_and_their_goals(
     words = outlook_words(600.0, 3.0, rules, 0.0)
 
     assert words.startswith(
-        f"about 200 runs of 3.0 s: gains in CPU time show from {gain:.1%} on".replace("%", " %")
+        f"up to 200 runs of 3.0 s: gains in CPU time show from {gain:.1%} on".replace("%", " %")
     )

@@ -551,7 +551,7 @@ def test_what_is_known_of_an_allocator_that_cannot_be_loaded_guides_no_search(
     blind = answer(tmp_path / "blind", app, short)
 
     assert guided.rows
-    assert blind.missing == "there is time for no more than 23 runs of the program"
+    assert blind.missing == "what is left of the time allows fewer than 24 runs of the program"
 
 
 def test_a_folder_is_free_for_other_allocators_where_none_can_be_loaded(
