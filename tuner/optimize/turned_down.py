@@ -131,8 +131,9 @@ def turned_down(
 
     Returns:
         At most two, of different guards: the greatest gain in all goals less the losses, where
-        what few runs gain counts half.  Each gains at least the least effect more than what is
-        deployed, and more than it loses; all that is said of it, its own runs showed, too.
+        what few runs gain counts half, and none that another makes pointless.  Each gains at
+        least the least effect more than what is deployed, and more than it loses; all that is
+        said of it, its own runs showed, too.
     """
     best: dict[tuple[str, ...], tuple[float, TurnedDown]] = {}
     for label, gains, worse in seen:
@@ -165,8 +166,19 @@ def turned_down(
         rank = net if found.in_rounds else min(net, _OF_FEW_RUNS * net)
         if beyond not in best or rank > best[beyond][0]:
             best[beyond] = rank, found
-    ordered = sorted(best.values(), key=lambda pair: pair[0], reverse=True)
-    return tuple(found for _, found in ordered[:_MOST])
+    shown: list[TurnedDown] = []
+    for _, one in sorted(best.values(), key=lambda pair: pair[0], reverse=True):
+        if not any(_is_no_worse(other, one, rules) for other in shown):
+            shown.append(one)
+    return tuple(shown[:_MOST])
+
+
+def _is_no_worse(one: TurnedDown, other: TurnedDown, rules: Rules) -> bool:
+    """Return whether a trade breaks no other guard, and gains as much and loses no more."""
+    return {*one.broken} <= {*other.broken} and all(
+        one.gains[name].likely > other.gains[name].likely - math.log1p(rules.least)
+        for name in (*other.gained, *other.broken)
+    )
 
 
 def _limited(gain: Gain, margin: float) -> Gain:

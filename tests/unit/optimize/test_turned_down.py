@@ -127,6 +127,14 @@ def test_of_each_guard_the_greatest_gain_is_said():
     assert [one.label for one in shown] == ["b", "c"]
 
 
+def test_what_loses_more_for_no_greater_gain_is_not_said():
+    less = changes(-0.228, 0.017, -0.015), None
+    more = changes(-0.226, 0.051, 0.079), None
+
+    assert [one.label for one in found({"more": more, "less": less})] == ["less"]
+    assert len(found({"more": (changes(-0.3, 0.051, 0.079), None), "less": less})) == 2
+
+
 @pytest.mark.parametrize(
     ("expected", "n"),
     [
