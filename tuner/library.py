@@ -793,8 +793,8 @@ def export(
     Raises:
         SelectionError: there is no such pick, trial or validation, or the program proved nothing
             better.
-        SpecError: there is no such form.
-        OutputError: the form cannot hold a value, or the library is no path from the root.
+        SpecError: there is no such form, or the library is no path from the root.
+        OutputError: the form cannot hold a value.
         MissingToolError: the allocator's library is not here, or of another version than was
             measured.
     """

@@ -180,7 +180,7 @@ def as_tables(info: TraceInfo, trace: Trace) -> list[RenderableType]:
     "Describe a trace: events, threads, live bytes, sizes, lifetimes.",
     "malloc-tuner trace info app.trace",
     "malloc-tuner trace info app.trace --json --plot app.svg",
-    errors=(TraceError, OutputError),
+    errors=(SpecError, TraceError, OutputError),
 )
 def _info_command(
     path: Annotated[Path, typer.Argument(metavar="TRACE")],

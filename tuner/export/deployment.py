@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tuner
 from tuner.allocators import Allocator, Installation
-from tuner.errors import OutputError
+from tuner.errors import OutputError, SpecError, TunerError
 from tuner.export.reduction import Reduction
 from tuner.front.picks import Pick, rule_words
 from tuner.machine import Machine
@@ -134,7 +134,8 @@ class Environment:
             brought: allocators that the program brings itself.
 
         Raises:
-            OutputError: the path cannot stand in LD_PRELOAD, or there is no library to preload.
+            SpecError: `elsewhere` cannot stand in LD_PRELOAD, or there is no library to preload.
+            OutputError: the path of the measured one cannot stand in LD_PRELOAD.
         """
         library = _deployed(adapter, here.library, elsewhere)
         there = Installation(adapter.name, library, here.version)
@@ -147,23 +148,23 @@ class Environment:
 def _deployed(adapter: Allocator, measured: Path | None, wanted: Path | None) -> Path | None:
     """Return where the library lies on the machine the file is for."""
     if wanted is not None and measured is None:
-        raise OutputError(
+        raise SpecError(
             f"--library {wanted}: {adapter.name} is the C library's own; none is preloaded"
         )
     library = wanted or measured
     if library is not None:
-        _check_preloadable(str(library))
+        _check_preloadable(str(library), SpecError if wanted else OutputError)
     return library
 
 
-def _check_preloadable(library: str) -> None:
+def _check_preloadable(library: str, error: type[TunerError]) -> None:
     """Refuse what ld.so would split: LD_PRELOAD knows no quoting."""
     if not library.startswith("/"):
-        raise OutputError(
+        raise error(
             f"{library}: LD_PRELOAD needs a path from the root, such as /usr/local/lib/x.so"
         )
     if any(character.isspace() or character == ":" for character in library):
-        raise OutputError(
+        raise error(
             f"{library}: LD_PRELOAD cannot name a path with blanks or colons; "
             "move the library, or run the campaign with a link to it"
         )

@@ -111,7 +111,7 @@ def recommended_deployment(
     Raises:
         SelectionError: the answer recommends nothing to deploy.
         MissingToolError: the library that was measured is another version by now.
-        OutputError: the library's path cannot stand in LD_PRELOAD.
+        SpecError, OutputError: the path that is given, or measured, cannot stand in LD_PRELOAD.
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
         raise _nothing_to_export(run.folder, found, has_points=True)
@@ -154,7 +154,7 @@ def direct_deployment(
         SelectionError: the answer recommends nothing to deploy.
         MissingToolError: the allocator is not on this machine, or of another version than measured.
         StoreError: a file of the folder is damaged.
-        OutputError: the library's path cannot stand in LD_PRELOAD.
+        SpecError, OutputError: the path that is given, or measured, cannot stand in LD_PRELOAD.
     """
     if found.decision is not Decision.DEPLOY or found.configuration is None:
         raise _nothing_to_export(folder, found, has_points=store_path(folder).exists())
@@ -317,7 +317,7 @@ def deployment(
         validation: number of the one that is shown; None for the last one that ran the pick.
 
     Raises:
-        OutputError: the library's path cannot stand in LD_PRELOAD.
+        SpecError, OutputError: the path that is given, or measured, cannot stand in LD_PRELOAD.
         SelectionError: the pick has no numbers.
         SpecError: the campaign file, or a search space that it names, is wrong or gone.
         StoreError: there is no such validation.
@@ -403,7 +403,7 @@ def setting_deployment(configuration: Configuration, library: Path | None = None
     Raises:
         MissingToolError: the allocator is not on this machine.
         SettingError: this version of it does not take a setting.
-        OutputError: the library's path cannot stand in LD_PRELOAD.
+        SpecError, OutputError: the path that is given, or measured, cannot stand in LD_PRELOAD.
     """
     adapter = get_allocator(configuration.allocator)
     here = adapter.locate()

@@ -18,7 +18,7 @@ from tuner.drawing.figure import (
     save_figure,
 )
 from tuner.drawing.style import ACCENT, CONTRAST, MUTED
-from tuner.errors import OutputError
+from tuner.errors import SpecError
 from tuner.trace.info import Histogram, TraceInfo, filled_bins
 from tuner.units import show_size
 
@@ -55,11 +55,11 @@ def format_of(path: Path) -> str:
     """Return the format that the suffix of a file's name chooses.
 
     Raises:
-        OutputError: an unknown suffix.
+        SpecError: an unknown suffix.
     """
     suffix = path.suffix.removeprefix(".")
     if suffix not in FORMATS:
-        raise OutputError(f"{path}: unknown kind of picture; use one of .{', .'.join(FORMATS)}")
+        raise SpecError(f"{path}: unknown kind of picture; use one of .{', .'.join(FORMATS)}")
     return suffix
 
 
@@ -67,7 +67,8 @@ def save(info: TraceInfo, title: str, path: Path) -> None:
     """Draw a trace into a file.
 
     Raises:
-        OutputError: an unknown suffix, or the file cannot be written.
+        SpecError: an unknown suffix.
+        OutputError: the file cannot be written.
     """
     save_figure(trace_figure(info, title, path.stem), path.parent, (format_of(path),))
 

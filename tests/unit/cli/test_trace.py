@@ -8,7 +8,7 @@ import pytest
 
 from tests.doubles.command_line import CommandLine
 from tuner.cli.main import run
-from tuner.errors import OutputError, TraceError
+from tuner.errors import SpecError, TraceError
 from tuner.trace.file import EVENT, Api, Op, write_trace
 
 
@@ -71,10 +71,10 @@ def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path):
     assert picture.exists()
 
 
-def test_an_unknown_kind_of_picture_is_an_output_error(trace: Path, cli: CommandLine):
+def test_an_unknown_kind_of_picture_is_a_wrong_option(trace: Path, cli: CommandLine):
     words = ("trace", "info", trace, "--plot", "a.jpeg")
     assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in cli.fails(
-        OutputError.exit_code, *words
+        SpecError.exit_code, *words
     )
 
 

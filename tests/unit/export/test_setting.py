@@ -9,7 +9,7 @@ import pytest
 from tests.doubles.command_line import CommandLine
 from tests.doubles.export_readers import kubernetes_environment, shell_environment
 from tuner.cli import main
-from tuner.errors import OutputError, SettingError
+from tuner.errors import SettingError, SpecError
 from tuner.export.formats import render
 from tuner.export.sources import setting_deployment
 from tuner.library import settings_of
@@ -74,7 +74,7 @@ def test_the_library_of_the_other_machine_is_named(form: str):
     [("lib/libexgen.so", "needs a path from the root"), ("/a b/x.so", "blanks or colons")],
 )
 def test_a_library_that_cannot_be_preloaded_is_refused(library: str, expected: str):
-    with pytest.raises(OutputError, match=expected):
+    with pytest.raises(SpecError, match=expected):
         setting_deployment(setting_of(SETTING), Path(library))
 
 

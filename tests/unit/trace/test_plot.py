@@ -7,7 +7,7 @@ import pytest
 
 from tests.doubles.traces import TraceMaker
 from tuner.drawing.figure import described
-from tuner.errors import OutputError
+from tuner.errors import SpecError
 from tuner.trace.file import Trace
 from tuner.trace.info import TraceInfo, describe
 from tuner.trace.plot import save, trace_figure
@@ -37,5 +37,5 @@ def test_points_at_the_same_time_are_not_added_up(info: TraceInfo):
 
 
 def test_unknown_suffix_is_refused(info: TraceInfo, tmp_path: Path):
-    with pytest.raises(OutputError, match=r"use one of \.png, \.svg, \.pdf"):
+    with pytest.raises(SpecError, match=r"use one of \.png, \.svg, \.pdf"):
         save(info, "app", tmp_path / "app.gif")
