@@ -28,6 +28,7 @@ from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
+from tuner.measure.preloads import not_loaded
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings, clean_environment
 from tuner.output import fresh_folder
@@ -196,7 +197,7 @@ def judge_simulation(found: Gem5Run, digest: str | None) -> tuple[Status, str | 
     if run.timed_out:
         return Status.TIMED_OUT, run.ending
     if run.preload_mapped is False:  # None: this machine forbids to look
-        return Status.REFUSED, "the library was not loaded: is gem5 statically linked?"
+        return Status.REFUSED, not_loaded("is gem5 statically linked?")
     if run.exit_status != 0 or found.result is None:
         lines = run.stderr_tail.strip().splitlines()
         last = f': "{lines[-1]}"' if lines else ""

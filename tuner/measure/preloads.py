@@ -45,6 +45,11 @@ def in_front(variables: Mapping[str, str], others: Mapping[str, str]) -> dict[st
     return {name: ":".join(filter(None, [variables.get(name), others.get(name)])) for name in names}
 
 
+def not_loaded(why: str = "is the program static, or its environment cleaned?") -> str:
+    """Say that an allocator that was preloaded is not there."""
+    return f"the library was not loaded: {why}"
+
+
 def preloaded_allocator(environment: Mapping[str, str]) -> str | None:
     """Return the path of the allocator that is preloaded first; None where another library is."""
     first = next(iter(parts_of(environment.get(PRELOAD))), "")

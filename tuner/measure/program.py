@@ -33,6 +33,7 @@ from tuner.measure.preloads import (
     beside,
     brings_malloc,
     in_front,
+    not_loaded,
     parts_of,
     preloaded_allocator,
 )
@@ -146,7 +147,7 @@ class ProgramRun(ProgramUse):
             allocator: whose they are; None: the program is as it is, whatever a script sets.
         """
         if self.preload_mapped is False:
-            return "the library was not loaded: is the program static, or its environment cleaned?"
+            return not_loaded()
         names = self.changed_variables or ()
         if LAYOUT in names:
             return (

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError, TunerError
-from tuner.measure.preloads import PRELOAD, preloaded_allocator
+from tuner.measure.preloads import PRELOAD, not_loaded, preloaded_allocator
 from tuner.measure.process import printed_last
 from tuner.measure.program import Surroundings, clean_environment, steering
 from tuner.output import scratch_folder
@@ -247,7 +247,7 @@ class RunUnderWay:
     def _check_preload(self, found: list[Process]) -> None:
         library = preloaded_allocator(self.environment)
         if library and not any(str(Path(library).resolve()) in one.files for one in found):
-            raise _FailedError(Status.REFUSED, f"the library was not loaded{self._why(library)}")
+            raise _FailedError(Status.REFUSED, self._why(library))
         steers = {PRELOAD, *steering(self.environment)}
         added = self.environment.items() - os.environ.items()  # what it has as it is may change
         given = {name: value for name, value in added if name in steers}
@@ -260,8 +260,10 @@ class RunUnderWay:
         output, user = self.folder / "readable.out", self._plan.user
         looks = f"test -r {shlex.quote(library)}"
         if user and not run_shell(looks, self._plain, output, _PROBE_S, user=user).is_good:
-            return f": {user} may not read {library}; let {user} into its folders, or move it"
-        return ": is the program static, or its environment cleaned?"
+            return not_loaded(
+                f"{user} may not read {library}; let {user} into its folders, or move it"
+            )
+        return not_loaded()
 
     def _load(self, service: Guard, log: Path) -> LoadReport:
         plan = self._plan
