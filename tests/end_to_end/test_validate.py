@@ -21,7 +21,8 @@ from tuner.cli.main import run
 from tuner.records import Configuration, Status
 from tuner.store import FINISHED, AllocatorRecord, Store, ValidationRecord
 from tuner.trace.file import EVENT, write_trace
-from tuner.validate.trust import Recorded, recorded_program
+from tuner.trace.program import Recorded
+from tuner.validate.trust import recorded_program
 
 pytestmark = pytest.mark.end_to_end
 

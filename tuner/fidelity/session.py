@@ -26,6 +26,7 @@ from tuner.records import Configuration, Measurement
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.trace.file import Trace
 from tuner.trace.info import describe
+from tuner.trace.program import recorded_in
 
 Rows = list[Measurement | None]
 
@@ -133,6 +134,8 @@ def judge_profile(
         verdict = replace(known, shrunk=session.shrunk(profile, shares, whole))
     else:
         _note_another_trace(trace, members, on_note)
+        if program is not None and (differs := recorded_in(trace).differs_from(program.command)):
+            on_note(f"{differs}: the verdict on the program is about what is run")
         runs = [session.measure(trace, "the trace", reads_back=True)] + [
             session.measure(profile, f"seed {seed}", seed, reads_back=False)
             for seed in range(1, seeds + 1)

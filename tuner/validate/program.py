@@ -22,6 +22,7 @@ from tuner.measure.preloads import beside, exports_malloc
 from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store, ValidationConditions
+from tuner.trace.program import Recorded
 from tuner.validate.session import (
     CACHEGRIND,
     IGNORED,
@@ -37,7 +38,6 @@ from tuner.validate.session import (
     quoted_tail,
 )
 from tuner.validate.setup import Prepared, with_libc_malloc
-from tuner.validate.trust import Recorded
 
 _TIMEOUT_FLOOR_S = 30.0
 _CHILDREN_SHARE = 0.5

@@ -7,10 +7,8 @@ that does.  What a program was when it was recorded stands in the trace.
 from __future__ import annotations
 
 import contextlib
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
 from tuner.errors import SelectionError, TunerError
@@ -20,35 +18,9 @@ from tuner.metrics import METRICS
 from tuner.records import Trial
 from tuner.runs import Run
 from tuner.store import CampaignRecord, ValidationRecord
-from tuner.trace.file import Trace
+from tuner.trace.program import Recorded, recorded_in
 from tuner.validate.metrics import counterpart
 from tuner.validate.session import is_complete, simulation_of
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The program as it was recorded."""
-
-    command: tuple[str, ...]
-    """Program and arguments; empty where the trace does not say."""
-    exit_status: int | None
-    """None where the trace does not say, or a signal ended it."""
-
-    def is_run_by(self, command: Sequence[str]) -> bool | None:
-        """Return whether a command runs the same program; None where that is not known."""
-        if not self.command or not command:
-            return None
-        return PurePath(command[0]).name == PurePath(self.command[0]).name
-
-    def differs_from(self, command: Sequence[str]) -> str:
-        """Say in what a command is another than the recorded one; empty if it is the same."""
-        if not self.command:
-            return ""
-        if not self.is_run_by(command):
-            return f"another program than the recorded one ({shlex.join(self.command)})"
-        if tuple(command[1:]) != self.command[1:]:
-            return f"other arguments than recorded ({shlex.join(self.command)})"
-        return ""
 
 
 def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> Recorded | None:
@@ -58,17 +30,10 @@ def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> R
         campaign: whose trace need not be there any more.
         expected: exit status that the user expects instead.
     """
+    trace = Path(campaign.trace_path)
     found: Recorded | None = None
     with contextlib.suppress(OSError, TunerError):
-        if Path(campaign.trace_path).is_file():
-            with Trace(Path(campaign.trace_path)) as trace:
-                known = trace.metadata
-            # Older traces and those of children have the arguments alone.
-            command, status = known.get("command") or known.get("argv"), known.get("exit_status")
-            found = Recorded(
-                tuple(map(str, command)) if isinstance(command, list) else (),
-                status if isinstance(status, int) else None,
-            )
+        found = recorded_in(trace) if trace.is_file() else None
     if expected is None:
         return found
     return replace(found or Recorded((), None), exit_status=expected)

@@ -3,17 +3,19 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.doubles.judged import ONE
 from tuner.cli.main import run
 from tuner.errors import OutputError, SpecError, TraceError
-from tuner.fidelity import panel, session
+from tuner.fidelity import ProgramPanel, panel, session
 from tuner.fidelity.session import judge_profile
 from tuner.measure.emulator import Emulation
 from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import read_profile, write_profile
 from tuner.records import Configuration, Outcome
+from tuner.trace.file import EVENT, write_trace
 
 
 @pytest.fixture
@@ -69,6 +71,26 @@ def test_what_the_machine_did_meanwhile_is_said_and_kept(profile: Path):
     expected = [f"{what}: glibc default: the kernel was busy" for what in ("the trace", "seed 1")]
     assert notes == list(verdict.incidents) == expected
     assert judge_profile(profile, shares=[0.5]).incidents[:2] == verdict.incidents
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [(["mixed"], []), (["mixed", "more"], ["other arguments than recorded (./mixed)"])],
+)
+@pytest.mark.usefixtures("measured")
+def test_a_program_that_is_not_run_as_it_was_recorded_is_said(
+    profile: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], expected: list[str]
+):
+    trace = profile.with_name("other.trace")
+    write_trace(trace, np.zeros(1, EVENT), {"command": ["./mixed"]})
+    monkeypatch.setattr(session, "measure_program", lambda *_, **__: ProgramPanel(command, [None]))
+    notes: list[str] = []
+    judge_profile(
+        profile, trace, seeds=1, program=session.RealProgram(command), on_note=notes.append
+    )
+
+    said = [note.partition(":")[0] for note in notes if "recorded" in note]
+    assert said == expected
 
 
 def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]):

@@ -21,11 +21,11 @@ from tuner.records import Configuration, Outcome, Status
 from tuner.resources import native_file
 from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.store.subject import AS_IT_IS, Subject
+from tuner.trace.program import Recorded
 from tuner.validate import program
 from tuner.validate.program import judge_run, validate
 from tuner.validate.session import IGNORED, ValidationOptions, find_unfinished
 from tuner.validate.setup import Prepared
-from tuner.validate.trust import Recorded
 
 
 class Program:

@@ -15,24 +15,8 @@ from tuner.front.kept import find_pick
 from tuner.runs import Run
 from tuner.store import SimulationRecord, ValidationRecord
 from tuner.trace.file import EVENT, write_trace
-from tuner.validate.trust import Recorded, believed_validation, proving_validation, recorded_program
-
-RECORDED = Recorded(("/opt/bin/app", "data"), 0)
-
-
-@pytest.mark.parametrize(
-    ("command", "is_same"),
-    [(("app", "data"), True), (("./app", "other"), True), (("sh", "-c", "app data"), False)],
-)
-def test_a_program_is_known_by_its_name(command: tuple[str, ...], *, is_same: bool):
-    assert RECORDED.is_run_by(command) is is_same
-
-
-def test_what_differs_is_said():
-    assert RECORDED.differs_from(("app", "data")) == ""
-    assert "other arguments than recorded" in RECORDED.differs_from(("app", "more"))
-    assert "another program than the recorded one" in RECORDED.differs_from(("true",))
-    assert Recorded((), 0).is_run_by(("true",)) is None
+from tuner.trace.program import Recorded
+from tuner.validate.trust import believed_validation, proving_validation, recorded_program
 
 
 @pytest.fixture
