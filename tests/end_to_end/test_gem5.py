@@ -22,6 +22,7 @@ from tuner.measure.gem5 import (
     statistics_of,
 )
 from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.optimize import request
 from tuner.resources import gem5_dir
 
 PROGRAM = os.environ.get("GEM5", "")
@@ -141,6 +142,7 @@ def test_it_is_a_program_that_is_optimized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(request, "PATIENCE_S", 300.0)  # of a busy machine
     text = (ROOT / "configs" / "programs" / "gem5-sort.toml").read_text()
     path = tmp_path / "gem5.toml"
     path.write_text(text.replace('"300"', '"5"').replace('"220"', '"4"'))
