@@ -191,8 +191,7 @@ def _print_traces(processes: Sequence[RecordedProcess]) -> None:
 
 def _report(recording: Recording, call: RecordCall) -> None:
     """Print a line for every trace; raise for a crash or an incomplete trace."""
-    from tuner.recording import FEW_EVENTS
-    from tuner.recording.explain import stopped_early, went_on
+    from tuner.recording.explain import few_events, stopped_early, went_on
 
     program = call.command[0]
     _print_traces(recording.processes)
@@ -208,9 +207,9 @@ def _report(recording: Recording, call: RecordCall) -> None:
         raise ProgramError(f"{call.output}: {recording.missed}")
     if recording.background and not any(process.is_cut for process in recording.processes):
         raise ProgramError(went_on(call.command, recording.background))
-    if not call.follow and sum(p.totals.n_events for p in recording.processes) < FEW_EVENTS:
-        print(f"malloc-tuner: these are few events; if {program} starts the program that does "
-              "the work, record that one too, with --follow", file=sys.stderr)  # fmt: skip
+    n_events = sum(process.totals.n_events for process in recording.processes)
+    if few := few_events(call.command, n_events, follow=call.follow):
+        print(f"malloc-tuner: {few}", file=sys.stderr)
     if ending.exit_status != 0:
         print(f"malloc-tuner: {program} {ending}; its trace is complete", file=sys.stderr)
     busiest = max(recording.processes, key=lambda process: process.totals.n_events)

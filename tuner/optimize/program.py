@@ -48,7 +48,8 @@ from tuner.optimize.known import known_for_program
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.page import series
-from tuner.recording import FEW_EVENTS, RecordedTotals, record
+from tuner.recording import RecordedTotals, record
+from tuner.recording.explain import FEW_EVENTS, OWN_ALLOCATOR
 from tuner.recording.program import Ending
 from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
@@ -510,7 +511,6 @@ def recorded_of(
     if totals.peak_live_bytes < _LITTLE * values[MEAN]:
         notes.append(
             f"No more than {live} of its memory is ever live in malloc, so settings can change "
-            "little; it may leave the work to other processes, or bring an allocator of its own, "
-            "as CPython and PHP do (PYTHONMALLOC=malloc and USE_ZEND_ALLOC=0 switch that off)."
+            f"little; it may leave the work to other processes, or {OWN_ALLOCATOR}."
         )
     return ProgramRecording(words, tuple(notes))

@@ -31,12 +31,7 @@ from tuner.recording.spool import (
 )
 from tuner.recording.window import WHOLE, WindowPlan, WindowWatch
 
-FEW_EVENTS = 2_000
-"""Above what shells and other starters make themselves: a script of bash with a few commands
-1,324, `perl -e 'system ...'` 1,368, timeout 262, dash 47 (Debian 12)."""
-
 __all__ = [
-    "FEW_EVENTS",
     "Ending",
     "RecordedProcess",
     "RecordedTotals",

@@ -5,9 +5,20 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from tuner.recording.program import Ending
 from tuner.recording.recorded import RecordedProcess
+
+FEW_EVENTS: Final = 2_000
+"""Above what shells and other starters make themselves: a script of bash with a few commands
+1,324, `perl -e 'system ...'` 1,368, timeout 262, dash 47 (Debian 12)."""
+
+OWN_ALLOCATOR: Final = (
+    "bring an allocator of its own, as CPython and PHP do (PYTHONMALLOC=malloc and "
+    "USE_ZEND_ALLOC=0 switch that off), or call one by other names than malloc's, such as mi_malloc"
+)
+"""What a program may do whose memory is not that of malloc."""
 
 
 def why_nothing(command: Sequence[str], ending: Ending) -> str:
@@ -53,6 +64,20 @@ def why_no_events(
         f"{name}: nothing was recorded: it {ended}called no allocation function of a library: it "
         f"needs none, brings its own malloc, or {others}"
     )
+
+
+def few_events(command: Sequence[str], n_events: int, *, follow: bool) -> str | None:
+    """Say what a recording may lack, children too unless they were recorded; None: it has enough.
+
+    Args:
+        command: that was recorded.
+        n_events: of all its processes.
+        follow: whether children are among them.
+    """
+    if n_events >= FEW_EVENTS:
+        return None
+    child = "start the program that does the work (record that one too, with --follow), or "
+    return f"these are few events: {command[0]} may {'' if follow else child}{OWN_ALLOCATOR}"
 
 
 def went_on(command: Sequence[str], pids: Sequence[int]) -> str:

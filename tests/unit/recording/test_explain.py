@@ -8,7 +8,7 @@ import pytest
 from tests.doubles.programs import SINGLE, compile_
 from tuner.errors import ProgramError
 from tuner.recording import record
-from tuner.recording.explain import is_static, why_no_events, why_nothing
+from tuner.recording.explain import FEW_EVENTS, few_events, is_static, why_no_events, why_nothing
 from tuner.recording.program import Ending
 
 ENDED = Ending(0, None, 0.1, 0.1, 1)
@@ -35,6 +35,15 @@ def test_follow_is_not_advised_where_it_was_given():
     words = why_no_events(["app"], ENDED, background=(7,))
     assert "it went on in the background (process 7)" in words
     assert words.endswith("; nothing was recorded")
+
+
+def test_of_few_events_it_is_said_where_the_others_may_be():
+    words = few_events(["./app"], FEW_EVENTS - 1, follow=False) or ""
+
+    assert words.startswith("these are few events: ./app may start the program that does the work")
+    assert words.endswith("or call one by other names than malloc's, such as mi_malloc")
+    assert "--follow" not in (few_events(["./app"], 1, follow=True) or "--follow")
+    assert few_events(["./app"], FEW_EVENTS, follow=False) is None
 
 
 def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(tmp_path: Path):
