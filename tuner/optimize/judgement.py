@@ -556,8 +556,9 @@ class _Judged:
     def is_out_of_reach(self) -> bool:
         if len(self._logs) < ROUNDS_TO_GIVE_UP:
             return self.is_hopeless
-        error = self._error / len(self._rules.goals)
-        return self._is_below(self._showable(self._spread, error))
+        reach = self._showable(self._spread, self._error / len(self._rules.goals))
+        # Where the rounds left are too few for any gain, they are for those who follow, too.
+        return self._is_below(0.0 if math.isinf(reach) else reach)
 
     def _is_below(self, reach: float) -> bool:
         """Return whether the gain is most likely less than the threshold and some more."""

@@ -232,6 +232,13 @@ def test_what_the_time_cannot_show_is_out_of_reach_and_not_hopeless():
     assert (short.state, long.state) == (State.OUT_OF_REACH, State.OPEN)
 
 
+def test_what_too_few_rounds_show_is_not_given_up_for_those_that_have_fewer():
+    """Where no gain shows in the rounds left, none of a candidate that follows does."""
+    logs = {name: [0.3, 0.32, 0.31, 0.35, 0.29, 0.3, 0.33, 0.31] for name in (MEAN, PEAK, CPU)}
+
+    assert judge("x", logs, frozenset(), Rules(), 3, n_in_all=9.0).state is State.OPEN
+
+
 def test_a_few_pages_are_no_gain_whatever_their_share():
     rules = Rules().of({MEAN: 1 << 20, PEAK: 1 << 20, CPU: 1e8})
     large = Rules().of({MEAN: 1 << 30, PEAK: 1 << 30, CPU: 1e8})
