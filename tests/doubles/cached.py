@@ -36,8 +36,11 @@ class App:
         quick: str = "",
         noise: float = 0.0,
         peaks: float | None = None,
+        undelayed: float = 1.0,
     ) -> None:
         self.known = known
+        self._undelayed = undelayed
+        """Of the mean, where jemalloc's decay is 0."""
         self._peaks = peaks
         """Of the peak, without jemalloc's cache and without slack; memory then repeats itself."""
         self._noise = noise
@@ -69,6 +72,7 @@ class App:
             is_cached = configuration.as_dict.get("cache") is not False
             share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
             share[CPU] *= 1.0 if is_cached else self._slower
+            share[MEAN] *= self._undelayed if configuration.as_dict.get("decay") == 0 else 1.0
             share[CPU] *= 0.9 if step.subject == self._quick else 1.0
             share[CPU] *= math.exp(self._noise * self._random.gauss(0.0, 1.0))
             share[MEAN] *= self._luck if step.subject == self._lucky else 1.0

@@ -138,11 +138,15 @@ class Rounds(Generic[TaskT]):
     round is then no evidence for a test."""
     is_alike: bool = False
     """True: all tasks of a round are taken in one order."""
+    is_over: Callable[[], bool] | None = None
+    """Asked before every round: whether it and those after it are left out; None: none is."""
 
     def blocks(self, course: Course[TaskT, ValuesT]) -> Iterator[Sequence[Step[TaskT]]]:
         """Yield a block for every round and task."""
         del course
         for number in range(self.rounds):
+            if self.is_over is not None and self.is_over():
+                return
             for task in self.tasks:
                 if self.repeats is None or number < self.repeats(task):
                     yield shuffled(

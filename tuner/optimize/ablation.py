@@ -79,8 +79,12 @@ def effects_of(
     n_rounds = min(max(_MOST_ROUNDS, int(_SOON_S / round_s)), max(n_rounds, 0))
     duets = duets_for(work, candidates, reference) if len(subjects) <= MOST_AT_ONCE else None
     work.view.begin("ablation", n_rounds * len(subjects))
-    plan = at_once(Rounds(subjects, (None,), n_rounds, work.request.seed), duets)
-    course = work.compare(ABLATION_FILE, plan, candidates, reference, duets=duets)
+    until_s = work.watch.used_s + left_s
+    plan = Rounds[None](
+        subjects, (None,), n_rounds, work.request.seed,
+        is_over=lambda: work.watch.used_s > until_s,
+    )  # fmt: skip
+    course = work.compare(ABLATION_FILE, at_once(plan, duets), candidates, reference, duets=duets)
     asked = work.request.rules
     rules = Rules(asked.least, asked.goals, asked.guards, _ERROR)
     exact = exact_of(course, rules, label)

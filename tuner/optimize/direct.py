@@ -13,7 +13,8 @@ are no evidence for what they choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +31,7 @@ from tuner.optimize.direct_plan import (
     DirectPlan,
     Tried,
 )
+from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import SLACK, Estimated, Proposal, estimates_of, with_reserves
@@ -42,7 +44,7 @@ from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.space import Space, joint_space
 
-_MOST_LOOKED_AT: Final = 16
+_MOST_LOOKED_AT: Final = 24
 """Settings that may be confirmed, those in fewer words among them."""
 
 
@@ -139,7 +141,7 @@ class DirectSearch:
     ) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as the runs allow.
 
-        Those that were looked at again come first; with fewer settings, too, where these were.
+        Those that were looked at again come first, as they ran.
         """
         if self._model is None:
             return {}
@@ -151,14 +153,13 @@ class DirectSearch:
         once = [one for one in left if one.setting not in looked_at]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
         chosen = self._chosen(again, exact, places.at_once, is_wide=not without)
-        seen = {one.setting for one in chosen}
+        chosen = self._without_wholes(chosen, again)
+        is_seen = bool(chosen)
         if not chosen:
             chosen = self._chosen(once, exact, places.at_once, is_wide=not without)
         found: dict[str, Configuration] = {}
         for estimate in chosen:
-            one = self._smallest(estimate)
-            if seen and one not in seen:
-                one = estimate.setting
+            one = estimate.setting if is_seen else next(self._smaller(estimate), estimate.setting)
             label = label_of(one)
             if one == self._as_is or one in without or (None, label) in course.out:
                 continue
@@ -167,6 +168,23 @@ class DirectSearch:
             if len(found) == sum(places):
                 break
         return found
+
+    def _without_wholes(
+        self, chosen: Sequence[Estimated], again: Sequence[Estimated]
+    ) -> list[Estimated]:
+        """Leave out those for which a part of their settings stands, until that is out.
+
+        What leads a confirmation runs alone, and of the part there would be too few rounds.
+
+        Args:
+            chosen: the candidates.
+            again: the same and others, with doubts as the runs leave them.
+        """
+        known = {one.setting: one for one in again}
+        seen = [known[one.setting] for one in chosen]
+        rules = self._work.request.rules
+        most = math.log1p(rules.least)
+        return [one for one in chosen if not _is_too_much(known[one.setting], seen, rules, most)]
 
     def _worth_a_look(self, course: Course[None, Sample]) -> list[Configuration]:
         """Return what runs again: the best that may be confirmed, whole and in fewer settings."""
@@ -177,10 +195,14 @@ class DirectSearch:
         exact = exact_in(self._whole(course), self._work.request.rules)
         found: dict[Configuration, None] = {}
         for estimate in self._chosen(estimates, exact, _MOST_LOOKED_AT):
-            one = self._smallest(estimate)
-            self._name_trial(one, estimate.proposal.trial)
-            found |= dict.fromkeys((estimate.setting, one))
-        return [one for one in found if one != self._as_is][:n]
+            if len(found) >= n:
+                break
+            found[estimate.setting] = None
+            for one in self._smaller(estimate):
+                self._name_trial(one, estimate.proposal.trial)
+                if one != self._as_is:
+                    found[one] = None
+        return list(found)[:n]
 
     def _chosen(
         self,
@@ -199,14 +221,17 @@ class DirectSearch:
             # The time left is for new runs: they decide, not one unlucky one.
             chosen = with_reserves([one.widened() for one in noisy], strict, n)
         by_setting = {one.setting: one for one in noisy}
-        return _parts_first([by_setting[one] for one in chosen], rules.goals)
+        return _parts_first([by_setting[one] for one in chosen], rules)
 
-    def _smallest(self, estimate: Estimated) -> Configuration:
-        """Return a candidate in few settings, which few runs cannot tell apart; known ones stay."""
-        one = estimate.setting
-        if self._model is None or one in self._work.known:
-            return one
-        return self._model.smallest(one, self._work.request.rules)
+    def _smaller(self, estimate: Estimated) -> Iterator[Configuration]:
+        """Yield a candidate in few settings, which few runs cannot tell apart, then in fewer.
+
+        Known ones stay as they are.
+        """
+        one, rules = estimate.setting, self._work.request.rules
+        if self._model is not None and one not in self._work.known:
+            yield self._model.smallest(one, rules)
+            yield self._model.fewest(one, rules)
 
     def _name_trial(self, configuration: Configuration, trial: int | None) -> None:
         if trial is not None:
@@ -270,20 +295,34 @@ def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
     return {n: d if TABLE[n].is_memory else max(d, SLACK) for n, d in doubts.items()}
 
 
-def _parts_first(chosen: Sequence[Estimated], goals: Sequence[str]) -> list[Estimated]:
-    """Return candidates, those last of whose settings another one has some and is as good.
+def _parts_first(chosen: Sequence[Estimated], rules: Rules) -> list[Estimated]:
+    """Return candidates, those last for which another one with some of their settings stands."""
+    return sorted(chosen, key=lambda one: _is_too_much(one, chosen, rules))
+
+
+def _is_too_much(
+    whole: Estimated, chosen: Sequence[Estimated], rules: Rules, most: float = math.inf
+) -> bool:
+    """Return whether one with some of its settings does as well, or may take its place.
 
     Rounds that are shared between two who do the same prove nothing of either.
+
+    Args:
+        whole: the candidate.
+        chosen: it and others.
+        rules: what counts.
+        most: of doubts, within which another one does as well, in logarithms.
     """
 
-    def is_as_good(one: Estimated, other: Estimated) -> bool:
+    def is_as_good(part: Estimated) -> bool:
+        n_fewer = len(whole.setting.settings) - len(part.setting.settings)
         return all(
-            one.logs[goal] - other.logs[goal] <= one.doubts[goal] + other.doubts[goal]
-            for goal in goals
+            part.logs[goal] - whole.logs[goal]
+            <= max(
+                min(part.doubts[goal] + whole.doubts[goal], most),
+                rules.may_cost(n_fewer, -whole.logs[goal]),
+            )
+            for goal in rules.goals
         )
 
-    def is_too_much(whole: Estimated) -> bool:
-        parts = (one for one in chosen if one.setting.is_part_of(whole.setting))
-        return any(is_as_good(part, whole) for part in parts)
-
-    return sorted(chosen, key=is_too_much)
+    return any(is_as_good(one) for one in chosen if one.setting.is_part_of(whole.setting))

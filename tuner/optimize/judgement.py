@@ -52,6 +52,9 @@ _UNLIKELY, _VERY_UNLIKELY, _ALL_BUT_IMPOSSIBLE = 0.05, 0.025, 0.002
 """Greatest probability of what is not likely, of what one candidate in 30 is given up for, and of
 what it is given up for in few rounds."""
 
+_LITTLE = 0.2
+"""Of a gain, that it may cost to do with fewer settings."""
+
 _MOST_SCALED = 5.0
 """Times the limit of a guard, that its limit by variation is at most."""
 
@@ -127,6 +130,18 @@ class Rules:
         halved = {name: OF_EXACT * math.expm1(self.margin(name)) for name in sorted(exact)}
         named = {name: halved[name] for name in halved if name not in self.strict}
         return replace(self, limits=tuple({**dict(self.limits), **named}.items()))
+
+    def may_cost(self, n_fewer: int, gain: float) -> float:
+        """Return what it may cost to do without settings, of which a user understands every one.
+
+        Args:
+            n_fewer: how many settings go.
+            gain: what a quantity gains with all of them, in logarithms.
+
+        Returns:
+            The least effect for each of them, and no more than a fifth of the gain.
+        """
+        return min(n_fewer * math.log1p(self.least), _LITTLE * gain)
 
     def least_of(self, goal: str) -> float:
         """Return the least share of a goal that counts."""

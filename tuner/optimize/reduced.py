@@ -44,9 +44,6 @@ from tuner.records import Configuration
 _PARTS = (1, 2, 4)
 """Of the needless settings go back to unset: all, half, a quarter."""
 
-_LITTLE = 0.2
-"""Of what the winner gains, that fewer settings may cost."""
-
 _TIMES_ITS_ROUNDS = 2
 """Rounds of the winner, that a variant may take: more claims share the error."""
 
@@ -132,9 +129,9 @@ def _lost_of(
         return None
     is_beside, noise = one.label in beside, _noise(confirmed)
     lost = _apart(one, winner, rules) if is_beside else _lost(one, winner, rules, noise)
-    most = n_fewer * math.log1p(rules.least)
     is_little = all(
-        _loss(one, winner, name) <= min(most, _LITTLE * winner.gains[name].middle) for name in lost
+        _loss(one, winner, name) <= rules.may_cost(n_fewer, winner.gains[name].middle)
+        for name in lost
     )
     return lost if is_little or _gains_more(one, winner, rules) else None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tuner.optimize.quantities import TABLE
 from tuner.records import Configuration
 from tuner.search.surrogate import Surrogate, features_of
 from tuner.space import Genome, Space
+
+Lost: TypeAlias = Mapping[str, float]
+"""Quantity -> a difference of logs."""
 
 _FITTING_STEPS: Final = 4
 """Of the process that chooses, which is fitted once: of more than a hundred runs the default takes
@@ -51,26 +54,68 @@ class Smoothed:
         """Return a configuration without the settings of which nothing is expected.
 
         What counts of a loss is beyond the standard deviation of what is expected: of what is not
-        told apart, the smallest (reduced.py).  Memory, which varies little, stays within
-        `OF_EXACT` of its limit or what it was: else what is left is turned down.
+        told apart, the smallest (reduced.py).
+        """
+        least = math.log1p(rules.least)
+
+        def loss(lost: Lost, wanted: Lost, doubts: Lost, n_fewer: int) -> float:
+            del wanted, n_fewer
+            return max(lost[name] - doubt for name, doubt in doubts.items())
+
+        return self._fewer(configuration, rules, loss, WORTH * least, least)
+
+    def fewest(self, configuration: Configuration, rules: Rules) -> Configuration:
+        """Return a configuration without the settings that may go once it wins (reduced.py)."""
+        least = math.log1p(rules.least)
+
+        def share(lost: Lost, wanted: Lost, doubts: Lost, n_fewer: int) -> float:
+            del doubts
+            return max(
+                lost[name] / max(least, rules.may_cost(n_fewer, -log))
+                for name, log in wanted.items()
+            )
+
+        return self._fewer(configuration, rules, share, 1.0, 1.0)
+
+    def _fewer(
+        self,
+        configuration: Configuration,
+        rules: Rules,
+        loss_of: Callable[[Lost, Lost, Lost, int], float],
+        worth: float,
+        most: float,
+    ) -> Configuration:
+        """Return a configuration without the settings that gain too little, see `worthwhile`.
+
+        Memory, which varies little, stays within `OF_EXACT` of its limit or what it was: else what
+        is left is turned down.
+
+        Args:
+            configuration: it.
+            rules: what counts.
+            loss_of: from what is lost, what was expected with all settings, its standard
+                deviations and the number of settings that went to the loss that counts.
+            worth: greatest loss that a setting fewer is worth.
+            most: greatest loss in all.
         """
         genome = self._space.genome_of(configuration)
         if genome is None:
             return configuration
-        wanted = self.of([genome])
+        found = self.of([genome])
+        wanted = {name: float(logs[0]) for name, (logs, _) in found.items()}
+        doubts = {name: float(both[0]) for name, (_, both) in found.items()}
         memory = [what for what in rules.guards if TABLE[what].is_memory]
-        most = {what: max(wanted[what][0][0], OF_EXACT * rules.margin(what)) for what in memory}
+        limits = {what: max(wanted[what], OF_EXACT * rules.margin(what)) for what in memory}
 
         def loss(fewer: Configuration) -> float:
             asked = self._space.genome_of(fewer)
             if asked is None or fewer == self._as_is:
                 return math.inf
-            found = self.of([asked])
-            if any(found[what][0][0] > limit for what, limit in most.items()):
+            logs = {name: float(both[0]) for name, (both, _) in self.of([asked]).items()}
+            if any(logs[what] > limit for what, limit in limits.items()):
                 return math.inf
-            return max(
-                float(found[n][0][0] - log[0] - doubt[0]) for n, (log, doubt) in wanted.items()
-            )
+            lost = {name: logs[name] - log for name, log in wanted.items()}
+            n_fewer = len(configuration.settings) - len(fewer.settings)
+            return loss_of(lost, wanted, doubts, n_fewer)
 
-        least = math.log1p(rules.least)
-        return worthwhile(configuration, loss, WORTH * least, least)
+        return worthwhile(configuration, loss, worth, most)

@@ -117,6 +117,16 @@ def test_it_keeps_to_the_time_that_is_left(tmp_path: Path):
     assert effects_of(work(tmp_path, 100.0, tuned), REFERENCE, Configuration("jemalloc")) == ()
 
 
+def test_it_keeps_to_it_where_runs_take_longer_than_the_first(tmp_path: Path):
+    tuned = Tunable()
+    slow = work(tmp_path, 100.0, tuned)
+    slow.watch = Watch(100.0, lambda: float(tuned.n_runs))
+
+    assert effects_of(slow, REFERENCE, WINNER)
+
+    assert 40 <= tuned.n_runs <= 44, "two fifths of the time, to the end of a round"
+
+
 def test_what_the_confirmation_showed_is_not_run_again(tmp_path: Path):
     tuned, winner = Tunable(), Configuration.of("glibc", {"arena_max": 2})
 

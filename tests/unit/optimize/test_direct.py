@@ -55,6 +55,23 @@ def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path):
     assert selected.changes["jemalloc"][MEAN].change == pytest.approx(0.0, abs=0.01)
 
 
+@pytest.mark.parametrize(("undelayed", "is_left_out"), [(0.992, True), (0.97, False)])
+def test_what_gains_little_beside_the_rest_is_left_out_before_it_is_confirmed(
+    tmp_path: Path, undelayed: float, *, is_left_out: bool
+):
+    clock = Clock()
+    search = searched(tmp_path, App(clock, undelayed=undelayed), clock, 200.0)
+
+    selected = search.select(200)
+    chosen = search.finalists(selected)
+
+    part, whole = "jemalloc cache=false", "jemalloc cache=false decay=0"
+    assert next(iter(chosen)) == (part if is_left_out else whole)
+    assert (whole in chosen) is not is_left_out
+    later = search.finalists(selected, [selected.labels[part].configuration])
+    assert next(iter(later)) == whole, "once the part is out, or where it was not chosen"
+
+
 @pytest.mark.parametrize(("peak", "names"), [(1.004, ["cache"]), (1.008, ["cache", "slack"])])
 def test_a_peak_that_repeats_itself_is_searched_and_chosen_within_half_of_its_limit(
     tmp_path: Path, peak: float, names: list[str]
