@@ -300,7 +300,7 @@ def optimize(
         refuse(conditions, kept)
         return
     for command in _commands(request):
-        _check_program(command[0])
+        _check_program(command[0], is_begun=begun is not None)
     check_run_folder(run, Path(request.command[0]).stem)
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
         where = Where(executor, workers, scheduler)
@@ -336,7 +336,7 @@ def _commands(request: Request) -> Iterator[tuple[str, ...]]:
         yield request.held_out
 
 
-def _check_program(program: str) -> None:
+def _check_program(program: str, *, is_begun: bool) -> None:
     from tuner.runs import REQUEST_FILE
     from tuner.store import Store
 
@@ -346,6 +346,8 @@ def _check_program(program: str) -> None:
             "another command needs a folder of its own, -o"
         )
     nor = ", nor a run folder of `optimize`"
+    if is_begun and "/" in program:
+        nor = " in this folder; go on where the run folder was begun"
     if Store.exists(Path(program)):
         nor = "; a run folder of `tune`, but `optimize` wants the program: -- COMMAND"
     check_program(program, nor)

@@ -227,6 +227,11 @@ def _unchanged(run: Path, known: Reference) -> Reference:
         raise SpecError(f"{held} its file changed{now}; choose another -o")
     now_in = _contents(known.inputs)
     changed = [word for word, content in known.inputs.items() if now_in[word] != content]
+    if missing := [word for word in changed if not Path(word).exists()]:
+        raise SpecError(
+            f"{run}: holds runs of {program} with {series(missing)}, not found from this folder; "
+            "go on where it was begun"
+        )
     if changed:
         raise SpecError(f"{held} {series(changed)} changed; choose another -o")
     return known

@@ -224,6 +224,16 @@ def test_a_program_of_the_current_folder_is_told_its_path(working_folder: Path, 
         assert f"{none}: no such program\n" in cli.fails(4, "record", "-o", "a.trace", "--", none)
 
 
+def test_a_run_folder_goes_on_where_it_was_begun(working_folder: Path, cli: CommandLine):
+    run = working_folder / "run"
+    run.mkdir()
+    request = request_of([["./app"]], None, Options()).as_record()
+    (run / REQUEST_FILE).write_text(json.dumps(request))
+
+    said = cli.fails(4, "optimize", run)
+    assert "./app: no such program in this folder; go on where the run folder was begun" in said
+
+
 @pytest.mark.parametrize(
     ("given", "advice"),
     [

@@ -138,6 +138,9 @@ def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
 
     with pytest.raises(SpecError, match=r"holds runs of app before \S+/data changed; choose an"):
         first_runs(tmp_path, cast("Tuned", app), app, is_begun=True)
+    data.unlink()
+    with pytest.raises(SpecError, match="/data, not found from this folder; go on where it was be"):
+        first_runs(tmp_path, cast("Tuned", app), app, is_begun=True)
 
 
 def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
