@@ -408,7 +408,7 @@ class Conclusion:
             decision=decision,
             configuration=chosen.get(label) if decision is Decision.DEPLOY else None,
             label=label,
-            as_is=self._reference.allocator,
+            as_is=self._reference.malloc_name,
             baseline=self._reference.values,
             rules=self._rules,
             standing=best,

@@ -23,7 +23,7 @@ from tuner.measure.preloads import exports_malloc
 from tuner.measure.program import digest, steering_digest
 from tuner.measure.warm import warm_memory
 from tuner.optimize.kinds import Files
-from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.tuned import OWN_MALLOC, Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE
 from tuner.output import write_text
@@ -35,12 +35,6 @@ from tuner.validate.setup import check_version
 
 _MOST_DIGESTED: Final = 1 << 28
 """Bytes of all inputs that are read at each call, a fifth of a second or so."""
-
-
-_OWN_MALLOC: Final = (
-    "The program has a malloc of its own, which comes before those of libraries: other allocators "
-    "and their settings may not act on it."
-)
 
 
 def examine(
@@ -175,7 +169,7 @@ def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:
     left = [word for word, stamp in _named_files(words).items() if before.get(word) == stamp]
     return replace(
         made,
-        notes=(*made.notes, *(_OWN_MALLOC,) * owns),
+        notes=(*made.notes, *(OWN_MALLOC,) * owns),
         file_sha256=_digest(made),
         inputs=_contents(left),
         environment=steering_digest(os.environ),

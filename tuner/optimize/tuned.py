@@ -23,6 +23,12 @@ from tuner.records import Configuration, Outcome
 AS_IS = "as it is"
 """Label of what runs in the caller's own environment: the baseline of everything."""
 
+OWN_MALLOC = (
+    "The program has a malloc of its own, which comes before those of libraries: other allocators "
+    "and their settings may not act on it."
+)
+"""A note."""
+
 _SLOWER = 2.0
 """Times the time of a run, that another one beside it may take."""
 
@@ -86,6 +92,12 @@ class Reference:
     def allocator(self) -> str:
         """Name of the allocator that it runs under."""
         return self.brings or "glibc"
+
+    @property
+    def malloc_name(self) -> str:
+        """What it runs under, for a reader: the malloc of the program's own has no name."""
+        is_own = self.brings is None and OWN_MALLOC in self.notes
+        return "its own malloc" if is_own else self.allocator
 
     @property
     def whole_values(self) -> dict[str, float]:

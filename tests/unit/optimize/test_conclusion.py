@@ -22,7 +22,7 @@ from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.selected import selected_of
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, values_of
+from tuner.optimize.tuned import AS_IS, OWN_MALLOC, Reference, Sample, Tuned, values_of
 from tuner.optimize.work import EXPLORATION_FILE, Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome
 
@@ -80,6 +80,14 @@ def changed(found: Confirmed, gains: Mapping[str, Gain] | None = None, **fields:
     one = found.standings["mimalloc"]
     one = replace(one, gains={**one.gains, **(gains or {})}, **fields)
     return replace(found, standings={"mimalloc": one})
+
+
+def test_a_program_with_a_malloc_of_its_own_does_not_keep_glibc(conclusion: Conclusion):
+    own = Conclusion(conclusion._work, replace(REFERENCE, notes=(OWN_MALLOC,)))  # noqa: SLF001
+    answers = [one.conclude(None, confirmed(State.HOPELESS, 0.0)) for one in (conclusion, own)]
+
+    kept = ["Keep glibc as it is.", "Keep its own malloc as it is."]
+    assert [answer.sentence for answer in answers] == kept
 
 
 def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Conclusion):
