@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.record import valgrind_event
 from tests.doubles.programs import SINGLE, compile_, library, native
 from tests.doubles.traces import load
 from tests.doubles.waiting import wait_until
@@ -588,21 +589,7 @@ def valgrind_calls(*command: str) -> Counter[tuple[str, int]]:
         errors="replace",
         check=True,
     )
-    calls: Counter[tuple[str, int]] = Counter()
-    for line in done.stderr.splitlines():
-        match = re.match(r"--\d+-- (\w+)\((.*?)\)", line)
-        if match is None:
-            continue
-        name, numbers = match[1], [int(n, 0) for n in re.findall(r"0x[0-9A-F]+|\d+", match[2])]
-        if name == "malloc":
-            calls["malloc", numbers[0]] += 1
-        elif name == "calloc":
-            calls["calloc", numbers[0] * numbers[1]] += 1
-        elif name == "realloc":
-            calls["realloc" if numbers[0] else "malloc", numbers[1]] += 1
-        elif name == "free" and numbers[0]:
-            calls["free", 0] += 1
-    return calls
+    return Counter(event for event in map(valgrind_event, done.stderr.splitlines()) if event)
 
 
 def test_no_event_is_lost_compared_with_valgrind(tmp_path: Path):

@@ -173,28 +173,22 @@ def test_recover_keeps_traces_that_exist(unbuilt: Record, name: str):
     assert len(recover(Path(f"{output}.spool"), output, force=True)) == 3
 
 
-def test_a_child_with_the_number_of_an_earlier_one_hides_no_process(unbuilt: Record):
-    output = unbuilt(sys.executable, "-c", TWO_CHILDREN)
-    _, *spools = sorted(Path(f"{output}.spool").iterdir(), key=lambda path: int(path.stem))
-    for spool in spools:
-        with spool.open("r+b") as file:
-            file.seek(16)  # the number in the header
-            file.write(struct.pack("=i", 500))
-
-    assert [process.pid for process in recover(Path(f"{output}.spool"), output)][1:] == [500, 500]
-
-
-def test_a_program_with_the_number_of_an_earlier_one_is_a_process_of_its_own(unbuilt: Record):
+@pytest.mark.parametrize("is_forked", [True, False])
+def test_a_process_with_the_number_of_an_earlier_one_hides_none(
+    unbuilt: Record, *, is_forked: bool
+):
     """Programs that posix_spawn starts begin without a fork, as those after an exec do."""
     spawn = "os.waitpid(os.posix_spawn('/bin/ls', ['ls', '/'], os.environ), 0)"
-    output = unbuilt(sys.executable, "-c", f"import os\n{spawn}\n{spawn}")
+    script = TWO_CHILDREN if is_forked else f"import os\n{spawn}\n{spawn}"
+    output = unbuilt(sys.executable, "-c", script)
     _, *spools = sorted(Path(f"{output}.spool").iterdir(), key=lambda path: int(path.stem))
     for born_ticks, spool in enumerate(spools):
         with spool.open("r+b") as file:
-            file.seek(16)
+            file.seek(16)  # the number in the header
             file.write(struct.pack("=i", 500))
-            file.seek(48)
-            file.write(struct.pack("=Q", born_ticks))
+            if not is_forked:
+                file.seek(48)
+                file.write(struct.pack("=Q", born_ticks))
 
     assert [process.pid for process in recover(Path(f"{output}.spool"), output)][1:] == [500, 500]
 

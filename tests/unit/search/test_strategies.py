@@ -186,30 +186,6 @@ def test_another_process_asks_the_same(name: str):
     )
 
 
-def test_other_uses_of_the_global_generators_change_nothing(name: str):
-    expected = list(undisturbed(name)[: 4 * POPULATION])
-    random.seed(99)
-    np.random.seed(99)  # noqa: NPY002 - the very thing that must not matter
-
-    def disturbed(genome: Genome) -> Told:
-        random.random()
-        np.random.random()  # noqa: NPY002 - as above
-        return judge(genome)
-
-    assert expected == drive(make(name, seed=3), 4, disturbed)
-
-
-def test_the_global_generators_are_left_alone(name: str):
-    random.seed(99)
-    np.random.seed(99)  # noqa: NPY002 - as above
-    before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
-
-    drive(make(name), 4)
-
-    after = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
-    assert before == after
-
-
 def test_the_global_generators_do_not_matter_and_are_left_alone(name: str):
     expected = list(undisturbed(name)[: 4 * POPULATION])
 

@@ -7,10 +7,9 @@ import pytest
 
 from tests.doubles.traces import TraceMaker
 from tuner.drawing.figure import described
-from tuner.errors import SpecError
 from tuner.trace.file import Trace
 from tuner.trace.info import TraceInfo, describe
-from tuner.trace.plot import save, trace_figure
+from tuner.trace.plot import trace_figure
 
 
 @pytest.fixture
@@ -34,8 +33,3 @@ def test_points_at_the_same_time_are_not_added_up(info: TraceInfo):
     curve = trace_figure(info, "app", "app").spec["vconcat"][0]
 
     assert curve["layer"][0]["encoding"]["y"]["stack"] is None
-
-
-def test_unknown_suffix_is_refused(info: TraceInfo, tmp_path: Path):
-    with pytest.raises(SpecError, match=r"use one of \.png, \.svg, \.pdf"):
-        save(info, "app", tmp_path / "app.gif")
