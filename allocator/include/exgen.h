@@ -1,7 +1,7 @@
 /* exgen.h - what exgen offers beyond the malloc of the C library.
  *
  * Settings come from the environment, EXGEN_CONF="name:value,name:value".  Those for production,
- * with their defaults and groups (allocator/SETTINGS.md has all, and what each does):
+ * with their defaults and groups (allocator/README.md says what each does):
  *
  *   purge_delay          25         return
  *   purge_how            dontneed   return

@@ -2,7 +2,7 @@
  *
  * exgen-options json       all, for the tuner
  * exgen-options markdown   those for production, for the README
- * exgen-options all        all by groups, for SETTINGS.md
+ * exgen-options others     the others by groups, for SETTINGS.md
  * exgen-options header     those for production, for exgen.h
  *
  * Exit code 2 for any other use.
@@ -117,13 +117,13 @@ static void print_markdown(void) {
             print_table_row(i);
 }
 
-static void print_all(void) {
+static void print_others(void) {
     for (size_t g = 0; g < N_GROUPS; g++) {
         printf("%s## %c%s: %s\n\n", g == 0 ? "" : "\n", groups[g][0][0] + 'A' - 'a',
                groups[g][0] + 1, groups[g][1]);
         print_table_head();
         for (size_t i = 0; i < N_OPTIONS; i++)
-            if (strcmp(about[i].group, groups[g][0]) == 0)
+            if (!is_for_production(i) && strcmp(about[i].group, groups[g][0]) == 0)
                 print_table_row(i);
     }
 }
@@ -143,7 +143,7 @@ static const struct {
 } forms[] = {
     {"json", print_json},
     {"markdown", print_markdown},
-    {"all", print_all},
+    {"others", print_others},
     {"header", print_header},
 };
 
@@ -153,6 +153,6 @@ int main(int argc, char **argv) {
             forms[i].print();
             return 0;
         }
-    fprintf(stderr, "exgen-options: usage: exgen-options json|markdown|all|header\n");
+    fprintf(stderr, "exgen-options: usage: exgen-options json|markdown|others|header\n");
     return 2;
 }
