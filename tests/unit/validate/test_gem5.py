@@ -283,13 +283,6 @@ def test_another_guest_is_another_validation(store: Store):
     assert len(store.validations()) == 4
 
 
-def test_limit_follows_the_baseline(store: Store):
-    slow = replace(_GOOD, run=replace(_RUN, wall_ns=20_000_000_000))
-    gem5 = Simulator(always(slow))
-    run_all(store, gem5, simulations=SIMULATIONS[:1], options=ValidationOptions(rounds=1))
-    assert gem5.limits == [3600.0, 200.0, 200.0, 200.0]
-
-
 def test_limit_follows_the_baseline_where_only_a_candidate_ran_before(store: Store):
     slow = replace(_GOOD, run=replace(_RUN, wall_ns=20_000_000_000))
     options = ValidationOptions(rounds=3, seed=6)  # the baseline comes last in round 0

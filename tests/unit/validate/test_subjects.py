@@ -94,27 +94,25 @@ def test_dominated_points_are_feasible_and_off_the_front(run: Run):
         assert not subject.is_pick
 
 
-def test_dominated_points_reach_from_good_to_bad():
-    trials = [
-        trial(n, Configuration.of("glibc", {"mxfast": n} if n else {}), (10 + n) * MIB, 100.0 + n)
-        for n in range(12)
-    ]
-    run = Run(synthetic_run(n_trials=8).folder, synthetic_run(n_trials=8).campaign, tuple(trials))
-    found = by_role(choose_subjects(run, ["best"], 4, 3), DOMINATED)
-    assert [subject.trial for subject in found] == [1, 6, 11]
-
-
-def test_objectives_count_alike_in_the_rank_of_a_dominated_point():
-    figures = [(1.0, 1.0), (10.0, 20.0), (11.0, 10.0), (12.0, 10.0)]
+@pytest.mark.parametrize(
+    ("figures", "n", "expected"),
+    [
+        pytest.param([(10 + n, 100 + n) for n in range(12)], 3, [1, 6, 11], id="good to bad"),
+        pytest.param([(1, 1), (10, 20), (11, 10), (12, 10)], 2, [2, 3], id="by both objectives"),
+    ],
+)
+def test_dominated_points_reach_from_good_to_bad(
+    figures: list[tuple[float, float]], n: int, expected: list[int]
+):
     trials = [
         trial(n, Configuration.of("glibc", {"mxfast": n} if n else {}), heap * MIB, cost)
         for n, (heap, cost) in enumerate(figures)
     ]
     run = Run(synthetic_run(n_trials=8).folder, synthetic_run(n_trials=8).campaign, tuple(trials))
 
-    found = by_role(choose_subjects(run, ["best"], 4, 2), DOMINATED)
+    found = by_role(choose_subjects(run, ["best"], 4, n), DOMINATED)
 
-    assert [subject.trial for subject in found] == [2, 3]
+    assert [subject.trial for subject in found] == expected
 
 
 def test_choice_is_deterministic(run: Run):
