@@ -55,6 +55,9 @@ from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
 from tuner.units import show_size
 
+_NEXT_TO_NOTHING_NS = 1e8
+"""CPU time within which a program has hardly done the work that it is for."""
+
 _LAYOUTS = 4096
 """Lengths of the environment that rounds draw from, in bytes; a page."""
 
@@ -502,7 +505,7 @@ def recorded_of(
         f"mean, {values[CPU] / 1e9:.2f} s CPU"
     )
     notes = []
-    if totals.n_events < FEW_EVENTS:
+    if totals.n_events < FEW_EVENTS and values[CPU] < _NEXT_TO_NOTHING_NS:
         notes.append(
             f"It has few events of malloc and free, {totals.n_events:,}: standard input is empty "
             "in every run, so let a shell open a file for a program that reads it: "
