@@ -18,14 +18,19 @@ def refused(cli: CommandLine, *arguments: str) -> str:
     return " ".join(cli.fails(WRONG_COMMAND_LINE, "validate", "no-such-run", *arguments).split())
 
 
-def test_without_a_command_nothing_is_run(cli: CommandLine):
-    message = refused(cli, "--rounds", "3", "--seed", "2", "--details")
-    assert "--rounds, --seed do not apply without a COMMAND to measure" in message
-
-
-def test_a_new_validation_has_no_number_yet(cli: CommandLine):
-    message = refused(cli, "--validation", "3", "--", "true")
-    assert "--validation does not apply to a COMMAND" in message
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--rounds 3 --seed 2 --details", "--rounds, --seed do not apply without a COMMAND to"),
+        ("--validation 3 -- true", "--validation does not apply to a COMMAND"),
+        ("--allocators x -- true", "--allocators does not apply without --ready"),
+        ("--output x -- true", "--output does not apply without --ready"),
+        ("--front 2 --points knee -- true", "--front does not apply without the word front in"),
+        ("--ignore-output --output-file x -- true", "not apply with --output-file"),
+    ],
+)
+def test_an_option_of_another_validation_is_refused(cli: CommandLine, words: str, said: str):
+    assert said in refused(cli, *words.split())
 
 
 @pytest.mark.parametrize(
@@ -82,21 +87,6 @@ def test_rounds_beyond_any_patience_are_refused(cli: CommandLine, command: str):
             WRONG_COMMAND_LINE, *words, *(["--", "true"] if command == "validate" else [])
         ).split()
     )
-
-
-@pytest.mark.parametrize("option", ["--allocators", "--output"])
-def test_options_of_services_are_of_no_campaign(cli: CommandLine, option: str):
-    assert f"{option} does not apply without --ready" in refused(cli, option, "x", "--", "true")
-
-
-def test_a_number_of_front_points_needs_the_word(cli: CommandLine):
-    message = refused(cli, "--front", "2", "--points", "knee", "--", "true")
-    assert "--front does not apply without the word front in --points" in message
-
-
-def test_a_file_to_compare_excludes_ignoring(cli: CommandLine):
-    message = refused(cli, "--ignore-output", "--output-file", "x", "--", "true")
-    assert "--ignore-output does not apply with --output-file" in message
 
 
 def test_what_the_environment_gives_is_not_refused(
