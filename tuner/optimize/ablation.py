@@ -89,7 +89,7 @@ def effects_of(
     rules = Rules(asked.least, asked.goals, asked.guards, _ERROR)
     exact = exact_of(course, rules, label)
     found = []
-    for (name, value), variant in zip(winner.settings, variants, strict=True):
+    for (name, _), variant in zip(winner.settings, variants, strict=True):
         lost = logs_of(course, variant, label)
         loss = judge(variant, lost, exact, rules, 1)
         gained = logs_of(course, label, variant)
@@ -98,7 +98,7 @@ def effects_of(
         gains = judge(label, gained, exact, at_error, len(variants)).gains
         seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, lost, rules)
         is_needless = seems_needless and not loss.unsure
-        text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
+        text = setting_text(winner, name)
         all_lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
         shown = is_shown(gains, asked)
         found.append(
@@ -107,6 +107,12 @@ def effects_of(
             )
         )
     return tuple(found)
+
+
+def setting_text(configuration: Configuration, name: str) -> str:
+    """Return one of its settings as text, such as ``tcache_count=4096``."""
+    value = configuration.as_dict[name]
+    return str(Configuration.of(configuration.allocator, {name: value})).partition(" ")[2]
 
 
 def _seems_worse(loss: Standing, lost: Logs, rules: Rules) -> bool:

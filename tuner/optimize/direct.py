@@ -159,7 +159,11 @@ class DirectSearch:
             chosen = self._chosen(once, exact, places.at_once, is_wide=not without)
         found: dict[str, Configuration] = {}
         for estimate in chosen:
-            one = estimate.setting if is_seen else next(self._smaller(estimate), estimate.setting)
+            one = (
+                estimate.setting
+                if is_seen
+                else next(self.smaller(estimate.setting), estimate.setting)
+            )
             label = label_of(one)
             if one == self._as_is or one in without or (None, label) in course.out:
                 continue
@@ -198,7 +202,7 @@ class DirectSearch:
             if len(found) >= n:
                 break
             found[estimate.setting] = None
-            for one in self._smaller(estimate):
+            for one in self.smaller(estimate.setting):
                 self._name_trial(one, estimate.proposal.trial)
                 if one != self._as_is:
                     found[one] = None
@@ -223,15 +227,15 @@ class DirectSearch:
         by_setting = {one.setting: one for one in noisy}
         return _parts_first([by_setting[one] for one in chosen], rules)
 
-    def _smaller(self, estimate: Estimated) -> Iterator[Configuration]:
+    def smaller(self, configuration: Configuration) -> Iterator[Configuration]:
         """Yield a candidate in few settings, which few runs cannot tell apart, then in fewer.
 
         Known ones stay as they are.
         """
-        one, rules = estimate.setting, self._work.request.rules
-        if self._model is not None and one not in self._work.known:
-            yield self._model.smallest(one, rules)
-            yield self._model.fewest(one, rules)
+        rules = self._work.request.rules
+        if self._model is not None and configuration not in self._work.known:
+            yield self._model.smallest(configuration, rules)
+            yield self._model.fewest(configuration, rules)
 
     def _name_trial(self, configuration: Configuration, trial: int | None) -> None:
         if trial is not None:
@@ -311,18 +315,17 @@ def _is_too_much(
         whole: the candidate.
         chosen: it and others.
         rules: what counts.
-        most: of doubts, within which another one does as well, in logarithms.
+        most: of doubts about memory, within which another one does as well, in logarithms.
     """
 
     def is_as_good(part: Estimated) -> bool:
         n_fewer = len(whole.setting.settings) - len(part.setting.settings)
-        return all(
-            part.logs[goal] - whole.logs[goal]
-            <= max(
-                min(part.doubts[goal] + whole.doubts[goal], most),
-                rules.may_cost(n_fewer, -whole.logs[goal]),
-            )
-            for goal in rules.goals
-        )
+
+        def may_lose(goal: str) -> float:
+            doubt = math.hypot(part.doubts[goal], whole.doubts[goal])
+            doubt = min(doubt, most) if TABLE[goal].is_memory else doubt
+            return max(doubt, rules.may_cost(n_fewer, -whole.logs[goal]))
+
+        return all(part.logs[goal] - whole.logs[goal] <= may_lose(goal) for goal in rules.goals)
 
     return any(is_as_good(one) for one in chosen if one.setting.is_part_of(whole.setting))

@@ -6,7 +6,7 @@ some hundredths of a second can run hundreds of settings in the rest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from tuner.optimize.candidates import Choosing
@@ -77,6 +77,11 @@ class Exploring:
     ) -> dict[str, Configuration]:
         """Return the candidates to confirm, by label."""
         return (self._search or self._choosing).finalists(selected, without)
+
+    def smaller(self, configuration: Configuration) -> Iterator[Configuration]:
+        """Yield what may stand for a candidate, with fewer settings, by all runs so far."""
+        if self._search:
+            yield from self._search.smaller(configuration)
 
     def _n_more(self, share: float) -> int:
         """Return for how many runs there is time until a share of it is used."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -65,6 +65,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import (
     ABLATION_FILE,
     EXPLORATION_FILE,
+    FEWER_FILE,
     FIRST_RUNS,
     HELD_OUT_FILES,
     REDUCED_FILE,
@@ -107,6 +108,7 @@ _OF_RULES = (
     *CONFIRMATION_FILES,
     HELD_OUT_FILES,
     ABLATION_FILE,
+    FEWER_FILE,
     REDUCED_FILE,
     ANSWER_FILE,
 )
@@ -145,6 +147,14 @@ class Chooses(Protocol):
         Args:
             selected: what the runs showed.
             without: candidates of before.
+        """
+        ...
+
+    def smaller(self, configuration: Configuration) -> Iterable[Configuration]:
+        """Return what may stand for a candidate, with fewer settings, by all runs so far.
+
+        Args:
+            configuration: the candidate.
         """
         ...
 
@@ -542,7 +552,7 @@ def _confirmed(
                 break
             tried |= others
             confirmed = confirmed.followed_by(confirming.confirm(others, number))
-        confirmed = reduced(work, reference, confirming, confirmed)
+        confirmed = reduced(work, reference, confirming, confirmed, choosing.smaller)
         if not confirmed.deployed:
             return selected, confirmed
 

@@ -34,13 +34,14 @@ HELD_OUT_FILES = "held-out.*.jsonl"
 """Pattern of what `held_out_file` returns."""
 
 ABLATION_FILE = "ablation.jsonl"
+FEWER_FILE = "fewer.jsonl"
 REDUCED_FILE = "reduced.jsonl"
 HELD_OUT_REFERENCE_FILE = "held-out-reference.json"
 """What a run folder holds beside its campaign."""
 
 _ENVIRONMENT = "preloads_and_allocator_variables"
 
-_OF_ONE_WINNER = (ABLATION_FILE, REDUCED_FILE)
+_OF_ONE_WINNER = (ABLATION_FILE, FEWER_FILE, REDUCED_FILE)
 """Of these, what is begun anew where another candidate wins."""
 
 FIRST_RUNS = 2

@@ -21,7 +21,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
-from tuner.optimize.work import ABLATION_FILE, REDUCED_FILE, Watch, Work
+from tuner.optimize.work import ABLATION_FILE, FEWER_FILE, REDUCED_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
 from tuner.runs import CONFIRMATION_FILE
 
@@ -95,6 +95,7 @@ def confirmed(
     cpu: Share = lambda _: 1.0,
     spread: float = 0.001,
     rules: Rules = RULES,
+    forms: Sequence[Configuration] = (),
 ) -> tuple[Confirmed, App]:
     """Confirm the winner, then reduce it."""
     app = App(share, cpu=cpu, spread=spread)
@@ -103,7 +104,7 @@ def confirmed(
     other = HeldOutInput(cast("Tuned", App(held_out, "other")), OTHER_INPUT) if held_out else None
     confirming = Confirming(work, REFERENCE, other)
     first = confirming.confirm({label_of(winner): winner})
-    found = reduced(work, REFERENCE, confirming, first)
+    found = reduced(work, REFERENCE, confirming, first, lambda _: forms)
     assert found.best is not None
     assert work.trials[found.best.label] == 7
     return found, app
@@ -219,6 +220,48 @@ def test_what_is_needless_alone_but_not_together_is_left_out_in_part(tmp_path: P
     }
     assert len(found.left_out) == 1
     assert len(found.effects) == 2
+
+
+NARENAS = Configuration.of("jemalloc", {"narenas": 2})
+
+
+def test_what_may_stand_for_the_winner_by_what_is_known_comes_first(tmp_path: Path):
+    found, _ = confirmed(tmp_path, only_narenas, forms=[WINNER, NARENAS])
+    again, same = confirmed(tmp_path, only_narenas, forms=[])
+
+    assert found.best is not None
+    assert found.chosen[found.best.label] == NARENAS
+    assert set(found.left_out) == {"dirty_decay_ms=0", "tcache=false"}
+    assert [one.setting for one in found.effects] == ["narenas=2"]
+    assert candidates_in(tmp_path / FEWER_FILE) == ["jemalloc narenas=2"]
+    assert not any("tcache" in one for one in candidates_in(tmp_path / ABLATION_FILE))
+    assert again.chosen == found.chosen
+    assert same.n_runs == 0
+
+
+@pytest.mark.parametrize("forms", [[NARENAS], [Configuration("glibc")]], ids=["less", "another"])
+def test_what_does_not_do_as_well_does_not_take_its_place(
+    tmp_path: Path, forms: list[Configuration]
+):
+    found, _ = confirmed(tmp_path, less_alone, forms=forms)
+
+    assert found.best is not None
+    assert len(found.chosen[found.best.label].settings) == 2, "what its settings do counts then"
+
+
+def test_several_steps_together_cost_no_more_than_one_may(tmp_path: Path):
+    def share(settings: Mapping[str, Any]) -> float:
+        without = {"tcache": 0.025, "dirty_decay_ms": 0.027} if "narenas" in settings else {}
+        lost = sum(more for name, more in without.items() if name not in settings)
+        return (0.8 if "narenas" in settings else 1.0) + lost
+
+    part = WINNER.without("tcache")
+    rules = Rules(least=0.035)
+
+    found, _ = confirmed(tmp_path, share, forms=[part], rules=rules, seconds=300.0)
+
+    assert found.best is not None
+    assert found.chosen[found.best.label] == part, "a fifth of the gain is less than both"
 
 
 @pytest.mark.parametrize(("saves", "is_left_out"), [(0.007, True), (0.015, False)])

@@ -176,6 +176,10 @@ class InTurn:
         left = [one for one in self._those if one not in without]
         return {label_of(one): one for one in left[:1]}
 
+    def smaller(self, configuration: Configuration) -> tuple[()]:
+        del configuration
+        return ()
+
 
 @pytest.fixture
 def _in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
