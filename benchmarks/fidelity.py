@@ -2,7 +2,7 @@
 
 Each trace is fitted as `malloc-tuner fit` does it, and both are emulated under one panel of
 configurations of all allocators (see `tuner.fidelity`).  Instructions are not counted; memory is
-what models get wrong.  benchmarks/workload_profiles.py records the traces that do not ship into
+what models get wrong.  benchmarks/workload_profiles.py records the traces into
 ``runs/traces``; a part is a trace.  Profile and verdict are written into the shipped profile, but
 with --keep.
 
@@ -30,7 +30,7 @@ from benchmarks.harness import (
 )
 from benchmarks.results import Parts
 from benchmarks.sources import EMULATOR, EXGEN
-from benchmarks.workload_profiles import find_programs
+from benchmarks.workload_profiles import START, find_programs
 from tuner.allocators import Located
 from tuner.emulation import EmulationOptions
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk, measure_panel
@@ -74,10 +74,12 @@ def measure(call: Call) -> None:
     One that is not here is named: its profile keeps the figures of an earlier call, or has none.
     """
     programs = {name: program.trace for name, program in find_programs().items()}
+    if call.is_smoke:
+        programs = {START.parent.name: START}
     sizes = {name: trace.stat().st_size for name, trace in programs.items() if trace.exists()}
     everywhere = located(ALLOCATORS[:1] if call.is_smoke else ALLOCATORS)
     names = sorted(programs, key=lambda name: sizes.get(name, 0))
-    for name in call.choose(names, ["ghostscript-pages"]):
+    for name in call.choose(names, names):
         if name not in sizes:
             call.leave_out(name, f"no trace; benchmarks/workload_profiles.py {name} records it")
             continue

@@ -2,9 +2,9 @@
 
 Every folder there has a ``run.sh``; `malloc-tuner record` runs it, `malloc-tuner fit` makes
 ``NAME.profile.json.zst`` of the trace, and what is known of the program is added: its version,
-and how it was run.  A trace that ships is taken as it is.  All others are kept in
-``runs/traces``, for benchmarks/fidelity.py, which measures how well each profile stands for
-its trace and writes the verdict into it; a trace that is there is not recorded again.
+and how it was run.  Traces are kept in ``runs/traces``, for benchmarks/fidelity.py, which measures
+how well each profile stands for its trace and writes the verdict into it; a trace that is there is
+not recorded again.
 
     benchmarks/workload_profiles.py                         all of them
     benchmarks/workload_profiles.py NAME...                 only these
@@ -34,6 +34,8 @@ from tuner.trace.file import Trace
 from tuner.units import show_size
 
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
+START: Final = configs_dir() / "workloads" / "perl-index" / "perl-start.trace"
+"""The first events of a program, for a quick look."""
 _ALONE: Final = ("gem5-timing-sort", "ruby-records")
 """Run as programs, and have no profile."""
 
@@ -56,9 +58,8 @@ class Program:
 
     @property
     def trace(self) -> Path:
-        """Return its trace: the one that ships, else where it is recorded to."""
-        shipped = self.folder / f"{self.name}.trace"
-        return shipped if shipped.exists() else TRACES / shipped.name
+        """Return where its trace is recorded to."""
+        return TRACES / f"{self.name}.trace"
 
 
 def find_programs() -> dict[str, Program]:
@@ -139,9 +140,8 @@ def main() -> None:
         _show(programs)
         return
     if options.smoke:
-        shipped = next(one for one in programs.values() if one.trace.parent == one.folder)
         with tempfile.TemporaryDirectory() as folder:
-            make_profile(shipped, shipped.trace, Path(folder) / "smoke.profile.json")
+            make_profile(Program(START.parent), START, Path(folder) / "smoke.profile.json")
         return
     for name, program in programs.items():
         if name in options.names or not options.names:
