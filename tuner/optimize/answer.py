@@ -254,8 +254,8 @@ class Answer:
 
     def _peak_lines(self) -> Iterator[str]:
         """Say that what was asked for is not what the nearest setting is proven to gain."""
-        if self.standing is None or self.standing.better:
-            return
+        if self.standing is None or self.standing.better or self.standing.likely_worse:
+            return  # with the peak as goal, too, it would be turned down
         gain = self.standing.gains.get(PEAK)
         is_programs = set(self.rules.goals) <= {MEAN, CPU}
         if gain is not None and is_programs and gain.low > math.log1p(self.rules.least):

@@ -417,6 +417,8 @@ def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer):
     assert "--goals peak_memory" in "\n".join(found.lines())
     assert "--goals peak_memory" not in "\n".join(asked.lines())
     assert "--goals peak_memory" not in "\n".join(gains_more.lines())
+    worse = replace(standing, likely_worse=(CPU,))
+    assert "--goals peak_memory" not in "\n".join(replace(found, standing=worse).lines())
     assert "--goals peak_memory" not in "\n".join(answer.lines())
 
 
