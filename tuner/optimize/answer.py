@@ -266,7 +266,7 @@ class Answer:
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None and not self.standing.n_rounds:
-            yield from _wrapped(f"Most promising: {self.label}; no time was left to run it.")
+            yield from _wrapped(f"Most promising: {self.label}.")
         elif self.standing is not None:
             yield from _wrapped(f"Nearest: {self.label}:")
             changes = (

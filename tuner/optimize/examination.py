@@ -148,7 +148,7 @@ def loadable(
     if not has_glibc(static):
         raise ProgramError(
             f"{static} is statically linked, and not with glibc: nothing in its environment "
-            "changes its malloc; docs/how-to/link.md shows how to link another one"
+            "changes its malloc; one of C or C++ can be linked with another: docs/how-to/link.md"
         )
     left = tuple(one for one in names if files[one.partition(":")[0]][1].library is None)
     words = f"{static} is statically linked, so nothing can be preloaded into it"
