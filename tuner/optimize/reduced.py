@@ -4,16 +4,16 @@ What may stand for it by all runs so far comes first: to take away one of many s
 takes long.  Then every setting of what is left is taken away in turn (ablation.py).  What may take
 its place: the winner without the settings that seem needless (no loss of the least effect and of a
 standard error), all of them, half and a quarter, since many small losses may add up to one that
-counts; without those that cost; without those of which nothing is shown; and with the one alone
-that matters most.  These run against the program as it is, one after the other, the smallest of
-which not too much seems lost first, each in half of the time that is left, as many as it is enough
-for.  The first that is confirmed takes the winner's place, if nothing seems to have lost
-both the least effect and a standard error, or no more than `Rules.may_cost`.  And if what is proven
-of the winner is proven of it, too, for which its rounds go on; or if more is gained in all, which
-the answer calls a trade.  And if the held-out input does not speak against it; if none does, the
-winner stays with all its settings.  Of a single setting, its rounds beside the winner say better
-whether it lost something than those of another time do, unless their bounds are apart; what only
-counted work proves of both is compared by that.
+counts; without those that cost, alone or with these; without those of which nothing is shown; and
+with the one alone that matters most.  These run against the program as it is, one after the other,
+the smallest of which not too much seems lost first, each in half of the time that is left, as many
+as it is enough for.  The first that is confirmed takes the winner's place, if nothing seems to have
+lost both the least effect and a standard error, or no more than `Rules.may_cost`.  And if what is
+proven of the winner is proven of it, too, for which its rounds go on; or if more is gained in all,
+which the answer calls a trade.  And if the held-out input does not speak against it; if none does,
+the winner stays with all its settings.  Of a single setting, its rounds beside the winner say
+better whether it lost something than those of another time do, unless their bounds are apart; what
+only counted work proves of both is compared by that.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -38,6 +38,7 @@ from tuner.optimize.counted import gains_of_work
 from tuner.optimize.held_out import HeldOutStanding
 from tuner.optimize.judgement import Rules, Standing, State
 from tuner.optimize.noise import OF_MEDIANS, noise_as_it_is, noise_in_rounds
+from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import ABLATION_FILE, FEWER_FILE, REDUCED_FILE, Work
 from tuner.records import Configuration
@@ -264,12 +265,13 @@ class _Reducing:
         needless = [one for one in by_loss if one.seems_needless]
         dropped = [needless[: -(-len(needless) // part)] for part in _PARTS]
         dropped.append([one for one in effects if one.is_costly])
+        dropped.append([one for one in effects if one.is_costly or one.seems_needless])
         dropped.append([one for one in effects if not one.is_shown])
         dropped.append(by_loss[:-1])
 
         def seems_too_much(gone: Sequence[SettingEffect]) -> bool:
             return any(
-                sum(one.gains[goal].middle for one in gone if goal in one.gains)
+                sum(_seen(one, goal) for one in gone)
                 > max(self._least, self._rules.may_cost(len(gone), self._best.gains[goal].middle))
                 for goal in self._rules.goals
             )
@@ -306,6 +308,14 @@ def _has_enough_rounds(winner: Standing, rules: Rules, one: Standing) -> bool:
     is_out = any(one.gains[goal].high < rules.threshold(goal) for goal in winner.better)
     has_had_its = one.n_rounds >= _TIMES_ITS_ROUNDS * winner.n_rounds
     return is_out or has_had_its or _is_proven_as_well(winner, rules, one)
+
+
+def _seen(effect: SettingEffect, goal: str) -> float:
+    """Return what a setting gains in a goal, in logarithms: of a time, what is beyond doubt."""
+    gain = effect.gains.get(goal)
+    if gain is None or not (TABLE[goal].is_memory or gain.low > 0.0 or gain.high < 0.0):
+        return 0.0
+    return gain.middle
 
 
 def _begun(work: Work, file: str, winner: Configuration) -> list[Configuration]:

@@ -315,6 +315,24 @@ def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path):
     assert {one["subject"] for one in content.records} == {AS_IS, "jemalloc narenas=2"}
 
 
+def test_a_time_in_doubt_does_not_put_off_what_saves_memory(tmp_path: Path):
+    """A setting takes back memory, another one saves time, which varies by more than that."""
+
+    def share(settings: Mapping[str, Any]) -> float:
+        return only_narenas(settings) + (0.02 if "tcache" in settings else 0.0)
+
+    def cpu(settings: Mapping[str, Any]) -> float:
+        return 1.0 if "dirty_decay_ms" in settings else 1.1
+
+    rules = Rules(guards=(MEAN, PEAK))
+    confirmed(tmp_path, share, cpu=cpu, spread=0.1, rules=rules, seconds=30.0)
+
+    content = read_journal(tmp_path / REDUCED_FILE)
+    assert content is not None
+    assert content.records[0]["subject"] in {AS_IS, "jemalloc narenas=2"}
+    assert content.records[1]["subject"] in {AS_IS, "jemalloc narenas=2"}
+
+
 def test_a_winner_that_needs_every_setting_stays(tmp_path: Path):
     found, _ = confirmed(tmp_path, needs_all)
 
