@@ -98,7 +98,8 @@ def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Con
     who knows what a guard costs can allow more.
     """
     needed_s = 2 * _ROUNDS_TO_DECIDE * work.run_seconds(reference)
-    if selected.n_untried or work.watch.left_s < needed_s:
+    may_run = selected.n_untried and not (work.run / EXPLORATION_FILE).exists()
+    if may_run or work.watch.left_s < needed_s:
         return {}
     ran = {n: one for n, one in selected.changes.items() if n not in selected.failures}
     label = best_trade(ran, work.request.rules, selected.noise)

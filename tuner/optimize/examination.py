@@ -142,14 +142,9 @@ def loadable(
     Raises:
         ProgramError: it can have none of them, or no setting of any.
     """
-    static = next(filter(is_static, _programs(reference)), None)
+    static = static_part(reference)
     if static is None:
         return tuple(names)
-    if not has_glibc(static):
-        raise ProgramError(
-            f"{static} is statically linked, and not with glibc: nothing in its environment "
-            "changes its malloc; one of C or C++ can be linked with another: docs/how-to/link.md"
-        )
     left = tuple(one for one in names if files[one.partition(":")[0]][1].library is None)
     words = f"{static} is statically linked, so nothing can be preloaded into it"
     if not left:
@@ -158,6 +153,24 @@ def loadable(
         )
     view.tell(f"note       {words}: only settings of glibc act, unless it has another malloc")
     return left
+
+
+def static_part(reference: Reference) -> Path | None:
+    """Return a program into which nothing can be preloaded; None where there is none.
+
+    Args:
+        reference: the program as it is.
+
+    Raises:
+        ProgramError: there is one whose malloc nothing changes.
+    """
+    static = next(filter(is_static, _programs(reference)), None)
+    if static is not None and not has_glibc(static):
+        raise ProgramError(
+            f"{static} is statically linked, and not with glibc: nothing in its environment "
+            "changes its malloc; one of C or C++ can be linked with another: docs/how-to/link.md"
+        )
+    return static
 
 
 def _examined(tuned: Tuned, texts: Sequence[str]) -> Reference:

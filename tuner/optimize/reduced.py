@@ -6,14 +6,14 @@ its place: the winner without the settings that seem needless (no loss of the le
 standard error), all of them, half and a quarter, since many small losses may add up to one that
 counts; without those that cost, alone or with these; without those of which nothing is shown; and
 with the one alone that matters most.  These run against the program as it is, one after the other,
-the smallest of which not too much seems lost first, each in half of the time that is left, as many
-as it is enough for.  The first that is confirmed takes the winner's place, if nothing seems to have
-lost both the least effect and a standard error, or no more than `Rules.may_cost`.  And if what is
-proven of the winner is proven of it, too, for which its rounds go on; or if more is gained in all,
-which the answer calls a trade.  And if the held-out input does not speak against it; if none does,
-the winner stays with all its settings.  Of a single setting, its rounds beside the winner say
-better whether it lost something than those of another time do, unless their bounds are apart; what
-only counted work proves of both is compared by that.
+the smallest first and that one last, unless what goes gains too much one by one; each in half of
+the time that is left, as many as it is enough for.  The first that is confirmed takes the winner's
+place, if nothing seems to have lost both the least effect and a standard error, or no more than
+`Rules.may_cost`.  And if what is proven of the winner is proven of it, too, for which its rounds go
+on; or if more is gained in all, which the answer calls a trade.  And if the held-out input does not
+speak against it; if none does, the winner stays with all its settings.  Of a single setting, its
+rounds beside the winner say better whether it lost something than those of another time do, unless
+their bounds are apart; what only counted work proves of both is compared by that.
 
 The claims share the winner's error.  That keeps the error of the whole, since they are tested only
 where the winner's own claim is proven: a fixed sequence.
@@ -257,26 +257,15 @@ class _Reducing:
     def _smaller(
         self, winner: Configuration, effects: Sequence[SettingEffect]
     ) -> list[Configuration]:
-        """Return what may be left of the winner, as much as there is time for; see above.
-
-        What all that goes does not seem to cost too much comes first.
-        """
+        """Return what may be left of the winner, as much as there is time for; see above."""
         by_loss = sorted(effects, key=lambda one: one.loss)
         needless = [one for one in by_loss if one.seems_needless]
         dropped = [needless[: -(-len(needless) // part)] for part in _PARTS]
         dropped.append([one for one in effects if one.is_costly])
         dropped.append([one for one in effects if one.is_costly or one.seems_needless])
         dropped.append([one for one in effects if not one.is_shown])
+        dropped = sorted(filter(self._is_little, dropped), key=len, reverse=True)
         dropped.append(by_loss[:-1])
-
-        def seems_too_much(gone: Sequence[SettingEffect]) -> bool:
-            return any(
-                sum(_seen(one, goal) for one in gone)
-                > max(self._least, self._rules.may_cost(len(gone), self._best.gains[goal].middle))
-                for goal in self._rules.goals
-            )
-
-        dropped.sort(key=lambda gone: (seems_too_much(gone), -len(gone)))
         left = (
             reduce(Configuration.without, (one.name for one in some), winner) for some in dropped
         )
@@ -284,9 +273,14 @@ class _Reducing:
         each_s = 2 * _ROUNDS_OF_EACH * self._work.run_seconds(self._reference)
         return found[: max(1, int(self._work.watch.left_s / each_s))]
 
-    @property
-    def _least(self) -> float:
-        return math.log1p(self._rules.least)
+    def _is_little(self, gone: Sequence[SettingEffect]) -> bool:
+        """Return whether what settings gain one by one is together no more than may go."""
+        least = math.log1p(self._rules.least)
+        return all(
+            sum(_seen(one, goal) for one in gone)
+            <= max(least, self._rules.may_cost(len(gone), self._best.gains[goal].middle))
+            for goal in self._rules.goals
+        )
 
 
 def _noise(confirmed: Confirmed) -> dict[str, float]:

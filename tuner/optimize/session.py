@@ -46,7 +46,13 @@ from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME
 from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
-from tuner.optimize.examination import examine, examine_held_out, loadable, noted
+from tuner.optimize.examination import (
+    examine,
+    examine_held_out,
+    loadable,
+    noted,
+    static_part,
+)
 from tuner.optimize.expecting import Expecting
 from tuner.optimize.exploration import Exploring
 from tuner.optimize.held_out import SHARE_HELD_OUT, HeldOutInput, least_seconds
@@ -330,6 +336,7 @@ class Session:
             found = tuned.record(trace, reference)
         except ProgramError as error:
             (self.run / REQUEST_FILE).unlink()  # the folder is free for another attempt
+            static_part(reference)  # of which runs alone would say no more
             message = f"{error}; `malloc-tuner optimize --direct` does without a recording"
             raise ProgramError(message) from error
         self._view.tell(f"recorded   {found.words}")

@@ -422,10 +422,16 @@ def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "n_untried", "is_run"), [(60.0, 0, True), (20.0, 0, False), (60.0, 1, False)]
+    ("seconds", "n_untried", "is_closed", "is_run"),
+    [
+        (60.0, 0, False, True),
+        (20.0, 0, False, False),
+        (60.0, 1, False, False),
+        (60.0, 1, True, True),
+    ],
 )
-def test_a_trade_runs_where_time_is_left(
-    tmp_path: Path, *, seconds: float, n_untried: int, is_run: bool
+def test_a_trade_runs_where_time_is_left_that_no_other_setting_may_use(
+    tmp_path: Path, *, seconds: float, n_untried: int, is_closed: bool, is_run: bool
 ):
     course: Course[None, Sample] = Course()
     setting = Configuration.of("glibc", {"mxfast": 0})
@@ -438,6 +444,8 @@ def test_a_trade_runs_where_time_is_left(
     work = begun(tmp_path, Request(("app",), seconds, ("glibc",)))
     reference = as_it_is({}, 1.0)
 
+    if is_closed:
+        (tmp_path / EXPLORATION_FILE).touch()
     found = trade(work, reference, replace(selected, n_untried=n_untried))
 
     assert found == ({label: setting} if is_run else {})

@@ -315,6 +315,18 @@ def test_the_one_setting_that_matters_most_is_tried_alone(tmp_path: Path):
     assert {one["subject"] for one in content.records} == {AS_IS, "jemalloc narenas=2"}
 
 
+def test_what_gains_too_much_to_go_costs_no_rounds(tmp_path: Path):
+    """One of two settings saves memory and costs time, the other one does nothing."""
+    winner = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
+
+    found, _ = confirmed(
+        tmp_path, only_narenas, winner=winner, cpu=lambda one: 0.93 if "narenas" in one else 0.9
+    )
+
+    assert found.left_out == ["tcache=false"]
+    assert candidates_in(tmp_path / REDUCED_FILE) == ["jemalloc narenas=2"]
+
+
 def test_a_time_in_doubt_does_not_put_off_what_saves_memory(tmp_path: Path):
     """A setting takes back memory, another one saves time, which varies by more than that."""
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tests.doubles.programs import compile_
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
 from tests.unit.optimize.test_answer import DEPLOY
@@ -528,6 +529,23 @@ def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next
     answer(tmp_path, app, replace(EMULATED, further=(("third",),)))
 
     assert [path.name for path in further_traces(tmp_path / TRACE_FILE)] == ["program-2.trace"]
+
+
+def test_runs_alone_are_not_advised_where_nothing_would_change(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    bare = compile_(tmp_path, "void _start(void) { for (;;) { } }", "-static", "-nostdlib")
+
+    def fails(trace: Path, reference: Reference) -> str:
+        raise ProgramError("statically linked")
+
+    reference = replace(app.examine(), command=(str(bare),))
+    monkeypatch.setattr(app, "record", fails)
+    monkeypatch.setattr(app, "examine", lambda: reference)
+
+    with pytest.raises(ProgramError, match="not with glibc") as caught:
+        answer(tmp_path / "run", app, EMULATED)
+    assert "--direct" not in str(caught.value)
 
 
 def test_a_recording_that_stopped_early_is_said_to_be_used(
