@@ -36,7 +36,7 @@ from tuner.units import show_size
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
 START: Final = configs_dir() / "workloads" / "perl-index" / "perl-start.trace"
 """The first events of a program, for a quick look."""
-_ALONE: Final = ("gem5-timing-sort", "ruby-records")
+_ALONE: Final = ("clang-compile", "gem5-timing-sort", "ruby-records")
 """Run as programs, and have no profile."""
 
 
