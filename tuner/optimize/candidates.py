@@ -29,6 +29,7 @@ from tuner.optimize.proposals import (
     estimates_of,
     expected_of,
     finalists,
+    representatives,
     score,
     spread_of,
     with_reserves,
@@ -243,6 +244,8 @@ class Choosing:
         left = untried(estimates, without, self._work)
         chosen = with_reserves(left, rules, places.at_once, beyond=beyond)
         by_setting = {one.setting: one for one in estimates}
+        ordered = [by_setting[one] for one in chosen]
+        chosen = [one.setting for one in representatives(ordered, rules, math.log1p(rules.least))]
         until_s = self._work.watch.used_s + _SHARE_OF_FEWER * self._work.watch.seconds
         found: dict[str, Configuration] = {}
         for setting in chosen:  # of which several may be the same one in fewer settings

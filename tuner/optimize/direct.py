@@ -31,10 +31,16 @@ from tuner.optimize.direct_plan import (
     DirectPlan,
     Tried,
 )
-from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import SLACK, Estimated, Proposal, estimates_of, with_reserves
+from tuner.optimize.proposals import (
+    SLACK,
+    Estimated,
+    Proposal,
+    estimates_of,
+    representatives,
+    with_reserves,
+)
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.selected import Selected, gains_in, selected_of
 from tuner.optimize.smoothed import Smoothed
@@ -153,7 +159,7 @@ class DirectSearch:
         once = [one for one in left if one.setting not in looked_at]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
         chosen = self._chosen(again, exact, places.at_once, is_wide=not without)
-        chosen = self._without_wholes(chosen, again)
+        chosen = self._representatives(chosen, again)
         is_seen = bool(chosen)
         if not chosen:
             chosen = self._chosen(once, exact, places.at_once, is_wide=not without)
@@ -173,22 +179,23 @@ class DirectSearch:
                 break
         return found
 
-    def _without_wholes(
+    def _representatives(
         self, chosen: Sequence[Estimated], again: Sequence[Estimated]
     ) -> list[Estimated]:
-        """Leave out those for which a part of their settings stands, until that is out.
+        """Leave out those for which another one with fewer settings stands, until that is out.
 
-        What leads a confirmation runs alone, and of the part there would be too few rounds.
+        What leads a confirmation runs alone, and of the other one there would be too few rounds.
 
         Args:
             chosen: the candidates.
             again: the same and others, with doubts as the runs leave them.
         """
         known = {one.setting: one for one in again}
-        seen = [known[one.setting] for one in chosen]
         rules = self._work.request.rules
         most = math.log1p(rules.least)
-        return [one for one in chosen if not _is_too_much(known[one.setting], seen, rules, most)]
+        found = representatives([known[one.setting] for one in chosen], rules, most)
+        settings = {one.setting for one in found}
+        return [one for one in chosen if one.setting in settings]
 
     def _worth_a_look(self, course: Course[None, Sample]) -> list[Configuration]:
         """Return what runs again: the best that may be confirmed, whole and in fewer settings."""
@@ -225,7 +232,9 @@ class DirectSearch:
             # The time left is for new runs: they decide, not one unlucky one.
             chosen = with_reserves([one.widened() for one in noisy], strict, n)
         by_setting = {one.setting: one for one in noisy}
-        return _parts_first([by_setting[one] for one in chosen], rules)
+        noisy = [by_setting[one] for one in chosen]
+        first = representatives(noisy, rules)
+        return [*first, *(one for one in noisy if one not in first)]
 
     def smaller(self, configuration: Configuration) -> Iterator[Configuration]:
         """Yield a candidate in few settings, which few runs cannot tell apart, then in fewer.
@@ -297,35 +306,3 @@ def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:
     A model of few runs takes the noise of each for an effect of its setting.
     """
     return {n: d if TABLE[n].is_memory else max(d, SLACK) for n, d in doubts.items()}
-
-
-def _parts_first(chosen: Sequence[Estimated], rules: Rules) -> list[Estimated]:
-    """Return candidates, those last for which another one with some of their settings stands."""
-    return sorted(chosen, key=lambda one: _is_too_much(one, chosen, rules))
-
-
-def _is_too_much(
-    whole: Estimated, chosen: Sequence[Estimated], rules: Rules, most: float = math.inf
-) -> bool:
-    """Return whether one with some of its settings does as well, or may take its place.
-
-    Rounds that are shared between two who do the same prove nothing of either.
-
-    Args:
-        whole: the candidate.
-        chosen: it and others.
-        rules: what counts.
-        most: of doubts about memory, within which another one does as well, in logarithms.
-    """
-
-    def is_as_good(part: Estimated) -> bool:
-        n_fewer = len(whole.setting.settings) - len(part.setting.settings)
-
-        def may_lose(goal: str) -> float:
-            doubt = math.hypot(part.doubts[goal], whole.doubts[goal])
-            doubt = min(doubt, most) if TABLE[goal].is_memory else doubt
-            return max(doubt, rules.may_cost(n_fewer, -whole.logs[goal]))
-
-        return all(part.logs[goal] - whole.logs[goal] <= may_lose(goal) for goal in rules.goals)
-
-    return any(is_as_good(one) for one in chosen if one.setting.is_part_of(whole.setting))

@@ -367,6 +367,42 @@ def with_reserves(
     return list(dict.fromkeys(one.setting for one in found))
 
 
+def representatives(
+    chosen: Sequence[Estimated], rules: Rules, most: float = math.inf
+) -> list[Estimated]:
+    """Return candidates of which none does as well as another one with fewer settings.
+
+    Rounds that are shared between two who do the same prove nothing of either.
+
+    Args:
+        chosen: the candidates, the best first.
+        rules: what counts.
+        most: of doubts about memory, within which another one does as well, in logarithms.
+    """
+
+    def stands_for(one: Estimated, other: Estimated) -> bool:
+        n_fewer = len(other.setting.settings) - len(one.setting.settings)
+
+        def may_lose(goal: str) -> float:
+            doubt = math.hypot(one.doubts[goal], other.doubts[goal])
+            doubt = min(doubt, most) if TABLE[goal].is_memory else doubt
+            return max(doubt, rules.may_cost(n_fewer, -other.logs[goal]))
+
+        return n_fewer > 0 and all(
+            one.logs[goal] - other.logs[goal] <= may_lose(goal) for goal in rules.goals
+        )
+
+    found, left = [], list(chosen)
+    while left:
+        best = left[0]
+        alike = [one for one in left if stands_for(one, best)]
+        chosen_one = min((*alike, best), key=lambda one: len(one.setting.settings))
+        found.append(chosen_one)
+        covered = (best, chosen_one)
+        left = [one for one in left if one not in covered and not stands_for(chosen_one, one)]
+    return found
+
+
 def worthwhile(
     chosen: Configuration, loss: Callable[[Configuration], float], worth: float, most: float
 ) -> Configuration:

@@ -14,6 +14,7 @@ from tuner.optimize.proposals import (
     Proposal,
     finalists,
     propose,
+    representatives,
     spread_of,
     with_reserves,
     worthwhile,
@@ -31,6 +32,40 @@ def proposal(
 ) -> Proposal:
     expected = {MEAN: mean, PEAK: peak, CPU: cpu}
     return Proposal(Configuration.of(name, settings), 1, expected)
+
+
+def estimated(mean: float, cpu: float, n_settings: int, doubt: float = 0.0) -> Estimated:
+    """Return what is expected of so many settings."""
+    settings = dict.fromkeys("abcdefghijklmno"[:n_settings], n_settings)
+    logs = {MEAN: mean, PEAK: 0.0, CPU: cpu}
+    doubts = {MEAN: doubt, PEAK: 0.0, CPU: doubt}
+    return Estimated(Proposal(Configuration.of("exgen", settings), 1, logs), logs, doubts)
+
+
+@pytest.mark.parametrize(
+    ("fewer", "is_left_out"),
+    [
+        pytest.param(estimated(-0.085, -0.05, 3), True, id="a fifth of the gain"),
+        pytest.param(estimated(-0.075, -0.05, 3), False, id="more than a fifth"),
+        pytest.param(estimated(-0.085, -0.05, 14), False, id="more than counts for one setting"),
+        pytest.param(estimated(-0.085, -0.035, 3), False, id="in another goal"),
+        pytest.param(estimated(-0.085, -0.035, 3, doubt=0.02), True, id="a time in doubt"),
+        pytest.param(estimated(-0.075, -0.05, 3, doubt=0.02), False, id="memory in doubt"),
+        pytest.param(estimated(-0.2, -0.2, 15), False, id="as many"),
+    ],
+)
+def test_one_with_fewer_settings_stands_for_another(fewer: Estimated, *, is_left_out: bool):
+    best = estimated(-0.1, -0.05, 15)
+
+    found = representatives([best, fewer], RULES, 0.01)
+
+    assert found == ([fewer] if is_left_out else [best, fewer])
+
+
+def test_steps_of_which_each_costs_little_are_not_taken_one_after_the_other():
+    best, fewer, fewest = (estimated(-0.1 * 0.85**n, 0.0, 15 - 6 * n) for n in range(3))
+
+    assert representatives([best, fewer, fewest], RULES, 0.01) == [fewer, fewest]
 
 
 def test_what_a_setting_changes_is_added_to_the_whole_program():
