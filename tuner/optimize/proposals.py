@@ -31,6 +31,9 @@ WORTH = 0.25
 _DOUBTS_OF_RESERVES = 3.0
 """Standard deviations by which a guard may seem broken of what is confirmed last."""
 
+_CHANCE_KEPT = 0.8
+"""Of the chance that all guards hold, what fewer settings must keep to stand for more."""
+
 _LEAST_RATIO = 0.05
 """No program is expected to shrink below this share of itself."""
 
@@ -388,9 +391,10 @@ def representatives(
             doubt = min(doubt, most) if TABLE[goal].is_memory else doubt
             return max(doubt, rules.may_cost(n_fewer, -other.logs[goal]))
 
-        return n_fewer > 0 and all(
+        is_little = n_fewer > 0 and all(
             one.logs[goal] - other.logs[goal] <= may_lose(goal) for goal in rules.goals
         )
+        return is_little and one.chance(rules) >= _CHANCE_KEPT * other.chance(rules)
 
     found, left = [], list(chosen)
     while left:

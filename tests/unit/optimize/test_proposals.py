@@ -62,6 +62,15 @@ def test_one_with_fewer_settings_stands_for_another(fewer: Estimated, *, is_left
     assert found == ([fewer] if is_left_out else [best, fewer])
 
 
+@pytest.mark.parametrize(("cpu", "is_left_out"), [(0.004, True), (0.016, False)])
+def test_what_breaks_a_guard_stands_for_none_that_may_hold_it(cpu: float, *, is_left_out: bool):
+    best, fewer = estimated(-0.15, 0.0, 7, doubt=0.012), estimated(-0.14, cpu, 1, doubt=0.012)
+
+    found = representatives([best, fewer], RULES, 0.01)
+
+    assert found == ([fewer] if is_left_out else [best, fewer])
+
+
 def test_steps_of_which_each_costs_little_are_not_taken_one_after_the_other():
     best, fewer, fewest = (estimated(-0.1 * 0.85**n, 0.0, 15 - 6 * n) for n in range(3))
 
