@@ -182,7 +182,7 @@ class DirectSearch:
     def _representatives(
         self, chosen: Sequence[Estimated], again: Sequence[Estimated]
     ) -> list[Estimated]:
-        """Leave out those for which another one with fewer settings stands, until that is out.
+        """Leave out those for which another one stands, until that is out.
 
         What leads a confirmation runs alone, and of the other one there would be too few rounds.
 

@@ -373,9 +373,10 @@ def with_reserves(
 def representatives(
     chosen: Sequence[Estimated], rules: Rules, most: float = math.inf
 ) -> list[Estimated]:
-    """Return candidates of which none does as well as another one with fewer settings.
+    """Return candidates for none of which another one stands.
 
-    Rounds that are shared between two who do the same prove nothing of either.
+    That has fewer settings and does about as well, or as many of the same allocator and does the
+    same: rounds that are shared between two who do the same prove nothing of either.
 
     Args:
         chosen: the candidates, the best first.
@@ -391,19 +392,19 @@ def representatives(
             doubt = min(doubt, most) if TABLE[goal].is_memory else doubt
             return max(doubt, rules.may_cost(n_fewer, -other.logs[goal]))
 
-        is_little = n_fewer > 0 and all(
-            one.logs[goal] - other.logs[goal] <= may_lose(goal) for goal in rules.goals
-        )
-        return is_little and one.chance(rules) >= _CHANCE_KEPT * other.chance(rules)
+        lost = {goal: one.logs[goal] - other.logs[goal] for goal in rules.goals}
+        is_fewer = n_fewer > 0 and all(lost[goal] <= may_lose(goal) for goal in lost)
+        is_alike = n_fewer == 0 and one.setting.allocator == other.setting.allocator
+        is_same = is_alike and all(abs(lost[goal]) <= may_lose(goal) for goal in lost)
+        return (is_fewer or is_same) and one.chance(rules) >= _CHANCE_KEPT * other.chance(rules)
 
     found, left = [], list(chosen)
     while left:
         best = left[0]
-        alike = [one for one in left if stands_for(one, best)]
-        chosen_one = min((*alike, best), key=lambda one: len(one.setting.settings))
-        found.append(chosen_one)
-        covered = (best, chosen_one)
-        left = [one for one in left if one not in covered and not stands_for(chosen_one, one)]
+        alike = (one for one in left if stands_for(one, best))
+        first = min((best, *alike), key=lambda one: len(one.setting.settings))
+        found.append(first)
+        left = [one for one in left if one is not best and not stands_for(first, one)]
     return found
 
 
