@@ -99,7 +99,7 @@ def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Con
     who knows what a guard costs can allow more.
     """
     needed_s = 2 * _ROUNDS_TO_DECIDE * work.run_seconds(reference)
-    may_run = selected.n_untried and not (work.run / EXPLORATION_FILE).exists()
+    may_run = selected.n_untried and not work.is_explored
     if may_run or work.watch.left_s < needed_s:
         return {}
     ran = {n: one for n, one in selected.changes.items() if n not in selected.failures}

@@ -36,7 +36,7 @@ from tuner.optimize.selected import Selected
 from tuner.optimize.selection import ROUND_OF_SELECTION
 from tuner.optimize.tuned import AS_IS, Reference, growth_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
-from tuner.optimize.work import EXPLORATION_FILE, Work
+from tuner.optimize.work import Work
 from tuner.page import series
 from tuner.records import Configuration
 from tuner.units import show_percent
@@ -80,7 +80,7 @@ class Conclusion:
     def nothing_near(self, selected: Selected) -> Answer:
         """Return that nothing came near enough to be confirmed, as far as there was time to see."""
         n_untried = selected.n_untried
-        if not n_untried or (self._work.run / EXPLORATION_FILE).exists():  # they run no more
+        if not n_untried or self._work.is_explored:
             answer = self._answer(Decision.KEEP, None, selected)
             remedy = _ANEW if selected.may_show else ""
             unseen = self._unseen(self._showable_of_few(selected), remedy)
@@ -204,7 +204,7 @@ class Conclusion:
             return ()
         n_ran = len(selected.labels)
         ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
-        is_over |= self._work.request.is_direct or (self._work.run / EXPLORATION_FILE).exists()
+        is_over |= self._work.request.is_direct or self._work.is_explored
         return (f"{ran}; the others need {'a new -o with ' * is_over}more --time.",)
 
     def _scaled(self, best: Standing, where: str) -> Iterator[str]:

@@ -232,9 +232,9 @@ class DirectSearch:
             # The time left is for new runs: they decide, not one unlucky one.
             chosen = with_reserves([one.widened() for one in noisy], strict, n)
         by_setting = {one.setting: one for one in noisy}
-        noisy = [by_setting[one] for one in chosen]
-        first = representatives(noisy, rules)
-        return [*first, *(one for one in noisy if one not in first)]
+        ordered = [by_setting[one] for one in chosen]
+        first = representatives(ordered, rules)
+        return [*first, *(one for one in ordered if one not in first)]
 
     def smaller(self, configuration: Configuration) -> Iterator[Configuration]:
         """Yield a candidate in few settings, which few runs cannot tell apart, then in fewer.

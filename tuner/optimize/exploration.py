@@ -15,7 +15,7 @@ from tuner.optimize.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME, Before
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.selected import Selected
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import EXPLORATION_FILE, Work
+from tuner.optimize.work import Work
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE
 from tuner.space import Parameter, Space, joint_space
@@ -63,8 +63,7 @@ class Exploring:
         found = self._choosing.select(n_possible, without)
         share = _SHARE_IF_NEAR if self._choosing.is_any_near(found) else SHARE_OF_TIME
         n_runs = self._n_more(share)
-        is_begun = (self._work.run / EXPLORATION_FILE).exists()
-        if found.changes and (is_begun or n_runs >= _FEWEST_RUNS):
+        if found.changes and (self._work.is_explored or n_runs >= _FEWEST_RUNS):
             before = Before(found, share)
             search = DirectSearch(self._work, self._reference, self._space_of, before)
             explored = search.select(self._n_more(share + SHARE_OF_LOOKS))

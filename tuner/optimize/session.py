@@ -569,7 +569,7 @@ def _others(
 ) -> tuple[Selected, dict[str, Configuration]]:
     """Return what ran until then, and the candidates that follow those that were tried."""
     others = choosing.finalists(selected, tried)
-    is_closed = work.request.is_direct or (work.run / EXPLORATION_FILE).exists()
+    is_closed = work.request.is_direct or work.is_explored
     if not (others or is_closed) and selected.n_untried:
         selected = choosing.select(0, tried)  # what may run is known
         others = choosing.finalists(selected, tried)

@@ -116,6 +116,11 @@ class Work:
         return run_seconds(reference) / (self.machines.n_at_once if self.machines else 1)
 
     @property
+    def is_explored(self) -> bool:
+        """Whether runs alone went on where emulation ended: what that proposed runs no more."""
+        return (self.run / EXPLORATION_FILE).exists()
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether allocators are steered otherwise than in the runs that are there."""
         return self.environment not in ("", steering_digest(os.environ))
