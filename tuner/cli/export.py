@@ -1,7 +1,7 @@
 """`malloc-tuner export`: write a pick or a setting in the form in which programs are deployed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -26,22 +26,33 @@ from tuner.errors import (
 )
 from tuner.registry import EXPORTERS
 
+_BY_ENDING: Final = {
+    ".sh": "sh",
+    ".service": "systemd",
+    ".conf": "systemd",
+    ".dockerfile": "docker",
+    ".yaml": "kubernetes",
+    ".yml": "kubernetes",
+    ".json": "json",
+}
+"""Ending of a file -> its format where none is given; any other is an env file."""
 
-def _known(form: str) -> str:
+
+def _known(form: str | None) -> str | None:
     """Return the name of a format.
 
     Raises:
         BadParameter: there is none of that name.
     """
-    if form not in EXPORTERS:
+    if form is not None and form not in EXPORTERS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(EXPORTERS)}")
     return form
 
 
 @subcommand(
     "Write a pick for a shell, systemd, Docker or Kubernetes.",
-    "malloc-tuner export runs/app --format env -o malloc.env",
-    "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",
+    "malloc-tuner export runs/app -o malloc.env",
+    "malloc-tuner export runs/app --pick no-regret -o malloc.sh",
     "malloc-tuner export runs/app --trial 17 --format systemd",
     "malloc-tuner export --setting 'jemalloc narenas=2' -o malloc.env",
     errors=(SpecError, MissingToolError, SettingError, StoreError, OutputError, SelectionError),
@@ -62,14 +73,14 @@ def export(
         str | None, typer.Option(metavar=SETTING, help="One of yours, instead of a run's.")
     ] = None,
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
             metavar=f"<{'|'.join(EXPORTERS)}>",
             callback=_known,
-            help="Form of the deployment.",
+            help="Default: by the file's ending (.sh, .conf, .yaml, .json), else env.",
         ),
-    ] = "env",
+    ] = None,
     library: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Path of the allocator where it is deployed."),
@@ -81,7 +92,9 @@ def export(
     """Print the text, or write it."""
     from tuner import library as api
 
-    form = json_form(form, "env", is_json=as_json_object)
+    if form is None and output is not None and not as_json_object:
+        form = _BY_ENDING.get(output.suffix.lower())
+    form = json_form(form or "env", "env", is_json=as_json_object)
     if sum(option is not None for option in (pick, trial, setting)) > 1:
         raise typer.BadParameter("give one of --pick, --trial and --setting")
     if (run is None) is (setting is None):

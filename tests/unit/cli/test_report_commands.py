@@ -624,9 +624,36 @@ def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
 def test_exported_script_may_be_run(kept: Run, tmp_path: Path, cli: CommandLine):
     path = tmp_path / "malloc.sh"
 
-    cli.run("export", kept.folder, "--trial", 0, "--format", "sh", "-o", path)
+    cli.run("export", kept.folder, "--trial", 0, "-o", path)
 
     assert path.stat().st_mode & 0o100
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "line"),
+    [
+        ("m.env", (), "#   or: docker run --env-file m.env IMAGE"),
+        ("m.txt", (), "#   or: docker run --env-file m.txt IMAGE"),
+        ("m.sh", (), "#!/bin/sh"),
+        ("m.SH", (), "#!/bin/sh"),
+        ("m.conf", (), "[Service]"),
+        ("m.service", (), "[Service]"),
+        ("m.dockerfile", (), "# use: at the end of the Dockerfile"),
+        ("m.yml", (), "env:"),
+        ("m.yaml", (), "env:"),
+        ("m.json", (), "{"),
+        ("m.yaml", ("--format", "systemd"), "[Service]"),
+        ("m.sh", ("--json",), "{"),
+    ],
+)
+def test_an_export_has_the_format_of_its_ending_where_none_is_given(
+    tmp_path: Path, cli: CommandLine, name: str, words: tuple[str, ...], line: str
+):
+    path = tmp_path / name
+
+    cli.run("export", "--setting", "glibc arena_max=1", *words, "-o", path)
+
+    assert any(found.startswith(line) for found in path.read_text().splitlines())
 
 
 def test_report_writes_one_page_into_the_run(fresh: Run, cli: CommandLine):
