@@ -91,7 +91,7 @@ from tuner.compare.plan import Step
 from tuner.library import settings_of
 from tuner.measure.driver import BenchDriver, DriverResult
 from tuner.measure.program import padded
-from tuner.optimize.answer import label_of
+from tuner.optimize.tuned import label_of
 from tuner.profile.generated import replayable
 from tuner.records import Outcome
 from tuner.report.bench_figures import write_bench_figures

@@ -72,18 +72,18 @@ from tuner.errors import ProgramError, SpecError
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
 from tuner.front.whole import campaign_whole
-from tuner.optimize import emulation
-from tuner.optimize.answer import Answer, Decision, label_of
+from tuner.optimize.answering.answer import Answer, Decision
+from tuner.optimize.choosing import emulation
+from tuner.optimize.choosing.direct import space_of
+from tuner.optimize.choosing.proposals import SLACK
 from tuner.optimize.comparison import configuration_of
-from tuner.optimize.direct import space_of
-from tuner.optimize.duets import RunsOnCores, keeps_one_core
-from tuner.optimize.judgement import Rules
-from tuner.optimize.kinds import Files, tuned_of
-from tuner.optimize.proposals import SLACK
+from tuner.optimize.kinds.making import Files, tuned_of
+from tuner.optimize.proof.duets import RunsOnCores, keeps_one_core
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
-from tuner.optimize.tuned import AS_IS
+from tuner.optimize.tuned import AS_IS, label_of
 from tuner.optimize.work import TRACE_FILE
 from tuner.output import write_text
 from tuner.records import Configuration, Outcome, Trial

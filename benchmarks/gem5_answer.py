@@ -26,7 +26,7 @@ from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import judged, run_rounds, values_of
 from benchmarks.sources import EXGEN, GEM5
 from tuner.config.gem5_suite import SimulationRole
-from tuner.optimize.judgement import Rules
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS

@@ -2,7 +2,7 @@
 
 A program of about 0.3 s runs against itself with a preloaded library that adds a known share of
 work to one side, or to none.  Rounds of both, in random order, go on until the evidence of
-`tuner.optimize.evidence` calls one slower at 5 %, or the time of an experiment is over; that is a
+`tuner.optimize.proof.evidence` calls one slower at 5 %, or an experiment's time is over; that is a
 verdict.  Part `quiet` adds no load, part `loaded` has two endless loops beside it.  Pairs run one
 after the other; duets run at the same time on one core; `optimize` goes on with the narrower.
 Where nothing differs every experiment takes its whole time, so the intervals at their ends show
@@ -41,7 +41,7 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.errors import ProgramError
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
+from tuner.optimize.proof.evidence import greatest_evidence, lower_bound, upper_bound
 from tuner.records import Outcome, Status
 
 Row = Mapping[str, float | int | str]
@@ -462,7 +462,11 @@ BENCHMARK: Final = Benchmark(
     name="noise",
     about=__doc__,
     claim="Load beside a program does not change what is concluded about it.",
-    depends_on=("rand_malloc/supervise", "tuner/optimize/evidence.py", "benchmarks/added_work.c"),
+    depends_on=(
+        "rand_malloc/supervise",
+        "tuner/optimize/proof/evidence.py",
+        "benchmarks/added_work.c",
+    ),
     measure=measure,
     needs=list(LOADS),
     lines=lines,

@@ -1,6 +1,6 @@
 """How often a confirmation recommends a candidate whose truth is known: simulated.
 
-The rounds are drawn, what hands them out and judges them is `tuner.optimize.race`: one candidate
+The rounds are drawn; `tuner.optimize.confirming.race` hands them out and judges them: one candidate
 beside the program as it is, memory that repeats itself, CPU time with normal noise, time for so
 many rounds.  Guards that vary are looked at as `optimize` does, in the second half of the time,
 and, to compare, from the first round on, or once, at the end; and as it does where counted work
@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.harness import Target, percent, table
 from benchmarks.rounds import share_target
 from tuner.compare.plan import Course, Step
-from tuner.optimize.judgement import Rules, State
+from tuner.optimize.confirming.race import Race, standings
+from tuner.optimize.proof.judgement import Rules, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.race import Race, standings
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
 

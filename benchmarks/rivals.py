@@ -22,7 +22,7 @@ from typing import Final
 
 from benchmarks.fronts import GOALS, undominated
 from tuner.compare.plan import Step
-from tuner.optimize.judgement import Rules
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import PEAK
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.records import Configuration

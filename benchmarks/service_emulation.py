@@ -30,9 +30,9 @@ from tuner.emulation import EmulationOptions
 from tuner.errors import MissingToolError
 from tuner.fidelity import draw_panel, measure_panel
 from tuner.measure.calibration import load_calibration
-from tuner.optimize.answer import label_of
+from tuner.optimize.kinds.service import Service
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
-from tuner.optimize.service import Service
+from tuner.optimize.tuned import label_of
 from tuner.records import Configuration, Measurement
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service

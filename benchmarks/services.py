@@ -48,16 +48,17 @@ from tuner.cli.services import service_of_file
 from tuner.config.program_file import ProgramFile, ServiceTable, load_program_file
 from tuner.errors import MissingToolError
 from tuner.front.picks import select_balanced
-from tuner.optimize import emulation
-from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
-from tuner.optimize.kinds import tuned_of
-from tuner.optimize.known import COPIED
+from tuner.optimize.answering.answer import Decision
+from tuner.optimize.answering.recommendation import Recommendation, recommended
+from tuner.optimize.choosing import emulation
+from tuner.optimize.kinds.known import COPIED
+from tuner.optimize.kinds.making import tuned_of
+from tuner.optimize.kinds.service import Service
 from tuner.optimize.options import service_request
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.request import Request
-from tuner.optimize.service import Service
 from tuner.optimize.session import Session
-from tuner.optimize.tuned import AS_IS, Reference
+from tuner.optimize.tuned import AS_IS, Reference, label_of
 from tuner.optimize.work import TRACE_FILE
 from tuner.records import Configuration
 from tuner.resources import configs_dir

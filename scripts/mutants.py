@@ -124,7 +124,7 @@ TARGETS = {
         (_unit("compare", doctests="compare"), _unit("validate", "bench", "optimize")),
     ),
     "optimize": Target(
-        ("tuner/optimize/*.py",),
+        ("tuner/optimize/**/*.py",),
         (_unit("optimize", doctests="optimize"), _end_to_end("optimize")),
     ),
     "validate": Target(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # each function imports what does its work: a campaign needs 
     from tuner.explain.explanation import Explanation
     from tuner.fidelity.session import judge_profile
     from tuner.measure.program import Surroundings
-    from tuner.optimize.answer import Answer
+    from tuner.optimize.answering.answer import Answer
     from tuner.optimize.comparison import Compared
     from tuner.optimize.view import View
     from tuner.recording import Recording, record
@@ -735,8 +735,8 @@ def compare_service(
     """
     from tuner.measure.program import Surroundings
     from tuner.optimize.comparison import compare_settings, service_candidates
+    from tuner.optimize.kinds.service import Service, service_rules
     from tuner.optimize.request import Request
-    from tuner.optimize.service import Service, service_rules
     from tuner.validate.setup import locate_choices, search_spaces
     from tuner.validate.subjects import choose_subjects
 

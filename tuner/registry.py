@@ -86,7 +86,7 @@ RUNNERS: Final[dict[str, Entry]] = {
     "gem5": Entry("tuner.validate.gem5:SimulationRounds", "gem5 as the program"),
     "inside": Entry("tuner.validate.inside:InsideRuns", "programs inside gem5"),
     "bench": Entry("tuner.bench.rounds:BenchRounds", "workloads of malloc_bench"),
-    "optimize": Entry("tuner.optimize.program:Program.runner", "the program under candidates"),
-    "service": Entry("tuner.optimize.service:Service.runner", "a service under load"),
+    "optimize": Entry("tuner.optimize.kinds.program:Program.runner", "a program under candidates"),
+    "service": Entry("tuner.optimize.kinds.service:Service.runner", "a service under load"),
 }
 """What makes one run of a comparison."""

@@ -27,9 +27,9 @@ from tuner.measure.gem5 import Gem5Run
 from tuner.measure.gem5_inside import Counted, Gem5Inside, InsideTask, counts_of
 from tuner.measure.gem5_stats import parse_statistics
 from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
-from tuner.optimize.program import Program
+from tuner.optimize.kinds.program import Program
+from tuner.optimize.kinds.service import Service
 from tuner.optimize.quantities import SERVICE_NAMES
-from tuner.optimize.service import Service
 from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import SampleKeeper
 from tuner.records import Configuration, Outcome, Status

@@ -20,9 +20,9 @@ from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.errors import MissingToolError, SpecError
 from tuner.measure.executor import MAX_ATTEMPTS
-from tuner.optimize import cluster as of_cluster
-from tuner.optimize.cluster import Machines, kit_of
-from tuner.optimize.kinds import tuned_of
+from tuner.optimize.kinds import cluster as of_cluster
+from tuner.optimize.kinds.cluster import Machines, kit_of
+from tuner.optimize.kinds.making import tuned_of
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS, Reference, Sample

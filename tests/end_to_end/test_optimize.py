@@ -12,9 +12,10 @@ from tuner.cli.main import run
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
 from tuner.measure.program import ProgramRunner
-from tuner.optimize import emulation, request
-from tuner.optimize.answer import recommended
-from tuner.optimize.program import Program
+from tuner.optimize import request
+from tuner.optimize.answering.recommendation import recommended
+from tuner.optimize.choosing import emulation
+from tuner.optimize.kinds.program import Program
 from tuner.optimize.tuned import AS_IS, Reference
 
 pytestmark = pytest.mark.end_to_end

@@ -39,6 +39,23 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """Modules and packages of tuner/, lowest first; one may import itself and what is below."""
 
+LAYERS_OF_OPTIMIZE: tuple[tuple[str, ...], ...] = (
+    ("quantities", "aside"),
+    ("tuned",),
+    ("proof",),
+    ("request", "answering", "view"),
+    ("work",),
+    ("used_time",),
+    ("kinds",),
+    ("choosing",),
+    ("confirming",),
+    ("conclusion",),
+    ("session", "comparison", "options"),
+)
+"""The same of tuner/optimize/, which has packages of its own."""
+
+LAYERS_IN = {("tuner",): LAYERS, ("tuner", "optimize"): LAYERS_OF_OPTIMIZE}
+
 WORLDS_WITHOUT_TUNER = ("allocator", "rand_malloc", "gem5-validate")
 """Folders that meet tuner/ only in files and streams."""
 
@@ -87,28 +104,30 @@ def imports_below(folder: Path) -> tuple[tuple[Path, Import], ...]:
     )
 
 
-def layer_of(part: str) -> int:
-    for index, layer in enumerate(LAYERS):
+def layer_of(part: str, package: tuple[str, ...]) -> int:
+    for index, layer in enumerate(LAYERS_IN[package]):
         if part in layer:
             return index
-    pytest.fail(f"tuner/{part} has no layer: add it to LAYERS and to docs/architecture.md")
+    folder = "/".join(package)
+    pytest.fail(f"{folder}/{part} has no layer: add it to {__name__} and to docs/architecture.md")
 
 
-def part_of(module: str, name: str | None) -> str | None:
-    """Return the part of tuner/ that an import reaches, None for `tuner` itself."""
-    words = [*module.split("."), *([name] if name else [])]
-    return words[1] if len(words) > 1 and words[1] != "__version__" else None
+def part_of(words: tuple[str, ...], package: tuple[str, ...]) -> str | None:
+    """Return the part of a package that a dotted name reaches, None for the package itself."""
+    n = len(package)
+    inside = words[:n] == package and len(words) > n
+    return words[n] if inside and words[n] not in ("__init__", "__version__") else None
 
 
-def violations(path: Path, found: Import) -> Iterator[str]:
-    if found.module.split(".")[0] != "tuner":
+def violations(path: Path, found: Import, package: tuple[str, ...]) -> Iterator[str]:
+    names = (*found.module.split("."), *([found.name] if found.name else []))
+    target = part_of(names, package)
+    own = part_of(path.relative_to(ROOT).with_suffix("").parts, package)
+    if target is None or own is None or target == own:
         return
-    target = part_of(found.module, found.name)
-    words = path.relative_to(ROOT / "tuner").with_suffix("").parts
-    if target is None or words == ("__init__",) or target == words[0]:
-        return
-    if layer_of(target) >= layer_of(words[0]):
-        yield f"{found.where}: tuner/{words[0]} imports tuner/{target}, which is not below it"
+    if layer_of(target, package) >= layer_of(own, package):
+        folder = "/".join(package)
+        yield f"{found.where}: {folder}/{own} imports {folder}/{target}, which is not below it"
 
 
 def private_names(found: Import) -> Iterator[str]:
@@ -117,9 +136,12 @@ def private_names(found: Import) -> Iterator[str]:
         yield f"{found.where}: imports a private name of {found.module}"
 
 
-def test_imports_go_down_only():
+@pytest.mark.parametrize("package", LAYERS_IN, ids="/".join)
+def test_imports_go_down_only(package: tuple[str, ...]):
     wrong = [
-        text for path, found in imports_below(ROOT / "tuner") for text in violations(path, found)
+        text
+        for path, found in imports_below(ROOT / "tuner")
+        for text in violations(path, found, package)
     ]
 
     assert wrong == []
@@ -146,9 +168,11 @@ def test_the_other_worlds_never_import_tuner():
     assert wrong == []
 
 
-def test_every_layer_holds_modules_that_exist():
-    present = {p.stem for p in (ROOT / "tuner").iterdir() if p.suffix == ".py" or p.is_dir()}
-    listed = {part for layer in LAYERS for part in layer}
+@pytest.mark.parametrize("package", LAYERS_IN, ids="/".join)
+def test_every_layer_holds_modules_that_exist(package: tuple[str, ...]):
+    folder = ROOT.joinpath(*package)
+    present = {p.stem for p in folder.iterdir() if p.suffix == ".py" or p.is_dir()}
+    listed = {part for layer in LAYERS_IN[package] for part in layer}
 
     assert listed - present == set()
 
@@ -172,8 +196,7 @@ def test_the_picture_of_the_architecture_is_true():
     wrong = [
         found.where
         for path, found in imports_below(ROOT / "tuner")
-        if found.module.split(".")[0] == "tuner"
-        and (target := part_of(found.module, found.name)) in row_of
+        if (target := part_of((*found.module.split("."), str(found.name)), ("tuner",))) in row_of
         and (own := path.relative_to(ROOT / "tuner").with_suffix("").parts[0]) in row_of
         and row_of[own] > row_of[target]
     ]
@@ -229,9 +252,20 @@ def test_the_walker_sees_relative_and_private_imports():
 def test_the_walker_sees_an_import_that_goes_up():
     path = ROOT / "tuner" / "space.py"
 
-    found = list(violations(path, Import("tuner/space.py:1", "tuner", "search")))
+    found = list(violations(path, Import("tuner/space.py:1", "tuner", "search"), ("tuner",)))
 
     assert found == ["tuner/space.py:1: tuner/space imports tuner/search, which is not below it"]
+
+
+def test_the_walker_sees_an_import_that_goes_up_in_a_package():
+    package = ("tuner", "optimize")
+    path = ROOT.joinpath(*package, "proof", "noise.py")
+
+    found = list(violations(path, Import("noise.py:1", "tuner.optimize.work", "Work"), package))
+
+    assert found == [
+        "noise.py:1: tuner/optimize/proof imports tuner/optimize/work, which is not below it"
+    ]
 
 
 def test_no_two_public_classes_share_a_name():

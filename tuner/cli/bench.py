@@ -183,7 +183,7 @@ def _subjects(
         with_variables,
     )
     from tuner.library import settings_of
-    from tuner.optimize.answer import label_of
+    from tuner.optimize.tuned import label_of
 
     names = split_names(allocators or "")
     if allocators is None:

@@ -60,7 +60,7 @@ def explain(
     from tuner.drawing.figure import files_text, save_figure
     from tuner.explain.figure import importance_figure
     from tuner.explain.wording import explanation_json, sentences
-    from tuner.optimize.answer import on_the_program
+    from tuner.optimize.answering.recommendation import on_the_program
 
     if not measure:
         refuse_options(context, {"--workers"}, "without --measure")

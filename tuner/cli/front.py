@@ -93,7 +93,7 @@ def front(
 
 def _on_the_program(run: Path) -> str:
     """Return what runs of the program showed, where `optimize` made them; the table is emulated."""
-    from tuner.optimize.answer import on_the_program
+    from tuner.optimize.answering.recommendation import on_the_program
     from tuner.store import store_path
 
     line = on_the_program(store_path(run).parent)

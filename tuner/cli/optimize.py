@@ -71,7 +71,8 @@ from tuner.limits import (
 )
 
 if TYPE_CHECKING:
-    from tuner.optimize.answer import Answer, Recommendation
+    from tuner.optimize.answering.answer import Answer
+    from tuner.optimize.answering.recommendation import Recommendation
     from tuner.optimize.request import Request
     from tuner.optimize.view import View
 
@@ -243,7 +244,7 @@ def optimize(
     import_numpy()
     from tuner.campaign.executors import Where
     from tuner.cli.optimize_request import read_request
-    from tuner.optimize.conditions import parse_condition, refuse
+    from tuner.optimize.answering.conditions import parse_condition, refuse
     from tuner.optimize.options import Options, judged_on, service_request
     from tuner.optimize.request import Request
     from tuner.optimize.session import Session
@@ -317,7 +318,7 @@ def optimize(
 
 def _kept_for_good(run: Path) -> Recommendation | None:
     """Return the answer that a run folder holds, where it cannot be written, so nothing goes on."""
-    from tuner.optimize.answer import recommended
+    from tuner.optimize.answering.recommendation import recommended
 
     return None if os.access(run, os.W_OK) else recommended(run)
 
@@ -368,7 +369,7 @@ def _shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterat
 
 
 def _print_next(run: Path, answer: Answer) -> None:
-    from tuner.optimize.answer import minutes_words
+    from tuner.optimize.answering.answer import minutes_words
     from tuner.store import store_path
 
     print()

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.text import Text
 
 from tuner.campaign.progress import clock_text
-from tuner.optimize.answer_table import gain_words
-from tuner.optimize.judgement import Gain, Standing
+from tuner.optimize.answering.table import gain_words
+from tuner.optimize.proof.judgement import Gain, Standing
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.view import View
 

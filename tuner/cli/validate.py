@@ -394,7 +394,7 @@ def _kept_of_service(run: Path) -> tuple[str, ...]:
     Raises:
         SelectionError: a comparison was begun, and has no answer yet.
     """
-    from tuner.optimize.answer import recommended
+    from tuner.optimize.answering.recommendation import recommended
     from tuner.optimize.request import no_answer_yet
     from tuner.runs import REQUEST_FILE
     from tuner.store import store_path

@@ -10,9 +10,10 @@ from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
 from tuner.front.whole import Whole, expected_ratio
 from tuner.metrics import REAL, find_objective
-from tuner.optimize.answer import Recommendation, label_of, recommended
-from tuner.optimize.answer_table import AnswerRow
+from tuner.optimize.answering.recommendation import Recommendation, recommended
+from tuner.optimize.answering.table import AnswerRow
 from tuner.optimize.quantities import QUANTITIES, TABLE, key_of
+from tuner.optimize.tuned import label_of
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval

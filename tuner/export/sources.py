@@ -23,7 +23,8 @@ from tuner.front.kept import (
 )
 from tuner.front.picks import Pick
 from tuner.measure.preloads import in_front
-from tuner.optimize.answer import Decision, Recommendation, recommended
+from tuner.optimize.answering.answer import Decision
+from tuner.optimize.answering.recommendation import Recommendation, recommended
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
 from tuner.records import Configuration

@@ -16,17 +16,17 @@ from tuner.allocators import Installation
 from tuner.compare.plan import Course
 from tuner.errors import SpecError
 from tuner.limits import SERVICE_ROUNDS
-from tuner.optimize.answer import Answer, label_of, minutes_words, write_answer
+from tuner.optimize.answering.answer import Answer, minutes_words, write_answer
 from tuner.optimize.conclusion import Conclusion
-from tuner.optimize.confirmation import Confirmed
-from tuner.optimize.evidence import fewest_rounds
-from tuner.optimize.examination import examine
-from tuner.optimize.kinds import Files
-from tuner.optimize.known import COPIED
-from tuner.optimize.race import Race, choose, standings
+from tuner.optimize.confirming.confirmation import Confirmed
+from tuner.optimize.confirming.race import Race, choose, standings
+from tuner.optimize.kinds.examination import examine
+from tuner.optimize.kinds.known import COPIED
+from tuner.optimize.kinds.making import Files
+from tuner.optimize.kinds.service import Service
+from tuner.optimize.proof.evidence import fewest_rounds
 from tuner.optimize.request import Request, differences
-from tuner.optimize.service import Service
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, label_of
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import FIRST_RUNS, Watch, Work, run_seconds

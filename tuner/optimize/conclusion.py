@@ -8,34 +8,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tuner.optimize.answer import (
+from tuner.optimize.answering.answer import (
     EARLY,
     MOST_ADVISED_S,
     Answer,
     Decision,
-    label_of,
     minutes_words,
     no_worse_words,
     open_words,
-    recommended_before,
     rows_of,
 )
-from tuner.optimize.answer_table import AnswerRow, gain_words, limit_words, loss_words
-from tuner.optimize.confirmation import Confirmed
-from tuner.optimize.counted import changes_of_work, counted_words, disagreement
-from tuner.optimize.duets import n_duets
-from tuner.optimize.evidence import fewest_rounds, rounds_for
-from tuner.optimize.held_out import HeldOutStanding
-from tuner.optimize.judgement import Gain, Standing, State
-from tuner.optimize.noise import noise_as_it_is, noise_in_rounds
-from tuner.optimize.outlook import showable_gains
-from tuner.optimize.proposals import Proposal, score, spread_of
+from tuner.optimize.answering.recommendation import recommended_before
+from tuner.optimize.answering.table import AnswerRow, gain_words, limit_words, loss_words
+from tuner.optimize.answering.turned_down import TurnedDown, constraint, turned_down
+from tuner.optimize.choosing.outlook import showable_gains
+from tuner.optimize.choosing.proposals import Proposal, score, spread_of
+from tuner.optimize.choosing.selected import Selected
+from tuner.optimize.choosing.selection import ROUND_OF_SELECTION
+from tuner.optimize.confirming.confirmation import Confirmed
+from tuner.optimize.confirming.held_out import HeldOutStanding
+from tuner.optimize.confirming.race import standings
+from tuner.optimize.kinds.counted import changes_of_work, counted_words, disagreement
+from tuner.optimize.proof.duets import n_duets
+from tuner.optimize.proof.evidence import fewest_rounds, rounds_for
+from tuner.optimize.proof.judgement import Gain, Standing, State
+from tuner.optimize.proof.noise import noise_as_it_is, noise_in_rounds
 from tuner.optimize.quantities import CPU
-from tuner.optimize.race import standings
-from tuner.optimize.selected import Selected
-from tuner.optimize.selection import ROUND_OF_SELECTION
-from tuner.optimize.tuned import AS_IS, Reference, growth_of
-from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
+from tuner.optimize.tuned import AS_IS, Reference, growth_of, label_of
 from tuner.optimize.work import Work
 from tuner.page import series
 from tuner.records import Configuration

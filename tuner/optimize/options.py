@@ -14,11 +14,11 @@ from tuner.config.campaign import AllocatorChoice
 from tuner.config.reading import closest
 from tuner.errors import SpecError
 from tuner.limits import BUDGET, EFFECT, RUN_TIME, USUAL_EFFECT, USUAL_TIME
-from tuner.optimize.judgement import Rules
+from tuner.optimize.answering.turned_down import parse_program_constraint
+from tuner.optimize.kinds.service import service_rules
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import QUANTITIES, key_of
 from tuner.optimize.request import Request, with_absolute_path
-from tuner.optimize.service import service_rules
-from tuner.optimize.turned_down import parse_program_constraint
 from tuner.page import series
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.service.constraints import parse_service_constraint

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.errors import SpecError, StoreError, what_is_wrong
-from tuner.optimize.judgement import Rules
+from tuner.optimize.proof.judgement import Rules
 from tuner.page import series
 from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan

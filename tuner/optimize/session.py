@@ -35,36 +35,36 @@ from tuner.campaign.setup import locate
 from tuner.compare.loop import INTERRUPTED, interruptible
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
-from tuner.optimize import emulation
-from tuner.optimize.answer import Answer, Decision, minutes_words, write_answer
+from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
 from tuner.optimize.aside import move_to_before
-from tuner.optimize.candidates import Choosing, trade
-from tuner.optimize.cluster import kit_of, machines_for
+from tuner.optimize.choosing import emulation
+from tuner.optimize.choosing.candidates import Choosing, trade
+from tuner.optimize.choosing.direct import DirectSearch, space_of
+from tuner.optimize.choosing.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME
+from tuner.optimize.choosing.expecting import Expecting
+from tuner.optimize.choosing.exploration import Exploring
+from tuner.optimize.choosing.outlook import FEWEST_RUNS, outlook_words
+from tuner.optimize.choosing.proposals import Baseline, Proposal, propose, with_known
+from tuner.optimize.choosing.selected import Selected
 from tuner.optimize.conclusion import Conclusion
-from tuner.optimize.confirmation import Confirmed, Confirming
-from tuner.optimize.direct import DirectSearch, space_of
-from tuner.optimize.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME
-from tuner.optimize.disturbance import disturbance_words, snapshot
-from tuner.optimize.duets import n_duets
-from tuner.optimize.examination import (
+from tuner.optimize.confirming.confirmation import Confirmed, Confirming
+from tuner.optimize.confirming.held_out import SHARE_HELD_OUT, HeldOutInput, least_seconds
+from tuner.optimize.confirming.reduced import reduced
+from tuner.optimize.kinds.cluster import kit_of, machines_for
+from tuner.optimize.kinds.examination import (
     examine,
     examine_held_out,
     loadable,
     noted,
     static_part,
 )
-from tuner.optimize.expecting import Expecting
-from tuner.optimize.exploration import Exploring
-from tuner.optimize.held_out import SHARE_HELD_OUT, HeldOutInput, least_seconds
-from tuner.optimize.kinds import Files, held_out_of, tuned_of
-from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
-from tuner.optimize.program import TOO_SHORT
-from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
+from tuner.optimize.kinds.making import Files, held_out_of, tuned_of
+from tuner.optimize.kinds.program import TOO_SHORT
+from tuner.optimize.kinds.suite import further_traces
+from tuner.optimize.proof.disturbance import disturbance_words, snapshot
+from tuner.optimize.proof.duets import n_duets
 from tuner.optimize.quantities import CPU, emulated_values
-from tuner.optimize.reduced import reduced
 from tuner.optimize.request import Request, check_goes_on
-from tuner.optimize.selected import Selected
-from tuner.optimize.suite import further_traces
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View

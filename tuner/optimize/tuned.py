@@ -1,8 +1,8 @@
 """What is tuned, as the rest of `optimize` sees it: how it runs once, and what a run yields.
 
-A program that ends is one kind (program.py), several commands are another (suite.py); what a new
-kind needs is the six members of `Tuned`, a row of quantities.py for what it measures anew, and a
-line in kinds.py.  A run that fails is a sample with its reason, no error.
+A program that ends is one kind (kinds/program.py), several commands are another (kinds/suite.py);
+what a new one needs is the six members of `Tuned`, a row of quantities.py for what it measures
+anew, and a line in kinds/making.py.  A run that fails is a sample with its reason, no error.
 """
 
 from __future__ import annotations
@@ -250,3 +250,13 @@ def _good(course: Course[None, Sample], label: str) -> dict[int, Sample]:
         number: {name: value for name, value in run.items() if name in TABLE}
         for number, run in course.good(None, label).items()
     }
+
+
+def label_of(configuration: Configuration) -> str:
+    """Return the label of a configuration: ``mimalloc``, ``jemalloc narenas=2``.
+
+    Example:
+        >>> label_of(Configuration.of("glibc", {})), label_of(Configuration.of("exgen", {"a": 1}))
+        ('glibc', 'exgen a=1')
+    """
+    return configuration.allocator if configuration.is_default else str(configuration)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.optimize.judgement import Standing
+    from tuner.optimize.proof.judgement import Standing
     from tuner.records import Trial
 
 

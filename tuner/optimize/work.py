@@ -21,8 +21,8 @@ from tuner.errors import ProgramError, StoreError
 from tuner.front.kept import read_answer
 from tuner.measure.program import steering_digest
 from tuner.optimize.aside import move_aside
-from tuner.optimize.duets import Duets, duets_of
-from tuner.optimize.machines import Relative, RoundExecutor, Scene, relative_to
+from tuner.optimize.proof.duets import Duets, duets_of
+from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View

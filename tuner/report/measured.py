@@ -23,8 +23,9 @@ from tuner.drawing.figure import WIDTH, Figure, Spec, colours, label_layers, lay
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import SelectionError, StoreError
 from tuner.moocore import load_moocore
-from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
-from tuner.optimize.answer_table import (
+from tuner.optimize.answering.answer import Decision
+from tuner.optimize.answering.recommendation import Recommendation, recommended
+from tuner.optimize.answering.table import (
     FEW_RUNS,
     ROUNDS,
     TABLE_WIDTH,
@@ -33,10 +34,10 @@ from tuner.optimize.answer_table import (
     rows_table,
     value_words,
 )
-from tuner.optimize.judgement import Gain
+from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import key_of
 from tuner.optimize.request import Request, no_answer_yet
-from tuner.optimize.tuned import AS_IS
+from tuner.optimize.tuned import AS_IS, label_of
 from tuner.page import series, wrapped
 from tuner.runs import REQUEST_FILE
 from tuner.units import signed_percent

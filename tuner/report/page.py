@@ -21,7 +21,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.kept import RECOMMENDED, deployed_pick, picks_of
 from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
-from tuner.optimize.answer import recommended
+from tuner.optimize.answering.recommendation import recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import ratio, scale_of, show_change, show_expected

@@ -12,7 +12,8 @@ from tuner.front.kept import RECOMMENDED, measured_trial
 from tuner.front.picks import NO_REGRET, Pick, first_pick, rule_words
 from tuner.front.whole import Whole, seen_ratio
 from tuner.metrics import REAL, Metric, find_metrics
-from tuner.optimize.answer import Recommendation, label_of
+from tuner.optimize.answering.recommendation import Recommendation
+from tuner.optimize.tuned import label_of
 from tuner.page import series
 from tuner.records import Configuration, Trial
 from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_expected

@@ -11,11 +11,11 @@ import pytest
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run, write_run
 from tests.doubles.traces import write_mixed_trace
-from tests.unit.optimize.test_answer import DEPLOY
+from tests.unit.optimize.answering.test_answer import DEPLOY
 from tuner.cli.optimize_request import read_request
 from tuner.errors import SpecError
 from tuner.optimize import session
-from tuner.optimize.answer import write_answer
+from tuner.optimize.answering.answer import write_answer
 from tuner.optimize.options import Options, request_of, service_request
 from tuner.optimize.request import Request
 from tuner.runs import REQUEST_FILE

@@ -13,7 +13,7 @@ from tests.doubles.clock import Clock
 from tests.doubles.runs import trial
 from tuner.cli import optimize_view
 from tuner.cli.optimize_view import ProgressView
-from tuner.optimize.judgement import Gain, Standing, State
+from tuner.optimize.proof.judgement import Gain, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, SERVICE_NAMES
 from tuner.records import Configuration
 

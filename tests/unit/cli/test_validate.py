@@ -14,7 +14,7 @@ import pytest
 
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import installed_run, synthetic_run, write_run
-from tests.unit.optimize.test_answer import DEPLOY
+from tests.unit.optimize.answering.test_answer import DEPLOY
 from tuner.cli import main
 from tuner.cli.validate import check_outcome
 from tuner.errors import (
@@ -26,9 +26,10 @@ from tuner.errors import (
 )
 from tuner.library import LEAST_EFFECT
 from tuner.measure.program import Surroundings
-from tuner.optimize import comparison, service
-from tuner.optimize.answer import write_answer
-from tuner.optimize.service import Service
+from tuner.optimize import comparison
+from tuner.optimize.answering.answer import write_answer
+from tuner.optimize.kinds import service
+from tuner.optimize.kinds.service import Service
 from tuner.optimize.work import Watch
 from tuner.records import Configuration, Outcome
 from tuner.registry import DEFAULT_ALLOCATORS

@@ -10,7 +10,7 @@ import pytest
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run, without_counts, write_run
 from tests.doubles.small_runs import run_of
-from tests.unit.optimize.test_answer import DEPLOY, KEEP
+from tests.unit.optimize.answering.test_answer import DEPLOY, KEEP
 from tuner import library
 from tuner.drawing.figure import described
 from tuner.errors import SelectionError
@@ -27,7 +27,7 @@ from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
-from tuner.optimize.answer import write_answer
+from tuner.optimize.answering.answer import write_answer
 from tuner.records import Outcome, Status
 from tuner.runs import Run
 from tuner.space import Parameter

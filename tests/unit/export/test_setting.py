@@ -13,7 +13,7 @@ from tuner.errors import SettingError, SpecError
 from tuner.export.formats import render
 from tuner.export.sources import setting_deployment
 from tuner.library import settings_of
-from tuner.optimize.answer import label_of
+from tuner.optimize.tuned import label_of
 from tuner.records import Configuration
 from tuner.registry import EXPORTERS
 from tuner.resources import native_file

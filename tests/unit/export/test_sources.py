@@ -18,7 +18,8 @@ from tuner.export.sources import deployment, direct_deployment, doubts, recommen
 from tuner.front.kept import all_picks, find_pick
 from tuner.front.picks import Pick
 from tuner.library import export
-from tuner.optimize.answer import Decision, Recommendation
+from tuner.optimize.answering.answer import Decision
+from tuner.optimize.answering.recommendation import Recommendation
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
 from tuner.records import Configuration

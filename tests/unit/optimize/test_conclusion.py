@@ -11,17 +11,17 @@ import pytest
 from tests.doubles.clock import Clock
 from tuner.compare.plan import Course
 from tuner.optimize import conclusion as module
-from tuner.optimize.answer import Decision, write_answer
+from tuner.optimize.answering.answer import Decision, write_answer
+from tuner.optimize.choosing.proposals import Proposal
+from tuner.optimize.choosing.selected import selected_of
 from tuner.optimize.conclusion import Conclusion
-from tuner.optimize.confirmation import Confirmed
-from tuner.optimize.evidence import showable_gain
-from tuner.optimize.held_out import HeldOutStanding
-from tuner.optimize.judgement import Gain, Rules, Standing, State
-from tuner.optimize.noise import noise_of
-from tuner.optimize.proposals import Proposal
+from tuner.optimize.confirming.confirmation import Confirmed
+from tuner.optimize.confirming.held_out import HeldOutStanding
+from tuner.optimize.proof.evidence import showable_gain
+from tuner.optimize.proof.judgement import Gain, Rules, Standing, State
+from tuner.optimize.proof.noise import noise_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
-from tuner.optimize.selected import selected_of
 from tuner.optimize.tuned import AS_IS, OWN_MALLOC, Reference, Sample, Tuned, values_of
 from tuner.optimize.work import EXPLORATION_FILE, Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome

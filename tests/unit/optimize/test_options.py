@@ -3,8 +3,8 @@
 import pytest
 
 from tuner.errors import SpecError
-from tuner.optimize.judgement import Rules
 from tuner.optimize.options import Options, request_of, service_request
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, PEAK
 from tuner.optimize.request import Request
 from tuner.service.plan import ServicePlan

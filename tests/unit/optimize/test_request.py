@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tuner.errors import SpecError, StoreError
-from tuner.optimize.judgement import Rules
+from tuner.optimize.kinds.service import service_rules
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import PEAK
 from tuner.optimize.request import Request, check_goes_on, differences
-from tuner.optimize.service import service_rules
 from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
 

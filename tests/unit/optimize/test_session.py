@@ -14,7 +14,7 @@ import pytest
 from tests.doubles.programs import compile_
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
-from tests.unit.optimize.test_answer import DEPLOY
+from tests.unit.optimize.answering.test_answer import DEPLOY
 from tuner.allocators import Installation
 from tuner.campaign.executors import Where
 from tuner.compare.plan import Course, Step
@@ -28,17 +28,18 @@ from tuner.errors import (
     StoreError,
     TunerError,
 )
-from tuner.optimize import emulation, session
-from tuner.optimize.answer import Answer, Decision, label_of, write_answer
-from tuner.optimize.judgement import Rules
-from tuner.optimize.kinds import Files
-from tuner.optimize.outlook import FEWEST_RUNS
+from tuner.optimize import session
+from tuner.optimize.answering.answer import Answer, Decision, write_answer
+from tuner.optimize.choosing import emulation
+from tuner.optimize.choosing.outlook import FEWEST_RUNS
+from tuner.optimize.choosing.selected import Selected
+from tuner.optimize.kinds.making import Files
+from tuner.optimize.kinds.suite import further_trace, further_traces
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
-from tuner.optimize.selected import Selected
 from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_out
-from tuner.optimize.suite import further_trace, further_traces
-from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample, Tuned, label_of
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
 from tuner.optimize.work import EXPLORATION_FILE, HELD_OUT_FILES, TRACE_FILE, Watch, Work

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.optimize.test_answer import DEPLOY
+from tests.unit.optimize.answering.test_answer import DEPLOY
 from tuner.cli import main
 from tuner.errors import SelectionError, StoreError
-from tuner.optimize.answer import write_answer
-from tuner.optimize.answer_table import AnswerRow
-from tuner.optimize.judgement import Gain
+from tuner.optimize.answering.answer import write_answer
+from tuner.optimize.answering.table import AnswerRow
+from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS

@@ -12,7 +12,7 @@ from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.cli import main
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
-from tuner.optimize.answer import recommended
+from tuner.optimize.answering.recommendation import recommended
 from tuner.records import Configuration, Outcome
 from tuner.report.wording import (
     commands,

@@ -1,0 +1,172 @@
+"""Rows of what the program itself measured, and the table they are shown in."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.optimize.proof.judgement import Gain
+from tuner.optimize.quantities import MEAN, PEAK, TABLE
+from tuner.optimize.tuned import AS_IS
+from tuner.page import series
+from tuner.units import show_size, signed_percent
+
+LABEL_WIDTH: Final = 40
+"""Of the first column; a longer label has lines of its own."""
+
+_NARROW_LABEL_WIDTH: Final = 20
+"""The same where there are too many quantities for bounds."""
+
+TABLE_WIDTH: Final = 96
+
+_MOST_WITH_BOUNDS: Final = 4
+"""Quantities of a table whose cells show bounds."""
+
+_FAR_BELOW: Final = 0.5
+"""Of the peak, a mean of which is said why, where the peak is below `_SMALL` bytes."""
+_SMALL: Final = 32.0 * 2**20
+
+ROUNDS: Final = "rounds"
+FEW_RUNS: Final = "few runs"
+
+_LEAST_MS: Final = 0.1
+_WITHOUT_DECIMALS: Final = 1000.0
+"""Times below it are shown in us."""
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """A subject in the table: what it changes, as far as runs have shown it."""
+
+    label: str
+    changes: Mapping[str, Gain]
+    """Empty when it did not run well."""
+    is_candidate: bool = False
+    """Rounds of new runs compared it with the program as it is; else it ran once or three times."""
+    note: str = ""
+    """Why it left: ``worse: CPU time``, or how it failed."""
+
+    @property
+    def ran(self) -> str:
+        """How often it ran: ``few runs``, ``few rounds`` for bounds of all changes, ``rounds``."""
+        if not self.is_candidate:
+            return FEW_RUNS
+        is_bound = all(gain.bounds is not None for gain in self.changes.values())
+        return ROUNDS if is_bound else "few rounds"
+
+
+def rows_table(
+    as_is: str, baseline: Mapping[str, float], rows: Sequence[AnswerRow]
+) -> Iterator[str]:
+    """Yield a table: the program as it is, then every row, each change with its bounds.
+
+    Args:
+        as_is: allocator of the program as it is.
+        baseline: quantity -> its value; the columns.
+        rows: in their order.
+    """
+    names = list(baseline)
+    has_bounds = len(names) <= _MOST_WITH_BOUNDS
+    head = as_is_words(as_is)
+    most = LABEL_WIDTH if has_bounds else _NARROW_LABEL_WIDTH
+    labels = [row.label for row in rows if len(row.label) <= most - 2]
+    width = max(len(head), *map(len, labels), 0) + 2
+    widths = {name: _column(name, has_bounds=has_bounds) for name in names}
+    yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
+    values = (f"{value_words(name, value):>{widths[name]}}" for name, value in baseline.items())
+    yield f"{head:<{width}}" + "".join(values)
+    for row in rows:
+        cells = "".join(
+            f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{widths[name] - 1}}"
+            for name in names
+        )
+        text = f"{cells}  {row.note}" if row.changes else row.note
+        below = ""
+        if row.changes and width + len(text.rstrip()) > TABLE_WIDTH:
+            text, below = cells, row.note
+        if len(row.label) > width - 2:
+            yield from textwrap.wrap(row.label, TABLE_WIDTH, subsequent_indent="  ")
+            yield f"{'':<{width}}{text}".rstrip()
+        else:
+            yield f"{row.label:<{width}}{text}".rstrip()
+        if below:
+            yield from textwrap.wrap(
+                below, TABLE_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
+            )
+    if has_bounds:
+        yield from _hint(names, rows)
+    peak = baseline.get(PEAK, 0.0)
+    if baseline.get(MEAN, peak) < _FAR_BELOW * peak <= _FAR_BELOW * _SMALL:
+        yield "peak memory has mapped files in it, such as libraries; mean memory has not"
+
+
+def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:
+    """Say so where changes of times have no bounds."""
+    times = [name for name in names if not TABLE[name].is_memory]
+    gains = [row.changes[name] for row in rows for name in times if name in row.changes]
+    inexact = [gain.bounds for gain in gains if not gain.is_exact]
+    if None in inexact:
+        where = " without a range" if any(inexact) else ""
+        yield f"{series(times)}{where}: few runs or rounds, a hint and no proof"
+
+
+def as_is_words(allocator: str) -> str:
+    """Return the label of the baseline: ``as it is (glibc)``."""
+    return f"{AS_IS} ({allocator})"
+
+
+def _cell(gain: Gain | None, name: str, *, has_bounds: bool) -> str:
+    if gain is None:
+        return "-"
+    return gain_words(gain, with_bounds=has_bounds and not TABLE[name].is_memory)
+
+
+def gain_words(gain: Gain, *, with_bounds: bool) -> str:
+    """Return a change: ``-4.0 % (-7.1 .. -1.0)``; without bounds where it repeats itself.
+
+    Example:
+        >>> gain_words(Gain(0.0, -0.01, 0.01), with_bounds=True)
+        '+0.0 % (-1.0 .. +1.0)'
+    """
+    text = signed_percent(gain.change)
+    if with_bounds and gain.bounds is not None and not gain.is_exact:
+        low, high = gain.bounds
+        text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
+    return text
+
+
+def loss_words(name: str, gain: Gain) -> str:
+    """Return what became worse, by how much, and what was allowed of it.
+
+    Example:
+        >>> loss_words("peak memory", Gain(-0.06, -0.06, -0.06, limit=0.005, is_halved=True))
+        'peak memory +6.2 % (limit 0.5 %, halved as it repeats itself)'
+    """
+    limit = limit_words(gain.limit, is_halved=gain.is_halved)
+    return f"{name} {signed_percent(gain.change)}{limit}"
+
+
+def limit_words(limit: float | None, *, is_halved: bool = False) -> str:
+    """Return in brackets how much worse a guard may become; nothing of what is none."""
+    why = ", halved as it repeats itself" if is_halved else ""
+    return "" if limit is None else f" (limit {100.0 * limit:.3g} %{why})"
+
+
+def _column(name: str, *, has_bounds: bool) -> int:
+    """Return the width of a column: those of times show bounds where there is room."""
+    if not has_bounds:
+        return max(11, len(name) + 2)
+    return max(15, len(name) + 2) if TABLE[name].is_memory else 25
+
+
+def value_words(name: str, value: float) -> str:
+    """Return a value of a quantity with its unit: ``13.5 MiB``, ``526 ms``."""
+    unit = TABLE[name].unit
+    if unit == "bytes":
+        return show_size(round(value))
+    if unit == "1/s":
+        return f"{value:,.0f}"
+    number, word = (value / 1e6, "ms") if value >= _LEAST_MS * 1e6 else (value / 1e3, "us")
+    return f"{number:,.0f} {word}" if number >= _WITHOUT_DECIMALS else f"{number:.4g} {word}"
