@@ -507,8 +507,8 @@ def recorded_of(
     notes = []
     if totals.n_events < FEW_EVENTS and values[CPU] < _NEXT_TO_NOTHING_NS:
         notes.append(
-            f"It has few events of malloc and free, {totals.n_events:,}: standard input is empty "
-            "in every run, so let a shell open a file for a program that reads it: "
+            f"It has few events of malloc and free ({totals.n_events:,}). Its standard input is "
+            "empty in every run; if it reads that, let a shell open a file: "
             f"-- sh -c 'exec ./app < FILE'.{said and f' It printed last: {said}'}"
         )
     if totals.peak_live_bytes < _LITTLE * values[MEAN]:

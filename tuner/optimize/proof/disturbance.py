@@ -90,6 +90,6 @@ quiet machine CPU time is decided sooner.'
     if (n_threads or 1) > 1:
         return (
             f"{meanwhile}, so the program's threads met less often than on a quiet machine, where "
-            "the change of CPU time may be another one."
+            "the change of CPU time may differ."
         )
     return f"{meanwhile}; on a quiet machine CPU time is decided sooner."
