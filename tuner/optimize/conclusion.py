@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from statistics import median
 
 from tuner.optimize.answering.answer import (
     EARLY,
@@ -29,13 +30,13 @@ from tuner.optimize.confirming.confirmation import Confirmed
 from tuner.optimize.confirming.held_out import HeldOutStanding
 from tuner.optimize.confirming.race import standings
 from tuner.optimize.kinds.counted import changes_of_work, counted_words, disagreement
-from tuner.optimize.proof.duets import n_duets
+from tuner.optimize.proof.duets import n_at_once, n_duets
 from tuner.optimize.proof.evidence import fewest_rounds, rounds_for
 from tuner.optimize.proof.judgement import Gain, Standing, State
 from tuner.optimize.proof.noise import noise_as_it_is, noise_in_rounds
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import AS_IS, Reference, growth_of, label_of
-from tuner.optimize.work import Work
+from tuner.optimize.work import FIRST_RUNS, Work
 from tuner.page import series
 from tuner.records import Configuration
 from tuner.units import show_percent
@@ -361,6 +362,7 @@ class Conclusion:
         """Return how many rounds more may settle what is open of a candidate.
 
         All guards that are open must hold, and of the goals one must gain where none does yet.
+        No fewer than ran: what is nearly settled is so by luck as often as not.
         """
         rules = self._rules
         error = rules.error / confirmed.n_claims
@@ -385,7 +387,7 @@ class Conclusion:
             wanted.append(
                 min(rounds_to(name, limit, each) for name, limit in (likely or goals).items())
             )
-        return max(1, max(wanted) - nearest.n_rounds)
+        return max(1, nearest.n_rounds, max(wanted) - nearest.n_rounds)
 
     def _answer(
         self,
@@ -402,13 +404,18 @@ class Conclusion:
         if best is not None and label in chosen and best.n_rounds:
             counted = changes_of_work(self._work, self._reference, label, chosen)
         rows = rows_of(label, found, singles, selected.failures if selected else {})
+        if confirmed:
+            words = f"turned down by the held-out {self._work.request.given}"
+            rows = tuple(
+                replace(r, note=words) if r.label in confirmed.held_back else r for r in rows
+            )
         note = disagreement(best.gains, counted, self._rules) if best else None
         return Answer(
             decision=decision,
             configuration=chosen.get(label) if decision is Decision.DEPLOY else None,
             label=label,
             as_is=self._reference.malloc_name,
-            baseline=self._reference.values,
+            baseline=self._baseline(selected, confirmed),
             rules=self._rules,
             standing=best,
             rows=rows,
@@ -428,6 +435,15 @@ class Conclusion:
             n_untried=selected.n_untried if selected else 0,
             rounds_of={file: self._work.n_rounds(file) for file in self._work.runs_in},
         )
+
+    def _baseline(self, *parts: Selected | Confirmed | None) -> dict[str, float]:
+        """Return the middle of all runs of the program as it is; those at once slow each other."""
+        samples = [run for one in parts if one for run in one.course.good(None, AS_IS).values()]
+        alone = [run for run in samples if n_at_once(run) == 1]
+        return {
+            name: median([*[value] * FIRST_RUNS, *(run[name] for run in alone if name in run)])
+            for name, value in self._reference.values.items()
+        }
 
     def _date(self) -> str:
         """Return the day of the last run: that of the answer before, where this call made none."""
@@ -485,8 +501,9 @@ def _turned_down_words(label: str, held_out: HeldOutStanding, given: str) -> str
     found = held_out.standing
     names = found.worse or held_out.doubtful
     bad = found.reason or ", ".join(loss_words(name, found.gains[name]) for name in names)
+    verb = "fails" if found.reason else "is worse" if held_out.is_bad else "looks worse"
     doubt = "" if held_out.is_bad else f", which its {found.n_rounds} rounds leave open"
-    return f"{label} gains with the tuned {given}, but with the held-out one: {bad}{doubt}."
+    return f"{label} gains with the tuned {given}, but {verb} with the held-out one: {bad}{doubt}."
 
 
 def _doubt_words(best: Standing, held_out: HeldOutStanding, given: str) -> str:

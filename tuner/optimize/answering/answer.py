@@ -72,7 +72,7 @@ class Answer:
     as_is: str
     """Allocator of the program as it is: ``glibc``, or its own."""
     baseline: Mapping[str, float]
-    """Quantity -> value of the program as it is, in its unit; see `quantities.TABLE`."""
+    """Quantity -> middle of the runs of the program as it is; see `quantities.TABLE`."""
     rules: Rules
     standing: Standing | None
     """What confirms `configuration`."""
@@ -177,7 +177,10 @@ class Answer:
 
     def _held_out_lines(self) -> Iterator[str]:
         if self.held_out is not None:
-            yield f"On the {self.given} that was not tuned on:"
+            gains = (self.held_out[goal] for goal in self.rules.goals if goal in self.held_out)
+            is_sure = any(one.low > 0.0 and _is_seen(one, self.rules) for one in gains)
+            words = "" if is_sure else ", little or nothing is gained for sure"
+            yield f"On the {self.given} that was not tuned on{words}:"
             yield from _gain_lines(self.held_out, self.rules)
 
     def _growth_lines(self) -> Iterator[str]:
@@ -247,7 +250,7 @@ class Answer:
             yield from _wrapped(f"Nearest: {self.label}, {best}.")
             yield from self._peak_lines()
         is_done = self._is_early and not self.n_untried
-        unused = "; no candidate was left that more of it would confirm" if is_done else ""
+        unused = "; no candidate was left to confirm" if is_done else ""
         yield f"  {self.n_runs} runs in {show_duration(self.seconds)}{unused}."
 
     def _peak_lines(self) -> Iterator[str]:
@@ -545,7 +548,7 @@ def _left_words(standing: Standing) -> str:
         worse = _limited(standing, standing.likely_worse)
         return f"likely worse: {worse}" if worse else "likely gains too little"
     if standing.state is State.OUT_OF_REACH:
-        return "no gain that its rounds could prove"
+        return "no gain large enough to prove so far"
     if not standing.n_rounds:
         return "no time was left to run it"
     return ""

@@ -98,7 +98,7 @@ def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]):
     ("state", "note"),
     [
         (State.HOPELESS, "likely gains too little"),
-        (State.OUT_OF_REACH, "no gain that its rounds could prove"),
+        (State.OUT_OF_REACH, "no gain large enough to prove so far"),
         (State.CONFIRMED, ""),
         (State.OPEN, ""),
     ],
@@ -166,7 +166,7 @@ def test_what_gains_nothing_is_not_near_and_time_left_is_said(gain: Gain):
     lines = list(replace(KEEP, standing=worse, given_s=600.0).lines())
 
     assert not any("Nearest" in line for line in lines)
-    assert "  43 runs in 1 min 40 s; no candidate was left that more of it would confirm." in lines
+    assert "  43 runs in 1 min 40 s; no candidate was left to confirm." in lines
 
 
 def test_no_line_breaks_between_a_quantity_and_its_change():
@@ -393,6 +393,26 @@ def test_of_another_input_only_what_it_shows_is_printed():
     at = lines.index("On the load that was not tuned on:")
     assert lines[at + 1].split() == ["mean", "memory", "-10.0", "%"]
     assert not any(line.split()[:2] == ["peak", "memory"] for line in lines[at:])
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_sure"),
+    [
+        (Gain(0.1, -0.01, 0.2), False),
+        (Gain(0.1, -math.inf, math.inf), False),
+        (Gain(0.001, 0.001, 0.001, is_exact=True), False),
+        (Gain(0.1, 0.001, 0.2), True),
+    ],
+)
+@pytest.mark.parametrize("answer", [DEPLOY, OPEN])
+def test_a_gain_that_another_input_does_not_show_is_said(
+    answer: Answer, gain: Gain, *, is_sure: bool
+):
+    nothing = Gain(-0.001, -0.002, 0.0)
+    lines = list(replace(answer, held_out={MEAN: gain, PEAK: GAINS[MEAN], CPU: nothing}).lines())
+
+    words = "On the input that was not tuned on, little or nothing is gained for sure:"
+    assert (words in lines) is not is_sure
 
 
 @pytest.mark.parametrize(
