@@ -58,7 +58,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"{path}: cannot be written ({error.strerror}); make room, or choose another -o"
+            f"{path}: cannot be written ({error.strerror}); {_room(error)}choose another -o"
         ) from error
 
 
@@ -225,8 +225,12 @@ def _replace(path: Path, content: bytes, *, executable: bool) -> None:
             with contextlib.suppress(OSError):
                 partial.unlink()
         raise OutputError(
-            f"{path}: cannot be written ({error.strerror}); make room, or choose another place"
+            f"{path}: cannot be written ({error.strerror}); {_room(error)}choose another place"
         ) from error
+
+
+def _room(error: OSError) -> str:
+    return "make room, or " if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
 
 
 def _opened(target: Path) -> BinaryIO:
