@@ -23,6 +23,8 @@ EFFECT: Final = Range(parse_percent, "0.01 %", "100 %")
 """Least effect that counts."""
 USUAL_TIME: Final = "10min"
 """Of an optimisation."""
+USUAL_EVALUATIONS: Final = 300
+"""Of a campaign."""
 USUAL_EFFECT: Final = "1%"
 """Least effect that counts in one."""
 AGED: Final = Range(parse_size, "0 B", "64 GiB")

@@ -34,7 +34,7 @@ from tuner.errors import (
     StoreError,
     TraceError,
 )
-from tuner.limits import BUDGET, MOST_EVALUATIONS, MOST_SEED, MOST_WORKERS
+from tuner.limits import BUDGET, MOST_EVALUATIONS, MOST_SEED, MOST_WORKERS, USUAL_EVALUATIONS
 from tuner.registry import STRATEGIES
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
@@ -94,7 +94,12 @@ def tune(
         str | None, typer.Option(metavar="NAME[:PATH],...", help=f"Default: {ALLOCATORS}.")
     ] = None,
     evaluations: Annotated[
-        int | None, number(1, MOST_EVALUATIONS, "Distinct configurations to measure.")
+        int | None,
+        number(
+            1,
+            MOST_EVALUATIONS,
+            f"Distinct configurations to measure; {USUAL_EVALUATIONS} by default.",
+        ),
     ] = None,
     time: Annotated[
         str | None, duration(BUDGET, 'Stop after this elapsed time, such as "10 min".')

@@ -35,7 +35,7 @@ from tuner.config.reading import (
     validate,
 )
 from tuner.errors import SpecError
-from tuner.limits import MOST_EVALUATIONS, MOST_SEED, RUN_TIME
+from tuner.limits import MOST_EVALUATIONS, MOST_SEED, RUN_TIME, USUAL_EVALUATIONS
 from tuner.metrics import METRICS, objective_names
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS, STRATEGIES
@@ -225,7 +225,7 @@ class CampaignSpec(StrictModel):
     allocators: Allocators
     objectives: Objectives = ("mean_heap", "cost")
     constraints: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
-    evaluations: Annotated[int, Field(ge=1, le=MOST_EVALUATIONS)] = 300
+    evaluations: Annotated[int, Field(ge=1, le=MOST_EVALUATIONS)] = USUAL_EVALUATIONS
     """Number of distinct configurations to measure."""
     strategy: Annotated[str, AfterValidator(_strategy)] = "auto"
     seed: Annotated[int, Field(ge=0, le=MOST_SEED)] = 1
