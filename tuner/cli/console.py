@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tuner.cli.progress_bar import ProgressBar
+    from tuner.optimize.answering.answer import Answer
     from tuner.report.grid import Grid
 
 
 PAGE_WIDTH = 100
-"""Columns of what people read."""
+"""Columns of what people read, at most."""
+
+
+def page_width() -> int:
+    """Return the columns of a page: those of a terminal that is narrower than `PAGE_WIDTH`."""
+    return min(PAGE_WIDTH, shutil.get_terminal_size((PAGE_WIDTH, 24)).columns)
 
 
 def folded(line: str, hang: int) -> str:
@@ -31,12 +39,18 @@ def folded(line: str, hang: int) -> str:
         >>> [len(one) for one in folded("  trim_threshold: " + "nothing " * 20, 4).splitlines()]
         [97, 83]
     """
-    return "\n".join(wrapped(line, PAGE_WIDTH, others=" " * hang))
+    return "\n".join(wrapped(line, page_width(), others=" " * hang))
 
 
 def folded_note(line: str) -> str:
     """Return a line for standard error: lines of a page on a terminal, one in a log."""
     return folded(line, 2) if sys.stderr.isatty() else line
+
+
+def print_answer(answer: Answer) -> None:
+    """Print what the program itself proves, in as many columns as there are."""
+    for line in replace(answer, columns=min(answer.columns, page_width())).lines():
+        print(line)
 
 
 def stdout_console(table: Table | None = None) -> Console:

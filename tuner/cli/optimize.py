@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.bounds import duration, number, within
+from tuner.cli.console import print_answer
 from tuner.cli.epilog import subcommand
 from tuner.cli.numerics import import_numpy
 from tuner.cli.options import (
@@ -310,8 +311,7 @@ def optimize(
         print(json.dumps(answer.as_record(), indent=1))
     else:
         print()
-        for line in answer.lines():
-            print(line)
+        print_answer(answer)
         _print_next(run, answer)
     refuse(conditions, answer)
 

@@ -18,6 +18,7 @@ from tuner.optimize.answering.table import gain_words
 from tuner.optimize.proof.judgement import Gain, Standing
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.view import View
+from tuner.page import wrapped
 
 if TYPE_CHECKING:
     from tuner.records import Trial
@@ -38,6 +39,8 @@ _STAGES = {"examining": "first runs", "others": "last proposals"}
 _HEARTBEAT_S: Final = 1.0
 """Time between two looks at whether a log is due a line."""
 _WIDTH = 44
+_HANG = 11
+"""Columns before the words of a line that stays: ``recorded   863,214 events``."""
 
 
 class _StandardError(Console):
@@ -106,6 +109,8 @@ class ProgressView(View):
 
     def tell(self, line: str) -> None:
         """Print a line that stays."""
+        if self._console.is_terminal:
+            line = "\n".join(wrapped(line, self._console.width, others=" " * _HANG))
         self._console.print(Text(line), soft_wrap=True)
 
     def begin(self, stage: str, n_steps: int | None) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.bounds import within
+from tuner.cli.console import print_answer
 from tuner.cli.options import SETTING, SETTING_HELP, refuse_options, split_names
 from tuner.cli.run_folder import check_run_folder
 from tuner.errors import SpecError
@@ -298,8 +299,7 @@ def print_compared(compared: Compared, *, as_json: bool = False) -> None:
         print(json.dumps(compared.answer.as_record() | ran, indent=1))
         return
     print()
-    for line in compared.answer.lines():
-        print(line)
+    print_answer(compared.answer)
     print()
     rounds = f"{compared.n_rounds} round{'s' * (compared.n_rounds != 1)}"
     print(f"{rounds}; changes: medians of the ratios to the service as it is in one round")

@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 
 from tuner.cli.console import print_grid, stdout_console
 from tuner.metrics import REAL, Metric, find_objective
+from tuner.page import wrapped
 from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
 from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
@@ -42,7 +44,7 @@ def print_summary(summary: ValidationSummary, run: Path, *, has_details: bool = 
         has_details: what `print_details` prints follows.
     """
     console = stdout_console()
-    console.print(summary.decision.sentence, style="bold", markup=False)
+    console.print(_broken(summary.decision.sentence, console), style="bold", markup=False)
     console.print()
     table = _screen(summary)
     wide = stdout_console(table)
@@ -55,11 +57,15 @@ def print_summary(summary: ValidationSummary, run: Path, *, has_details: bool = 
         if found.reason:
             console.print(f"{found.subject.label} is out: {found.reason}", markup=False)
     for notice in summary.notices[:_MOST_NOTES]:
-        console.print(f"note: {notice}", markup=False)
+        console.print(_broken(f"note: {notice}", console), markup=False)
     console.print()
     commands = _next_commands(summary, run)
     for line in commands[: -1 if has_details else None]:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _broken(text: str, console: Console) -> str:
+    return "\n".join(wrapped(text, console.width))
 
 
 def _screen(summary: ValidationSummary) -> Table:

@@ -13,7 +13,7 @@ from tuner.front.bounds import OWN
 from tuner.front.kept import RECOMMENDED
 from tuner.front.picks import BALANCED, KNEE, NO_REGRET
 from tuner.metrics import METRICS, Metric, find_metrics
-from tuner.page import series
+from tuner.page import series, wrapped
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
@@ -81,7 +81,8 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
     n_hidden = len(full.rows) - len(table.rows) - sum(alike.values())
     if n_hidden:
         console.print(f"{n_hidden} more points of the front: --all", highlight=False)
-    console.print(_footer(full), markup=False, highlight=False)
+    for line in _footer(full):
+        text.write("\n".join(wrapped(line, min(width, width_for()))) + "\n")
     return text.getvalue()
 
 
@@ -259,7 +260,7 @@ def marks(row: TrialRow) -> str:
     return ", ".join(words)
 
 
-def _footer(table: FrontTable) -> str:
+def _footer(table: FrontTable) -> list[str]:
     trials = [row for row in table.rows if row.state == FRONT]
     n_points = len({min((row.trial.number, *row.equals)) for row in trials})
     count = f"{n_points} point{'s'[: n_points != 1]}"
@@ -269,15 +270,13 @@ def _footer(table: FrontTable) -> str:
     what = f"{count} {verb} on the front of {', '.join(table.objectives)}"
     relative_to = table.compared.relative_to
     whose = "the default of its own allocator" if relative_to == OWN else f"{relative_to}'s default"
-    return "\n".join(
-        [
-            f"{what}; changes are against {whose}.",
-            *whole_words(table, table.objectives),
-            *_picks_explained(table, "its own default" if relative_to == OWN else whose),
-            *table.notes,
-            *filter(None, [table.price_note]),
-        ]
-    )
+    return [
+        f"{what}; changes are against {whose}.",
+        *whole_words(table, table.objectives),
+        *_picks_explained(table, "its own default" if relative_to == OWN else whose),
+        *table.notes,
+        *filter(None, [table.price_note]),
+    ]
 
 
 def whole_words(table: FrontTable, names: Collection[str]) -> list[str]:
@@ -293,7 +292,7 @@ def whole_words(table: FrontTable, names: Collection[str]) -> list[str]:
     sources = [f"medians of validation {number}" for number in numbers]
     if recorded:
         which = f"{_labels(recorded)} " if sources else ""
-        sources.append(f"{which}of few runs or under the recorder, so rather too small a share")
+        sources.append(f"{which}by few runs or under the recorder, which rather understates them")
     words = f"Changes of {_labels(whole)} are about those of the whole program, its memory"
     told = f"and CPU time ({'; '.join(sources)}); values are the allocator's own."
     return [f"{words} {told}"]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tuner.cli.console import PAGE_WIDTH, print_note
+from tuner.cli.console import PAGE_WIDTH, folded, print_note
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -17,3 +17,12 @@ def test_a_note_is_one_line_where_it_is_searched(
 
     lines = capsys.readouterr().err.splitlines()
     assert (len(lines) > 1, max(map(len, lines)) <= PAGE_WIDTH) == (is_terminal, is_terminal)
+
+
+@pytest.mark.parametrize(("columns", "most"), [("60", 60), ("200", PAGE_WIDTH)])
+def test_a_page_is_as_wide_as_the_terminal_but_no_wider_than_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, columns: str, most: int
+):
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert most - 6 < max(map(len, folded("words " * 60, 2).splitlines())) <= most

@@ -193,6 +193,20 @@ def test_a_long_line_of_the_picture_does_not_wrap():
     assert "x…" in out.getvalue()
 
 
+def test_what_stays_is_broken_at_a_blank_on_a_terminal_alone():
+    line = "recorded   863,214 events of malloc and free of 1 thread; the program: 13.4 MiB peak"
+    shown = []
+    for is_terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, width=60, force_terminal=is_terminal)
+        ProgressView("runs/app", 300.0, console, Clock()).tell(line)
+        shown.append(out.getvalue().splitlines())
+
+    first, second = shown[0]
+    assert second == " " * 11 + line.removeprefix(first).strip()
+    assert shown[1] == [line]
+
+
 def test_taking_settings_back_shows_its_own_steps_and_no_candidates():
     clock = Clock()
     shown = view(clock, io.StringIO())

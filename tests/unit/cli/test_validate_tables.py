@@ -48,6 +48,19 @@ def test_one_screen_says_what_was_decided_first(run: Run, capsys: pytest.Capture
     assert all(REAL[name].label in head for name in GUARDED), "what a gain must not cost"
 
 
+def test_a_figure_keeps_its_unit_where_the_decision_is_broken(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    summary = summarize(run, run.validations[-1])
+    words = "Deploy balanced: mean heap -12 % (at least -6.5 %)."
+    decided = replace(summary, decision=replace(summary.decision, sentence=words))
+    monkeypatch.setenv("COLUMNS", str(words.index("%).") + 1))
+
+    print_summary(decided, Path("runs/x"))
+
+    assert capsys.readouterr().out.splitlines()[1].strip() == "least -6.5 %)."
+
+
 def test_details_do_not_name_themselves_as_the_next_command(run: Run, printed: Printed):
     said = printed(run)
 

@@ -136,6 +136,17 @@ def test_the_picks_in_the_table_are_explained_below_it():
     assert "Changes are those of the allocator's own heap and work" in text
 
 
+def test_the_words_below_the_table_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    names = ("mean_heap", "cost")
+
+    text = table_text(front_table(run_of([(1.0, 4.0), (2.0, 3.0)]), names))
+
+    below = text[text.index("on the front of") :].splitlines()
+    assert len(below) > 1
+    assert max(map(len, below)) <= 40
+
+
 def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place():
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.0, 900.0), (60.0, 500.0)])
     pick = pick_of_trial(run, 2)

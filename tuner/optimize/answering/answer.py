@@ -122,6 +122,8 @@ class Answer:
     """Of a service, `AS_IS` or label -> median growth under load, in bytes per minute."""
     rounds_of: Mapping[str, int] = field(default_factory=dict)
     """Journal -> rounds that it knows."""
+    columns: int = TABLE_WIDTH
+    """Of its lines."""
 
     @property
     def sentence(self) -> str:
@@ -149,8 +151,11 @@ class Answer:
 
     def lines(self) -> Iterator[str]:
         """Yield what is printed: the sentence, what it gains or what came near, the table."""
-        yield from _wrapped(self.sentence, indent=0)
+        yield from self._wrapped(self.sentence, indent=0)
         yield from self._details()
+
+    def _wrapped(self, text: str, indent: int = 2) -> list[str]:
+        return wrapped(text, self.columns, " " * indent, " " * (indent + 2))
 
     def _details(self) -> Iterator[str]:
         if self.decision is Decision.DEPLOY and self.standing is not None:
@@ -167,7 +172,7 @@ class Answer:
         if notes:
             yield ""
         for note in notes:
-            yield from _wrapped(note, indent=0)
+            yield from self._wrapped(note, indent=0)
         if self.rows:
             yield ""
             yield from table_lines(self)
@@ -192,7 +197,7 @@ class Answer:
                 text = f"{'+' if value > 0 else ''}{SERVICE['growth'].show(value)}"
                 yield from textwrap.wrap(
                     f"{text:>14}  {names.get(label, label)}",
-                    TABLE_WIDTH,
+                    self.columns,
                     initial_indent="  ",
                     subsequent_indent=" " * 20,
                 )
@@ -217,16 +222,16 @@ class Answer:
             ]
             seen = ", ".join(changes) or _unproven_words(gains, self.rules)
             words = "; it may be left out" if is_needless else ""
-            yield from _wrapped(f"{setting}: {seen}{words}")
+            yield from self._wrapped(f"{setting}: {seen}{words}")
         if together:
             kept = "kept, since the program is not proven to do as well without"
-            yield from _wrapped(f"{series(together)}: {_NOTHING_ALONE}; {kept}")
+            yield from self._wrapped(f"{series(together)}: {_NOTHING_ALONE}; {kept}")
         if self.left_out:
-            yield from _wrapped(self._left_out_words(), indent=0)
+            yield from self._wrapped(self._left_out_words(), indent=0)
         if self.dropped:
             why = "since emulation expects too little of it"
             dropped = " ".join(self.dropped)
-            yield from _wrapped(f"Left out before its rounds, {why}: {dropped}.", indent=0)
+            yield from self._wrapped(f"Left out before its rounds, {why}: {dropped}.", indent=0)
 
     def _left_out_words(self) -> str:
         settings = " ".join(self.left_out)
@@ -244,10 +249,12 @@ class Answer:
     def _keep_lines(self) -> Iterator[str]:
         # What is confirmed is kept back by the held-out input, of which a reason speaks.
         if self.standing is None or self.standing.state is not State.CONFIRMED:
-            yield from _wrapped(f"No setting tried is proven to save {_goal_words(self.rules)}.")
+            yield from self._wrapped(
+                f"No setting tried is proven to save {_goal_words(self.rules)}."
+            )
         best = _best_words(self.standing, self.rules) if self.standing else ""
         if best and self.label not in {one.label for one in self.turned_down}:
-            yield from _wrapped(f"Nearest: {self.label}, {best}.")
+            yield from self._wrapped(f"Nearest: {self.label}, {best}.")
             yield from self._peak_lines()
         is_done = self._is_early and not self.n_untried
         unused = "; no candidate was left to confirm" if is_done else ""
@@ -260,16 +267,16 @@ class Answer:
         gain = self.standing.gains.get(PEAK)
         is_programs = set(self.rules.goals) <= {MEAN, CPU}
         if gain is not None and is_programs and gain.low > math.log1p(self.rules.least):
-            yield from _wrapped(
+            yield from self._wrapped(
                 "It is proven to hold less at the peak, which was not asked for: "
                 "`--goals peak_memory` with another -o asks for it."
             )
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None and not self.standing.n_rounds:
-            yield from _wrapped(f"Most promising: {self.label}.")
+            yield from self._wrapped(f"Most promising: {self.label}.")
         elif self.standing is not None:
-            yield from _wrapped(f"Nearest: {self.label}:")
+            yield from self._wrapped(f"Nearest: {self.label}:")
             changes = (
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()
@@ -277,7 +284,7 @@ class Answer:
             counted = "".join(
                 f", {w} {signed_percent(change)}" for w, change in self.counted.items()
             )
-            yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
+            yield from self._wrapped(f"{', '.join(changes)}{counted}", indent=4)
             yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
@@ -288,7 +295,7 @@ class Answer:
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
-        yield f"  {words[0].upper()}{words[1:]}"
+        yield from self._wrapped(f"{words[0].upper()}{words[1:]}")
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file, and for ``--json``."""
@@ -372,7 +379,7 @@ def with_words(label: str) -> str:
 def table_lines(answer: Answer) -> Iterator[str]:
     """Yield the table: at most eight subjects, each change with its bounds."""
     rows = _shown(answer)
-    yield from rows_table(answer.as_is, answer.baseline, rows)
+    yield from rows_table(answer.as_is, answer.baseline, rows, answer.columns)
     if answer.n_more:
         yield f"{answer.n_more} more ran"
 
@@ -515,10 +522,6 @@ def no_worse_words(names: Sequence[str]) -> str:
         ('CPU time is no worse', 'CPU time and peak memory are no worse')
     """
     return f"{series(names)} {'are' if len(names) > 1 else 'is'} no worse"
-
-
-def _wrapped(text: str, indent: int = 2) -> list[str]:
-    return wrapped(text, TABLE_WIDTH, " " * indent, " " * (indent + 2))
 
 
 def rows_of(

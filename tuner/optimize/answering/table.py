@@ -58,7 +58,10 @@ class AnswerRow:
 
 
 def rows_table(
-    as_is: str, baseline: Mapping[str, float], rows: Sequence[AnswerRow]
+    as_is: str,
+    baseline: Mapping[str, float],
+    rows: Sequence[AnswerRow],
+    columns: int = TABLE_WIDTH,
 ) -> Iterator[str]:
     """Yield a table: the program as it is, then every row, each change with its bounds.
 
@@ -66,11 +69,12 @@ def rows_table(
         as_is: allocator of the program as it is.
         baseline: quantity -> its value; the columns.
         rows: in their order.
+        columns: of the page; a table that needs more is wider.
     """
     names = list(baseline)
     has_bounds = len(names) <= _MOST_WITH_BOUNDS
     head = as_is_words(as_is)
-    most = LABEL_WIDTH if has_bounds else _NARROW_LABEL_WIDTH
+    most = (LABEL_WIDTH if has_bounds else _NARROW_LABEL_WIDTH) - (TABLE_WIDTH - columns)
     labels = [row.label for row in rows if len(row.label) <= most - 2]
     width = max(len(head), *map(len, labels), 0) + 2
     widths = {name: _column(name, has_bounds=has_bounds) for name in names}
@@ -84,16 +88,16 @@ def rows_table(
         )
         text = f"{cells}  {row.note}" if row.changes else row.note
         below = ""
-        if row.changes and width + len(text.rstrip()) > TABLE_WIDTH:
+        if row.changes and width + len(text.rstrip()) > columns:
             text, below = cells, row.note
         if len(row.label) > width - 2:
-            yield from textwrap.wrap(row.label, TABLE_WIDTH, subsequent_indent="  ")
+            yield from textwrap.wrap(row.label, columns, subsequent_indent="  ")
             yield f"{'':<{width}}{text}".rstrip()
         else:
             yield f"{row.label:<{width}}{text}".rstrip()
         if below:
             yield from textwrap.wrap(
-                below, TABLE_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
+                below, columns, initial_indent=" " * 4, subsequent_indent=" " * 4
             )
     if has_bounds:
         yield from _hint(names, rows)

@@ -146,6 +146,21 @@ def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full():
     assert lines[-2].split()[:3] == ["exgen", "+8.3", "%"]
 
 
+@pytest.mark.parametrize("allocator", ["glibc", "tcmalloc"])
+def test_an_answer_fits_a_narrow_page(allocator: str):
+    bounded = Gain(-0.03, -0.123, 0.051)
+    gains = {MEAN: bounded, PEAK: bounded, CPU: bounded}
+    label = "exgen merge_percent=0 purge_delay=0"
+    rows = (AnswerRow(label, gains, is_candidate=True, note="no gain that its rounds could prove"),)
+    told = replace(OPEN, as_is=allocator, rows=rows, reasons=("it is so " * 20,), columns=80)
+
+    lines = list(told.lines())
+
+    assert max(map(len, lines)) <= 80
+    assert label in lines
+    assert told.as_record() == replace(told, columns=96).as_record() | {"text": lines}
+
+
 def test_what_never_ran_has_no_figures():
     unknown = Gain(0.0, -math.inf, math.inf)
     never = replace(
