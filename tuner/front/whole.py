@@ -19,6 +19,9 @@ from tuner.store import CampaignRecord
 
 _MEAN, _PEAK, _COST = "mean_heap", "peak_heap", "cost"
 
+OF_A_PROGRAM: Final = (_PEAK, _MEAN, _COST)
+"""Metrics of which the whole program's may be known."""
+
 USUAL_NS_PER_INSTRUCTION: Final = 0.3
 """For prices that were measured before this one was."""
 

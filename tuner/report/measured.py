@@ -224,7 +224,8 @@ def measured_csv(found: MeasuredFront) -> str:
             gain = row.changes.get(name)
             low, high = (gain.bounds if gain else None) or (None, None)
             cells += [gain and gain.seen_change, low, high, gain and gain.smoothed_change]
-        writer.writerow([row.label, _state(row, found), row.is_candidate, *cells, row.note])
+        in_rounds = str(row.is_candidate).lower()
+        writer.writerow([row.label, _state(row, found), in_rounds, *cells, row.note])
     return text.getvalue()
 
 

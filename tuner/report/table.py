@@ -14,7 +14,7 @@ from typing import Any
 from tuner.front.bounds import Baselines, baselines
 from tuner.front.dominance import as_measured, front_points
 from tuner.front.picks import Pick
-from tuner.front.whole import Whole, expected_ratio
+from tuner.front.whole import OF_A_PROGRAM, Whole, expected_ratio
 from tuner.metrics import METRICS, Metric
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
@@ -281,6 +281,7 @@ def table_csv(table: FrontTable) -> str:
             *("trial", "state", "is_default", "picks", "equal_trials", "allocator", "settings"),
             *(header_of(column) for column in METRICS.values()),
             *(f"{column.name}_ratio_to_baseline" for column in METRICS.values()),
+            *(f"{name}_expected_of_program" for name in OF_A_PROGRAM),
             *("violation", "reason", "price_note"),
         ]
     )
@@ -294,6 +295,7 @@ def table_csv(table: FrontTable) -> str:
                 json.dumps(trial.configuration.as_dict, sort_keys=True),
                 *(_raw(column, trial) for column in METRICS.values()),
                 *(row.ratios[column.name] for column in METRICS.values()),
+                *(row.expected.get(name) for name in OF_A_PROGRAM),
                 trial.violation,
                 trial.reason,
                 table.price_note,

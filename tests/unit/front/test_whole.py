@@ -1,5 +1,6 @@
 """Changes of the heap as shares of the whole program."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
 from tests.doubles.runs import MIB, synthetic_run, write_run
 from tuner.front.picks import select_balanced, standard_picks
 from tuner.front.whole import campaign_whole, expected_ratio, ns_per_instruction, whole_program
-from tuner.report.table import front_table, row_document
+from tuner.report.table import front_table, row_document, table_csv
 from tuner.report.terminal import table_text, whole_words
 from tuner.report.wording import headline, pick_cards
 from tuner.runs import Run, load_run
@@ -102,6 +103,9 @@ def test_people_see_shares_of_the_program_and_files_have_both():
     row = row_document(next(row for row in table.rows if row.trial.number == 1))
     assert row["ratio_to_baseline"]["mean_heap"] == pytest.approx(0.8)
     assert row["expected_of_program"]["mean_heap"] == pytest.approx(0.98)
+    line = next(one for one in csv.DictReader(table_csv(table).splitlines()) if one["trial"] == "1")
+    for name, value in row["expected_of_program"].items():
+        assert float(line[f"{name}_expected_of_program"]) == value
     assert "-2.00 %" in text
     assert "-20.0 %" not in text
     assert "about those of the whole program" in " ".join(text.split())

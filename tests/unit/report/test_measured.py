@@ -204,6 +204,9 @@ def test_json_and_csv_hold_all_rows(found: MeasuredFront):
     assert [one["label"] for one in rows] == [one["label"] for one in document["rows"]]
     assert rows[1]["cpu_time_low"] == ""
     assert [one["state"] for one in rows][-1] == "failed"
+    assert [json.loads(one["in_rounds"]) for one in rows] == [
+        one["in_rounds"] for one in document["rows"]
+    ]
 
 
 def test_the_figure_draws_what_ran_well(found: MeasuredFront):
