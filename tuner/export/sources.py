@@ -217,7 +217,7 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
 
 
 def _proof(found: Recommendation) -> str:
-    other = ", and no worse on what was held out" if found.is_held_out else ""
+    other = ", and within its limits on what was held out" if found.is_held_out else ""
     amount = f"{found.n_rounds} rounds" if found.n_rounds else f"{found.n_runs} runs"
     return f"{found.date}, {amount} of {shlex.join(found.command)}{other}"
 

@@ -108,7 +108,7 @@ def test_the_proof_has_what_was_held_out(tmp_path: Path):
 
     text = " ".join(export(folder, form="sh").replace("#", "").split())
 
-    assert "12 rounds of ./app 'a b', and no worse on what was held out" in text
+    assert "12 rounds of ./app 'a b', and within its limits on what was held out" in text
 
 
 @pytest.mark.parametrize(
