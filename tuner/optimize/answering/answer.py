@@ -40,6 +40,8 @@ _NEAREST = 2
 
 _NOTHING_ALONE = "alone nothing that these runs show"
 
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
+
 _NEXT_TO_NOTHING = 0.25
 """Of the least effect: a smaller change by one setting is not shown."""
 
@@ -185,7 +187,7 @@ class Answer:
             gains = (self.held_out[goal] for goal in self.rules.goals if goal in self.held_out)
             is_sure = any(one.low > 0.0 and _is_seen(one, self.rules) for one in gains)
             words = "" if is_sure else ", little or nothing is gained for sure"
-            yield f"On the {self.given} that was not tuned on{words}:"
+            yield from self._wrapped(f"On the {self.given} that was not tuned on{words}:", indent=0)
             yield from _gain_lines(self.held_out, self.rules)
 
     def _growth_lines(self) -> Iterator[str]:
@@ -277,14 +279,13 @@ class Answer:
             yield from self._wrapped(f"Most promising: {self.label}.")
         elif self.standing is not None:
             yield from self._wrapped(f"Nearest: {self.label}:")
-            changes = (
+            changes = [
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()
-            )
-            counted = "".join(
-                f", {w} {signed_percent(change)}" for w, change in self.counted.items()
-            )
-            yield from self._wrapped(f"{', '.join(changes)}{counted}", indent=4)
+            ]
+            changes += [f"{what} {signed_percent(x)}" for what, x in self.counted.items()]
+            whole = ", ".join(changes).replace(" ", _HARD_SPACE).replace(f",{_HARD_SPACE}", ", ")
+            yield from self._wrapped(whole, indent=4)
             yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."

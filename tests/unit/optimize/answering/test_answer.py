@@ -192,6 +192,20 @@ def test_no_line_breaks_between_a_quantity_and_its_change():
         assert change in "\n".join(found.lines())
 
 
+def test_no_line_breaks_within_a_change_of_what_is_open():
+    wide = {name: Gain(0.1, -0.234, 0.166) for name in GAINS}
+    work = {"instructions": 0.1, "page faults": 0.114, "system calls": -0.444}
+    for end in range(1, 40):
+        counted = {"x" * end: 0.1, **work}
+        found = replace(OPEN, standing=replace(STANDING, gains=wide), counted=counted)
+        text = "\n".join(found.lines())
+
+        assert "page faults +11.4 %" in text
+        assert "CPU time -9.5 % (-15.3 .. +26.4)" in text
+        assert "system calls -44.4 %" in text
+        assert "\N{NO-BREAK SPACE}" not in text
+
+
 def test_an_open_question_says_what_would_settle_it():
     lines = list(replace(OPEN, given_s=600.0).lines())
 
