@@ -66,7 +66,7 @@ def find_deployment(
     if proven is not None:
         if other := other_input(run, validation):
             on_note(other)
-        return deployment(run, proven, library, validation=validation)
+        return _in_place(deployment(run, proven, library, validation=validation), run.folder)
     if isinstance(pick, int):
         chosen = pick_of_trial(run, pick)
     else:
@@ -75,7 +75,7 @@ def find_deployment(
         return _answered(run, folder, answer, library)
     if (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
-    return deployment(run, chosen, library, validation=validation)
+    return _in_place(deployment(run, chosen, library, validation=validation), run.folder)
 
 
 def _answered(
@@ -125,15 +125,19 @@ def recommended_deployment(
         if name not in found.configuration.as_dict
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
-    made = deployment(run, pick, library, reduction=reduction)
-    path = run.folder / REFERENCE_FILE
-    if path.exists():
-        made = _in_place(made, Reference.load(path))
+    made = _in_place(deployment(run, pick, library, reduction=reduction), run.folder)
     return replace(made, gains=proven_gains(found), proof=_proof(found))
 
 
-def _in_place(made: Deployment, had: Reference) -> Deployment:
-    """Return a deployment that leaves of the variables that the program had what was measured."""
+def _in_place(made: Deployment, folder: Path) -> Deployment:
+    """Return a deployment that leaves of the variables that the program had what was measured.
+
+    The folder of `tune` does not say what it had.
+    """
+    path = folder / REFERENCE_FILE
+    if not path.exists():
+        return made
+    had = Reference.load(path)
     own = dict(made.variables)
     kept = {*own, *had.steered} & had.beside.keys()
     own = in_front(own, {name: had.beside[name] for name in kept})
@@ -188,7 +192,7 @@ def direct_deployment(
         brought=brought,
         proof=_proof(found),
     )
-    return _in_place(made, reference)
+    return _in_place(made, folder)
 
 
 def _measured(campaign: CampaignRecord, allocator: str) -> Installation:

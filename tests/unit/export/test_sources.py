@@ -205,6 +205,13 @@ def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path):
     assert export(run, pick=1)
 
 
+def test_a_point_leaves_out_of_the_programs_variables_what_optimize_did(tmp_path: Path):
+    direct_folder(tmp_path, decision="keep")
+    run = replace(run_of_two(), folder=tmp_path)
+
+    assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexec env" in export(run, pick=1, form="sh")
+
+
 def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program():
     run = run_of_two()
     workload = replace(run.campaign.workload, program=(("peak_heap", 200.0 * MIB),))
