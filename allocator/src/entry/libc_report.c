@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "exgen.h"
 #include "memory/layout.h"
+#include "system/os.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -60,13 +61,17 @@ EXPORT struct mallinfo mallinfo(void) {
     };
 }
 
+static size_t n_given_back(void) {
+    struct os_counters calls = os_read_counters();
+    return calls.n_purges + calls.n_unmaps;
+}
+
 /* 1 if memory went back to the system, as in glibc; the pad is no matter. */
 EXPORT int malloc_trim(size_t pad) {
-    struct exgen_stats before = get_stats();
+    size_t before = n_given_back();
     (void)pad;
     exgen_purge();
-    struct exgen_stats after = get_stats();
-    return after.n_purges > before.n_purges || after.n_unmaps > before.n_unmaps;
+    return n_given_back() > before;
 }
 
 /* 1, as from glibc, whatever the parameter is: to some programs 0 is a reason to end. */
