@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _WIDTH_OF_A_PIPE = 100
 """Columns when the output is no terminal."""
 
-_SETTINGS_WIDTH = range(20, 32)
-"""Columns that settings get at least, if they need them: the longest one is not broken in two."""
+_SETTINGS_WIDTH = range(18, 32)
+"""Columns that settings get at least, if they need them: the longest one is not broken in two,
+unless all fits the terminal then, which would break whole rows."""
 
 _MARKS_WIDTH = 15
 """Columns that the names of picks are folded into."""
@@ -70,8 +71,11 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
 
     metrics = find_metrics(table.objectives)
     blocks = _blocks(table, alike, metrics, max(width_for(), _WIDTH_OF_A_PIPE))
-    settings = _settings_width(table)
-    width = max(width_for(_rich_table(table, alike, block, settings)) for block in blocks)
+    wide, narrow = (
+        max(width_for(_rich_table(table, alike, block, settings)) for block in blocks)
+        for settings in (_settings_width(table), _SETTINGS_WIDTH.start)
+    )
+    width = narrow if narrow <= width_for() else wide
     text = io.StringIO()
     console = Console(
         file=text, width=width, force_terminal=color, color_system="standard" if color else None

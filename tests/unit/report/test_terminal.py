@@ -156,7 +156,11 @@ def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place():
     assert numbers == [1, 2, 3, 0]
 
 
-def test_no_setting_is_broken_in_two():
+@pytest.mark.parametrize(("columns", "most"), [("80", 80), ("100", 100), ("60", 100)])
+def test_no_setting_is_broken_in_two_unless_the_table_fits_the_terminal_then(
+    monkeypatch: pytest.MonkeyPatch, columns: str, most: int
+):
+    monkeypatch.setenv("COLUMNS", columns)
     run = synthetic_run(n_trials=4, allocators=("glibc",), rechecks=False)
     settings = {"tcache_unsorted_limit": 4, "trim_threshold": 131072, "top_pad": 0}
     made = (
@@ -168,5 +172,6 @@ def test_no_setting_is_broken_in_two():
     picks = standard_picks(made, names, "glibc")
     text = table_text(front_table(Run(run.folder, run.campaign, made), names, picks))
 
-    assert {"tcache_unsorted_limit=4", "trim_threshold=131072"} <= set(text.split())
-    assert max(map(len, text.splitlines())) <= 100
+    whole = {"tcache_unsorted_limit=4", "trim_threshold=131072"} <= set(text.split())
+    assert whole == (most > 80)
+    assert max(map(len, text.splitlines())) <= most
