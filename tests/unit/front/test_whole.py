@@ -10,6 +10,7 @@ from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
 from tests.doubles.runs import MIB, synthetic_run, write_run
 from tuner.front.picks import select_balanced, standard_picks
 from tuner.front.whole import campaign_whole, expected_ratio, ns_per_instruction, whole_program
+from tuner.report.page import compute_report, render_page
 from tuner.report.table import front_table, row_document, table_csv
 from tuner.report.terminal import table_text, whole_words
 from tuner.report.wording import headline, pick_cards
@@ -110,7 +111,7 @@ def test_people_see_shares_of_the_program_and_files_have_both():
     assert "-20.0 %" not in text
     assert "about those of the whole program" in " ".join(text.split())
     mixed = table_text(replace(table, validated={"cost": 3}))
-    assert "validation 3; mean heap of few runs" in " ".join(mixed.split())
+    assert "validation 3; mean heap by few runs" in " ".join(mixed.split())
     assert "those of the whole program" not in table_text(front_table(run_with(), NAMES))
     assert "peak_heap" in table.whole
     assert "peak heap" not in text, "no column is it"
@@ -125,5 +126,9 @@ def test_the_report_speaks_of_the_program():
 
     said = "changes mean heap by -0.50 % and cost by -3.00 % of the whole program"
     assert said in headline(run, picks, table.whole)
-    card = next(card for card in pick_cards(run, picks, table.whole) if card.trial == 3)
+    cards = pick_cards(run, picks, table.whole)
+    card = next(card for card in cards if card.trial == 3)
     assert (card.changes[0].change, card.changes[0].of) == ("-0.50 %", "of the program")
+    page = render_page(compute_report(run))
+    assert page.count(">expected of the program</p>") == len(cards)
+    assert "<small>of the program</small>" not in page, "said once for all"
