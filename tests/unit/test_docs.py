@@ -9,7 +9,8 @@ import pytest
 from tests.doubles.places import ROOT
 from tuner.cli.app import COMMANDS
 from tuner.config import CampaignSpec
-from tuner.config.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
+from tuner.config.campaign import EmulationSpec, RecheckSpec, ScreeningSpec, StopSpec
+from tuner.config.program_file import ProgramFile, ProgramTable, ServiceTable
 from tuner.metrics import objective_names
 from tuner.registry import STRATEGIES
 
@@ -141,11 +142,20 @@ def test_every_source_of_exgen_has_its_place_in_the_table():
 
 def test_every_key_of_a_campaign_file_is_explained():
     page = (ROOT / "docs" / "campaigns.md").read_text()
-    models = (CampaignSpec, EmulationSpec, RecheckSpec, ScreeningSpec)
+    models = (CampaignSpec, EmulationSpec, RecheckSpec, ScreeningSpec, StopSpec)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     words = set(re.findall(r"\w[\w-]*", page))
 
     assert {*keys, *objective_names(), *STRATEGIES} - words == set()
+
+
+def test_every_key_of_a_file_for_optimize_is_explained():
+    docs = ROOT / "docs"
+    text = (docs / "formats.md").read_text() + (docs / "how-to" / "services.md").read_text()
+    models = (ProgramFile, ProgramTable, ServiceTable)
+
+    keys = {name for model in models for name in model.model_fields}
+    assert keys - set(re.findall(r"(?:^|[`\[])(\w+)(?: =|[`\]])", text, re.MULTILINE)) == set()
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone")
