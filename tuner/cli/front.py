@@ -3,7 +3,7 @@
 import enum
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,11 +21,15 @@ class TableFormat(enum.StrEnum):
     CSV = "csv"
 
 
+_BY_ENDING: Final = {".csv": TableFormat.CSV, ".json": TableFormat.JSON}
+"""Ending of a file -> its form where none is given."""
+
+
 @subcommand(
     "Print the Pareto front of a run, and what each point gains.",
     "malloc-tuner front runs/app",
     "malloc-tuner front runs/app --objectives peak_heap,faults",
-    "malloc-tuner front runs/app --all --format csv -o trials.csv",
+    "malloc-tuner front runs/app --all -o trials.csv",
     "malloc-tuner front runs/app --measured",
     errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
 )
@@ -33,8 +37,13 @@ def front(
     run: MeasuredFolder,
     *,
     form: Annotated[
-        TableFormat, typer.Option("--format", help="JSON and CSV carry every column, with units.")
-    ] = TableFormat.TABLE,
+        TableFormat | None,
+        typer.Option(
+            "--format",
+            help="JSON and CSV carry every column, with units. Default: by the file's ending "
+            "(.csv, .json), else a table.",
+        ),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also show dominated, infeasible and failed trials.")
     ] = False,
@@ -64,7 +73,9 @@ def front(
     from tuner.runs import REQUEST_FILE
     from tuner.store import store_path
 
-    form = TableFormat(json_form(form, TableFormat.TABLE, is_json=as_json_object))
+    if form is None and output is not None and not as_json_object:
+        form = _BY_ENDING.get(output.suffix.lower())
+    form = TableFormat(json_form(form or "table", "table", is_json=as_json_object))
     if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
         if objectives or relative_to:
             raise typer.BadParameter(

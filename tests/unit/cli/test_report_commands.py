@@ -186,6 +186,24 @@ def test_front_relative_to_own_default(kept: Run):
     assert [row.ratios["cost"] for row in defaults] == [1.0] * 4
 
 
+@pytest.mark.parametrize(
+    ("words", "begin"),
+    [
+        (("-o", "front.csv"), "trial,"),
+        (("-o", "front.JSON"), "{"),
+        (("-o", "front.txt"), "        mean heap"),
+        (("-o", "front.csv", "--format", "table"), "        mean heap"),
+        (("-o", "front.csv", "--json"), "{"),
+    ],
+)
+def test_a_front_has_the_form_of_its_ending_where_none_is_given(
+    kept: Run, working_folder: Path, cli: CommandLine, words: tuple[str, ...], begin: str
+):
+    cli.run("front", kept.folder, *words)
+
+    assert (working_folder / words[1]).read_text().startswith(begin)
+
+
 def test_front_goes_to_a_file(kept: Run, tmp_path: Path, cli: CommandLine):
     path = tmp_path / "front.csv"
 
