@@ -216,7 +216,7 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
     if has_points:
         words = "To export a point all the same, name its --pick or --trial"
     elif found.decision is Decision.UNDECIDED:
-        words = f"There is nothing to export yet; {what_goes_on(folder)} goes on"
+        words = f"There is nothing to export yet; {what_goes_on(folder, is_over=True)} goes on"
     return SelectionError(f"{folder}: {found.sentence} {words}")
 
 

@@ -124,10 +124,16 @@ class Request:
             raise StoreError(message) from error
 
 
-def what_goes_on(run: Path) -> str:
-    """Return the words for the command that goes on in a run folder."""
+def what_goes_on(run: Path, *, is_over: bool = False) -> str:
+    """Return the words for the command that goes on in a run folder.
+
+    Args:
+        run: the folder.
+        is_over: all that was asked for ran.
+    """
     if Request.load(run).is_comparison:
-        return "the same `malloc-tuner validate`"
+        more = " with a higher --rounds" if is_over else ""
+        return f"the same `malloc-tuner validate`{more}"
     return f"`malloc-tuner optimize {shlex.quote(str(run))}`"
 
 

@@ -334,15 +334,20 @@ def test_without_a_campaign_there_is_no_point_to_name(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("is_comparison", "said"),
-    [(False, "`malloc-tuner optimize .*`"), (True, "the same `malloc-tuner validate`")],
+    ("is_comparison", "said", "more"),
+    [
+        (False, "`malloc-tuner optimize .*`", ""),
+        (True, "the same `malloc-tuner validate`", " with a higher --rounds"),
+    ],
 )
-def test_without_an_answer_it_says_what_goes_on(tmp_path: Path, *, is_comparison: bool, said: str):
+def test_without_an_answer_it_says_what_goes_on(
+    tmp_path: Path, *, is_comparison: bool, said: str, more: str
+):
     folder = direct_folder(tmp_path, decision="undecided")
     request = json.loads((folder / REQUEST_FILE).read_text())
     (folder / REQUEST_FILE).write_text(json.dumps({**request, "is_comparison": is_comparison}))
 
-    with pytest.raises(SelectionError, match=rf"nothing to export yet; {said} goes on$"):
+    with pytest.raises(SelectionError, match=rf"nothing to export yet; {said}{more} goes on$"):
         export(folder)
     (folder / "answer.json").unlink()
     with pytest.raises(SelectionError, match=f"has no answer yet; {said} goes on to one"):

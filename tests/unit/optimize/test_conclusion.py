@@ -196,7 +196,9 @@ def test_rounds_that_prove_nothing_are_said_as_they_are(
 ):
     found = changed(confirmed(State.OPEN, 0.03), n_rounds=n_rounds, better=(), unsure=tuple(USES))
 
-    assert conclusion.conclude(None, found).missing == f"{said} nothing of the best candidate yet"
+    assert (
+        conclusion.conclude(None, found).missing == f"{said} too little of the best candidate yet"
+    )
 
 
 @pytest.mark.parametrize(("cpu", "is_said"), [(-0.19, True), (-0.001, False)])

@@ -414,7 +414,8 @@ def _bound_words(gain: Gain) -> str:
     low, high = gain.bounds
     if gain.is_more_better:
         return f"   at least {signed_percent(low):>7}"
-    return f"   {'at least' if high < 0.0 else 'at most'} {signed_percent(high):>7}"
+    most = signed_percent(high)
+    return f"   {'at least' if most.startswith('-') else 'at most'} {most:>7}"
 
 
 def _is_seen(gain: Gain, rules: Rules) -> bool:
@@ -507,7 +508,7 @@ def open_words(standing: Standing) -> str:
         return "no time was left to run the best candidate"
     if not standing.better and len(standing.unsure) == len(standing.gains):
         rounds = "1 round proves" if standing.n_rounds == 1 else f"{standing.n_rounds} rounds prove"
-        return f"{rounds} nothing of the best candidate yet"
+        return f"{rounds} too little of the best candidate yet"
     gains = "" if standing.better else "the best candidate gains enough"
     if not standing.unsure:
         return f"whether {gains}"

@@ -78,7 +78,9 @@ class TurnedDown:
     @property
     def words(self) -> str:
         """Say what it gains, what it loses, and what allows it."""
-        losses = _loss_words({name: self.gains[name] for name in self.broken})
+        losses = _loss_words(
+            {name: self.gains[name] for name in self.broken}, is_proven=self.in_rounds
+        )
         gains = series([f"{show_percent(abs(self.gains[n].change))} of {n}" for n in self.gained])
         once = "" if self.in_rounds else " in few runs"
         text = f"Turned down: {self.label} saves {gains} but {losses}{once}"
@@ -241,12 +243,19 @@ def constraint(name: str, change: float, *, is_service: bool = False) -> str:
     return f"{key} <= default * {1.0 + allowed / 100.0:g}"
 
 
-def _loss_words(gains: Mapping[str, Gain]) -> str:
-    """Say what is lost; a verb that comes again is left out."""
+def _loss_words(gains: Mapping[str, Gain], *, is_proven: bool) -> str:
+    """Say what is lost; a verb that comes again is left out.
+
+    Args:
+        gains: of the guards.
+        is_proven: rounds judged them; where their bounds leave room for a gain, a loss is likely.
+    """
     words: list[str] = []
     before = ""
     for name, gain in gains.items():
         verb, what = _loss(name, show_percent(abs(gain.change)))
+        if is_proven and gain.high >= 0.0:
+            verb = f"seems to {verb.removesuffix('s')}"
         limit = limit_words(gain.limit, is_halved=gain.is_halved)
         words.append((what if verb == before else f"{verb} {what}") + limit)
         before = verb

@@ -90,7 +90,10 @@ def noted(run: Path, reference: Reference, notes: Sequence[str]) -> Reference:
     """
     if not notes:
         return reference
-    return _kept(run / REFERENCE_FILE, replace(reference, notes=(*reference.notes, *notes)))
+    return _kept(
+        run / REFERENCE_FILE,
+        replace(reference, notes=tuple(dict.fromkeys((*reference.notes, *notes)))),
+    )
 
 
 def examine_held_out(

@@ -406,6 +406,15 @@ def test_of_a_setting_only_what_its_runs_show_is_said():
     assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines
 
 
+def test_a_bound_that_is_shown_as_nothing_is_a_most():
+    gains = {MEAN: Gain(0.06, 0.0002, 0.1)}
+    answer = replace(
+        DEPLOY, rules=Rules(goals=(MEAN,), guards=(MEAN,)), standing=replace(STANDING, gains=gains)
+    )
+
+    assert " ".join(list(answer.lines())[1].split()) == "mean memory -5.8 % at most +0.0 %"
+
+
 def test_where_more_is_better_the_worse_end_is_the_lower_one():
     rate = SERVICE_NAMES["rate"]
     gains = {rate: Gain(0.003, -0.013, 0.019, is_more_better=True)}

@@ -12,7 +12,7 @@ import pytest
 from tests.doubles.programs import SINGLE, compile_
 from tuner.allocators import Installation, get_allocator
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, TunerError
-from tuner.optimize.kinds.examination import examine, examine_held_out, loadable
+from tuner.optimize.kinds.examination import examine, examine_held_out, loadable, noted
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
@@ -55,6 +55,12 @@ def test_a_malloc_of_the_programs_own_is_said_whatever_starts_it(tmp_path: Path)
     app = Started()
     examine(tmp_path, cast("Tuned", app), app, is_begun=False)
     assert "note       The program has a malloc of its own" in app.said[-1]
+
+
+def test_what_a_recording_shows_again_is_noted_once(tmp_path: Path):
+    once = noted(tmp_path, FAILING, ["It has few events."])
+
+    assert noted(tmp_path, once, ["It has few events."]).notes == once.notes
 
 
 @pytest.mark.parametrize("first_runs", [examine, examine_held_out])
