@@ -36,6 +36,7 @@ class App:
         quick: str = "",
         noise: float = 0.0,
         peaks: float | None = None,
+        low_peaks: float = 0.0,
         undelayed: float = 1.0,
     ) -> None:
         self.known = known
@@ -43,6 +44,8 @@ class App:
         """Of the mean, where jemalloc's decay is 0."""
         self._peaks = peaks
         """Of the peak, without jemalloc's cache and without slack; memory then repeats itself."""
+        self._low_peaks = low_peaks
+        """How likely such a peak is 1 % below that of the program as it is instead."""
         self._noise = noise
         self._random = random.Random(1)
         self._quick = quick
@@ -78,7 +81,8 @@ class App:
             share[MEAN] *= self._luck if step.subject == self._lucky else 1.0
             if self._peaks is not None:
                 is_high = not is_cached and "slack" not in configuration.as_dict
-                share[PEAK] = self._peaks if is_high else 1.0
+                is_low = self._random.random() < self._low_peaks
+                share[PEAK] = (0.99 if is_low else self._peaks) if is_high else 1.0
                 share[MEAN], share[PEAK] = share[MEAN] / noise, share[PEAK] / noise
             return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 

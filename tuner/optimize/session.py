@@ -156,6 +156,11 @@ class Chooses(Protocol):
         """
         ...
 
+    @property
+    def n_waiting(self) -> int:
+        """How many of these candidates, the last ones, run where one before them is out."""
+        ...
+
     def smaller(self, configuration: Configuration) -> Iterable[Configuration]:
         """Return what may stand for a candidate, with fewer settings, by all runs so far.
 
@@ -548,7 +553,8 @@ def _confirmed(
     """
     while True:
         confirming = Confirming(work, reference, held_out)
-        confirmed, tried = confirming.confirm(chosen), dict(chosen)
+        confirmed = confirming.confirm(chosen, n_waiting=choosing.n_waiting)
+        tried = dict(chosen)
         for number, file in enumerate(CONFIRMATION_FILES[1:], start=1):
             others = work.kept(file)
             # An answer that is asked for again stays, where there is no time for more.
@@ -558,7 +564,9 @@ def _confirmed(
             if not others or confirmed.best is not None:
                 break
             tried |= others
-            confirmed = confirmed.followed_by(confirming.confirm(others, number))
+            confirmed = confirmed.followed_by(
+                confirming.confirm(others, number, n_waiting=choosing.n_waiting)
+            )
         confirmed = reduced(work, reference, confirming, confirmed, choosing.smaller)
         if not confirmed.deployed:
             return selected, confirmed

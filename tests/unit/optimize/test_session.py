@@ -171,6 +171,8 @@ class InTurn:
         del n_possible, without
         return Selected(Course(AS_IS), {})
 
+    n_waiting = 0
+
     def finalists(
         self, selected: Selected, without: Collection[Configuration] = ()
     ) -> dict[str, Configuration]:

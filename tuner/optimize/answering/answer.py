@@ -186,7 +186,7 @@ class Answer:
         if self.held_out is not None:
             gains = (self.held_out[goal] for goal in self.rules.goals if goal in self.held_out)
             is_sure = any(one.low > 0.0 and _is_seen(one, self.rules) for one in gains)
-            words = "" if is_sure else ", little or nothing is gained for sure"
+            words = "" if is_sure else ", where no gain that counts is proven"
             yield from self._wrapped(f"On the {self.given} that was not tuned on{words}:", indent=0)
             yield from _gain_lines(self.held_out, self.rules)
 

@@ -255,6 +255,11 @@ class Choosing:
                 found[label_of(one)] = one
         return found
 
+    @property
+    def n_waiting(self) -> int:
+        """How many of the finalists wait: none."""
+        return 0
+
     def is_any_near(self, selected: Selected) -> bool:
         """Return whether a setting that ran is worth confirming."""
         return self._is_any_near(selected.course, list(selected.labels.values()))

@@ -14,6 +14,7 @@ are no evidence for what they choose.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -41,6 +42,7 @@ from tuner.optimize.choosing.proposals import (
 from tuner.optimize.choosing.selected import Selected, gains_in, selected_of
 from tuner.optimize.choosing.smoothed import Smoothed
 from tuner.optimize.kinds.making import Files
+from tuner.optimize.proof.judgement import Rules, agree
 from tuner.optimize.proof.machines import Scene
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, label_of
@@ -105,6 +107,8 @@ class DirectSearch:
         )
         self._tried: dict[str, Tried] = {}
         self._model: Smoothed | None = None
+        self.n_waiting = 0
+        """Of the last finalists, how many run where one before them is out."""
 
     @property
     def proposals(self) -> list[Proposal]:
@@ -146,19 +150,26 @@ class DirectSearch:
     ) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as the runs allow.
 
-        Those that were looked at again come first, as they ran.
+        Those that were looked at again come first, as they ran.  Where a guard varies, which few
+        runs do not show, one for which another stands comes last, if there is a place.
         """
+        self.n_waiting = 0
         if self._model is None:
             return {}
         course = selected.course
         left = untried(self._estimates(selected.labels), without, self._work)
         exact = exact_in(course, self._work.request.rules)
         looked_at = {e.setting for e in left if n_runs(course, e.proposal) >= LOOKS}
-        again = [_as_seen(e, course, exact) for e in left if e.setting in looked_at]
+        again = [e for e in left if e.setting in looked_at]
+        varying = _varying(again, course, exact, self._work.request.rules)
+        again = [as_seen(e, course, exact, varying[e.setting.allocator]) for e in again]
         once = [one for one in left if one.setting not in looked_at]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
         chosen = self._chosen(again, exact, places.at_once, is_wide=not without)
-        chosen = self._representatives(chosen, again)
+        first = self._representatives(chosen, again)
+        others = [e for e in chosen if e not in first and varying[e.setting.allocator]]
+        waiting = others[: len(first) < sum(places)]
+        chosen = [*first, *waiting]
         is_seen = bool(chosen)
         if not chosen:
             chosen = self._chosen(once, exact, places.at_once, is_wide=not without)
@@ -176,6 +187,7 @@ class DirectSearch:
             self._name_trial(one, estimate.proposal.trial)
             if len(found) == sum(places):
                 break
+        self.n_waiting = sum(label_of(one.setting) in found for one in waiting)
         return found
 
     def _representatives(
@@ -288,10 +300,48 @@ class DirectSearch:
         return Scene(self._reference, self._plan.running)
 
 
-def _as_seen(estimate: Estimated, course: Course[None, Sample], exact: frozenset[str]) -> Estimated:
-    """Return it with the worst run of what repeats itself, which is not to be smoothed."""
+def _varying(
+    looked_at: Sequence[Estimated],
+    course: Course[None, Sample],
+    exact: frozenset[str],
+    rules: Rules,
+) -> Mapping[str, set[str]]:
+    """Return allocator -> what repeats itself in the program as it is, and not under that one.
+
+    Of many settings whose peaks are one of two, some showed the lower one in all of a few runs.
+
+    Args:
+        looked_at: what ran more than once.
+        course: the runs.
+        exact: what repeats itself in the program as it is.
+        rules: what counts.
+    """
+    found = defaultdict[str, set[str]](set)
+    for one in looked_at:
+        for name in exact:
+            ratios = [math.exp(x) for x in gains_in(course, label_of(one.setting), name)]
+            if not agree(ratios, rules, 1):
+                found[one.setting.allocator].add(name)
+    return found
+
+
+def as_seen(
+    estimate: Estimated, course: Course[None, Sample], exact: frozenset[str], varying: set[str]
+) -> Estimated:
+    """Return it with the worst run of what repeats itself, which is not to be smoothed.
+
+    Of what varies under its allocator its few runs may be lucky: it is as all runs say where that
+    is worse.
+
+    Args:
+        estimate: of a setting, as all runs say.
+        course: its runs.
+        exact: quantities that repeat themselves in the program as it is.
+        varying: those of them that do not under its allocator.
+    """
     label = label_of(estimate.setting)
     worst = {name: -min(gains_in(course, label, name)) for name in exact}
+    worst |= {name: max(worst[name], estimate.logs[name]) for name in varying}
     return replace(
         estimate,
         logs={**estimate.logs, **worst},

@@ -77,6 +77,11 @@ class Exploring:
         """Return the candidates to confirm, by label."""
         return (self._search or self._choosing).finalists(selected, without)
 
+    @property
+    def n_waiting(self) -> int:
+        """How many of the finalists, the last ones, run where one before them is out."""
+        return self._search.n_waiting if self._search else 0
+
     def smaller(self, configuration: Configuration) -> Iterator[Configuration]:
         """Yield what may stand for a candidate, with fewer settings, by all runs so far."""
         if self._search:

@@ -111,7 +111,9 @@ class Confirming:
         self._for_others_s = 0.0
         """Time that a race leaves to later ones."""
 
-    def confirm(self, chosen: Mapping[str, Configuration], number: int = 0) -> Confirmed:
+    def confirm(
+        self, chosen: Mapping[str, Configuration], number: int = 0, *, n_waiting: int = 0
+    ) -> Confirmed:
         """Run candidates until it is decided, or the time is up.
 
         Where the held-out input turns the winner down, the race goes on without it.
@@ -119,14 +121,18 @@ class Confirming:
         Args:
             chosen: label -> setting.
             number: 0 for the first candidates, 1 and 2 for those that follow.
+            n_waiting: how many of them, the last ones, run where one before them is out; what
+                began with a number goes on with it.
         """
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
         places = affordable(work, self._reference, work.watch.left_s)
-        at_once = min(len(chosen), places.at_once)
-        n_claims = _claims(len(chosen), number)
         file, *later = CONFIRMATION_FILES[number:]
+        if kept := read_journal(work.run / file):
+            n_waiting = kept.header.get("n_waiting", 0)
+        at_once = max(1, min(len(chosen) - n_waiting, places.at_once))
+        n_claims = _claims(len(chosen), number)
         is_followed = any((work.run / one).exists() for one in later)
 
         @functools.cache
@@ -141,7 +147,7 @@ class Confirming:
         while True:
             standings, course = self.race(
                 file, chosen, counted, n_claims, at_once=at_once, without=held_back,
-                share=0.0 if is_followed else 1.0, on_round=tell_once,
+                share=0.0 if is_followed else 1.0, on_round=tell_once, n_waiting=n_waiting,
             )  # fmt: skip
             found |= standings
             known = {label: one for label, one in standings.items() if label in before}
@@ -167,6 +173,7 @@ class Confirming:
         share: float = 1.0,
         on_round: Callable[[], None] = ignore,
         is_enough: Callable[[Standing], bool] = bool,
+        n_waiting: int = 0,
     ) -> tuple[dict[str, Standing], Course[None, Sample]]:
         """Run candidates against the program as it is, and return what the rounds prove.
 
@@ -180,6 +187,7 @@ class Confirming:
             share: of the time left, that they may take.
             on_round: is called before every round that is made.
             is_enough: see `Race`.
+            n_waiting: see `confirm`.
         """
         work = self._work
         self._to_count_s = seconds_to_count(work, self._reference, chosen)
@@ -202,7 +210,8 @@ class Confirming:
             on_round=on_round,
             is_enough=is_enough,
         )
-        course = work.compare(file, race, chosen, self._reference, duets=duets)
+        counts = {"n_waiting": n_waiting}
+        course = work.compare(file, race, chosen, self._reference, duets=duets, counts=counts)
         return race.standings(course), course
 
     def _tell_what_time_buys(

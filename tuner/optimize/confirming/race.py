@@ -17,7 +17,7 @@ from dataclasses import replace
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.proof.duets import Duets, is_duet
-from tuner.optimize.proof.judgement import Rules, Standing, State, judge
+from tuner.optimize.proof.judgement import FEW_LIKELY, Rules, Standing, State, judge
 from tuner.optimize.proof.noise import exact_of, noise_as_it_is
 from tuner.optimize.tuned import AS_IS, Sample, logs_of
 from tuner.optimize.view import View
@@ -101,7 +101,8 @@ class Race:
             if is_enough and is_decided(found, self._rules):
                 return
             left = self._in_race(course, standings)
-            left = leading(standings, left, self._more_rounds) or left
+            if not self._has_newcomer(standings, left):
+                left = leading(standings, left, self._more_rounds) or left
             self._view.standing(standings, left)
             if not left or not self._has_time(len(left) + 1):
                 return
@@ -138,6 +139,14 @@ class Race:
         left = [label for label in self._labels if (None, label) not in course.out]
         left.sort(key=lambda label: _turn(found[label]) if label in found else (False, 0))
         return left[: self._at_once]
+
+    def _has_newcomer(self, found: Mapping[str, Standing], left: Sequence[str]) -> bool:
+        """Return whether one came in later, of whom too little is known to let another run alone.
+
+        It may gain by far more than who leads, whose gain is proven soon.
+        """
+        later = self._labels[self._at_once :] if self._at_once else ()
+        return any(one in left and found[one].n_rounds < FEW_LIKELY for one in later)
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return what the rounds so far prove of every candidate."""

@@ -6,7 +6,9 @@ longer (other programs, the host of a virtual machine, its clock) meets all alik
 each would have its own noise.  In return they share the caches of a core.  Which is worth more
 depends on the machine and the hour, so the first rounds take turns, and then the mode goes on whose
 differences of CPU time have the lesser product of variance and seconds: in the same time it has the
-narrower interval.
+narrower interval.  Unless memory of a candidate is another beside others: an allocator that gives
+back by the clock does less work between two looks.  Then rounds go on one by one, as the program
+will run.
 
 That choice looks at earlier rounds only, and chance says which starts first.  So where nothing
 differs each difference has either sign with probability 1/2 whatever came before, and the tests of
@@ -49,6 +51,13 @@ MOST_AT_ONCE: Final = 5
 _TRIED: Final = 3
 _TRIED_IN_ALL: Final = 6
 """Differences of each candidate, and in all, before the narrower mode is chosen."""
+
+_SHIFT: Final = 0.0025
+"""Of memory, from which it is another beside others: a quarter of what mostly counts."""
+
+_MOSTLY: Final = 0.875
+"""Of all pairs of a difference alone and one beside others, in which the same one is greater: 14 of
+16.  What differs by chance does so less often the more rounds there are."""
 
 _ONE_CORE: Final = 1.5
 """Of the elapsed time, that CPU time may be: more means children at the same time.  CPU time is the
@@ -261,7 +270,28 @@ def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
     pairs, duets = (_Mode(course, labels, is_together=one) for one in (False, True))
     if not (pairs.is_tried and duets.is_tried):
         return pairs.is_tried or (not duets.is_tried and pairs.n > duets.n)
-    return duets.cost < pairs.cost
+    return duets.cost < pairs.cost and not _memory_differs(pairs, duets)
+
+
+def _memory_differs(pairs: _Mode, duets: _Mode) -> bool:
+    """Return whether candidates seem to change memory by other shares beside others."""
+    return any(
+        _seem_other(alone, beside)
+        for key, alone in pairs.memory.items()
+        if (beside := duets.memory.get(key))
+    )
+
+
+def _seem_other(alone: Sequence[float], beside: Sequence[float]) -> bool:
+    if abs(statistics.median(beside) - statistics.median(alone)) <= _SHIFT:
+        return False
+    signs = [(x > y) - (x < y) for x in beside for y in alone]
+    return abs(sum(signs)) >= (2.0 * _MOSTLY - 1.0) * len(signs)
+
+
+def _is_memory(name: str) -> bool:
+    """Return whether this is kept of a run as its memory."""
+    return name in TABLE and TABLE[name].is_memory
 
 
 class _Mode:
@@ -277,6 +307,8 @@ class _Mode:
         }
         self._labels = labels
         self._differences: dict[str, list[float]] = {}
+        self.memory: dict[tuple[str, str], list[float]] = {}
+        """Candidate that is left, quantity -> log(program as it is / candidate) of each round."""
         self._seconds: dict[int, list[float]] = {}
         self._is_together = is_together
         for (number, label), sample in good.items():
@@ -285,6 +317,9 @@ class _Mode:
             if label != AS_IS and base is not None:
                 log = math.log(base[CPU] / sample[CPU])
                 self._differences.setdefault(label, []).append(log)
+                for name in (n for n in sample if label in labels and n in base and _is_memory(n)):
+                    log = math.log(base[name] / sample[name])
+                    self.memory.setdefault((label, name), []).append(log)
 
     @property
     def n(self) -> int:

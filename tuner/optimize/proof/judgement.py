@@ -45,7 +45,7 @@ LEAST_BYTES = 64 << 10
 ROUNDS_TO_GIVE_UP = 8
 """Rounds before a candidate may be given up for a guard, or for what the time left cannot show."""
 
-_FEW_LIKELY = 4
+FEW_LIKELY = 4
 """Rounds before anything may be called likely."""
 
 _UNLIKELY, _VERY_UNLIKELY, _ALL_BUT_IMPOSSIBLE = 0.05, 0.025, 0.002
@@ -357,10 +357,11 @@ def exact_quantities(runs: Mapping[str, Sequence[float]], rules: Rules) -> froze
     signs would need ten for.  Where three agree by luck, those of later rounds do not, and nothing
     is confirmed before CPU time has its rounds.
     """
-    return frozenset(name for name, values in runs.items() if _agree(values, rules, _EXACT_RUNS))
+    return frozenset(name for name, values in runs.items() if agree(values, rules, _EXACT_RUNS))
 
 
-def _agree(values: Sequence[float], rules: Rules, n_least: int) -> bool:
+def agree(values: Sequence[float], rules: Rules, n_least: int) -> bool:
+    """Return whether values above 0 repeat themselves, of which there are so many at least."""
     if len(values) < n_least:
         return False
     return max(values) / min(values) - 1.0 <= _EXACT_SHARE * rules.least
@@ -410,7 +411,7 @@ class _Judged:
         self._logs = list(logs)
         self._rules = rules
         n_agree = 2
-        self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
+        self._is_exact = is_exact and agree([math.exp(x) for x in logs], rules, n_agree)
         may_be_exact = self._is_exact or (is_exact and len(logs) < n_agree)
         self._needs_signs = not may_be_exact and counted is None
         self._error = rules.error / n_candidates
@@ -461,7 +462,7 @@ class _Judged:
         )
 
     def _is_counted_beyond(self, limit: float) -> bool:
-        has_rounds = len(self._logs) >= _FEW_LIKELY
+        has_rounds = len(self._logs) >= FEW_LIKELY
         return has_rounds and self._counted is not None and self._counted > limit
 
     @property
@@ -497,7 +498,7 @@ class _Judged:
 
     @property
     def is_likely_worse(self) -> bool:
-        if len(self._logs) < _FEW_LIKELY:
+        if len(self._logs) < FEW_LIKELY:
             return self.is_worse
         return statistics.fmean(self._logs) + self._doubt < -self._margin
 
@@ -511,7 +512,7 @@ class _Judged:
         if self.is_worse:
             return True
         n_rounds = len(self._logs)
-        if n_rounds < _FEW_LIKELY or self._is_exact:
+        if n_rounds < FEW_LIKELY or self._is_exact:
             return False
         error = _VERY_UNLIKELY if n_rounds >= ROUNDS_TO_GIVE_UP else _ALL_BUT_IMPOSSIBLE
         n_beyond = sum(x < -self._margin for x in self._logs)
@@ -525,7 +526,7 @@ class _Judged:
         """Return whether all rounds there is time for will most likely not prove that it holds."""
         if self.is_not_worse or self.holds_scaled:
             return False
-        if len(self._logs) < _FEW_LIKELY:
+        if len(self._logs) < FEW_LIKELY:
             return self._needs_signs and self._n_in_all < fewest_rounds(self._error)
         middle = min(statistics.fmean(self._logs), statistics.median(self._logs))
         reach = self._showable(self._spread, self._error)
@@ -536,7 +537,7 @@ class _Judged:
         """Return the least gain that is likely; ``-inf`` where the rounds are too few."""
         if self._is_exact:
             return min(self._logs)
-        if len(self._logs) < _FEW_LIKELY:
+        if len(self._logs) < FEW_LIKELY:
             return -math.inf
         return statistics.fmean(self._logs) - self._doubt
 
@@ -559,7 +560,7 @@ class _Judged:
         return (
             self._counted is not None
             and not self._is_counted_beyond(self._threshold)
-            and len(self._logs) >= _FEW_LIKELY
+            and len(self._logs) >= FEW_LIKELY
             and statistics.fmean(self._logs) < self._threshold
         )
 
@@ -583,7 +584,7 @@ class _Judged:
             return False
         if self._is_counted_below:
             return True
-        if len(self._logs) < _FEW_LIKELY:
+        if len(self._logs) < FEW_LIKELY:
             return False
         return statistics.fmean(self._logs) + self._doubt < self._threshold + reach
 

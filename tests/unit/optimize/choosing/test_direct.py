@@ -1,5 +1,6 @@
 """The search with the program alone."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +14,12 @@ from tests.doubles.cached import REFERENCE, App, make_space
 from tests.doubles.clock import Clock
 from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
+from tuner.compare.plan import Course
 from tuner.optimize.choosing import direct_plan
 from tuner.optimize.choosing.correction import Floats
-from tuner.optimize.choosing.direct import DirectSearch, space_of
+from tuner.optimize.choosing.direct import DirectSearch, as_seen, space_of
 from tuner.optimize.choosing.direct_plan import SHARE_OF_TIME
+from tuner.optimize.choosing.proposals import Estimated, Proposal
 from tuner.optimize.choosing.smoothed import Smoothed
 from tuner.optimize.kinds.making import Files
 from tuner.optimize.proof.judgement import Rules
@@ -24,7 +27,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Tuned, label_of
 from tuner.optimize.work import Watch, Work
-from tuner.records import Configuration
+from tuner.records import Configuration, Outcome
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.space import Genome, Parameter, Space
 
@@ -82,6 +85,32 @@ def test_a_peak_that_repeats_itself_is_searched_and_chosen_within_half_of_its_li
 
     assert chosen
     assert all(set(names) <= set(one.as_dict) for one in chosen.values())
+
+
+@pytest.mark.parametrize("low", [0.0, 0.3])
+def test_where_a_peak_is_one_of_two_another_candidate_waits(tmp_path: Path, low: float):
+    """It repeats itself in the program as it is, and few runs under jemalloc may be lucky."""
+    clock = Clock()
+    app = App(clock, peaks=1.02, low_peaks=low)
+    search = searched(tmp_path, app, clock, seconds=300.0)
+
+    chosen = list(search.finalists(search.select(200)).values())
+
+    assert all("slack" in one.as_dict for one in chosen)
+    assert (search.n_waiting, len(chosen)) == ((1, 2) if low else (0, 1))
+
+
+@pytest.mark.parametrize(("varying", "log"), [(set[str](), math.log(0.99)), ({PEAK}, 0.008)])
+def test_of_a_peak_that_may_be_low_by_luck_all_runs_are_believed(varying: set[str], log: float):
+    low = Configuration("jemalloc")
+    estimate = Estimated(Proposal(low, None, {}), {PEAK: 0.008}, {PEAK: 0.002})
+    peaks = {AS_IS: 1e6, "jemalloc": 0.99e6}
+    runs = {(0, None, name): Outcome.succeeded({PEAK: x}) for name, x in peaks.items()}
+
+    found = as_seen(estimate, Course(AS_IS, runs.items()), frozenset({PEAK}), varying)
+
+    assert found.logs[PEAK] == pytest.approx(log)
+    assert found.doubts[PEAK] == 0.0
 
 
 def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path):

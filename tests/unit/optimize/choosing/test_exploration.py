@@ -51,6 +51,8 @@ class Chose:
         del selected
         return self._is_near
 
+    n_waiting = 0
+
     def finalists(
         self, selected: Selected, without: Collection[Configuration] = ()
     ) -> dict[str, Configuration]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.optimize.answering.test_answer import DEPLOY
 from tests.unit.optimize.kinds.test_counted import Counting
-from tuner.compare.journal import Journal
+from tuner.compare.journal import Journal, read_journal
 from tuner.compare.plan import Step
 from tuner.emulation import Calibration
 from tuner.errors import ProgramError
@@ -108,6 +108,20 @@ def test_what_is_said_of_the_time_knows_of_counted_work(
     (said,) = app.said
     assert words in said
     assert ("counted work" in said) is (found.counted.keys() == CHOSEN.keys())
+
+
+def test_what_waits_does_so_in_a_later_call_too(tmp_path: Path):
+    app = App({}, noise=0.1)
+
+    Confirming(work_of(tmp_path, app, 20.0), REFERENCE, None).confirm(CHOSEN, n_waiting=1)
+    Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
+
+    assert all("1 candidate and 1 in reserve" in words for words in app.said)
+    assert len(app.said) == 2
+    content = read_journal(tmp_path / CONFIRMATION_FILE)
+    assert content
+    first = [one["subject"] for one in content.records if one["round"] < 4]
+    assert set(first) == {AS_IS, "mimalloc"}
 
 
 def test_what_machines_differ_by_is_not_said_to_be_noise(tmp_path: Path):

@@ -112,6 +112,16 @@ def test_one_in_reserve_comes_in_when_the_first_is_given_up():
     assert found["better"].n_rounds == 0
 
 
+def test_one_that_comes_in_has_some_rounds_before_one_that_gains_less_runs_alone():
+    ratios = {"costly": (0.8, 1.05, 1.0), "small": (0.96, 1.0, 1.0), "great": (0.8, 1.0, 1.0)}
+    plan = racing(ratios, most_rounds=60, at_once=2, rounds_left=lambda _: 60.0)
+
+    found = plan.standings(run_race(plan, program(ratios)))
+
+    assert found["great"].state is State.CONFIRMED
+    assert found["small"].state is State.OPEN
+
+
 def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve():
     ratios = {"costly": (0.6, 0.6, 1.012), "good": (0.8, 0.8, 0.99)}
     plan = racing(ratios, most_rounds=60, at_once=1, rounds_left=lambda _: 60.0)

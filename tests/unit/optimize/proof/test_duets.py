@@ -46,7 +46,9 @@ class Seconds:
         return now
 
 
-def runs(noise: float, seed: str, shared: float = 0.0, gain: float = 0.0) -> Runs:
+def runs(
+    noise: float, seed: str, shared: float = 0.0, gain: float = 0.0, peak: float = 1.0
+) -> Runs:
     """Return runs of a program; `shared` is noise that a round has in common."""
 
     def run(step: Step[None]) -> Outcome[Sample]:
@@ -54,7 +56,8 @@ def runs(noise: float, seed: str, shared: float = 0.0, gain: float = 0.0) -> Run
         both = np.random.default_rng(step.round)
         log = own.normal(0.0, noise) + both.normal(0.0, shared)
         log -= 0.0 if step.subject == AS_IS else gain
-        return Outcome.succeeded({MEAN: 1e6, PEAK: 2e6, CPU: 1e9 * float(np.exp(log))})
+        peaks = 2e6 if step.subject == AS_IS else 2e6 * peak
+        return Outcome.succeeded({MEAN: 1e6, PEAK: peaks, CPU: 1e9 * float(np.exp(log))})
 
     return run
 
@@ -75,6 +78,18 @@ def test_the_narrower_mode_goes_on(*, beside: float, is_mostly: bool):
     n_rounds = len({number for number, _, _ in course.samples})
     assert (n_duets(course) > n_rounds / 2) is is_mostly
     assert 0 < n_duets(course) < n_rounds, "both were tried"
+
+
+@pytest.mark.parametrize(("beside", "is_mostly"), [(1.001, True), (1.006, False)])
+def test_what_has_another_peak_beside_others_goes_on_alone(*, beside: float, is_mostly: bool):
+    least = {"gain": 0.01}
+    on_cores = [runs(0.003, core, **least, peak=beside) for core in "xy"]
+    duets = Duets(runs(0.01, "alone", **least), on_cores, clock=Seconds())
+
+    course = race(duets, ("a", "b"))
+
+    n_rounds = len({number for number, _, _ in course.samples})
+    assert (n_duets(course) > n_rounds / 2) is is_mostly
 
 
 def test_two_run_at_the_same_time_on_one_core_and_a_coin_says_which_starts():
