@@ -14,7 +14,7 @@ from tuner.cli.options import (
     OutputFile,
     TrialNumber,
     ValidationNumber,
-    json_form,
+    chosen_form,
 )
 from tuner.errors import (
     MissingToolError,
@@ -92,9 +92,7 @@ def export(
     """Print the text, or write it."""
     from tuner import library as api
 
-    if form is None and output is not None and not as_json_object:
-        form = _BY_ENDING.get(output.suffix.lower())
-    form = json_form(form or "env", "env", is_json=as_json_object)
+    form = chosen_form(form, _BY_ENDING, output, "env", is_json=as_json_object)
     if sum(option is not None for option in (pick, trial, setting)) > 1:
         raise typer.BadParameter("give one of --pick, --trial and --setting")
     if (run is None) is (setting is None):

@@ -9,7 +9,7 @@ import typer
 
 from tuner.cli.console import folded, print_or_write
 from tuner.cli.epilog import subcommand
-from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, json_form, split_names
+from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, chosen_form, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 
@@ -73,9 +73,8 @@ def front(
     from tuner.runs import REQUEST_FILE
     from tuner.store import store_path
 
-    if form is None and output is not None and not as_json_object:
-        form = _BY_ENDING.get(output.suffix.lower())
-    form = TableFormat(json_form(form or "table", "table", is_json=as_json_object))
+    words = chosen_form(form, _BY_ENDING, output, "table", is_json=as_json_object)
+    form = TableFormat(words)
     if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
         if objectives or relative_to:
             raise typer.BadParameter(

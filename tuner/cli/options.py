@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import termios
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -76,11 +76,27 @@ ValidationNumber = Annotated[
 ]
 
 
-def json_form(form: str, default: str, *, is_json: bool) -> str:
-    """Return the value of --format, for which --json is short."""
-    if is_json and form not in {default, "json"}:
+def chosen_form(
+    form: str | None,
+    by_ending: Mapping[str, str],
+    output: Path | None,
+    default: str,
+    *,
+    is_json: bool,
+) -> str:
+    """Return the value of --format, for which --json is short.
+
+    Args:
+        form: what is given; None: nothing.
+        by_ending: ending of a file, in lower case -> the form that it has then.
+        output: the file; None for standard output.
+        default: the form of any other file, and of standard output.
+        is_json: --json is given.
+    """
+    if is_json and form not in {None, default, "json"}:
         raise typer.BadParameter("give one of --format and --json")
-    return "json" if is_json else form
+    ending = output.suffix.lower() if output else ""
+    return "json" if is_json else form or by_ending.get(ending, default)
 
 
 def refuse_input() -> None:
