@@ -34,10 +34,6 @@ def folded(line: str, hang: int) -> str:
     Args:
         line: its blanks are kept where it is not broken.
         hang: columns by which all but the first are indented.
-
-    Example:
-        >>> [len(one) for one in folded("  trim_threshold: " + "nothing " * 20, 4).splitlines()]
-        [97, 83]
     """
     return "\n".join(wrapped(line, page_width(), others=" " * hang))
 
