@@ -251,7 +251,7 @@ class DirectPlan:
         Of a time it is less by what this run and that of the program as it is may be off by.
         """
         logs = self._logs(course, configuration)
-        if logs is None or self._violation(logs, course, slack) > 0.0:
+        if logs is None or self._violation(configuration, logs, course, slack) > 0.0:
             return 0.0
         lucky = {goal: 0.0 if TABLE[goal].is_memory else 2.0 * SLACK for goal in self._rules.goals}
         return max(math.expm1(-logs[goal] - lucky[goal]) for goal in self._rules.goals)
@@ -325,16 +325,25 @@ class DirectPlan:
         if logs is None:
             return Told(genome, None, _FAILED)
         objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
-        return Told(genome, objectives, self._violation(logs, course))
+        return Told(genome, objectives, self._violation(configuration, logs, course))
 
-    def _violation(self, logs: Logs, course: Course[None, Sample], slack: float = SLACK) -> float:
+    def _violation(
+        self,
+        configuration: Configuration,
+        logs: Logs,
+        course: Course[None, Sample],
+        slack: float = SLACK,
+    ) -> float:
         """Return by how much guards are broken, what a single run may be off by apart.
 
-        A run is off by nothing of what repeats itself.
+        A run is off by nothing of what repeats itself; under another allocator it may not, and is
+        off by little.
         """
         exact = self._exact or exact_in(course.first(self._n_rounds), self._rules)
-        rules = self._rules.of_exact(exact)
-        slacks = {name: 0.0 if name in exact else slack for name in rules.guards}
+        is_own = self._as_is is not None and configuration.allocator == self._as_is.allocator
+        rules = self._rules.of_exact(exact if is_own else frozenset())
+        of_exact = 0.0 if is_own else min(slack, math.log1p(rules.least))
+        slacks = {name: of_exact if name in exact else slack for name in rules.guards}
         excess = (logs[name] - rules.margin(name) - slacks[name] for name in rules.guards)
         return sum(max(0.0, math.expm1(one)) for one in excess)
 
