@@ -21,7 +21,8 @@ from tuner.errors import ProgramError, StoreError
 from tuner.front.kept import read_answer
 from tuner.measure.program import steering_digest
 from tuner.optimize.aside import move_aside
-from tuner.optimize.proof.duets import Duets, duets_of
+from tuner.optimize.proof.abreast import Abreast, cores_abreast
+from tuner.optimize.proof.duets import Duets, RunsOnCores, duets_of
 from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
@@ -207,7 +208,11 @@ class Work:
         return content is not None and _candidates_of(content) != candidates
 
     def explore(
-        self, file: str, plan: Plan[None, Sample], scene: Callable[[], Scene]
+        self,
+        file: str,
+        plan: Plan[None, Sample],
+        scene: Callable[[], Scene],
+        cores: Sequence[int] = (),
     ) -> Course[None, Sample]:
         """Make the runs of a search that are missing; what runs is not known beforehand.
 
@@ -215,17 +220,26 @@ class Work:
             file: of the journal in the run folder.
             plan: what runs when.
             scene: returns what is compared in the round that the plan yielded last.
+            cores: on each of which a run is made at the same time, see `search_cores`; none: one
+                run at a time.
 
         Raises:
             TunerError: as `compare`.
         """
         header = {"candidates": {}, "command": list(self.tuned.command)}
 
-        def run(step: Step[None]) -> Outcome[Sample]:
-            now = scene()
-            return self.tuned.runner(now.candidates, now.reference)(step)
+        def on(tuned: Tuned) -> Runs:
+            def run(step: Step[None]) -> Outcome[Sample]:
+                now = scene()
+                return tuned.runner(now.candidates, now.reference)(step)
 
-        return self._made(file, header, plan, run, scene)
+            return run
+
+        tuned, abreast = self.tuned, None
+        if cores and isinstance(tuned, RunsOnCores):
+            on_cores = [on(tuned.on_core(core)) for core in cores]
+            abreast = Abreast(on(tuned), on_cores, tuned.stop)
+        return self._made(file, header, plan, on(tuned), scene, abreast=abreast)
 
     def _made(
         self,
@@ -234,6 +248,8 @@ class Work:
         plan: Plan[None, Sample],
         runs: Runs,
         scene: Callable[[], Scene],
+        *,
+        abreast: Abreast | None = None,
     ) -> Course[None, Sample]:
         kind = {"schema": f"malloc-tuner.{file.partition('.')[0]}", "version": 1}
         now = steering_digest(os.environ)
@@ -247,8 +263,9 @@ class Work:
             observer = self._observer(journal)
             if self.machines is None:
                 course = compare(
-                    plan, keeper.made_here(runs), keeper, observer, baseline=AS_IS,
-                    is_of_here=keeper.is_of_here,
+                    plan, keeper.made_here(abreast.runs if abreast else runs), keeper, observer,
+                    baseline=AS_IS, workers=abreast.n_cores if abreast else 1,
+                    stop=abreast.stop if abreast else ignore, is_of_here=keeper.is_of_here,
                 )  # fmt: skip
             else:
                 lanes = _Lanes(self.machines, scene, keeper)
@@ -336,6 +353,16 @@ def duets_for(
     if work.machines is not None:
         return None
     return duets_of(work.tuned, candidates, reference, work.request.cpu, work.request.seed)
+
+
+def search_cores(work: Work, reference: Reference) -> list[int]:
+    """Return the cores that a search makes a run on at the same time; see `cores_abreast`.
+
+    None where other machines make the runs.
+    """
+    if work.machines is not None:
+        return []
+    return cores_abreast(work.tuned, reference, work.request.cpu)
 
 
 def run_seconds(reference: Reference) -> float:

@@ -46,7 +46,7 @@ from tuner.optimize.proof.judgement import Rules, agree
 from tuner.optimize.proof.machines import Scene
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, label_of
-from tuner.optimize.work import EXPLORATION_FILE, Work
+from tuner.optimize.work import EXPLORATION_FILE, Work, search_cores
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.space import Space, joint_space
@@ -100,6 +100,9 @@ class DirectSearch:
         self._work = work
         self._reference = reference
         self._before = before
+        self._cores = search_cores(work, reference)
+        self._run_s = work.run_seconds(reference) / max(1, len(self._cores))
+        """Of many runs, what one of them takes."""
         plain = Configuration(reference.allocator)
         self._as_is = plain if reference.is_of(plain) else None
         self._plan = DirectPlan(
@@ -125,12 +128,13 @@ class DirectSearch:
         """
         del without
         work, share = self._work, SHARE_OF_TIME + SHARE_OF_LOOKS
+        n_at_once = max(1, len(self._cores))
         if self._before:
             file, stage, n_runs = EXPLORATION_FILE, "exploration", n_possible
         else:
-            file, stage, n_runs = SELECTION_FILE, "search", int(share * n_possible)
+            file, stage, n_runs = SELECTION_FILE, "search", int(share * n_possible * n_at_once)
         work.view.begin(stage, max(1, min(n_runs, self._plan.most_runs)))
-        course = work.explore(file, self._plan, self._scene)
+        course = work.explore(file, self._plan, self._scene, self._cores)
         before = self._before.selected if self._before else None
         self._learn(course)
         course, labels = self._whole(course), self._labels()
@@ -210,8 +214,8 @@ class DirectSearch:
 
     def _worth_a_look(self, course: Course[None, Sample]) -> list[Configuration]:
         """Return what runs again: the best that may be confirmed, whole and in fewer settings."""
-        run_s = LOOKS * self._work.run_seconds(self._reference)
-        n = min(_MOST_LOOKED_AT, int(SHARE_OF_LOOKS * self._work.watch.seconds / run_s))
+        time_s = SHARE_OF_LOOKS * self._work.watch.seconds
+        n = min(_MOST_LOOKED_AT, int(time_s / (LOOKS * self._run_s)))
         self._learn(course)
         estimates = self._estimates(self._labels())
         exact = exact_in(self._whole(course), self._work.request.rules)
@@ -293,7 +297,7 @@ class DirectSearch:
         work = self._work
         if (work.run / CONFIRMATION_FILE).exists():
             return False
-        after_s = work.watch.used_s + n_runs * work.run_seconds(self._reference)
+        after_s = work.watch.used_s + n_runs * self._run_s
         return after_s < share * work.watch.seconds
 
     def _scene(self) -> Scene:

@@ -29,6 +29,8 @@ from tuner.optimize.tuned import AS_IS, Reference, Tuned, label_of
 from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration, Outcome
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
+from tuner.search.base import Told
+from tuner.search.random_search import RandomSearch
 from tuner.space import Genome, Parameter, Space
 
 
@@ -85,6 +87,34 @@ def test_a_peak_that_repeats_itself_is_searched_and_chosen_within_half_of_its_li
 
     assert chosen
     assert all(set(names) <= set(one.as_dict) for one in chosen.values())
+
+
+@pytest.mark.parametrize(("peak", "is_broken"), [(1.015, False), (1.03, True)])
+def test_a_peak_that_repeats_itself_in_the_program_may_be_off_by_little_under_another_allocator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peak: float, *, is_broken: bool
+):
+    violations: set[float] = set()
+
+    class Watched(RandomSearch):
+        def tell(self, results: Sequence[Told]) -> None:
+            for one in results:
+                settings = self._space.decode(one.genome).as_dict
+                if settings.get("cache") is False and "slack" not in settings:
+                    violations.add(one.violation)
+            super().tell(results)
+
+    def make(
+        _: str, space: Space, n: int, *, population: int, seed: int, initial: Sequence[Genome]
+    ) -> Watched:
+        return Watched(space, n, population, seed, initial)
+
+    monkeypatch.setattr(direct_plan, "make_strategy", make)
+    clock = Clock()
+
+    searched(tmp_path, App(clock, peaks=peak), clock, seconds=300.0).select(200)
+
+    assert violations
+    assert all(one > 0.0 for one in violations) is is_broken
 
 
 @pytest.mark.parametrize("low", [0.0, 0.3])

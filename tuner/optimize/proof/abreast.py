@@ -1,0 +1,88 @@
+"""Runs of a search on several cores at the same time, one on each.
+
+They choose and prove nothing: that each core has its own noise costs them less than half of their
+number.  What fails beside others runs again alone; if that is fine, all run alone from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Final
+
+from tuner.compare.loop import ignore
+from tuner.compare.plan import Step
+from tuner.measure.executor import measuring_cpus
+from tuner.optimize.proof.duets import RunsOnCores, keeps_one_core
+from tuner.optimize.quantities import PEAK
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.records import Outcome, Status
+
+_SHARE_OF_MEMORY: Final = 0.5
+"""Of what is free, that all runs at once may take if each takes what the program does as it is."""
+
+
+class Abreast:
+    """Makes each run on a core that is free."""
+
+    def __init__(
+        self, alone: Runs, on_cores: Sequence[Runs], stop: Callable[[], None] = ignore
+    ) -> None:
+        """Prepare.
+
+        Args:
+            alone: makes one run, wherever the system puts it.
+            on_cores: the same on each core that may be used.
+            stop: ends the runs that are under way.
+        """
+        self.stop = stop
+        self.n_cores = len(on_cores)
+        self._alone = alone
+        self._free: SimpleQueue[Runs] = SimpleQueue()
+        for runs in on_cores:
+            self._free.put(runs)
+        self._turn = threading.Lock()
+        self._is_usable = True
+
+    def runs(self, step: Step[None]) -> Outcome[Sample]:
+        """Make a run; see `Runs`.  As many threads as there are cores may call it at once."""
+        if self._is_usable:
+            core = self._free.get()
+            try:
+                found = core(step)
+            finally:
+                self._free.put(core)
+            hangs = found.status is Status.TIMED_OUT and step.subject != AS_IS
+            if found.good is not None or hangs:
+                return found
+        found = self._with_no_other(step)
+        self._is_usable &= found.good is None
+        return found
+
+    def _with_no_other(self, step: Step[None]) -> Outcome[Sample]:
+        with self._turn:
+            cores = [self._free.get() for _ in range(self.n_cores)]
+        try:
+            return self._alone(step)
+        finally:
+            for core in cores:
+                self._free.put(core)
+
+
+def cores_abreast(tuned: Tuned, reference: Reference, cpu: int | None) -> list[int]:
+    """Return the cores on each of which a run may be made at the same time; none: one by one.
+
+    Args:
+        tuned: what runs.
+        reference: the program as it is; one that waits, or has threads, or children at the same
+            time, runs alone.
+        cpu: core that was asked for; None where any will do.
+    """
+    if cpu is not None or not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
+        return []
+    free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    n_fitting = int(_SHARE_OF_MEMORY * free_bytes / reference.values[PEAK])
+    cores = measuring_cpus()[:n_fitting]
+    return cores if len(cores) > 1 else []
