@@ -130,11 +130,14 @@ class Models:
         """Start without results; the worst of the initial genomes will set the limits."""
         self._initial = set(map(space.canonical, initial))
         self._features = features_of(space)
-        n_genes = len(space.parameters)
-        self._objectives = [Surrogate(self._features.gene, n_genes) for _ in range(n_objectives)]
-        self._violation = Surrogate(self._features.gene, n_genes)
+        self._n_genes = len(space.parameters)
+        self._objectives = [self._surrogate() for _ in range(n_objectives)]
+        self._constraints: list[Surrogate] = []
         self._results: list[Told] = []
         self._limits = np.full(n_objectives, np.inf)  # logarithms
+
+    def _surrogate(self) -> Surrogate:
+        return Surrogate(self._features.gene, self._n_genes)
 
     @property
     def can_predict(self) -> bool:
@@ -214,14 +217,24 @@ class Models:
         return [known[i] for i in sorted(order[-_MOST_OBSERVATIONS:])]
 
     def _penalties(self, asked: tuple[Floats, Floats]) -> Floats:
-        """Return what the constraints that a genome is expected to break take from its promise."""
+        """Return what the constraints that a genome is expected to break take from its promise.
+
+        How near a constraint is, is learnt where that is known, from settings that keep it too.
+        """
         recent = self._results[-_MOST_OBSERVATIONS:]
-        violations = np.array([result.violation for result in recent])
-        if not violations.any():
-            return np.zeros(len(asked[0]))
-        self._violation.fit(*self._features.of([r.genome for r in recent]), np.log1p(violations))
-        expected = np.round(self._violation.predict(*asked)[0], _DIGITS)
-        return np.asarray(_PRICE_OF_VIOLATION * np.maximum(expected, 0.0))
+        near = [one for one in recent if one.excess]
+        columns = list(np.array([one.excess for one in near], dtype=np.float64).T)
+        seen = [(near, column) for column in columns]
+        violations = np.array([0.0 if one.excess else one.violation for one in recent])
+        if violations.any():
+            seen.append((recent, np.log1p(violations)))
+        self._constraints += (self._surrogate() for _ in range(len(seen) - len(self._constraints)))
+        price = np.zeros(len(asked[0]))
+        for model, (results, values) in zip(self._constraints, seen, strict=False):
+            model.fit(*self._features.of([one.genome for one in results]), values)
+            expected = np.round(model.predict(*asked)[0], _DIGITS)
+            price += _PRICE_OF_VIOLATION * np.maximum(expected, 0.0)
+        return price
 
 
 def _is_measured(result: Told) -> bool:

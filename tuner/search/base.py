@@ -36,11 +36,15 @@ class Told:
     """Sum of relative constraint violations: 0.0 when feasible, above when not."""
     bounded: tuple[int, ...] = ()
     """Which objectives are bounds from below, not measured; it is dominated all the same."""
+    excess: tuple[float, ...] = ()
+    """Logarithm of each constrained value over its limit, negative where that holds: how near a
+    constraint is, the violation does not say.  Empty where it is not known."""
 
     def __post_init__(self) -> None:
         """Keep NaN out: libraries take it for an optimum."""
-        if not all(map(math.isfinite, (*(self.objectives or ()), self.violation))):
-            raise ValueError(f"objectives and violation must be finite numbers: {self}")
+        numbers = (*(self.objectives or ()), self.violation, *self.excess)
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"objectives, violation and excess must be finite numbers: {self}")
         if self.violation < 0.0 or (self.objectives is None and self.violation <= 0.0):
             raise ValueError(f"the violation does not fit the outcome: {self}")
 

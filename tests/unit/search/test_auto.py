@@ -71,6 +71,26 @@ def test_what_is_expected_to_break_a_constraint_is_not_chosen():
     assert {asked[index][0] for index in chosen} == {1}
 
 
+def test_how_near_a_constraint_is_is_learnt_from_what_keeps_it():
+    """Two settings are each too near for both together, which did not run."""
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+
+    def n_near(genome: Genome) -> int:
+        settings = space.decode(genome).as_dict
+        return ("fit" in settings) + ("cache" in settings)
+
+    known = [one for one in (space.random(rng) for _ in range(160)) if n_near(one) < 2]
+    models = Models(space, 2)
+    models.learn([Told(g, (1.0, 1.0), 0.0, excess=(0.3 * n_near(g) - 0.4,)) for g in known])
+    asked = [space.random(rng) for _ in range(100)]
+
+    chosen = models.choose(asked, 5, rng)
+
+    assert 2 in map(n_near, asked)
+    assert all(n_near(asked[index]) < 2 for index in chosen)
+
+
 def test_what_loses_more_beyond_the_limits_than_it_gains_is_not_chosen():
     space = synthetic.space()
     rng = np.random.default_rng(1)

@@ -14,6 +14,7 @@ are no evidence for what they choose.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +43,7 @@ from tuner.optimize.choosing.proposals import (
 from tuner.optimize.choosing.selected import Selected, gains_in, selected_of
 from tuner.optimize.choosing.smoothed import Smoothed
 from tuner.optimize.kinds.making import Files
-from tuner.optimize.proof.judgement import Rules, agree
+from tuner.optimize.proof.judgement import agree
 from tuner.optimize.proof.machines import Scene
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, label_of
@@ -162,21 +163,20 @@ class DirectSearch:
             return {}
         course = selected.course
         left = untried(self._estimates(selected.labels), without, self._work)
-        exact = exact_in(course, self._work.request.rules)
         looked_at = {e.setting for e in left if n_runs(course, e.proposal) >= LOOKS}
-        again = [e for e in left if e.setting in looked_at]
-        varying = _varying(again, course, exact, self._work.request.rules)
-        again = [as_seen(e, course, exact, varying[e.setting.allocator]) for e in again]
+        exact = exact_in(course, self._work.request.rules)
+        left = self._with_exact(left, course, exact)
+        again = [as_seen(e, course, exact) for e in left if e.setting in looked_at]
         once = [one for one in left if one.setting not in looked_at]
         places = affordable(self._work, self._reference, seconds_for(self._work, without))
-        chosen = self._chosen(again, exact, places.at_once, is_wide=not without)
+        chosen = self._chosen(again, places.at_once, is_wide=not without)
         first = self._representatives(chosen, again)
-        others = [e for e in chosen if e not in first and varying[e.setting.allocator]]
+        others = [e for e in chosen if e not in first and e.exact < exact]
         waiting = others[: len(first) < sum(places)]
         chosen = [*first, *waiting]
         is_seen = bool(chosen)
         if not chosen:
-            chosen = self._chosen(once, exact, places.at_once, is_wide=not without)
+            chosen = self._chosen(once, places.at_once, is_wide=not without)
         found: dict[str, Configuration] = {}
         for estimate in chosen:
             one = (
@@ -217,10 +217,11 @@ class DirectSearch:
         time_s = SHARE_OF_LOOKS * self._work.watch.seconds
         n = min(_MOST_LOOKED_AT, int(time_s / (LOOKS * self._run_s)))
         self._learn(course)
-        estimates = self._estimates(self._labels())
-        exact = exact_in(self._whole(course), self._work.request.rules)
+        whole = self._whole(course)
+        exact = exact_in(whole, self._work.request.rules)
+        estimates = self._with_exact(self._estimates(self._labels()), whole, exact)
         found: dict[Configuration, None] = {}
-        for estimate in self._chosen(estimates, exact, _MOST_LOOKED_AT):
+        for estimate in self._chosen(estimates, _MOST_LOOKED_AT):
             if len(found) >= n:
                 break
             found[estimate.setting] = None
@@ -230,22 +231,43 @@ class DirectSearch:
                     found[one] = None
         return list(found)[:n]
 
+    def _with_exact(
+        self, estimates: Sequence[Estimated], course: Course[None, Sample], exact: frozenset[str]
+    ) -> list[Estimated]:
+        """Return estimates that know what repeats itself under their allocator.
+
+        What does in the program as it is, does under the allocator of that where no runs of a
+        setting differ, and under another one where those of one setting at least agree, too.
+        """
+        gains: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+        for one in estimates:
+            for name in exact:
+                seen = gains_in(course, label_of(one.setting), name)
+                gains[one.setting.allocator, name].append(seen)
+
+        def repeats(allocator: str, name: str) -> bool:
+            several = [seen for seen in gains[allocator, name] if len(seen) >= LOOKS]
+            is_own = self._as_is is not None and allocator == self._as_is.allocator
+            rules = self._work.request.rules
+            agreeing = [agree([math.exp(x) for x in seen], rules, LOOKS) for seen in several]
+            return all(agreeing) and (is_own or bool(agreeing))
+
+        found = {
+            allocator: frozenset(name for name in exact if repeats(allocator, name))
+            for allocator, _ in list(gains)
+        }
+        return [replace(e, exact=found.get(e.setting.allocator, frozenset())) for e in estimates]
+
     def _chosen(
-        self,
-        estimates: Sequence[Estimated],
-        exact: frozenset[str],
-        n: int,
-        *,
-        is_wide: bool = True,
+        self, estimates: Sequence[Estimated], n: int, *, is_wide: bool = True
     ) -> list[Estimated]:
         """Return what may be confirmed, the best first; n of them without those in reserve."""
         noisy = [replace(one, doubts=_with_noise(one.doubts)) for one in estimates]
         rules = self._work.request.rules
-        strict = rules.of_exact(exact)
-        chosen = with_reserves(noisy, strict, n)
+        chosen = with_reserves(noisy, rules, n)
         if not chosen and is_wide:
             # The time left is for new runs: they decide, not one unlucky one.
-            chosen = with_reserves([one.widened() for one in noisy], strict, n)
+            chosen = with_reserves([one.widened() for one in noisy], rules, n)
         by_setting = {one.setting: one for one in noisy}
         ordered = [by_setting[one] for one in chosen]
         first = representatives(ordered, rules)
@@ -304,53 +326,24 @@ class DirectSearch:
         return Scene(self._reference, self._plan.running)
 
 
-def _varying(
-    looked_at: Sequence[Estimated],
-    course: Course[None, Sample],
-    exact: frozenset[str],
-    rules: Rules,
-) -> Mapping[str, set[str]]:
-    """Return allocator -> what repeats itself in the program as it is, and not under that one.
-
-    Of many settings whose peaks are one of two, some showed the lower one in all of a few runs.
-
-    Args:
-        looked_at: what ran more than once.
-        course: the runs.
-        exact: what repeats itself in the program as it is.
-        rules: what counts.
-    """
-    found = defaultdict[str, set[str]](set)
-    for one in looked_at:
-        for name in exact:
-            ratios = [math.exp(x) for x in gains_in(course, label_of(one.setting), name)]
-            if not agree(ratios, rules, 1):
-                found[one.setting.allocator].add(name)
-    return found
-
-
-def as_seen(
-    estimate: Estimated, course: Course[None, Sample], exact: frozenset[str], varying: set[str]
-) -> Estimated:
+def as_seen(estimate: Estimated, course: Course[None, Sample], exact: frozenset[str]) -> Estimated:
     """Return it with the worst run of what repeats itself, which is not to be smoothed.
 
-    Of what varies under its allocator its few runs may be lucky: it is as all runs say where that
-    is worse.
+    Of what repeats itself in the program and not under its allocator its few runs may be lucky: it
+    is as all runs say where that is worse than their middle.
 
     Args:
         estimate: of a setting, as all runs say.
         course: its runs.
         exact: quantities that repeat themselves in the program as it is.
-        varying: those of them that do not under its allocator.
     """
-    label = label_of(estimate.setting)
-    worst = {name: -min(gains_in(course, label, name)) for name in exact}
-    worst |= {name: max(worst[name], estimate.logs[name]) for name in varying}
-    return replace(
-        estimate,
-        logs={**estimate.logs, **worst},
-        doubts={**estimate.doubts, **dict.fromkeys(exact, 0.0)},
-    )
+    logs = dict(estimate.logs)
+    for name in exact:
+        seen = [-gain for gain in gains_in(course, label_of(estimate.setting), name)]
+        is_exact = name in estimate.exact
+        logs[name] = max(seen) if is_exact else max(statistics.median(seen), logs[name])
+    doubts = {**estimate.doubts, **dict.fromkeys(estimate.exact, 0.0)}
+    return replace(estimate, logs=logs, doubts=doubts)
 
 
 def _with_noise(doubts: Mapping[str, float]) -> dict[str, float]:

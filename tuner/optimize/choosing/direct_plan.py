@@ -16,6 +16,7 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.choosing.candidates import exact_in
 from tuner.optimize.choosing.proposals import SLACK
 from tuner.optimize.choosing.selected import Selected, gains_in
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS, Sample, label_of
 from tuner.optimize.work import Work
@@ -325,7 +326,10 @@ class DirectPlan:
         if logs is None:
             return Told(genome, None, _FAILED)
         objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
-        return Told(genome, objectives, self._violation(configuration, logs, course))
+        rules, _ = self._guarding(configuration, course)
+        excess = tuple(logs[name] - rules.margin(name) for name in rules.guards)
+        violation = self._violation(configuration, logs, course)
+        return Told(genome, objectives, violation, excess=excess)
 
     def _violation(
         self,
@@ -334,7 +338,15 @@ class DirectPlan:
         course: Course[None, Sample],
         slack: float = SLACK,
     ) -> float:
-        """Return by how much guards are broken, what a single run may be off by apart.
+        """Return by how much guards are broken, what a single run may be off by apart."""
+        rules, slacks = self._guarding(configuration, course, slack)
+        excess = (logs[name] - rules.margin(name) - slacks[name] for name in rules.guards)
+        return sum(max(0.0, math.expm1(one)) for one in excess)
+
+    def _guarding(
+        self, configuration: Configuration, course: Course[None, Sample], slack: float = SLACK
+    ) -> tuple[Rules, dict[str, float]]:
+        """Return the rules, and by how much a single run of a setting may be off in each guard.
 
         A run is off by nothing of what repeats itself; under another allocator it may not, and is
         off by little.
@@ -343,9 +355,7 @@ class DirectPlan:
         is_own = self._as_is is not None and configuration.allocator == self._as_is.allocator
         rules = self._rules.of_exact(exact if is_own else frozenset())
         of_exact = 0.0 if is_own else min(slack, math.log1p(rules.least))
-        slacks = {name: of_exact if name in exact else slack for name in rules.guards}
-        excess = (logs[name] - rules.margin(name) - slacks[name] for name in rules.guards)
-        return sum(max(0.0, math.expm1(one)) for one in excess)
+        return rules, {name: of_exact if name in exact else slack for name in rules.guards}
 
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
         """Return what its runs showed against the median of the runs as it is; None without.

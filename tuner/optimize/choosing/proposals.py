@@ -60,6 +60,8 @@ class Estimated:
     """As `Proposal.expected`; see `tuner.optimize.choosing.correction`."""
     doubts: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of `logs`; without what is sure."""
+    exact: frozenset[str] = frozenset()
+    """What repeats itself under it: see `Rules.of_exact`."""
 
     @property
     def setting(self) -> Configuration:
@@ -73,13 +75,15 @@ class Estimated:
 
     def may_hold(self, rules: Rules) -> bool:
         """Return whether all guards hold if all goes as well as it may."""
-        return all(self.at_best[name] <= rules.margin(name) for name in rules.guards)
+        mine = rules.of_exact(self.exact)
+        return all(self.at_best[name] <= mine.margin(name) for name in mine.guards)
 
     def chance(self, rules: Rules) -> float:
         """Return how likely all guards hold, as if each varied by itself."""
+        mine = rules.of_exact(self.exact)
         rests = (
-            (rules.margin(name) - self.logs[name]) / self.doubts[name]
-            for name in rules.guards
+            (mine.margin(name) - self.logs[name]) / self.doubts[name]
+            for name in mine.guards
             if self.doubts.get(name, 0.0) > 0.0
         )
         return math.prod(NormalDist().cdf(rest) for rest in rests)

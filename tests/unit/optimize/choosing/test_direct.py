@@ -130,17 +130,22 @@ def test_where_a_peak_is_one_of_two_another_candidate_waits(tmp_path: Path, low:
     assert (search.n_waiting, len(chosen)) == ((1, 2) if low else (0, 1))
 
 
-@pytest.mark.parametrize(("varying", "log"), [(set[str](), math.log(0.99)), ({PEAK}, 0.008)])
-def test_of_a_peak_that_may_be_low_by_luck_all_runs_are_believed(varying: set[str], log: float):
+@pytest.mark.parametrize(
+    ("exact", "log", "doubt"), [({PEAK}, math.log(0.99), 0.0), (set[str](), 0.008, 0.002)]
+)
+def test_of_a_peak_that_may_be_low_by_luck_all_runs_are_believed(
+    exact: set[str], log: float, doubt: float
+):
     low = Configuration("jemalloc")
-    estimate = Estimated(Proposal(low, None, {}), {PEAK: 0.008}, {PEAK: 0.002})
+    proposal = Proposal(low, None, {})
+    estimate = Estimated(proposal, {PEAK: 0.008}, {PEAK: 0.002}, frozenset(exact))
     peaks = {AS_IS: 1e6, "jemalloc": 0.99e6}
     runs = {(0, None, name): Outcome.succeeded({PEAK: x}) for name, x in peaks.items()}
 
-    found = as_seen(estimate, Course(AS_IS, runs.items()), frozenset({PEAK}), varying)
+    found = as_seen(estimate, Course(AS_IS, runs.items()), frozenset({PEAK}))
 
     assert found.logs[PEAK] == pytest.approx(log)
-    assert found.doubts[PEAK] == 0.0
+    assert found.doubts[PEAK] == doubt
 
 
 def test_what_noise_makes_of_a_time_keeps_no_setting(tmp_path: Path):
