@@ -62,7 +62,7 @@ def test_what_is_expected_to_break_a_constraint_is_not_chosen():
     known = [space.random(rng) for _ in range(80)]
     models = Models(space, 2)
     models.learn([
-        Told(g, told(g).objectives, 0.0 if g[0] == 1 else 5.0) for g in known
+        Told(g, (1.0, 1.0), 0.0) if g[0] == 1 else Told(g, (0.5, 0.5), 5.0) for g in known
     ])  # fmt: skip
     asked = [space.random(rng) for _ in range(60)]
 
@@ -82,7 +82,9 @@ def test_how_near_a_constraint_is_is_learnt_from_what_keeps_it():
 
     known = [one for one in (space.random(rng) for _ in range(160)) if n_near(one) < 2]
     models = Models(space, 2)
-    models.learn([Told(g, (1.0, 1.0), 0.0, excess=(0.3 * n_near(g) - 0.4,)) for g in known])
+    models.learn([
+        Told(g, (1.0 - 0.1 * n_near(g),) * 2, 0.0, excess=(0.3 * n_near(g) - 0.4,)) for g in known
+    ])  # fmt: skip
     asked = [space.random(rng) for _ in range(100)]
 
     chosen = models.choose(asked, 5, rng)

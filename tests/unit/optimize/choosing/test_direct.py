@@ -117,6 +117,19 @@ def test_a_peak_that_repeats_itself_in_the_program_may_be_off_by_little_under_an
     assert all(one > 0.0 for one in violations) is is_broken
 
 
+@pytest.mark.parametrize(("low", "has_slack"), [(0.0, True), (0.2, False)])
+def test_a_peak_that_does_not_repeat_itself_under_an_allocator_has_its_whole_limit(
+    tmp_path: Path, low: float, *, has_slack: bool
+):
+    clock = Clock()
+    app = App(clock, peaks=1.008, low_peaks=low)
+    search = searched(tmp_path, app, clock, seconds=300.0)
+
+    first, *_ = search.finalists(search.select(200)).values()
+
+    assert ("slack" in first.as_dict) is has_slack
+
+
 @pytest.mark.parametrize("low", [0.0, 0.3])
 def test_where_a_peak_is_one_of_two_another_candidate_waits(tmp_path: Path, low: float):
     """It repeats itself in the program as it is, and few runs under jemalloc may be lucky."""
