@@ -355,7 +355,7 @@ class Session:
             return True
         if (self.run / SELECTION_FILE).exists():
             return False
-        needed_s = len(self.request.allocators) * self._evaluation_s
+        needed_s = len(self.request.allocators) * self._first_default.seconds
         left_s, its_share_s = self._watch.left_s, _SHARE_EMULATION * self.request.seconds
         if needed_s <= max(_MOST_FOR_DEFAULTS * left_s, its_share_s):
             return True
@@ -366,10 +366,10 @@ class Session:
         return False
 
     @cached_property
-    def _evaluation_s(self) -> float:
-        """How long an evaluation takes, in seconds."""
+    def _first_default(self) -> emulation.First:
+        """What emulating the first allocator's default took and showed."""
         self._view.begin("emulation", None)
-        return emulation.seconds_of_one(self._spec(100))
+        return emulation.first_default(self._spec(100))
 
     @property
     def _is_judged_anew(self) -> bool:
@@ -401,7 +401,12 @@ class Session:
             self._view.tell(f"held out   {words}")
         return HeldOutInput(tuned, found)
 
-    def _spec(self, evaluations: int, seeds: Sequence[Configuration] = ()) -> CampaignSpec:
+    def _spec(
+        self,
+        evaluations: int,
+        constraints: Sequence[str] = (),
+        seeds: Sequence[Configuration] = (),
+    ) -> CampaignSpec:
         return emulation.campaign_spec(
             self.run / TRACE_FILE,
             self.request.allocators,
@@ -409,6 +414,7 @@ class Session:
             evaluations,
             self.request.command[0],
             goals=self.request.rules.goals,
+            constraints=constraints,
             seeds=seeds,
         )
 
@@ -419,7 +425,7 @@ class Session:
         seconds = _SHARE_EMULATION * self.request.seconds
         wanted = self.request.evaluations or max(
             emulation.begun_with(self.run),
-            emulation.evaluations_within(self._spec(100), seconds, self._evaluation_s),
+            emulation.evaluations_within(self._spec(100), seconds, self._first_default.seconds),
         )
         expecting = Expecting(self._view, reference, work.request.rules)
 
@@ -434,7 +440,7 @@ class Session:
 
         self._view.begin("emulation", wanted)
         found = emulation.search(
-            self._spec(wanted, self._seeds(work)),
+            self._spec(wanted, self._constraints(work, reference), self._seeds(work)),
             self.run,
             goes_on,
             trial_ended,
@@ -446,6 +452,15 @@ class Session:
             f"in emulation, {clock_text(self._watch.used_s - begun_s)}"
         )
         return found
+
+    def _constraints(self, work: Work, reference: Reference) -> tuple[str, ...]:
+        """Return the guards that emulation knows, unless the program runs under something else."""
+        if emulation.begun_with(self.run):
+            return emulation.begun_under(self.run)
+        if reference.allocator != self.request.allocators[0].partition(":")[0]:
+            return ()
+        peak_bytes = self._first_default.peak_bytes
+        return emulation.peak_constraints(work.request.rules, reference.whole_values, peak_bytes)
 
     def _seeds(self, work: Work) -> Sequence[Configuration]:
         """Return what the search begins with: what is known to suit, but of a service.

@@ -114,6 +114,10 @@ class App:
             raise self.error
 
 
+PEAK_BYTES = 50e6
+"""Of the heap in emulation."""
+
+
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> App:
     """Return a program that sessions tune in the place of a real one."""
@@ -129,6 +133,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> App:
     monkeypatch.setattr(session, "locate", locate)
     monkeypatch.setattr(session, "tuned_of", lambda *_: found)
     monkeypatch.setattr(session, "space_of", space_of)
+    monkeypatch.setattr(emulation, "first_default", lambda _: emulation.First(0.1, PEAK_BYTES))
     return found
 
 
@@ -468,11 +473,11 @@ def test_the_time_is_kept_while_it_emulates(
 def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(emulation, "seconds_of_one", lambda _: 26.0)
+    monkeypatch.setattr(emulation, "first_default", lambda _: emulation.First(26.0, None))
     request = replace(REQUEST, is_direct=False)
 
     first = answer(tmp_path, app, request)
-    monkeypatch.setattr(emulation, "seconds_of_one", None)  # it goes on as it was begun
+    monkeypatch.setattr(emulation, "first_default", None)  # it goes on as it was begun
     then = answer(tmp_path, app, request)
 
     assert first.decision is then.decision is Decision.DEPLOY
@@ -486,7 +491,7 @@ def test_emulation_searches_where_there_is_time_for_the_defaults(
     def search(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(emulation, "seconds_of_one", lambda _: 24.0)
+    monkeypatch.setattr(emulation, "first_default", lambda _: emulation.First(24.0, None))
     monkeypatch.setattr(emulation, "search", search)
 
     with pytest.raises(InterruptedCampaign):
@@ -508,6 +513,27 @@ def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
 
     with pytest.raises(InterruptedCampaign):
         answer(tmp_path, app, replace(EMULATED, service=service))
+
+
+@pytest.mark.parametrize(
+    ("allocators", "constraints"),
+    [(("glibc", "jemalloc"), ("peak_heap <= 51200000",)), (("jemalloc", "glibc"), ())],
+)
+def test_emulation_knows_the_guard_of_what_the_program_runs_under(
+    tmp_path: Path,
+    app: App,
+    monkeypatch: pytest.MonkeyPatch,
+    allocators: tuple[str, ...],
+    constraints: tuple[str, ...],
+):
+    def search(spec: CampaignSpec, *_: object) -> None:
+        assert spec.constraints == constraints
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(emulation, "search", search)
+
+    with pytest.raises(InterruptedCampaign):
+        answer(tmp_path, app, replace(EMULATED, allocators=allocators))
 
 
 def test_traces_of_commands_that_could_not_be_recorded_are_not_those_of_the_next(

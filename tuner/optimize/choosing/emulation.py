@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
@@ -26,6 +26,7 @@ from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.measure.several import SeveralWorkloads, several_workloads
 from tuner.optimize.choosing.proposals import worthwhile
 from tuner.optimize.kinds.suite import further_traces
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement, Trial
@@ -76,6 +77,7 @@ def campaign_spec(
     program: str | None = None,
     *,
     goals: Sequence[str] = (MEAN, CPU),
+    constraints: Sequence[str] = (),
     seeds: Sequence[Configuration] = (),
 ) -> CampaignSpec:
     """Return the campaign of an optimisation, on the trace and those that stand beside it.
@@ -87,6 +89,7 @@ def campaign_spec(
         evaluations: at most so many.
         program: that the campaign is named after; None: the trace.
         goals: quantities of the program.  A loss of CPU time counts whatever they are.
+        constraints: what every setting should keep, see `peak_constraints`.
         seeds: settings that the search begins with, in at most half of what follows the defaults.
 
     Raises:
@@ -100,6 +103,7 @@ def campaign_spec(
         further_traces=further_traces(trace),
         allocators=list(allocators),
         objectives=[*memory, "cost"] if memory else list(OBJECTIVES),
+        constraints=list(constraints),
         seed=seed,
         evaluations=evaluations,
         seed_configurations=[
@@ -123,17 +127,45 @@ def _evaluator(
     return several_workloads([EmulatorEvaluator(one) for one in emulations], emulations[0])
 
 
-def seconds_of_one(spec: CampaignSpec) -> float:
-    """Return how long one of many evaluations takes, as several are made at once.
+class First(NamedTuple):
+    """What emulating the first allocator's default took and showed."""
+
+    seconds: float
+    """Of many evaluations, what one takes, as several are made at once."""
+    peak_bytes: float | None
+    """Of the heap; None where it failed."""
+
+
+def first_default(spec: CampaignSpec) -> First:
+    """Emulate the default of the first allocator.
 
     Raises:
-        TunerError: the default of the first allocator cannot be emulated.
+        TunerError: it cannot be emulated.
     """
     evaluator = _evaluator(spec, spec.trace.parent, Calibration(0.0, 0.0))
     cpus = measuring_cpus(None)
     begun_s = time.monotonic()
-    evaluator.evaluate(Configuration(spec.choices[0].name), cpus[0])
-    return max(time.monotonic() - begun_s, 1e-3) / len(cpus)
+    found = evaluator.evaluate(Configuration(spec.choices[0].name), cpus[0]).good
+    seconds = max(time.monotonic() - begun_s, 1e-3) / len(cpus)
+    return First(seconds, found.value(_MEMORY[PEAK]) if found else None)
+
+
+def peak_constraints(
+    rules: Rules, values: Mapping[str, float], peak_bytes: float | None
+) -> tuple[str, ...]:
+    """Return what a guard of peak memory, which is no goal, demands of the heap in emulation.
+
+    Without it a search for mean memory and work ends where the peak is too high.
+
+    Args:
+        rules: what counts.
+        values: quantity -> value of the program as it is, of which the limit is a share.
+        peak_bytes: of the heap, emulated under what the program runs under; None: not known.
+    """
+    if peak_bytes is None or PEAK not in rules.guards or PEAK in rules.goals:
+        return ()
+    limit_bytes = peak_bytes + math.expm1(rules.margin(PEAK)) * values[PEAK]
+    return (f"{_MEMORY[PEAK]} <= {limit_bytes:.0f}",)
 
 
 def evaluations_within(spec: CampaignSpec, seconds: float, one_s: float) -> int:
@@ -142,7 +174,7 @@ def evaluations_within(spec: CampaignSpec, seconds: float, one_s: float) -> int:
     Args:
         spec: the campaign.
         seconds: the time.
-        one_s: what one takes, see `seconds_of_one`.
+        one_s: what one takes, see `first_default`.
     """
     return max(len(spec.choices), min(_MOST_EVALUATIONS, int(seconds / one_s)))
 
@@ -187,6 +219,11 @@ def search(
 def begun_with(run: Path) -> int:
     """Return the evaluations of the campaign that a run folder holds; 0 where there is none."""
     return load(run).record.budget if Store.exists(run) else 0
+
+
+def begun_under(run: Path) -> tuple[str, ...]:
+    """Return the constraints that the search of a run folder began with."""
+    return load(run).record.constraints
 
 
 def begun_from(run: Path) -> tuple[Configuration, ...]:

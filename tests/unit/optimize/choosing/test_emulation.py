@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.optimize.choosing.emulation import campaign_spec
+from tuner.optimize.choosing.emulation import campaign_spec, peak_constraints
 from tuner.optimize.kinds.known import LEAN
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 
 
@@ -39,3 +40,21 @@ def test_it_begins_with_known_settings_and_leaves_half_of_the_evaluations_for_ot
     assert campaign_spec(trace, ["exgen"], 1, 9, seeds=LEAN).seeds == LEAN
     assert campaign_spec(trace, ["exgen"], 1, 3, seeds=LEAN).seeds == LEAN[:1]
     assert campaign_spec(trace, ["exgen"], 1, 1, seeds=LEAN).seeds == ()
+
+
+@pytest.mark.parametrize(
+    ("rules", "peak_bytes", "constraints"),
+    [
+        (Rules(), 1e6, ("peak_heap <= 1080000",)),
+        (Rules(limits=((PEAK, 0.1),)), 1e6, ("peak_heap <= 1800000",)),
+        (Rules(goals=(PEAK,)), 1e6, ()),
+        (Rules(guards=(MEAN, CPU)), 1e6, ()),
+        (Rules(), None, ()),
+    ],
+)
+def test_the_heap_may_grow_by_what_the_whole_peak_may(
+    rules: Rules, peak_bytes: float | None, constraints: tuple[str, ...]
+):
+    values = {MEAN: 4e6, PEAK: 8e6, CPU: 1e9}
+
+    assert peak_constraints(rules, values, peak_bytes) == constraints
