@@ -78,7 +78,8 @@ from tuner.optimize.choosing.direct import space_of
 from tuner.optimize.choosing.proposals import SLACK
 from tuner.optimize.comparison import configuration_of
 from tuner.optimize.kinds.making import Files, tuned_of
-from tuner.optimize.proof.duets import RunsOnCores, keeps_one_core
+from tuner.optimize.proof.abreast import Abreast, cores_abreast
+from tuner.optimize.proof.duets import RunsOnCores
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
@@ -104,8 +105,6 @@ _MUCH, _WITH_MUCH = 0.05, 3
 _FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
 _TIME_OF_A_ROW_S, _MOST_TIMES = 0.5, 12
 """Of short runs that are repeated for one row, and how often at most."""
-_SHARE_OF_MEMORY: Final = 0.4
-"""Of what is free, that all runs at once may take if each takes what the program does as it is."""
 
 RunOnce: TypeAlias = Callable[[str, str], Figures]
 """From a task and a subject to what one run of it measured."""
@@ -314,8 +313,9 @@ def _files(run: Path) -> Files:
 def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tuple[RunOnce, int]:
     """Return what runs the judged input under a subject, and how many run at once.
 
-    As in the duets of `optimize` those at once share a core, so load meets them alike.  A short
-    program runs several times for one row: its CPU time varies by more than settings differ.
+    Each has a core of its own, as it will be deployed: what gives memory back by the clock has
+    another peak where runs share one.  A short program runs several times for one row: its CPU time
+    varies by more than settings differ.
     """
     tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
     reference = tuned.examine()
@@ -323,14 +323,12 @@ def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tup
         words = f"exit status {reference.exit_status} as it is; nothing can be judged on it"
         raise ProgramError(f"{task.name}, {task.judged[-1]}: {words}")
     times = max(1, min(_MOST_TIMES, int(_TIME_OF_A_ROW_S / reference.wall_s)))
-    if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
-        return repeated(runner_of(tuned.runner(subjects, reference)), times), 1
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
-    core = max(os.sched_getaffinity(0))
-    n_at_once = max(1, min(len(subjects) + 1, fitting))
-    beside = reference.patient(n_at_once)
-    return repeated(runner_of(tuned.on_core(core).runner(subjects, beside)), times), n_at_once
+    alone = tuned.runner(subjects, reference)
+    cores = cores_abreast(tuned, reference, None)
+    if not cores or not isinstance(tuned, RunsOnCores):
+        return repeated(runner_of(alone), times), 1
+    on_cores = [tuned.on_core(core).runner(subjects, reference) for core in cores]
+    return repeated(runner_of(Abreast(alone, on_cores).runs), times), len(cores)
 
 
 def repeated(run_once: RunOnce, times: int) -> RunOnce:

@@ -8,7 +8,7 @@ the seed alone: a comparison that is continued has the order it would have had.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -52,11 +52,18 @@ class Course(Generic[TaskT, ValuesT]):
             samples: each with its round, task and subject; the last of each counts.
         """
         self.baseline = baseline
-        self.samples: dict[tuple[int, TaskT, str], Outcome[ValuesT]] = {}
+        self._samples: dict[tuple[int, TaskT, str], Outcome[ValuesT]] = {}
+        self._good: dict[tuple[TaskT, str], dict[int, ValuesT]] = {}
+        self._first: dict[int, Course[TaskT, ValuesT]] = {}
         self.out: dict[tuple[TaskT, str], str] = {}
         """Task and subject -> why it runs no more."""
         for key, sample in dict(samples).items():
             self.add(key, sample)
+
+    @property
+    def samples(self) -> Mapping[tuple[int, TaskT, str], Outcome[ValuesT]]:
+        """Round, task and subject -> sample."""
+        return self._samples
 
     @property
     def n_rounds(self) -> int:
@@ -65,29 +72,41 @@ class Course(Generic[TaskT, ValuesT]):
 
     def first(self, n_rounds: int) -> Course[TaskT, ValuesT]:
         """Return what so many rounds showed: a plan that goes on sees what it saw before."""
-        return Course(self.baseline, (one for one in self.samples.items() if one[0][0] < n_rounds))
+        if n_rounds not in self._first:
+            kept = (one for one in self.samples.items() if one[0][0] < n_rounds)
+            self._first = {n_rounds: Course(self.baseline, kept)}
+        return self._first[n_rounds]
 
     def good(self, task: TaskT, subject: str) -> dict[int, ValuesT]:
         """Return what the good runs of a subject on a task showed, by round."""
-        return {
-            number: sample.good
-            for (number, where, label), sample in self.samples.items()
-            if (where, label) == (task, subject) and sample.good is not None
-        }
+        return dict(self._good.get((task, subject), {}))
 
     def add(self, key: tuple[int, TaskT, str], sample: Outcome[ValuesT]) -> None:
         """Take a sample; a subject that failed is out of its task."""
-        self.samples[key] = sample
+        self.put(key, sample)
         if sample.status is not Status.OK:
             self.leave(key[1], key[2], sample.reason or str(sample.status))
+
+    def put(self, key: tuple[int, TaskT, str], sample: Outcome[ValuesT]) -> None:
+        """Take a sample; a subject that failed stays."""
+        self.drop(key)
+        self._samples[key] = sample
+        if sample.good is not None:
+            self._good.setdefault(key[1:], {})[key[0]] = sample.good
+
+    def drop(self, key: tuple[int, TaskT, str]) -> Outcome[ValuesT] | None:
+        """Leave a sample out, if there is one, and return it."""
+        self._first = {}
+        self._good.get(key[1:], {}).pop(key[0], None)
+        return self._samples.pop(key, None)
 
     def forget(self, block: Iterable[Step[TaskT]]) -> None:
         """Drop the samples of steps that are made anew; who failed in them alone is back."""
         for step in block:
-            sample = self.samples.pop(step.key, None)
+            sample = self.drop(step.key)
             if sample and sample.reason and self.out.get(step.key[1:]) == sample.reason:
                 del self.out[step.key[1:]]
-        for key, sample in self.samples.items():
+        for key, sample in list(self.samples.items()):
             self.add(key, sample)
 
     def leave(self, task: TaskT, subject: str, reason: str) -> None:

@@ -170,7 +170,7 @@ def _append(course: Course[None, Sample], more: Course[None, Sample]) -> None:
     """Add rounds after those of a course."""
     first = course.n_rounds
     for (number, task, subject), sample in more.samples.items():
-        course.samples[first + number, task, subject] = sample
+        course.put((first + number, task, subject), sample)
     course.out |= more.out
 
 

@@ -108,3 +108,18 @@ def test_once_wants_what_is_missing():
     course.add((0, "y", "a"), GOOD)
 
     assert plan.n_left(course) == 2
+
+
+def test_what_is_known_of_a_subject_follows_its_samples():
+    course: Course[str, str] = Course()
+    for number in range(3):
+        course.add((number, "tree", "exgen"), Outcome.succeeded(f"run {number}"))
+    before = course.first(2)
+
+    course.drop((0, "tree", "exgen"))
+    course.put((1, "tree", "exgen"), FAILED)
+
+    assert course.good("tree", "exgen") == {2: "run 2"}
+    assert not course.out
+    assert course.first(2).good("tree", "exgen") == {}
+    assert before.good("tree", "exgen") == {0: "run 0", 1: "run 1"}

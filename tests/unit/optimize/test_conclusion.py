@@ -339,7 +339,7 @@ def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion)
 
 def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion):
     runs = course(1.0, 1.01)
-    del runs.samples[1, None, "mimalloc"]
+    runs.drop((1, None, "mimalloc"))
     fast = {MEAN: 1e6, PEAK: 2.16e6, CPU: 0.57e9}
     runs.add((0, None, "mimalloc"), Outcome.succeeded(fast))
     expected = {MEAN: 0.0, PEAK: 0.07, CPU: -0.1}

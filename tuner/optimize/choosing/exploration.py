@@ -24,6 +24,11 @@ _SHARE_IF_NEAR: Final = 0.45
 """Of the time, until which it goes on where a setting is worth confirming; else the answer is that
 none is, and comes sooner."""
 
+_MOST_IF_NEAR: Final = 0.6
+_RUNS_TO_CONFIRM: Final = 400
+"""The same where runs are so short that there is time for these after it: a hundred rounds of the
+program and three candidates."""
+
 _FEWEST_RUNS: Final = 24
 """That there must be time for: three generations."""
 
@@ -61,7 +66,7 @@ class Exploring:
             without: candidates that are out.
         """
         found = self._choosing.select(n_possible, without)
-        share = _SHARE_IF_NEAR if self._choosing.is_any_near(found) else SHARE_OF_TIME
+        share = self._share_if_near() if self._choosing.is_any_near(found) else SHARE_OF_TIME
         n_runs = self._n_more(share)
         if found.changes and (self._work.is_explored or n_runs >= _FEWEST_RUNS):
             before = Before(found, share)
@@ -86,6 +91,11 @@ class Exploring:
         """Yield what may stand for a candidate, with fewer settings, by all runs so far."""
         if self._search:
             yield from self._search.smaller(configuration)
+
+    def _share_if_near(self) -> float:
+        confirming_s = _RUNS_TO_CONFIRM * self._work.run_seconds(self._reference)
+        share = 1.0 - SHARE_OF_LOOKS - confirming_s / self._work.watch.seconds
+        return min(max(share, _SHARE_IF_NEAR), _MOST_IF_NEAR)
 
     def _n_more(self, share: float) -> int:
         """Return for how many runs there is time until a share of it is used."""

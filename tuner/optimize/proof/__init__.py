@@ -4,6 +4,7 @@
     judgement.py     what the rounds prove of one candidate
     noise.py         how much runs vary
     duets.py         rounds of runs at the same time on one core
+    abreast.py       runs of a search, which proves nothing, on several cores at the same time
     machines.py      what other machines are that ran it, and what makes samples comparable
     disturbance.py   what else the machine did meanwhile
 

@@ -181,7 +181,7 @@ class AtOnce:
             kept = [step for step in steps if step.key in course.samples]
             if any(map(course.wants, steps)) and any(_ran_together(course, one) for one in kept):
                 for step in kept:
-                    del course.samples[step.key]
+                    course.drop(step.key)
                 kept = []
             if not kept:
                 self._duets.join([step for step in steps if course.wants(step)])

@@ -9,6 +9,7 @@ import pytest
 from tests.doubles.cached import REFERENCE, App, make_space
 from tests.doubles.clock import Clock
 from tuner.compare.plan import Course
+from tuner.optimize.choosing import exploration
 from tuner.optimize.choosing.candidates import Choosing
 from tuner.optimize.choosing.exploration import Exploring
 from tuner.optimize.choosing.proposals import Proposal
@@ -109,10 +110,14 @@ def test_what_ran_before_does_not_run_again(tmp_path: Path):
     assert app.ran.count(label_of(WORSE)) == app.ran.count("jemalloc") == 1
 
 
-@pytest.mark.parametrize(("is_near", "until_s"), [(True, 165.0), (False, 135.0)])
+@pytest.mark.parametrize(
+    ("is_near", "to_confirm", "until_s"),
+    [(True, 400, 165.0), (True, 120, 177.6), (True, 40, 210.0), (False, 40, 135.0)],
+)
 def test_it_leaves_time_to_confirm_and_more_where_nothing_is_near(
-    tmp_path: Path, is_near: bool, until_s: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_near: bool, to_confirm: int, until_s: float
 ):
+    monkeypatch.setattr(exploration, "_RUNS_TO_CONFIRM", to_confirm)
     clock = Clock()
 
     exploring(tmp_path, App(clock), clock, 300.0, is_near=is_near).select(200)
