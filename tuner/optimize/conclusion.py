@@ -188,6 +188,7 @@ class Conclusion:
             found = standings(
                 course, list(confirmed.chosen), self._rules, confirmed.n_claims,
                 more * watch.seconds / round_s, counted=confirmed.counted,
+                varying=self._work.varying,
             )  # fmt: skip
             is_wanted = (one.state is State.OPEN for one in found.values())
             if confirmed.course.samples and any(is_wanted):

@@ -63,6 +63,7 @@ from tuner.optimize.kinds.program import TOO_SHORT
 from tuner.optimize.kinds.suite import further_traces
 from tuner.optimize.proof.disturbance import disturbance_words, snapshot
 from tuner.optimize.proof.duets import n_duets
+from tuner.optimize.proof.noise import varying_under
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.request import Request, check_goes_on
 from tuner.optimize.tuned import Reference, Tuned
@@ -505,6 +506,7 @@ class Session:
         begun_s = self._watch.used_s
         before = snapshot()
         selected = choosing.select(n_possible)
+        work.varying = varying_under(selected.course, work.request.rules)
         chosen = (
             work.kept(CONFIRMATION_FILE)
             or choosing.finalists(selected)
@@ -595,6 +597,7 @@ def _others(
     is_closed = work.request.is_direct or work.is_explored
     if not (others or is_closed) and selected.n_untried:
         selected = choosing.select(0, tried)  # what may run is known
+        work.varying = varying_under(selected.course, work.request.rules)
         others = choosing.finalists(selected, tried)
     return selected, others
 

@@ -106,6 +106,8 @@ class Work:
     """Time that earlier calls took."""
     environment: str = ""
     """Digest of what steers allocators in the runs that are there; empty: not known."""
+    varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Allocator -> what the runs that chose candidates did not repeat; see `varying_under`."""
 
     @property
     def used_s(self) -> float:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -43,8 +42,8 @@ from tuner.optimize.choosing.proposals import (
 from tuner.optimize.choosing.selected import Selected, gains_in, selected_of
 from tuner.optimize.choosing.smoothed import Smoothed
 from tuner.optimize.kinds.making import Files
-from tuner.optimize.proof.judgement import agree
 from tuner.optimize.proof.machines import Scene
+from tuner.optimize.proof.noise import repeated_under
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, label_of
 from tuner.optimize.work import EXPLORATION_FILE, Work, search_cores
@@ -239,24 +238,14 @@ class DirectSearch:
         What does in the program as it is, does under the allocator of that where no runs of a
         setting differ, and under another one where those of one setting at least agree, too.
         """
-        gains: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
-        for one in estimates:
-            for name in exact:
-                seen = gains_in(course, label_of(one.setting), name)
-                gains[one.setting.allocator, name].append(seen)
+        repeated = repeated_under(course, self._work.request.rules)
+        own = self._as_is.allocator if self._as_is else None
 
-        def repeats(allocator: str, name: str) -> bool:
-            several = [seen for seen in gains[allocator, name] if len(seen) >= LOOKS]
-            is_own = self._as_is is not None and allocator == self._as_is.allocator
-            rules = self._work.request.rules
-            agreeing = [agree([math.exp(x) for x in seen], rules, LOOKS) for seen in several]
-            return all(agreeing) and (is_own or bool(agreeing))
+        def mine(allocator: str) -> frozenset[str]:
+            unknown = allocator == own
+            return frozenset(n for n in exact if repeated.get((allocator, n), unknown))
 
-        found = {
-            allocator: frozenset(name for name in exact if repeats(allocator, name))
-            for allocator, _ in list(gains)
-        }
-        return [replace(e, exact=found.get(e.setting.allocator, frozenset())) for e in estimates]
+        return [replace(one, exact=mine(one.setting.allocator)) for one in estimates]
 
     def _chosen(
         self, estimates: Sequence[Estimated], n: int, *, is_wide: bool = True

@@ -209,6 +209,7 @@ class Confirming:
             is_answered=work.is_answered(file),
             on_round=on_round,
             is_enough=is_enough,
+            varying=work.varying,
         )
         counts = {"n_waiting": n_waiting}
         course = work.compare(file, race, chosen, self._reference, duets=duets, counts=counts)

@@ -49,6 +49,7 @@ class Race:
         is_answered: bool = False,
         on_round: Callable[[], None] = ignore,
         is_enough: Callable[[Standing], bool] = bool,
+        varying: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         """Prepare.
 
@@ -68,7 +69,9 @@ class Race:
             is_answered: an earlier call ended with an answer: what that proved stays proven.
             on_round: is called before every round that is made.
             is_enough: whether what the rounds say of a confirmed one ends it, as an answer does.
+            varying: see `standings`.
         """
+        self._varying = varying
         self._on_round = on_round
         self._is_enough = is_enough
         self._at_once = at_once
@@ -128,6 +131,7 @@ class Race:
             gives_up=gives_up,
             counted=self._counted,
             may_scale=self._is_answered,
+            varying=self._varying,
         )
 
     def n_left(self, course: Course[None, Sample]) -> int:
@@ -178,6 +182,7 @@ def standings(
     gives_up: bool = True,
     counted: Mapping[str, float] | None = None,
     may_scale: bool = False,
+    varying: Mapping[str, frozenset[str]] | None = None,
 ) -> dict[str, Standing]:
     """Return what the rounds so far prove of every candidate, by label; see `Race`.
 
@@ -191,6 +196,7 @@ def standings(
         gives_up: whether anything has no hope.
         counted: label -> what counted work gains; None: of none of them.
         may_scale: whether such a guard is looked at in any case.
+        varying: allocator -> what its settings are known not to repeat; None: nothing.
     """
     exact = exact_of(course, rules)
     noise = noise_as_it_is(course)
@@ -201,7 +207,8 @@ def standings(
         n_in_all = more_rounds + n_rounds if gives_up else math.inf
         n_candidates = n_claims or len(labels)
         standing = judge(
-            label, logs, exact, rules, n_candidates,
+            label, logs, exact - (varying or {}).get(label.partition(" ")[0], frozenset()),
+            rules, n_candidates,
             n_in_all=n_in_all, noise=noise, counted=(counted or {}).get(label),
             may_scale=may_scale or math.isinf(more_rounds) or n_rounds >= more_rounds,
         )  # fmt: skip

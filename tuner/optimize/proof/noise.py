@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tuner.compare.plan import Course
-from tuner.optimize.proof.duets import of_one_mode, runs_as_on_one
-from tuner.optimize.proof.judgement import Rules, exact_quantities
+from tuner.optimize.proof.duets import n_at_once, of_one_mode, runs_as_on_one
+from tuner.optimize.proof.judgement import Rules, agree, exact_quantities
 from tuner.optimize.proof.machines import MACHINE
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
@@ -21,6 +21,9 @@ USUAL_NOISE: Final = 0.03
 
 _LEAST_NOISE: Final = 0.01
 """Of CPU time: runs that agree better do so by luck."""
+
+_ALIKE: Final = 2
+"""Runs of one setting that are compared."""
 
 OF_MEDIANS: Final = math.sqrt(math.pi / 2.0)
 """Standard error of a median, in those of a mean, of many normal values."""
@@ -55,6 +58,37 @@ def exact_of(course: Course[None, Sample], rules: Rules, label: str = AS_IS) -> 
     """
     both = (values_of(course, label), runs_as_on_one(course, label))
     return frozenset().union(*(exact_quantities(runs, rules) for runs in both))
+
+
+def repeated_under(course: Course[None, Sample], rules: Rules) -> dict[tuple[str, str], bool]:
+    """Return allocator and quantity -> whether runs of a setting are alike, for all that ran twice.
+
+    Of a peak that is one of two, some of many settings show the same one in all of a few runs.
+
+    Args:
+        course: the runs; a label begins with the name of its allocator.
+        rules: what counts.
+    """
+    seen: dict[tuple[str, str, float | None, float], list[float]] = {}
+    for (_, _, label), sample in course.samples.items():
+        run = sample.good or {}
+        for name in (one for one in run if one in TABLE and label != AS_IS):
+            seen.setdefault((label, name, run.get(MACHINE), n_at_once(run)), []).append(run[name])
+    found: dict[tuple[str, str], bool] = {}
+    for (label, name, *_), values in seen.items():
+        if len(values) >= _ALIKE:
+            key = label.partition(" ")[0], name
+            found[key] = found.get(key, True) and agree(values, rules, _ALIKE)
+    return found
+
+
+def varying_under(course: Course[None, Sample], rules: Rules) -> dict[str, frozenset[str]]:
+    """Return allocator -> what runs of a setting do not repeat; see `repeated_under`."""
+    found: dict[str, frozenset[str]] = {}
+    for (allocator, name), is_alike in repeated_under(course, rules).items():
+        if not is_alike:
+            found[allocator] = found.get(allocator, frozenset()) | {name}
+    return found
 
 
 def noise_as_it_is(course: Course[None, Sample]) -> dict[str, float]:

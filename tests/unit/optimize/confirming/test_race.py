@@ -466,3 +466,19 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time():
     again = racing(ratios, rounds_left=lambda _: 1e3, is_answered=True)
     kept = run_race(again, run, Kept(dict(course.samples)))
     assert (len(kept.samples), again.standings(kept)["less"]) == (len(course.samples), timed)
+
+
+@pytest.mark.parametrize(
+    ("varying", "state"),
+    [({}, State.WORSE), ({"exgen": frozenset({PEAK})}, State.CONFIRMED)],
+)
+def test_a_peak_that_an_allocator_does_not_repeat_is_not_judged_by_two_rounds_that_agree(
+    varying: Mapping[str, frozenset[str]], state: State
+):
+    """It is within its limit, and beyond half of it."""
+    label = "exgen purge_delay=0"
+    plan = racing([label], varying=varying)
+
+    course = run_race(plan, program({label: (0.9, 1.008, 1.0)}))
+
+    assert plan.standings(course)[label].state is state

@@ -5,8 +5,10 @@ import math
 import pytest
 
 from tuner.compare.plan import Course
+from tuner.optimize.proof.duets import AT_ONCE
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.proof.machines import MACHINE
-from tuner.optimize.proof.noise import noise_as_it_is, noise_of
+from tuner.optimize.proof.noise import noise_as_it_is, noise_of, repeated_under, varying_under
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
@@ -47,3 +49,21 @@ def test_what_a_program_varies_by_has_no_difference_of_machines_in_it():
         course.add((number, None, AS_IS), Outcome.succeeded(values))
 
     assert noise_as_it_is(course)[PEAK] < 0.002
+
+
+def test_an_allocator_varies_where_runs_of_one_setting_alike_differ():
+    course: Course[None, Sample] = Course(AS_IS)
+    peaks = {
+        "exgen a": (1.0, 1.0),
+        "exgen b": (1.0, 1.01),
+        "glibc a": (1.0, 1.001),
+        "mimalloc a": (1.0,),
+        AS_IS: (1.0, 1.5),
+    }
+    for label, values in peaks.items():
+        for number, peak in enumerate(values):
+            course.add((number, None, label), Outcome.succeeded({PEAK: peak}))
+    course.add((2, None, "glibc a"), Outcome.succeeded({PEAK: 1.2, AT_ONCE: 5.0}))
+
+    assert repeated_under(course, Rules()) == {("exgen", PEAK): False, ("glibc", PEAK): True}
+    assert varying_under(course, Rules()) == {"exgen": frozenset({PEAK})}
