@@ -84,6 +84,8 @@ class FrontTable:
     """Pick -> what chose it."""
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
+    constraints: tuple[str, ...] = ()
+    """Of the search."""
 
 
 def front_table(
@@ -146,6 +148,7 @@ def front_table(
         whole,
         {name: by[0].identifier for name in whole if name in by[2]} if by else {},
         {pick.name: pick.rule for pick in picks},
+        constraints=run.campaign.constraints,
     )
 
 

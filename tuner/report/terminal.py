@@ -17,7 +17,7 @@ from tuner.page import series, wrapped
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
-from tuner.report.table import DOMINATED, FRONT, FrontTable, TrialRow
+from tuner.report.table import DOMINATED, FRONT, INFEASIBLE, FrontTable, TrialRow
 from tuner.stats import TIE
 
 if TYPE_CHECKING:
@@ -322,6 +322,8 @@ def _picks_explained(table: FrontTable, whose: str) -> list[str]:
     found = [f"{name}: {meaning}" for name, meaning in words.items() if name in shown]
     if any(row.is_near_front for row in table.rows):
         found.append(f"{_NEAR}: at most {100 * TIE:g} % above a point of it, and simpler")
+    if table.constraints and any(row.state == INFEASIBLE for row in table.rows):
+        found.append(f"{INFEASIBLE}: breaks {' or '.join(table.constraints)}")
     return ["; ".join(found) + "."] if found else []
 
 

@@ -517,7 +517,7 @@ def test_emulation_begins_with_what_is_known_to_suit_a_program_that_ends(
 
 @pytest.mark.parametrize(
     ("allocators", "constraints"),
-    [(("glibc", "jemalloc"), ("peak_heap <= 51200000",)), (("jemalloc", "glibc"), ())],
+    [(("glibc", "jemalloc"), ("peak_heap <= 50000 KiB",)), (("jemalloc", "glibc"), ())],
 )
 def test_emulation_knows_the_guard_of_what_the_program_runs_under(
     tmp_path: Path,

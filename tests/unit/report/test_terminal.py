@@ -42,6 +42,18 @@ def test_what_dominates_a_default_is_named_where_it_is_folded_away():
     assert "dominated by 2" in table_text(front_table(run, ("mean_heap", "cost"), picks))
 
 
+def test_what_an_infeasible_default_breaks_is_named():
+    run = run_of([(100.0, 1000.0), (50.0, 900.0)])
+    first, *others = run.trials
+    campaign = replace(run.campaign, constraints=("peak_heap <= 40 KiB",))
+    broken = Run(run.folder, campaign, (replace(first, violation=0.5), *others))
+
+    text = table_text(front_table(broken, ("mean_heap", "cost")))
+
+    assert "infeasible: breaks peak_heap <= 40 KiB." in text
+    assert "infeasible" not in table_text(front_table(run, ("mean_heap", "cost")))
+
+
 def test_each_value_of_many_trials_is_read_once(monkeypatch: pytest.MonkeyPatch):
     run = run_of([*((50.0 + i, 5000.0 - 100 * i) for i in range(40)), *[(200.0, 9000.0)] * 20])
     table = front_table(run, ("mean_heap", "cost"), everything=True)

@@ -165,7 +165,7 @@ def peak_constraints(
     if peak_bytes is None or PEAK not in rules.guards or PEAK in rules.goals:
         return ()
     limit_bytes = peak_bytes + math.expm1(rules.margin(PEAK)) * values[PEAK]
-    return (f"{_MEMORY[PEAK]} <= {limit_bytes:.0f}",)
+    return (f"{_MEMORY[PEAK]} <= {limit_bytes / 1024.0:.0f} KiB",)
 
 
 def evaluations_within(spec: CampaignSpec, seconds: float, one_s: float) -> int:

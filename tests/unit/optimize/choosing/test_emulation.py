@@ -45,8 +45,8 @@ def test_it_begins_with_known_settings_and_leaves_half_of_the_evaluations_for_ot
 @pytest.mark.parametrize(
     ("rules", "peak_bytes", "constraints"),
     [
-        (Rules(), 1e6, ("peak_heap <= 1080000",)),
-        (Rules(limits=((PEAK, 0.1),)), 1e6, ("peak_heap <= 1800000",)),
+        (Rules(), 1e6, ("peak_heap <= 1055 KiB",)),
+        (Rules(limits=((PEAK, 0.1),)), 1e6, ("peak_heap <= 1758 KiB",)),
         (Rules(goals=(PEAK,)), 1e6, ()),
         (Rules(guards=(MEAN, CPU)), 1e6, ()),
         (Rules(), None, ()),
