@@ -179,7 +179,13 @@ def optimize(
         int | None, number(0, 255, "Exit status of the program; 0 by default.")
     ] = None,
     cpu: Annotated[
-        int | None, typer.Option(min=0, metavar="N", callback=usable_core, help="Core to run on.")
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            callback=usable_core,
+            help="Core to run on; without it a search runs a setting on each.",
+        ),
     ] = None,
     seed: Annotated[int | None, number(0, MOST_SEED, "Random seed; 1 by default.")] = None,
     direct: Annotated[
