@@ -75,7 +75,6 @@ from tuner.front.whole import campaign_whole
 from tuner.optimize.answering.answer import Answer, Decision
 from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.direct import space_of
-from tuner.optimize.choosing.proposals import SLACK
 from tuner.optimize.comparison import configuration_of
 from tuner.optimize.kinds.making import Files, tuned_of
 from tuner.optimize.proof.abreast import Abreast, cores_abreast
@@ -279,15 +278,9 @@ def _with_answer(
 
 def _emulated(run: Path) -> list[Configuration]:
     emulated = emulation.load(run)
-    most = (1.0 + SLACK) * _emulated_peak(emulated.default_of(ALLOCATORS[0]))
-    light = [trial for trial in emulated.trials if _emulated_peak(trial) <= most]
-    points = front_points(light, emulation.OBJECTIVES)
+    points = front_points(emulated.trials, emulation.OBJECTIVES)
     logs = {point.trial.configuration: np.log(point.values).tolist() for point in points}
     return undominated(logs, reference=np.max(list(logs.values()), axis=0) + REFERENCE)
-
-
-def _emulated_peak(trial: Trial) -> float:
-    return trial.measurement.value("peak_heap") if trial.measurement else math.inf
 
 
 def _subjects(run: Path, answer: Answer) -> dict[str, Configuration]:
