@@ -86,7 +86,7 @@ from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS, label_of
 from tuner.optimize.work import TRACE_FILE
 from tuner.output import write_text
-from tuner.records import Configuration, Outcome, Trial
+from tuner.records import Configuration, Outcome
 from tuner.report.measured import measured_front
 from tuner.stats import Interval
 

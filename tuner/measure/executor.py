@@ -291,7 +291,7 @@ def measuring_cpus(n_workers: int | None = None) -> list[int]:
     Two hardware threads of one core would share its caches, so one worker per core.
 
     Args:
-        n_workers: how many are wanted; None for all there are.
+        n_workers: how many are wanted; None for all there are, or as many as a container may use.
 
     Raises:
         SpecError: there are fewer cores than workers wanted, or less than one is wanted.
@@ -307,7 +307,27 @@ def measuring_cpus(n_workers: int | None = None) -> list[int]:
         message = f"{n_workers} workers: this process may use {len(allowed)} cores; give 1 to "
         message += f"{len(allowed)} with --workers, or nothing for one per core"
         raise SpecError(message)
-    return choice[:n_workers]
+    return choice[: n_workers or cores_of_quota()]
+
+
+def cores_of_quota(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return how many cores' time the container of this process may take; None for any.
+
+    Less than one counts as one.  Source: cpu.max of cgroup v2, cpu.cfs_quota_us of v1; see
+    Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst of Linux.
+
+    Args:
+        root: where its control group is mounted.
+    """
+    files = ("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+    for names in files:
+        try:
+            words = " ".join((root / name).read_text(encoding="ascii") for name in names).split()
+        except OSError:
+            continue
+        if len(words) == len(("quota", "period")) and words[0] not in {"max", "-1"}:
+            return max(1, int(words[0]) // int(words[1]))
+    return None
 
 
 def _siblings(cpu: int) -> str:

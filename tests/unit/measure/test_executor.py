@@ -15,8 +15,16 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
+from tuner.measure import executor
 from tuner.measure.evaluation import Evaluation, Evaluator
-from tuner.measure.executor import MAX_ATTEMPTS, Attempts, LocalExecutor, Tries, measuring_cpus
+from tuner.measure.executor import (
+    MAX_ATTEMPTS,
+    Attempts,
+    LocalExecutor,
+    Tries,
+    cores_of_quota,
+    measuring_cpus,
+)
 from tuner.records import Configuration, Outcome, Status
 
 
@@ -329,3 +337,31 @@ def test_measuring_cpus_are_allowed_and_distinct():
 def test_more_workers_than_cores_are_refused(n_workers: int):
     with pytest.raises(SpecError, match=f"{n_workers} workers: .* give 1 to"):
         measuring_cpus(n_workers)
+
+
+@pytest.mark.parametrize(
+    ("files", "n_cores"),
+    [
+        ({}, None),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "250000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+    ],
+)
+def test_a_container_measures_on_no_more_cores_than_it_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], n_cores: int | None
+):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(executor, "_siblings", str)
+
+    found = cores_of_quota(tmp_path)
+    monkeypatch.setattr(executor, "cores_of_quota", lambda: found)
+
+    assert found == n_cores
+    assert measuring_cpus() == list(range(n_cores or 8))
+    assert measuring_cpus(4) == [0, 1, 2, 3], "as asked"
