@@ -6,9 +6,9 @@ longer (other programs, the host of a virtual machine, its clock) meets all alik
 each would have its own noise.  In return they share the caches of a core.  Which is worth more
 depends on the machine and the hour, so the first rounds take turns, and then the mode goes on whose
 differences of CPU time have the lesser product of variance and seconds: in the same time it has the
-narrower interval.  Unless memory of a candidate is another beside others: an allocator that gives
-back by the clock does less work between two looks.  Then rounds go on one by one, as the program
-will run.
+narrower interval.  Unless a candidate does otherwise beside others: an allocator that gives back by
+the clock does less work between two looks, and one that uses less of the caches gains more CPU time
+where they are shared.  Then rounds go on one by one, as the program will run.
 
 That choice looks at earlier rounds only, and chance says which starts first.  So where nothing
 differs each difference has either sign with probability 1/2 whatever came before, and the tests of
@@ -52,8 +52,9 @@ _TRIED: Final = 3
 _TRIED_IN_ALL: Final = 6
 """Differences of each candidate, and in all, before the narrower mode is chosen."""
 
-_SHIFT: Final = 0.0025
-"""Of memory, from which it is another beside others: a quarter of what mostly counts."""
+_SHIFT_OF_MEMORY: Final = 0.0025
+_SHIFT_OF_TIME: Final = 0.01
+"""From which it is another beside others: a quarter of what mostly counts, and all of it."""
 
 _MOSTLY: Final = 0.875
 """Of all pairs of a difference alone and one beside others, in which the same one is greater: 14 of
@@ -270,28 +271,23 @@ def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
     pairs, duets = (_Mode(course, labels, is_together=one) for one in (False, True))
     if not (pairs.is_tried and duets.is_tried):
         return pairs.is_tried or (not duets.is_tried and pairs.n > duets.n)
-    return duets.cost < pairs.cost and not _memory_differs(pairs, duets)
+    return duets.cost < pairs.cost and not _is_other(pairs, duets)
 
 
-def _memory_differs(pairs: _Mode, duets: _Mode) -> bool:
-    """Return whether candidates seem to change memory by other shares beside others."""
+def _is_other(pairs: _Mode, duets: _Mode) -> bool:
+    """Return whether candidates seem to change something by other shares beside others."""
     return any(
-        _seem_other(alone, beside)
-        for key, alone in pairs.memory.items()
-        if (beside := duets.memory.get(key))
+        _seem_other(alone, beside, _SHIFT_OF_MEMORY if TABLE[name].is_memory else _SHIFT_OF_TIME)
+        for (label, name), alone in pairs.shares.items()
+        if (beside := duets.shares.get((label, name)))
     )
 
 
-def _seem_other(alone: Sequence[float], beside: Sequence[float]) -> bool:
-    if abs(statistics.median(beside) - statistics.median(alone)) <= _SHIFT:
+def _seem_other(alone: Sequence[float], beside: Sequence[float], shift: float) -> bool:
+    if abs(statistics.median(beside) - statistics.median(alone)) <= shift:
         return False
     signs = [(x > y) - (x < y) for x in beside for y in alone]
     return abs(sum(signs)) >= (2.0 * _MOSTLY - 1.0) * len(signs)
-
-
-def _is_memory(name: str) -> bool:
-    """Return whether this is kept of a run as its memory."""
-    return name in TABLE and TABLE[name].is_memory
 
 
 class _Mode:
@@ -307,7 +303,7 @@ class _Mode:
         }
         self._labels = labels
         self._differences: dict[str, list[float]] = {}
-        self.memory: dict[tuple[str, str], list[float]] = {}
+        self.shares: dict[tuple[str, str], list[float]] = {}
         """Candidate that is left, quantity -> log(program as it is / candidate) of each round."""
         self._seconds: dict[int, list[float]] = {}
         self._is_together = is_together
@@ -317,9 +313,9 @@ class _Mode:
             if label != AS_IS and base is not None:
                 log = math.log(base[CPU] / sample[CPU])
                 self._differences.setdefault(label, []).append(log)
-                for name in (n for n in sample if label in labels and n in base and _is_memory(n)):
+                for name in (n for n in sample if label in labels and n in base and n in TABLE):
                     log = math.log(base[name] / sample[name])
-                    self.memory.setdefault((label, name), []).append(log)
+                    self.shares.setdefault((label, name), []).append(log)
 
     @property
     def n(self) -> int:

@@ -92,6 +92,17 @@ def test_what_has_another_peak_beside_others_goes_on_alone(*, beside: float, is_
     assert (n_duets(course) > n_rounds / 2) is is_mostly
 
 
+@pytest.mark.parametrize(("beside", "is_mostly"), [(0.01, True), (0.08, False)])
+def test_what_gains_more_time_beside_others_goes_on_alone(*, beside: float, is_mostly: bool):
+    on_cores = [runs(0.003, core, gain=beside) for core in "xy"]
+    duets = Duets(runs(0.01, "alone", gain=0.01), on_cores, clock=Seconds())
+
+    course = race(duets, ("a", "b"))
+
+    n_rounds = len({number for number, _, _ in course.samples})
+    assert (n_duets(course) > n_rounds / 2) is is_mostly
+
+
 def test_two_run_at_the_same_time_on_one_core_and_a_coin_says_which_starts():
     meet = threading.Barrier(2, timeout=20.0)
     where: list[tuple[int, str, str]] = []
