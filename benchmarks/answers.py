@@ -7,6 +7,9 @@ emulation alone finds best: the balanced pick of the same campaign.  With --dire
 with what `optimize --direct` answers in the same time, with --rivals also with what TPE and SMAC3
 find on the program itself in the same time.  Every run is kept.
 
+What a subject changes is judged where it runs alone on a core, as it will be deployed.  Fronts,
+whose points differ by little, are judged where all share a core, which load meets all alike.
+
 Several settings make a front: of a rival what it saw undominated, of emulation its front, of
 `optimize` its answer and what it measured undominated (what emulation proposes, where no run was
 to be had); of each the six that have most hypervolume.  What is heavier than the guard of peak
@@ -34,7 +37,7 @@ import math
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -59,6 +62,7 @@ from benchmarks.results import ROOT, Parts
 from benchmarks.rounds import (
     Change,
     Figures,
+    Row,
     changes_of,
     is_any_worse,
     n_rounds,
@@ -78,12 +82,12 @@ from tuner.optimize.choosing.direct import space_of
 from tuner.optimize.comparison import configuration_of
 from tuner.optimize.kinds.making import Files, tuned_of
 from tuner.optimize.proof.abreast import Abreast, cores_abreast
-from tuner.optimize.proof.duets import RunsOnCores
+from tuner.optimize.proof.duets import RunsOnCores, keeps_one_core
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
-from tuner.optimize.tuned import AS_IS, label_of
+from tuner.optimize.tuned import AS_IS, Runs, label_of
 from tuner.optimize.work import TRACE_FILE
 from tuner.output import write_text
 from tuner.records import Configuration, Outcome
@@ -104,6 +108,8 @@ _MUCH, _WITH_MUCH = 0.05, 3
 _FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
 _TIME_OF_A_ROW_S, _MOST_TIMES = 0.5, 12
 """Of short runs that are repeated for one row, and how often at most."""
+_SHARE_OF_MEMORY: Final = 0.4
+"""Of what is free, that all runs at once may take if each takes what the program does as it is."""
 
 RunOnce: TypeAlias = Callable[[str, str], Figures]
 """From a task and a subject to what one run of it measured."""
@@ -193,17 +199,24 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
         **{label: one for label, one in named.items() if label not in subjects},
     }
     keys = {label: one.key for label, one in everything.items()}
-    run_once, workers = _runner(run, task, everything)
-    rows = run_rounds(
-        call,
-        part,
-        [task.name],
-        [AS_IS, *everything],
-        run_once,
-        same=[seconds, keys, builds],
-        baseline=AS_IS,
-        workers=workers,
-    )
+    judging = _Judging(run, task, everything)
+    at_once, apart = judging.at_once(), judging.apart()
+
+    def judged(labels: Iterable[str], runs: tuple[RunOnce, int]) -> list[Row]:
+        run_once, workers = runs
+        return run_rounds(
+            call,
+            part,
+            [task.name],
+            [AS_IS, *labels],
+            run_once,
+            same=[seconds, keys, builds, runs is at_once],
+            baseline=AS_IS,
+            workers=workers,
+        )
+
+    rows = judged(everything, at_once or apart)
+    of_each = {"apart": judged(subjects, apart)} if at_once else {}
     return {
         "program": task.name,
         "seed": seed,
@@ -214,6 +227,7 @@ def _measure(call: Call, part: str, task: Task, seconds: float, seed: int) -> Ma
         "subjects": {label: one.key for label, one in subjects.items()},
         "sets": {name: [label_of(one) for one in found] for name, found in sets.items()},
         "rows": rows,
+        **of_each,
     }
 
 
@@ -303,25 +317,53 @@ def _files(run: Path) -> Files:
     return locate(emulation.campaign_spec(run / TRACE_FILE, ALLOCATORS, 1, 100))
 
 
-def _runner(run: Path, task: Task, subjects: Mapping[str, Configuration]) -> tuple[RunOnce, int]:
-    """Return what runs the judged input under a subject, and how many run at once.
+class _Judging:
+    """Runs the judged input under some subjects.
 
-    Each has a core of its own, as it will be deployed: what gives memory back by the clock has
-    another peak where runs share one.  A short program runs several times for one row: its CPU time
-    varies by more than settings differ.
+    A short program runs several times for one row: its CPU time varies by more than settings
+    differ.
     """
-    tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
-    reference = tuned.examine()
-    if reference.exit_status:
-        words = f"exit status {reference.exit_status} as it is; nothing can be judged on it"
-        raise ProgramError(f"{task.name}, {task.judged[-1]}: {words}")
-    times = max(1, min(_MOST_TIMES, int(_TIME_OF_A_ROW_S / reference.wall_s)))
-    alone = tuned.runner(subjects, reference)
-    cores = cores_abreast(tuned, reference, None)
-    if not cores or not isinstance(tuned, RunsOnCores):
-        return repeated(runner_of(alone), times), 1
-    on_cores = [tuned.on_core(core).runner(subjects, reference) for core in cores]
-    return repeated(runner_of(Abreast(alone, on_cores).runs), times), len(cores)
+
+    def __init__(self, run: Path, task: Task, subjects: Mapping[str, Configuration]) -> None:
+        self._tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
+        self._reference = self._tuned.examine()
+        if self._reference.exit_status:
+            words = f"exit status {self._reference.exit_status} as it is"
+            words += "; nothing can be judged on it"
+            raise ProgramError(f"{task.name}, {task.judged[-1]}: {words}")
+        self._subjects = subjects
+        self._times = max(1, min(_MOST_TIMES, int(_TIME_OF_A_ROW_S / self._reference.wall_s)))
+
+    def at_once(self) -> tuple[RunOnce, int] | None:
+        """Return what makes a run on one core, which load meets all alike, and how many at a time.
+
+        None where the program does not keep to a core.
+        """
+        tuned, reference = self._tuned, self._reference
+        if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
+            return None
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
+        n_at_once = max(1, min(len(self._subjects) + 1, fitting))
+        on_core = tuned.on_core(max(os.sched_getaffinity(0)))
+        return self._made(on_core.runner(self._subjects, reference.patient(n_at_once))), n_at_once
+
+    def apart(self) -> tuple[RunOnce, int]:
+        """Return what makes a run as it will be deployed, alone on a core, and how many at a time.
+
+        What gives memory back by the clock, or uses less of the caches, differs where runs share a
+        core.
+        """
+        tuned, reference = self._tuned, self._reference
+        alone = tuned.runner(self._subjects, reference)
+        cores = cores_abreast(tuned, reference, None)
+        if not cores or not isinstance(tuned, RunsOnCores):
+            return self._made(alone), 1
+        on_cores = [tuned.on_core(core).runner(self._subjects, reference) for core in cores]
+        return self._made(Abreast(alone, on_cores).runs), len(cores)
+
+    def _made(self, runs: Runs) -> RunOnce:
+        return repeated(runner_of(runs), self._times)
 
 
 def repeated(run_once: RunOnce, times: int) -> RunOnce:
@@ -376,7 +418,7 @@ def judged_of(parts: Parts) -> list[Judged]:
     found = []
     for name, kept in parts.items():
         for label in kept["subjects"]:
-            changes = changes_of(kept["rows"], label, AS_IS, QUANTITIES)
+            changes = changes_of(kept.get("apart", kept["rows"]), label, AS_IS, QUANTITIES)
             found.append(Judged(name, label, changes))
     return found
 

@@ -64,6 +64,14 @@ def test_an_answer_that_costs_misses_them():
     assert not list(targets({"lua-objects": part(peak=1.02)}))[1].is_met
 
 
+def test_an_answer_is_judged_alone_on_a_core_where_it_was():
+    shared = part(mean=0.9)
+    alone = {**shared, "apart": part(mean=0.9, cpu=1.05)["rows"]}
+
+    assert not next(targets({"lua-objects": shared})).is_missed
+    assert next(targets({"lua-objects": alone})).is_missed
+
+
 def test_an_answer_is_worse_proven_no_worse_or_in_doubt():
     """One that fails is worse; noise proves nothing."""
     failed_ = part()
@@ -346,4 +354,4 @@ def test_an_input_on_which_the_program_fails_judges_nothing(
     task = answers.Task("app", ("app", "tuned"), ("app", "judged"))
 
     with pytest.raises(ProgramError, match="app, judged: exit status 1 as it is"):
-        answers._runner(tmp_path, task, {})  # noqa: SLF001 - the check itself
+        answers._Judging(tmp_path, task, {})  # noqa: SLF001 - the check itself
