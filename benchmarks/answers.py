@@ -81,13 +81,13 @@ from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.direct import space_of
 from tuner.optimize.comparison import configuration_of
 from tuner.optimize.kinds.making import Files, tuned_of
-from tuner.optimize.proof.abreast import Abreast, cores_abreast
-from tuner.optimize.proof.duets import RunsOnCores, keeps_one_core
+from tuner.optimize.proof.abreast import abreast_on, cores_abreast
+from tuner.optimize.proof.duets import RunsOnCores, free_bytes, keeps_one_core
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
-from tuner.optimize.tuned import AS_IS, Runs, label_of
+from tuner.optimize.tuned import AS_IS, Runs, Tuned, label_of
 from tuner.optimize.work import TRACE_FILE
 from tuner.output import write_text
 from tuner.records import Configuration, Outcome
@@ -342,8 +342,7 @@ class _Judging:
         tuned, reference = self._tuned, self._reference
         if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
             return None
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
+        fitting = int(_SHARE_OF_MEMORY * free_bytes() / reference.values[PEAK])
         n_at_once = max(1, min(len(self._subjects) + 1, fitting))
         on_core = tuned.on_core(max(os.sched_getaffinity(0)))
         return self._made(on_core.runner(self._subjects, reference.patient(n_at_once))), n_at_once
@@ -354,13 +353,15 @@ class _Judging:
         What gives memory back by the clock, or uses less of the caches, differs where runs share a
         core.
         """
-        tuned, reference = self._tuned, self._reference
-        alone = tuned.runner(self._subjects, reference)
-        cores = cores_abreast(tuned, reference, None)
-        if not cores or not isinstance(tuned, RunsOnCores):
-            return self._made(alone), 1
-        on_cores = [tuned.on_core(core).runner(self._subjects, reference) for core in cores]
-        return self._made(Abreast(alone, on_cores).runs), len(cores)
+
+        def runs_of(tuned: Tuned) -> Runs:
+            return tuned.runner(self._subjects, self._reference)
+
+        cores = cores_abreast(self._tuned, self._reference, None)
+        abreast = abreast_on(cores, self._tuned, runs_of)
+        if abreast is None:
+            return self._made(runs_of(self._tuned)), 1
+        return self._made(abreast.runs), abreast.n_cores
 
     def _made(self, runs: Runs) -> RunOnce:
         return repeated(runner_of(runs), self._times)

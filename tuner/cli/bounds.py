@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from tuner.errors import SpecError
+from tuner.limits import usable_core
 from tuner.units import Range
 
 
@@ -21,6 +22,11 @@ def number(least: int, most: int, text: str) -> Any:  # noqa: ANN401 - as typer.
 def duration(limits: Range, text: str) -> Any:  # noqa: ANN401 - as typer.Option
     """Return the option of a time with its unit, within limits."""
     return typer.Option(metavar="DURATION", callback=within(limits), help=text)
+
+
+def core(text: str, metavar: str = "CORE") -> Any:  # noqa: ANN401 - as typer.Option
+    """Return the option of a core that this process may use."""
+    return typer.Option(min=0, metavar=metavar, callback=usable_core, help=text)
 
 
 def within(limits: Range) -> Callable[[typer.CallbackParam, str | None], str | None]:

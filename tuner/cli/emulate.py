@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import duration
+from tuner.cli.bounds import core, duration
 from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
     AsJson,
@@ -29,7 +29,7 @@ from tuner.errors import (
     SpecError,
     TraceError,
 )
-from tuner.limits import RUN_TIME, usable_core
+from tuner.limits import RUN_TIME
 from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
@@ -96,12 +96,7 @@ def emulate(
     timeout: Annotated[str, duration(RUN_TIME, "CPU time of one replay.")] = "60 s",
     cpu: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            metavar="CORE",
-            callback=usable_core,
-            help="Core to run on (default: the first allowed).",
-        ),
+        core("Core to run on (default: the first allowed)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

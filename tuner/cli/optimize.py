@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.bounds import duration, number, within
+from tuner.cli.bounds import core, duration, number, within
 from tuner.cli.console import print_answer
 from tuner.cli.epilog import subcommand
 from tuner.cli.numerics import import_numpy
@@ -180,12 +180,7 @@ def optimize(
     ] = None,
     cpu: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            callback=usable_core,
-            help="Core to run on; without it a search runs a setting on each.",
-        ),
+        core("Core to run on; without it a search runs a setting on each.", "N"),
     ] = None,
     seed: Annotated[int | None, number(0, MOST_SEED, "Random seed; 1 by default.")] = None,
     direct: Annotated[

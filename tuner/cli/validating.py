@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.bounds import duration, number
+from tuner.cli.bounds import core, duration, number
 from tuner.cli.options import HugePages, refuse_options, split_names
-from tuner.limits import MOST_RUNS, MOST_SEED, RUN_TIME, usable_core
+from tuner.limits import MOST_RUNS, MOST_SEED, RUN_TIME
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.cli.progress_bar import ProgressBar
@@ -47,7 +47,7 @@ Timeout = Annotated[
 ]
 Cpu = Annotated[
     int | None,
-    typer.Option(min=0, metavar="CORE", callback=usable_core, help="Core to pin the runs to."),
+    core("Core to pin the runs to."),
 ]
 Thp = Annotated[
     HugePages | None,

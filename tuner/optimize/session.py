@@ -505,8 +505,7 @@ class Session:
             return conclusion.proposal_only(choosing.proposals, n_fewest)
         begun_s = self._watch.used_s
         before = snapshot()
-        selected = choosing.select(n_possible)
-        work.varying = varying_under(selected.course, work.request.rules)
+        selected = _selected(work, choosing, n_possible)
         chosen = (
             work.kept(CONFIRMATION_FILE)
             or choosing.finalists(selected)
@@ -589,6 +588,15 @@ def _confirmed(
             return selected, confirmed
 
 
+def _selected(
+    work: Work, choosing: Chooses, n_possible: int, without: Collection[Configuration] = ()
+) -> Selected:
+    """Return what the runs that choose show; what they do not repeat is known from then on."""
+    found = choosing.select(n_possible, without)
+    work.varying = varying_under(found.course, work.request.rules)
+    return found
+
+
 def _others(
     work: Work, choosing: Chooses, selected: Selected, tried: Collection[Configuration]
 ) -> tuple[Selected, dict[str, Configuration]]:
@@ -596,8 +604,7 @@ def _others(
     others = choosing.finalists(selected, tried)
     is_closed = work.request.is_direct or work.is_explored
     if not (others or is_closed) and selected.n_untried:
-        selected = choosing.select(0, tried)  # what may run is known
-        work.varying = varying_under(selected.course, work.request.rules)
+        selected = _selected(work, choosing, 0, tried)  # what may run is known
         others = choosing.finalists(selected, tried)
     return selected, others
 

@@ -260,3 +260,13 @@ def label_of(configuration: Configuration) -> str:
         ('glibc', 'exgen a=1')
     """
     return configuration.allocator if configuration.is_default else str(configuration)
+
+
+def allocator_of(label: str) -> str:
+    """Return the name of the allocator of what `label_of` labels.
+
+    Example:
+        >>> allocator_of("exgen"), allocator_of("exgen a=1")
+        ('exgen', 'exgen')
+    """
+    return label.partition(" ")[0]

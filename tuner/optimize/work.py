@@ -21,8 +21,8 @@ from tuner.errors import ProgramError, StoreError
 from tuner.front.kept import read_answer
 from tuner.measure.program import steering_digest
 from tuner.optimize.aside import move_aside
-from tuner.optimize.proof.abreast import Abreast, cores_abreast
-from tuner.optimize.proof.duets import Duets, RunsOnCores, duets_of
+from tuner.optimize.proof.abreast import Abreast, abreast_on, cores_abreast
+from tuner.optimize.proof.duets import Duets, duets_of
 from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
@@ -237,11 +237,9 @@ class Work:
 
             return run
 
-        tuned, abreast = self.tuned, None
-        if cores and isinstance(tuned, RunsOnCores):
-            on_cores = [on(tuned.on_core(core)) for core in cores]
-            abreast = Abreast(on(tuned), on_cores, tuned.stop)
-        return self._made(file, header, plan, on(tuned), scene, abreast=abreast)
+        abreast = abreast_on(cores, self.tuned, on)
+        runs = abreast.runs if abreast else on(self.tuned)
+        return self._made(file, header, plan, runs, scene, abreast=abreast)
 
     def _made(
         self,
@@ -265,7 +263,7 @@ class Work:
             observer = self._observer(journal)
             if self.machines is None:
                 course = compare(
-                    plan, keeper.made_here(abreast.runs if abreast else runs), keeper, observer,
+                    plan, keeper.made_here(runs), keeper, observer,
                     baseline=AS_IS, workers=abreast.n_cores if abreast else 1,
                     stop=abreast.stop if abreast else ignore, is_of_here=keeper.is_of_here,
                 )  # fmt: skip
@@ -365,6 +363,11 @@ def search_cores(work: Work, reference: Reference) -> list[int]:
     if work.machines is not None:
         return []
     return cores_abreast(work.tuned, reference, work.request.cpu)
+
+
+def search_seconds(work: Work, reference: Reference) -> float:
+    """Return how long one of many runs of a search takes, as every core makes some."""
+    return work.run_seconds(reference) / max(1, len(search_cores(work, reference)))
 
 
 def run_seconds(reference: Reference) -> float:

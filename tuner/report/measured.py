@@ -37,7 +37,7 @@ from tuner.optimize.answering.table import (
 from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import key_of
 from tuner.optimize.request import Request, no_answer_yet
-from tuner.optimize.tuned import AS_IS, label_of
+from tuner.optimize.tuned import AS_IS, allocator_of, label_of
 from tuner.page import series, wrapped
 from tuner.runs import REQUEST_FILE
 from tuner.units import signed_percent
@@ -339,7 +339,7 @@ def _point(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
 
 
 def _allocator(row: AnswerRow, found: MeasuredFront) -> str:
-    return found.answer.as_is if row.label == AS_IS else row.label.partition(" ")[0]
+    return found.answer.as_is if row.label == AS_IS else allocator_of(row.label)
 
 
 def cells_of(row: AnswerRow, baseline: Mapping[str, float]) -> list[str]:

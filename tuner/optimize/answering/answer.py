@@ -25,7 +25,7 @@ from tuner.optimize.answering.table import (
 from tuner.optimize.answering.turned_down import TurnedDown
 from tuner.optimize.proof.judgement import LEAST_BYTES, Gain, Rules, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK, TABLE, key_of
-from tuner.optimize.tuned import AS_IS
+from tuner.optimize.tuned import AS_IS, allocator_of
 from tuner.output import write_text
 from tuner.page import series, wrapped
 from tuner.records import Configuration
@@ -207,7 +207,7 @@ class Answer:
     def _effect_lines(self) -> Iterator[str]:
         effects = self.effects
         if len(effects) == 1 and not (
-            self.label.partition(" ")[0] != self.as_is and is_shown(effects[0][1], self.rules)
+            allocator_of(self.label) != self.as_is and is_shown(effects[0][1], self.rules)
         ):
             effects = ()  # of the same allocator, it does what the answer itself gains
         if effects:

@@ -46,7 +46,7 @@ from tuner.optimize.proof.machines import Scene
 from tuner.optimize.proof.noise import repeated_under
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, label_of
-from tuner.optimize.work import EXPLORATION_FILE, Work, search_cores
+from tuner.optimize.work import EXPLORATION_FILE, Work, search_cores, search_seconds
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.space import Space, joint_space
@@ -101,8 +101,7 @@ class DirectSearch:
         self._reference = reference
         self._before = before
         self._cores = search_cores(work, reference)
-        self._run_s = work.run_seconds(reference) / max(1, len(self._cores))
-        """Of many runs, what one of them takes."""
+        self._run_s = search_seconds(work, reference)
         plain = Configuration(reference.allocator)
         self._as_is = plain if reference.is_of(plain) else None
         self._plan = DirectPlan(

@@ -16,7 +16,6 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.choosing.candidates import exact_in
 from tuner.optimize.choosing.proposals import SLACK
 from tuner.optimize.choosing.selected import Selected, gains_in
-from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS, Sample, label_of
 from tuner.optimize.work import Work
@@ -252,7 +251,7 @@ class DirectPlan:
         Of a time it is less by what this run and that of the program as it is may be off by.
         """
         logs = self._logs(course, configuration)
-        if logs is None or self._violation(configuration, logs, course, slack) > 0.0:
+        if logs is None or self._guarded(configuration, logs, course, slack)[1] > 0.0:
             return 0.0
         lucky = {goal: 0.0 if TABLE[goal].is_memory else 2.0 * SLACK for goal in self._rules.goals}
         return max(math.expm1(-logs[goal] - lucky[goal]) for goal in self._rules.goals)
@@ -326,36 +325,28 @@ class DirectPlan:
         if logs is None:
             return Told(genome, None, _FAILED)
         objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
-        rules, _ = self._guarding(configuration, course)
-        excess = tuple(logs[name] - rules.margin(name) for name in rules.guards)
-        violation = self._violation(configuration, logs, course)
+        excess, violation = self._guarded(configuration, logs, course)
         return Told(genome, objectives, violation, excess=excess)
 
-    def _violation(
+    def _guarded(
         self,
         configuration: Configuration,
         logs: Logs,
         course: Course[None, Sample],
         slack: float = SLACK,
-    ) -> float:
-        """Return by how much guards are broken, what a single run may be off by apart."""
-        rules, slacks = self._guarding(configuration, course, slack)
-        excess = (logs[name] - rules.margin(name) - slacks[name] for name in rules.guards)
-        return sum(max(0.0, math.expm1(one)) for one in excess)
+    ) -> tuple[tuple[float, ...], float]:
+        """Return what guards are exceeded by, in logarithms, and by how much they are broken.
 
-    def _guarding(
-        self, configuration: Configuration, course: Course[None, Sample], slack: float = SLACK
-    ) -> tuple[Rules, dict[str, float]]:
-        """Return the rules, and by how much a single run of a setting may be off in each guard.
-
-        A run is off by nothing of what repeats itself; under another allocator it may not, and is
-        off by little.
+        Broken is what a single run may be off by apart.  It is off by nothing of what repeats
+        itself; under another allocator that may not, and is off by little.
         """
         exact = self._exact or exact_in(course.first(self._n_rounds), self._rules)
         is_own = self._as_is is not None and configuration.allocator == self._as_is.allocator
         rules = self._rules.of_exact(exact if is_own else frozenset())
         of_exact = 0.0 if is_own else min(slack, math.log1p(rules.least))
-        return rules, {name: of_exact if name in exact else slack for name in rules.guards}
+        excess = {name: logs[name] - rules.margin(name) for name in rules.guards}
+        beyond = (one - (of_exact if n in exact else slack) for n, one in excess.items())
+        return tuple(excess.values()), sum(max(0.0, math.expm1(one)) for one in beyond)
 
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
         """Return what its runs showed against the median of the runs as it is; None without.

@@ -15,7 +15,7 @@ from tuner.optimize.choosing.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME, B
 from tuner.optimize.choosing.proposals import Proposal
 from tuner.optimize.choosing.selected import Selected
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import Work, search_cores
+from tuner.optimize.work import Work, search_seconds
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE
 from tuner.space import Parameter, Space, joint_space
@@ -103,8 +103,7 @@ class Exploring:
         if self._work.request.service is not None or (self._work.run / CONFIRMATION_FILE).exists():
             return 0
         left_s = share * watch.seconds - watch.used_s
-        n_at_once = max(1, len(search_cores(self._work, self._reference)))
-        return int(n_at_once * left_s / self._work.run_seconds(self._reference))
+        return int(left_s / search_seconds(self._work, self._reference))
 
     def _space_of(self, names: Sequence[str]) -> Space:
         """Return what emulation searched of some allocators."""

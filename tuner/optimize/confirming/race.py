@@ -19,7 +19,7 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.proof.duets import Duets, is_duet
 from tuner.optimize.proof.judgement import FEW_LIKELY, Rules, Standing, State, judge
 from tuner.optimize.proof.noise import exact_of, noise_as_it_is
-from tuner.optimize.tuned import AS_IS, Sample, logs_of
+from tuner.optimize.tuned import AS_IS, Sample, allocator_of, logs_of
 from tuner.optimize.view import View
 
 _MARGIN = 0.5
@@ -207,7 +207,7 @@ def standings(
         n_in_all = more_rounds + n_rounds if gives_up else math.inf
         n_candidates = n_claims or len(labels)
         standing = judge(
-            label, logs, exact - (varying or {}).get(label.partition(" ")[0], frozenset()),
+            label, logs, exact - (varying or {}).get(allocator_of(label), frozenset()),
             rules, n_candidates,
             n_in_all=n_in_all, noise=noise, counted=(counted or {}).get(label),
             may_scale=may_scale or math.isinf(more_rounds) or n_rounds >= more_rounds,

@@ -6,7 +6,6 @@ number.  What fails beside others runs again alone; if that is fine, all run alo
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -15,7 +14,7 @@ from typing import Final
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Step
 from tuner.measure.executor import measuring_cpus
-from tuner.optimize.proof.duets import RunsOnCores, keeps_one_core
+from tuner.optimize.proof.duets import RunsOnCores, free_bytes, keeps_one_core
 from tuner.optimize.quantities import PEAK
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.records import Outcome, Status
@@ -71,6 +70,22 @@ class Abreast:
                 self._free.put(core)
 
 
+def abreast_on(
+    cores: Sequence[int], tuned: Tuned, runs_of: Callable[[Tuned], Runs]
+) -> Abreast | None:
+    """Return what makes runs on some cores; None without cores, or where none can be had.
+
+    Args:
+        cores: see `cores_abreast`.
+        tuned: what runs.
+        runs_of: from it, or it on a core, to what makes its runs.
+    """
+    if not cores or not isinstance(tuned, RunsOnCores):
+        return None
+    on_cores = [runs_of(tuned.on_core(core)) for core in cores]
+    return Abreast(runs_of(tuned), on_cores, tuned.stop)
+
+
 def cores_abreast(tuned: Tuned, reference: Reference, cpu: int | None) -> list[int]:
     """Return the cores on each of which a run may be made at the same time; none: one by one.
 
@@ -82,7 +97,6 @@ def cores_abreast(tuned: Tuned, reference: Reference, cpu: int | None) -> list[i
     """
     if cpu is not None or not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
         return []
-    free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    n_fitting = int(_SHARE_OF_MEMORY * free_bytes / reference.values[PEAK])
+    n_fitting = int(_SHARE_OF_MEMORY * free_bytes() / reference.values[PEAK])
     cores = measuring_cpus()[:n_fitting]
     return cores if len(cores) > 1 else []

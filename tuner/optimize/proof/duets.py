@@ -218,7 +218,7 @@ def duets_of(
     cores = sorted(os.sched_getaffinity(0)) if cpu is None else [cpu]
     if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
         return None
-    if reference.values[PEAK] > _room_bytes():
+    if reference.values[PEAK] > _SHARE_OF_MEMORY * free_bytes():
         return None
     beside = reference.patient(MOST_AT_ONCE)
     on_cores = [tuned.on_core(core).runner(candidates, beside) for core in cores]
@@ -233,8 +233,9 @@ def keeps_one_core(reference: Reference) -> bool:
     )
 
 
-def _room_bytes() -> float:
-    return _SHARE_OF_MEMORY * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def free_bytes() -> int:
+    """Return how much memory is free."""
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def is_duet(course: Course[None, Sample], number: int) -> bool:

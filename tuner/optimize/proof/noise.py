@@ -10,7 +10,7 @@ from tuner.optimize.proof.duets import n_at_once, of_one_mode, runs_as_on_one
 from tuner.optimize.proof.judgement import Rules, agree, exact_quantities
 from tuner.optimize.proof.machines import MACHINE
 from tuner.optimize.quantities import TABLE
-from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
+from tuner.optimize.tuned import AS_IS, Sample, allocator_of, logs_of, values_of
 from tuner.stats import robust_sd
 
 RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
@@ -77,7 +77,7 @@ def repeated_under(course: Course[None, Sample], rules: Rules) -> dict[tuple[str
     found: dict[tuple[str, str], bool] = {}
     for (label, name, *_), values in seen.items():
         if len(values) >= _ALIKE:
-            key = label.partition(" ")[0], name
+            key = allocator_of(label), name
             found[key] = found.get(key, True) and agree(values, rules, _ALIKE)
     return found
 
