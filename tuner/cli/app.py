@@ -55,7 +55,7 @@ One command records a program, tunes in emulation, and proves it on the program:
 
 \b
   malloc-tuner optimize -o runs/app -- ./app --its arguments
-  malloc-tuner export runs/app --format env > malloc.env
+  malloc-tuner export runs/app -o malloc.env
 
 The same in steps, with every choice left to you:
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -339,14 +338,8 @@ def _commands(request: Request) -> Iterator[tuple[str, ...]]:
 
 
 def _check_program(program: str, *, is_begun: bool) -> None:
-    from tuner.runs import REQUEST_FILE
     from tuner.store import Store
 
-    if shutil.which(program) is None and (Path(program) / REQUEST_FILE).is_file():
-        raise MissingToolError(
-            f"{program}: a run folder goes on with its own command, so give none; "
-            "another command needs a folder of its own, -o"
-        )
     nor = ", nor a run folder of `optimize`"
     if is_begun and "/" in program:
         nor = " in this folder; go on where the run folder was begun"

@@ -35,6 +35,11 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
         if output not in (None, run):
             raise SpecError(f"-o {output}: {run} goes on where it is; leave -o out")
         return run, continued_request(run, options)
+    if len(words) > 1 and (run / REQUEST_FILE).is_file():
+        raise SpecError(
+            f"{run}: a run folder goes on with its own command, so give none; "
+            "another command needs a folder of its own, -o"
+        )
     if not words:
         raise typer.BadParameter(
             "give a command after --, a file with [program], or the run folder of an "

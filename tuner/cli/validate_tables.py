@@ -109,7 +109,7 @@ def _next_commands(summary: ValidationSummary, run: Path) -> list[str]:
         named = next((r for r in subject.roles if r not in (DEFAULT, FRONT)), None)
         what = f"--trial {subject.trial}" if subject.trial is not None else ""
         what = f"--pick {named}" if named and not named.startswith("trial-") else what
-        lines.append(f"malloc-tuner export {shlex.quote(str(run))} {what} --format env")
+        lines.append(f"malloc-tuner export {shlex.quote(str(run))} {what}".rstrip())
     lines.append(f"malloc-tuner validate {shlex.quote(str(run))} --details")
     return lines
 

@@ -214,7 +214,7 @@ class Work:
         file: str,
         plan: Plan[None, Sample],
         scene: Callable[[], Scene],
-        cores: Sequence[int] = (),
+        cores: Sequence[int | None] = (),
     ) -> Course[None, Sample]:
         """Make the runs of a search that are missing; what runs is not known beforehand.
 
@@ -355,7 +355,7 @@ def duets_for(
     return duets_of(work.tuned, candidates, reference, work.request.cpu, work.request.seed)
 
 
-def search_cores(work: Work, reference: Reference) -> list[int]:
+def search_cores(work: Work, reference: Reference) -> list[int | None]:
     """Return the cores that a search makes a run on at the same time; see `cores_abreast`.
 
     None where other machines make the runs.

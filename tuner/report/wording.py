@@ -448,5 +448,5 @@ def commands(run: Run, *, is_proven: bool = False) -> list[tuple[str, str]]:
         ("search again, same seed", f"malloc-tuner tune {campaign} -o NEW-RUN"),
         ("choose a point", f"malloc-tuner pick {folder} --best {best}{bound}"),
         *([] if is_proven else [("prove it on the program", prove)]),
-        ("deploy it", f"malloc-tuner export {folder} --format env -o malloc.env"),
+        ("deploy it", f"malloc-tuner export {folder} -o malloc.env"),
     ]

@@ -94,7 +94,7 @@ def test_libraries_are_the_same_from_another_folder(
 def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: CommandLine):
     (tmp_path / REQUEST_FILE).write_text("{}")
 
-    assert "goes on with its own command" in cli.fails(4, "optimize", tmp_path, "--", "/bin/true")
+    assert "goes on with its own command" in cli.fails(3, "optimize", tmp_path, "--", "/bin/true")
 
 
 def test_a_folder_of_tune_is_told_what_it_is(tmp_path: Path, cli: CommandLine):

@@ -2,6 +2,8 @@
 
 They choose and prove nothing: that each core has its own noise costs them less than half of their
 number.  What fails beside others runs again alone; if that is fine, all run alone from then on.
+A program with threads that take turns, or of which one computes, is bound to no core: what an
+allocator does may depend on how many there are.
 """
 
 from __future__ import annotations
@@ -14,13 +16,22 @@ from typing import Final
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Step
 from tuner.measure.executor import measuring_cpus
-from tuner.optimize.proof.duets import RunsOnCores, free_bytes, keeps_one_core
+from tuner.optimize.proof.duets import (
+    RunsOnCores,
+    computes_within,
+    free_bytes,
+    keeps_one_core,
+)
 from tuner.optimize.quantities import PEAK
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.records import Outcome, Status
 
 _SHARE_OF_MEMORY: Final = 0.5
 """Of what is free, that all runs at once may take if each takes what the program does as it is."""
+
+_ONE_CORE: Final = 1.1
+"""Of the elapsed time, that CPU time of a program with threads may be: more, and they compute at
+the same time."""
 
 
 class Abreast:
@@ -71,7 +82,7 @@ class Abreast:
 
 
 def abreast_on(
-    cores: Sequence[int], tuned: Tuned, runs_of: Callable[[Tuned], Runs]
+    cores: Sequence[int | None], tuned: Tuned, runs_of: Callable[[Tuned], Runs]
 ) -> Abreast | None:
     """Return what makes runs on some cores; None without cores, or where none can be had.
 
@@ -82,21 +93,26 @@ def abreast_on(
     """
     if not cores or not isinstance(tuned, RunsOnCores):
         return None
-    on_cores = [runs_of(tuned.on_core(core)) for core in cores]
+    on_cores = [runs_of(tuned if core is None else tuned.on_core(core)) for core in cores]
     return Abreast(runs_of(tuned), on_cores, tuned.stop)
 
 
-def cores_abreast(tuned: Tuned, reference: Reference, cpu: int | None) -> list[int]:
+def cores_abreast(tuned: Tuned, reference: Reference, cpu: int | None) -> list[int | None]:
     """Return the cores on each of which a run may be made at the same time; none: one by one.
 
     Args:
         tuned: what runs.
-        reference: the program as it is; one that waits, or has threads, or children at the same
-            time, runs alone.
+        reference: the program as it is; one that waits, or computes in threads or children at the
+            same time, runs alone.
         cpu: core that was asked for; None where any will do.
+
+    Returns:
+        None for a core that the system chooses: the program has threads.
     """
-    if cpu is not None or not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
+    is_bound = keeps_one_core(reference)
+    is_fit = is_bound or computes_within(_ONE_CORE, reference)
+    if cpu is not None or not isinstance(tuned, RunsOnCores) or not is_fit:
         return []
     n_fitting = int(_SHARE_OF_MEMORY * free_bytes() / reference.values[PEAK])
     cores = measuring_cpus()[:n_fitting]
-    return cores if len(cores) > 1 else []
+    return [core if is_bound else None for core in cores] if len(cores) > 1 else []

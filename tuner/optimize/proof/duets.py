@@ -227,8 +227,13 @@ def duets_of(
 
 def keeps_one_core(reference: Reference) -> bool:
     """Return whether a program computes all the time, in one thread, on no more than a core."""
-    return reference.n_threads == 1 and all(
-        part.is_busy and part.values[CPU] <= _ONE_CORE * 1e9 * part.wall_s
+    return reference.n_threads == 1 and computes_within(_ONE_CORE, reference)
+
+
+def computes_within(n_cores: float, reference: Reference) -> bool:
+    """Return whether a program computes all the time, and no more than so many cores do."""
+    return all(
+        part.is_busy and part.values[CPU] <= n_cores * 1e9 * part.wall_s
         for part in reference.parts or (reference,)
     )
 

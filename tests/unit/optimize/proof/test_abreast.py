@@ -11,12 +11,19 @@ import pytest
 from tests.unit.optimize.proof.test_duets import REFERENCE, Bound
 from tuner.compare.plan import Step
 from tuner.optimize.proof import abreast
-from tuner.optimize.proof.abreast import Abreast, cores_abreast
+from tuner.optimize.proof.abreast import Abreast, abreast_on, cores_abreast
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.records import Outcome, Status
 
 LONG_S = 30.0
+
+
+class Placed(Bound):
+    """Something of which each bound one is another."""
+
+    def on_core(self, core: int) -> Bound:
+        return Bound()
 
 
 def step(subject: str, number: int = 0) -> Step[None]:
@@ -98,12 +105,13 @@ def test_a_setting_that_hangs_does_not_hang_twice():
     [
         ({}, None, 2),
         ({}, 0, 0),
-        ({"n_threads": 2}, None, 0),
+        ({"n_threads": 2}, None, 2),
+        ({"n_threads": 2, "wall_s": REFERENCE.wall_s / 1.3}, None, 0),
         ({"is_busy": False}, None, 0),
         ({"values": {MEAN: 1e6, PEAK: 1e18, CPU: 1e9}}, None, 0),
     ],
 )
-def test_only_a_program_that_keeps_one_core_has_others_beside(
+def test_only_a_program_that_computes_on_one_core_has_others_beside(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], cpu: int | None, n_cores: int
 ):
     monkeypatch.setattr(abreast, "measuring_cpus", lambda: [0, 1])
@@ -111,3 +119,23 @@ def test_only_a_program_that_keeps_one_core_has_others_beside(
 
     assert len(cores_abreast(cast("Tuned", Bound()), reference, cpu)) == n_cores
     assert cores_abreast(cast("Tuned", object()), reference, cpu) == []
+
+
+@pytest.mark.parametrize(("n_threads", "core"), [(1, 0), (2, None)])
+def test_a_program_with_threads_is_bound_to_no_core(
+    monkeypatch: pytest.MonkeyPatch, n_threads: int, core: int | None
+):
+    monkeypatch.setattr(abreast, "measuring_cpus", lambda: [0, 1])
+    reference = Reference(**{**REFERENCE.__dict__, "n_threads": n_threads})
+    program = cast("Tuned", Placed())
+    made: list[Tuned] = []
+
+    def runs_of(one: Tuned) -> Runs:
+        made.append(one)
+        return Cores().by_itself
+
+    cores = cores_abreast(program, reference, None)
+    abreast_on(cores, program, runs_of)
+
+    assert cores[0] == core
+    assert sum(one is program for one in made) == (3 if core is None else 1)
