@@ -5,14 +5,14 @@ worse, and neither memory nor CPU time costs more than `GUARD`, clearly or in th
 rounds: what the rounds leave open is not settled.  The best one has the greatest confirmed gains,
 or is at least as good as that one in all that is claimed or guarded.  Of all that gain as well,
 the one with the fewest settings is named, so that a default is preferred to settings that add
-nothing.  "Keep what you have" is an answer.
+nothing.  "Keep what you have" is an answer; "for now" where more rounds may show a gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 
 from tuner.metrics import REAL
 from tuner.stats import DIFFERENT, Estimate
@@ -65,13 +65,25 @@ def recommend(subjects: Sequence[SubjectSummary]) -> ValidationDecision:
         return ValidationDecision(
             None, f"{keep}: nothing gains without a cost; {_name(best)} has {change}."
         )
+    return ValidationDecision(None, f"{keep}{_why_kept(subjects)}")
+
+
+def _why_kept(subjects: Sequence[SubjectSummary]) -> str:
+    """Return the end of a sentence for where no gain is confirmed."""
     others = (found for found in subjects if not found.is_baseline)
     if not any(found.n_samples or found.reason for found in others):
-        return ValidationDecision(None, f"{keep} for now: nothing beside it was measured yet.")
+        return " for now: nothing beside it was measured yet."
     verdicts = {claim.verdict for s in subjects for claim in s.claims if claim.is_gain}
     if verdicts and verdicts <= {Verdict.UNDECIDED}:
-        return ValidationDecision(None, f"{keep} for now: too few rounds to decide anything.")
-    return ValidationDecision(None, f"{keep}: nothing gains on the program.")
+        return " for now: too few rounds to decide anything."
+    unsettled = [(found, claim) for found in subjects for claim in _unsettled(found)]
+    if unsettled:
+        found, claim = min(unsettled, key=lambda pair: _seen(pair[1]))
+        return (
+            f" for now: no gain is confirmed, but whether {_name(found)} gains in "
+            f"{REAL[claim.metric].label} is not settled: more --rounds may settle it."
+        )
+    return ": nothing gains on the program."
 
 
 def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
@@ -93,6 +105,23 @@ def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
 def _has_gain(found: SubjectSummary) -> bool:
     is_out = found.is_baseline or found.reason is not None
     return not is_out and any(claim.verdict.is_confirmed for claim in found.claims)
+
+
+def _unsettled(found: SubjectSummary) -> list[Claim]:
+    """Return the claimed gains that the rounds neither show nor exclude."""
+    if found.is_baseline or found.reason is not None:
+        return []
+    return [c for c in found.claims if c.is_gain and c.verdict.is_open and not _is_excluded(c)]
+
+
+def _is_excluded(claim: Claim) -> bool:
+    """Return whether the rounds leave room for no gain that counts."""
+    interval = claim.real_ratio.interval if claim.real_ratio else None
+    return interval is not None and interval.low > 1.0 - DIFFERENT
+
+
+def _seen(claim: Claim) -> float:
+    return claim.real_ratio.median if claim.real_ratio else inf
 
 
 def _costs(found: SubjectSummary) -> list[str]:
