@@ -91,7 +91,8 @@ def _misplaced(context: typer.Context, is_given: bool) -> bool:
     "Find the setting that the program itself proves best. Records, searches in "
     "emulation, runs what looks promising, confirms it on new runs, and answers in one "
     "sentence: deploy this, or keep what you have. Interrupted, the same command "
-    "continues; with more --time it goes on.",
+    "continues. An open answer goes on with more --time; a decided one stays, and a new -o "
+    "searches anew.",
     "malloc-tuner optimize -- ./app --input data",
     "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
     "malloc-tuner optimize runs/app --time 20min",
