@@ -286,6 +286,7 @@ class Answer:
             changes += [f"{what} {signed_percent(x)}" for what, x in self.counted.items()]
             whole = ", ".join(changes).replace(" ", _HARD_SPACE).replace(f",{_HARD_SPACE}", ", ")
             yield from self._wrapped(whole, indent=4)
+            yield from self._floor_lines(self.standing)
             yield from self._held_out_lines()
             yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
@@ -297,6 +298,17 @@ class Answer:
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
         yield from self._wrapped(f"{words[0].upper()}{words[1:]}")
+
+    def _floor_lines(self, standing: Standing) -> Iterator[str]:
+        """Say from where on a gain in memory counts, if that is more than the least effect."""
+        for goal, share in self.rules.floors:
+            if (
+                not standing.better
+                and standing.gains[goal].middle > 0.0
+                and share > self.rules.least
+            ):
+                least = f"{LEAST_BYTES >> 10} KiB on, {show_percent(share)} here"
+                yield from self._wrapped(f"A gain in {goal} counts from {least}.")
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file, and for ``--json``."""

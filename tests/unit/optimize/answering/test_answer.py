@@ -327,6 +327,27 @@ def test_what_was_left_out_is_said():
     assert answer.as_record()["traded"] is None
 
 
+@pytest.mark.parametrize(
+    ("share", "better", "middle", "is_said"),
+    [
+        (0.036, (), 0.04, True),
+        (0.008, (), 0.04, False),
+        (0.036, (MEAN,), 0.04, False),
+        (0.036, (), -0.04, False),
+    ],
+    ids=["open", "less than counts", "proven", "a loss"],
+)
+def test_what_memory_must_gain_at_least_is_said_where_that_is_open(
+    share: float, better: tuple[str, ...], middle: float, *, is_said: bool
+):
+    gains = GAINS | {MEAN: Gain(middle, middle - 0.02, middle + 0.02)}
+    unsure = replace(STANDING, state=State.OPEN, gains=gains, better=better)
+    small = replace(OPEN, rules=Rules(floors=((MEAN, share),)), standing=unsure)
+
+    words = "  A gain in mean memory counts from 64 KiB on, 3.6 % here."
+    assert (words in small.lines()) is is_said
+
+
 def test_settings_that_emulation_took_away_are_said():
     answer = replace(DEPLOY, dropped=("empty_slabs=2",))
 
