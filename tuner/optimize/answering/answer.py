@@ -189,6 +189,17 @@ class Answer:
             words = "" if is_sure else ", where no gain that counts is proven"
             yield from self._wrapped(f"On the {self.given} that was not tuned on{words}:", indent=0)
             yield from _gain_lines(self.held_out, self.rules)
+            if self.standing is not None:
+                yield from self._wider_lines(self.standing, self.held_out)
+
+    def _wider_lines(self, standing: Standing, held_out: Mapping[str, Gain]) -> Iterator[str]:
+        """Say which guards with a wider limit the held-out runs leave more open than the tuned."""
+        for name in standing.scaled:
+            least = held_out[name].low if name in held_out else -math.inf
+            if -math.inf < least < min(standing.gains[name].low, -self.rules.margin(name)):
+                most = show_percent(math.expm1(-least))
+                words = f"{name[0].upper()}{name[1:]} may be up to {most} worse there."
+                yield from self._wrapped(words)
 
     def _growth_lines(self) -> Iterator[str]:
         yield "Growth in the second half of the load, median of the runs; shown, not judged:"

@@ -348,6 +348,24 @@ def test_what_memory_must_gain_at_least_is_said_where_that_is_open(
     assert (words in small.lines()) is is_said
 
 
+@pytest.mark.parametrize(
+    ("low", "is_said"),
+    [(-0.033, True), (-0.012, False), (0.01, False), (-math.inf, False)],
+    ids=["worse", "better", "a gain", "too few rounds"],
+)
+def test_a_wider_limit_names_what_the_held_out_input_leaves_open(low: float, *, is_said: bool):
+    """The sentence on the limit has the bound of the tuned input only."""
+    gains = GAINS | {CPU: Gain(0.02, -0.015, 0.05)}
+    varying = replace(STANDING, gains=gains, scaled={CPU: 0.04})
+    held_out = GAINS | {CPU: Gain(low + 0.02, low, 0.1)}
+
+    lines = list(replace(DEPLOY, standing=varying, held_out=held_out).lines())
+
+    assert ("  CPU time may be up to 3.4 % worse there." in lines) is is_said
+    fixed = replace(DEPLOY, standing=replace(varying, scaled={}), held_out=held_out)
+    assert not any("worse there" in line for line in fixed.lines())
+
+
 def test_settings_that_emulation_took_away_are_said():
     answer = replace(DEPLOY, dropped=("empty_slabs=2",))
 
