@@ -113,6 +113,17 @@ class BenchPlan:
         return 1 if task.runs_once else self.rounds
 
 
+def check_workloads(names: Sequence[str]) -> None:
+    """Refuse what is no workload.
+
+    Raises:
+        SpecError: one is unknown; says which there are.
+    """
+    for name in names:
+        if name not in WORKLOADS:
+            raise SpecError(f"workload {name!r}: there is none; allowed: {', '.join(WORKLOADS)}")
+
+
 def make_tasks(
     workloads: Sequence[str] = WORKLOADS,
     threads: Sequence[int] = DEFAULT_THREADS,
@@ -132,12 +143,9 @@ def make_tasks(
         SpecError: a workload is unknown; says which there are.  Or none has a task: each needs
             more threads.
     """
+    check_workloads(workloads)
     tasks: list[Task] = []
     for workload in workloads:
-        if workload not in WORKLOADS:
-            raise SpecError(
-                f"workload {workload!r}: there is none; allowed: {', '.join(WORKLOADS)}"
-            )
         some = [n for n in threads if n in _SIZES_THREADS] or [min(threads)]
         if workload == "sizes":
             tasks += [Task(workload, n, size) for n, size in itertools.product(some, sizes)]

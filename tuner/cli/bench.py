@@ -119,6 +119,7 @@ def bench(
         RANGES,
         THREADED,
         BenchPlan,
+        check_workloads,
         make_tasks,
         seconds_within,
     )
@@ -132,6 +133,7 @@ def bench(
     if smoke:
         refuse_options(context, {"--rounds", "--budget"}, "with --smoke")
     names = split_names(workloads or "") or WORKLOADS
+    check_workloads(names)
     if "sizes" not in names:
         refuse_options(context, {"--sizes"}, "without the workload sizes")
     if not {*THREADED, *RANGES, "sizes", "churn"} & {*names}:

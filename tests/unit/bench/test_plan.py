@@ -46,6 +46,15 @@ def test_words_for_the_driver():
     assert "--seconds" not in plan.words(Task("memory", 1))
 
 
+@pytest.mark.parametrize("option", [("--threads", "2"), ("--sizes", "64"), ()])
+def test_a_workload_that_there_is_not_is_named(
+    option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    assert run(["bench", "--workloads", "lars", *option]) == SpecError.exit_code
+
+    assert "workload 'lars': there is none; allowed: scalability," in capsys.readouterr().err
+
+
 def test_a_number_of_threads_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]):
     for word in ("two", "0", "9" * 5000):
         assert run(["bench", "--threads", word]) == SpecError.exit_code
