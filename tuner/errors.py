@@ -42,7 +42,7 @@ class SettingError(TunerError):
 
 
 class ProgramError(TunerError):
-    """A program ended with a signal, or with an exit status it should not have."""
+    """A program ended with a signal or a wrong exit status, or nothing of it was recorded."""
 
     exit_code = 7
 

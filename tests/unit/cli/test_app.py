@@ -18,7 +18,7 @@ from tests.doubles.processes import is_soon_gone, printed_by
 from tuner.cli import app as application
 from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
-from tuner.errors import OutputError, SpecError, StoreError, TunerError
+from tuner.errors import OutputError, ProgramError, SpecError, StoreError, TunerError
 from tuner.limits import SERVICE_ROUNDS
 from tuner.service.plan import ServicePlan
 
@@ -131,6 +131,14 @@ def test_help_lists_every_exit_code(cli: CommandLine):
 
     for code, text in exit_codes().items():
         assert re.search(rf"^\s+{code}  {re.escape(text)}$", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["record", "optimize"])
+def test_help_has_the_exit_code_of_what_cannot_be_recorded(cli: CommandLine, command: str):
+    out, _ = cli.run(command, "--help")
+
+    assert f"\n      {ProgramError.exit_code}  {ProgramError.__doc__}\n" in out
+    assert "nothing of it was recorded" in out
 
 
 def test_epilog_keeps_its_lines():
