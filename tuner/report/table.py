@@ -73,7 +73,7 @@ class FrontTable:
     objectives: tuple[str, ...]
     compared: Baselines
     rows: tuple[TrialRow, ...]
-    """The front by its objectives, then the rest by number, which puts the defaults first."""
+    """The front by its objectives, what is near it, then the rest by number: defaults first."""
     notes: tuple[str, ...] = ()
     """What is to be known of the workload; none for a trace."""
     whole: Whole = field(default_factory=dict)
@@ -136,7 +136,7 @@ def front_table(
     order |= {n: order[first] for first in list(order) for n in equals[first] if n in picked}
     front = [row for row in rows if row.state == FRONT]
     rows = [replace(row, is_near_front=_is_near(row, front, names)) for row in rows]
-    rows.sort(key=lambda row: _place(row.trial, order))
+    rows.sort(key=lambda row: _place(row, order))
     whole = wholes.get(run.campaign.baseline, {})
     by = validated_whole(run, validation) if whole else None
     return FrontTable(
@@ -196,10 +196,10 @@ def _is_near(row: TrialRow, front: Sequence[TrialRow], names: Sequence[str]) -> 
     )
 
 
-def _place(trial: Trial, order: Mapping[int, int]) -> tuple[int, int]:
-    if trial.number in order:
-        return 0, order[trial.number]
-    return 1, trial.number
+def _place(row: TrialRow, order: Mapping[int, int]) -> tuple[bool, bool, int]:
+    number = row.trial.number
+    is_off = number not in order
+    return is_off, not row.is_near_front, number if is_off else order[number]
 
 
 def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:

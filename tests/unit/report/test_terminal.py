@@ -84,6 +84,15 @@ def test_a_pick_that_is_simpler_is_near_the_front(cost: float, mark: str):
     assert ("and simpler" in text) is (mark == "near the front")
 
 
+def test_what_is_near_the_front_stands_right_after_it():
+    run = run_of([(100.0, 1000.0), (50.0, 900.0), (110.0, 1100.0), (50.1, 901.0)])
+
+    picks = [pick_of_trial(run, number) for number in (2, 3)]
+    rows = front_table(run, ("mean_heap", "cost"), picks).rows
+
+    assert [row.trial.number for row in rows] == [1, 3, 0, 2]
+
+
 def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program(
     monkeypatch: pytest.MonkeyPatch,
 ):
