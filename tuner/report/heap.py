@@ -1,4 +1,4 @@
-"""Heap over time: the defaults and the picks above the live bytes."""
+"""Heap over time: the defaults, the picks and the live bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class HeapPlot:
     """Defaults first."""
     live_xs: tuple[float, ...]
     live_bytes: tuple[int, ...]
-    """Bytes the program asked for and had not freed: no heap can be smaller for long."""
+    """Bytes the program asked for and had not freed; a heap has fewer where some are untouched."""
 
 
 def heap_plot(run: Run, picks: Sequence[Pick]) -> HeapPlot | None:

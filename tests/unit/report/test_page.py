@@ -217,6 +217,7 @@ def test_page_holds_gain_protocol_and_commands():
         "instructions + 1,650 \N{MULTIPLICATION SIGN} page faults",
         "transparent huge pages madvise",
         "300 of 300 distinct configurations",
+        "a line runs below it where blocks were never touched.",
         "9 refused, 1 timed out, 1 failed",
         "malloc-tuner tune runs/synthetic/campaign.toml",
     ):
