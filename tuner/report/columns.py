@@ -74,10 +74,20 @@ def scale_of(metric: Metric, measurements: Sequence[Measurement | None]) -> Scal
 
 def axis_title(metric: Metric, scale: Scale) -> str:
     """Write the title of an axis: ``mean heap (MiB)``, ``cost (million instructions)``."""
-    unit = scale.unit
-    if metric.kind is Kind.INSTRUCTIONS and metric.name != "instructions":
-        unit = f"{unit} instructions".strip()
+    unit = " ".join(filter(None, [scale.unit, _counted(metric)]))
     return f"{metric.label} ({unit})" if unit else metric.label
+
+
+def show_metric(metric: Metric, value: float | None) -> str:
+    """Write one value with its unit, and what it counts: ``23.97 million instructions``."""
+    shown = scale_for(metric.kind, [value]).show_with_unit(value)
+    return shown if value is None else f"{shown} {_counted(metric)}".strip()
+
+
+def _counted(metric: Metric) -> str:
+    """Return what is counted, unless the label of the metric says it."""
+    is_said = metric.kind is not Kind.INSTRUCTIONS or "instructions" in metric.label
+    return "" if is_said else "instructions"
 
 
 def show_expected(ratio: float | None) -> str:

@@ -16,7 +16,7 @@ from tuner.optimize.answering.recommendation import Recommendation
 from tuner.optimize.tuned import label_of
 from tuner.page import series
 from tuner.records import Configuration, Trial
-from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_expected
+from tuner.report.columns import MISSING, ratio, show_change, show_expected, show_metric
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.stats import TIE
@@ -268,8 +268,8 @@ def _real_change(claim: Claim) -> ChangeText:
 def _change(metric: Metric, trial: Trial, baseline: Trial | None, whole: Whole) -> ChangeText:
     value = metric.value(trial.measurement)
     found = seen_ratio(metric, trial, baseline, whole) if baseline else None
-    shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
     of = "of the program" if metric.name in whole else ""
+    shown = show_metric(metric, value)
     return ChangeText(metric.label, shown, show_expected(found), direction(found), of)
 
 

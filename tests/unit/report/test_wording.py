@@ -115,6 +115,8 @@ def test_picks_of_one_trial_share_a_card():
     assert [card.names for card in cards] == [("knee", "no-regret")]
     assert cards[0].rule == "a; b"
     assert [change.direction for change in cards[0].changes] == ["better"] * 3
+    values = {change.label: change.value for change in cards[0].changes}
+    assert values["cost"] == "90.00 million instructions"
 
 
 def test_facts_say_how_often_the_front_was_measured_again():
