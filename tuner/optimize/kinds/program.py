@@ -100,6 +100,7 @@ _PRINTS_ELSE_ITSELF: Final = (
     "/dev/null'"
 )
 
+_PRINTS_ANEW: Final = "It does not print the same each time, so its output was not compared."
 _LEFT: Final = (
     "It leaves processes behind, which were ended with it and not measured: if one of them does "
     "the work, keep it in the foreground, or give --ready and --load if it is a service."
@@ -215,6 +216,7 @@ class Program:
         is_same = first.output_sha256 == second.output_sha256
         notes = [*steered_words(self._environment), *([_LEFT] if second.leaves_others else [])]
         notes += jemalloc_names_words([*second.malloc_libraries, *filter(None, [second.program])])
+        notes += [] if is_same else [_PRINTS_ANEW]
         if words := second.changes:
             notes.append(f"{words[0].upper()}{words[1:]}.")
         reference = Reference(

@@ -87,6 +87,18 @@ def test_a_program_that_prints_the_time_is_told_so():
     assert reasons[1] == "prints something else than the program as it is"
 
 
+def test_output_that_differs_from_run_to_run_is_not_compared_and_said():
+    first, second, third = (replace(ALONE, output_sha256=text) for text in "abc")
+    one = program(first, second, third)
+    reference = one.examine()
+    run = one.runner({"same": Configuration("glibc")}, reference)
+
+    assert reference.notes == (
+        "It does not print the same each time, so its output was not compared.",
+    )
+    assert run(Step(0, 0, None, "same")).reason is None
+
+
 def test_a_command_that_sets_an_allocator_itself_refuses_its_settings_alone():
     sets = replace(ALONE, changed_variables=("MALLOC_ARENA_MAX",))
     one = program(*[sets] * 5, of=("glibc", "exgen"))
