@@ -12,6 +12,10 @@ adds nothing to the hypervolume of a campaign.  So all objectives of a point are
 it exceeds these limits by, before points are compared: it counts only where it gains more in one
 objective than it loses in another.
 
+Where results are noisy the best of them were lucky.  There the front, and the parents of children,
+are those by what is likely: of what a result differs by from its prediction, the share that is
+noise does not count.
+
 Predictions are rounded before they are compared, since libraries of linear algebra differ in the
 last digits from machine to machine and a campaign is resumed by proposing again.  They use one
 core: with more, sums are added in another order, and threads that wait take more CPU time than
@@ -28,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -104,6 +109,9 @@ class _SiftedOffspring(NewOffspring):
     ) -> list[Genome]:
         if not self._models.can_predict:
             return super()._new(parents, select, n, rng)
+        likely = self._models.likely_front
+        if len(likely) > 1:
+            parents, select = likely, partial(_any_pairs, rng, len(likely))
         born = self._filled_up(self._born(parents, select, n * _BIRTHS, rng), n, rng)
         born += self._neighbours(born, n * _BESIDE, rng)
         if len(born) <= n:
@@ -123,6 +131,11 @@ class _SiftedOffspring(NewOffspring):
         return self._novelty.only_new((change_one(self._space, g, rng) for g in chosen), born)
 
 
+def _any_pairs(rng: np.random.Generator, n_parents: int, n_pairs: int) -> list[list[int]]:
+    found: list[list[int]] = rng.integers(n_parents, size=(n_pairs, 2)).tolist()
+    return found
+
+
 class Models:
     """What all results so far say about genomes that were not measured."""
 
@@ -134,6 +147,8 @@ class Models:
         self._objectives = [self._surrogate() for _ in range(n_objectives)]
         self._constraints: list[Surrogate] = []
         self._results: list[Told] = []
+        self.likely_front: list[Genome] = []
+        """Of noisy results, those that are likely to be dominated by no other; else empty."""
         self._limits = np.full(n_objectives, np.inf)  # logarithms
 
     def _surrogate(self) -> Surrogate:
@@ -166,7 +181,12 @@ class Models:
         return np.asarray(values * np.exp(_excess(logarithms, self._limits)))
 
     def front(self) -> list[list[Genome]]:
-        """Return the genomes of each point that no other feasible result dominates."""
+        """Return the genomes of each point that no other feasible result dominates.
+
+        Of noisy results those that are likely to be so.
+        """
+        if self.likely_front:
+            return [[genome] for genome in self.likely_front]
         good = [one for one in self._results if _is_measured(one) and one.violation == 0.0]
         if not good:
             return []
@@ -186,26 +206,46 @@ class Models:
 
     def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
         known = self._worth_fitting()
-        seen = self._features.of([result.genome for result in known])
-        asked = self._features.of(genomes)
         values = _logarithms(np.array([result.objectives for result in known], dtype=np.float64))
-        means, deviations, front = [], [], []
+        self._fit(known, values)
+        asked = self._features.of(genomes)
+        predicted = np.round([model.predict(*asked) for model in self._objectives], _DIGITS)
+        means, deviations = predicted.transpose(1, 2, 0)
+        front = self._means([known[index].genome for index in self._best(known, values)])
+        optimism = np.abs(rng.normal(size=n))
+        penalties = self._penalties(asked)
+        return _most_promising(front, (means, deviations), self._limits, penalties, optimism)
+
+    def _fit(self, known: Sequence[Told], values: Floats) -> None:
+        features, active = self._features.of([result.genome for result in known])
+        for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
+            rows = [i for i, result in enumerate(known) if number not in result.bounded]
+            model.fit(features[rows], active[rows], column[rows])
+
+    def _means(self, genomes: Sequence[Genome]) -> Floats:
+        """Return the predicted logarithms of objectives, (n_genomes, n_objectives)."""
+        asked = self._features.of(genomes)
+        return np.round([model.predict(*asked)[0] for model in self._objectives], _DIGITS).T
+
+    def _best(self, known: Sequence[Told], values: Floats) -> npt.NDArray[np.int64]:
+        """Return the indices of those that no other dominates, or of noisy ones likely does."""
         measured = [index for index, result in enumerate(known) if _is_measured(result)]
         feasible = [index for index in measured if known[index].violation == 0.0]
         among = np.array(feasible or measured or range(len(known)))
-        limits = self._limits
-        best = among[_non_dominated(_ranked(values[among], limits))]
-        for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
-            rows = [i for i, result in enumerate(known) if number not in result.bounded]
-            model.fit(seen[0][rows], seen[1][rows], column[rows])
-            mean, deviation = model.predict(*asked)
-            means.append(mean)
-            deviations.append(deviation)
-            front.append(model.predict(seen[0][best], seen[1][best])[0])
-        rounded = [np.round(part, _DIGITS).T for part in (front, means, deviations)]
-        optimism = np.abs(rng.normal(size=n))
-        penalties = self._penalties(asked)
-        return _most_promising(rounded[0], (rounded[1], rounded[2]), limits, penalties, optimism)
+        is_noisy = any(any(result.noise) for result in known)
+        seen = self._likely(known, values) if is_noisy else values
+        best = among[_non_dominated(_ranked(seen[among], self._limits))]
+        self.likely_front = [known[index].genome for index in best] if is_noisy else []
+        return np.asarray(best)
+
+    def _likely(self, known: Sequence[Told], values: Floats) -> Floats:
+        """Return logarithms of noisy results, nearer to their predictions."""
+        exact = (0.0,) * len(self._objectives)
+        noise = np.array([result.noise or exact for result in known], dtype=np.float64)
+        unexplained = np.array([model.noise for model in self._objectives])
+        shares = np.minimum(1.0, (noise / unexplained) ** 2)
+        means = self._means([result.genome for result in known])
+        return np.asarray(values - shares * (values - means))
 
     def _worth_fitting(self) -> list[Told]:
         """Return the results with objectives; of too many the non-dominated and the newest."""

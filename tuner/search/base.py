@@ -36,15 +36,18 @@ class Told:
     """Sum of relative constraint violations: 0.0 when feasible, above when not."""
     bounded: tuple[int, ...] = ()
     """Which objectives are bounds from below, not measured; it is dominated all the same."""
+    noise: tuple[float, ...] = ()
+    """Standard deviation of the logarithm of each objective, by which another trial of the same
+    genome would differ: the best of many were lucky.  Empty where it would not."""
     excess: tuple[float, ...] = ()
     """Logarithm of each constrained value over its limit, negative where that holds: how near a
     constraint is, the violation does not say.  Empty where it is not known."""
 
     def __post_init__(self) -> None:
         """Keep NaN out: libraries take it for an optimum."""
-        numbers = (*(self.objectives or ()), self.violation, *self.excess)
+        numbers = (*(self.objectives or ()), self.violation, *self.noise, *self.excess)
         if not all(map(math.isfinite, numbers)):
-            raise ValueError(f"objectives, violation and excess must be finite numbers: {self}")
+            raise ValueError(f"objectives, violation, noise, excess must be finite: {self}")
         if self.violation < 0.0 or (self.objectives is None and self.violation <= 0.0):
             raise ValueError(f"the violation does not fit the outcome: {self}")
 

@@ -16,6 +16,7 @@ Stat. 28(2), 2019, eq. (3) (the steps).  Rasmussen and Williams, "Gaussian Proce
 Learning", 2006, eq. (2.25) and (2.26) (the predictions).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -158,6 +159,11 @@ class Surrogate:
         self._weights: Floats = self._inverse @ centred
         improved = variances * np.sqrt(self._ratios(joint))
         self._improved = np.maximum(improved, _LEAST)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of what genes do not explain of the observations, above 0."""
+        return self._scale * math.sqrt(float(self._variances[-1]))
 
     def predict(self, features: Floats, active: Floats) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of genomes, each (n,)."""

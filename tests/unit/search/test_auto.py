@@ -134,6 +134,49 @@ def test_a_point_of_the_front_counts_once_however_many_genomes_give_it():
     assert models.front() == [[one, three], [two]]
 
 
+@pytest.mark.parametrize("noise", [(0.1, 0.1), ()])
+def test_the_luckiest_of_noisy_results_is_not_the_front(noise: tuple[float, ...]):
+    """One of a hundred settings of the first allocator ran far better than all that are like it."""
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    known = list(dict.fromkeys(space.random(rng) for _ in range(200)))
+    lucky = next(genome for genome in known if genome[0] == 1)
+    values = {genome: 1.0 + (genome[0] == 1) + rng.normal(0.0, 0.1) for genome in known}
+    values[lucky] = 0.6
+    models = Models(space, 2)
+    models.learn([Told(g, (v, v), 0.0, noise=noise) for g, v in values.items()])
+
+    models.choose([space.random(rng) for _ in range(10)], 5, rng)
+
+    front = {genome for alike in models.front() for genome in alike}
+    assert (lucky in front) is not bool(noise)
+    assert bool(models.likely_front) is bool(noise)
+
+
+@pytest.mark.slow
+def test_a_search_of_noisy_results_finds_more_when_it_knows_that_they_are():
+    def found(seed: int, known: tuple[float, ...]) -> float:
+        space, rng = synthetic.space(), np.random.default_rng(seed)
+        strategy = make_strategy(
+            "auto", space, 2, population=8, seed=seed, initial=list(space.defaults())
+        )
+        true = []
+        for _ in range(20):
+            results = [told(genome) for genome in strategy.ask()]
+            true += [one.objectives for one in results]
+            errors = np.exp(rng.normal(0.0, 0.1, (len(results), 2)))
+            strategy.tell([
+                Told(one.genome, tuple(np.array(one.objectives) * by), 0.0, noise=known)
+                for one, by in zip(results, errors, strict=True)
+            ])  # fmt: skip
+        return hypervolume(np.array(true), REFERENCE)
+
+    knowing = [found(seed, (0.1, 0.1)) for seed in range(8)]
+    unaware = [found(seed, ()) for seed in range(8)]
+
+    assert np.mean(knowing) > np.mean(unaware)
+
+
 def test_more_results_than_are_fitted_are_survived():
     space = synthetic.space()
     rng = np.random.default_rng(1)

@@ -16,6 +16,7 @@ from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.choosing.candidates import exact_in
 from tuner.optimize.choosing.proposals import SLACK
 from tuner.optimize.choosing.selected import Selected, gains_in
+from tuner.optimize.proof.noise import USUAL_NOISE, noise_as_it_is
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS, Sample, label_of
 from tuner.optimize.work import Work
@@ -48,7 +49,7 @@ _GENERATION: Final = 8
 _ROUND: Final = 4
 """Settings between two runs of the program as it is."""
 
-_MOST_SETTINGS: Final = 1000
+_MOST_SETTINGS: Final = 2000
 """The time of the last fit grows with the cube of their number."""
 
 _FAILED: Final = 1.0
@@ -176,7 +177,8 @@ class DirectPlan:
             yield from self._rounds(new, course, lambda: self._share)
             if not genomes or not self._is_whole(configurations, course):
                 return
-            strategy.tell([self._told(one, course) for one in configurations])
+            noise = self._noise(course)
+            strategy.tell([self._told(one, course, noise) for one in configurations])
 
     def _look_again(
         self, space: Space, course: Course[None, Sample]
@@ -319,14 +321,22 @@ class DirectPlan:
             for one in configurations
         )
 
-    def _told(self, configuration: Configuration, course: Course[None, Sample]) -> Told:
+    def _noise(self, course: Course[None, Sample]) -> tuple[float, ...]:
+        """Return how much each goal varies from run to run, as far as the rounds so far show."""
+        found = noise_as_it_is(course.first(self._n_rounds))
+        usual = {goal: 0.0 if TABLE[goal].is_memory else USUAL_NOISE for goal in self._rules.goals}
+        return tuple(found.get(goal, usual[goal]) for goal in self._rules.goals)
+
+    def _told(
+        self, configuration: Configuration, course: Course[None, Sample], noise: tuple[float, ...]
+    ) -> Told:
         genome = self._genomes[configuration]
         logs = self._logs(course, configuration)
         if logs is None:
             return Told(genome, None, _FAILED)
         objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
         excess, violation = self._guarded(configuration, logs, course)
-        return Told(genome, objectives, violation, excess=excess)
+        return Told(genome, objectives, violation, noise=noise, excess=excess)
 
     def _guarded(
         self,

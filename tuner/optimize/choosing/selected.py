@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tuner.compare.plan import Course
 from tuner.optimize.choosing.proposals import Proposal
@@ -14,6 +15,9 @@ from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.proof.noise import noise_of_few
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS, Sample, log_gain, values_of
+
+_NEAREST: Final = 15
+"""Runs of the program as it is whose middle counts: it is off by a third of what one is."""
 
 
 @dataclass
@@ -42,9 +46,9 @@ class Selected:
 def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]:
     """Return the gains of every run of a candidate in a quantity, in logarithms.
 
-    What ran beside the program as it is is compared with that run.  Else with the middle of all its
-    runs on the same machine with as many beside: one slow run of it would favour all that ran after
-    it.
+    What ran beside the program as it is is compared with that run.  Else with the middle of the
+    runs of it that are nearest, on the same machine with as many beside: one slow run of it would
+    favour all that ran after it, and other load at another time what ran then.
     """
     base, mine = (
         {number: run for number, run in course.good(None, one).items() if name in run}
@@ -54,9 +58,10 @@ def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]
         return []
     found = []
     for number, run in mine.items():
-        like = [one for one in base.values() if is_alike(one, run)]
-        beside = [base[number]] if runs_together(run) and number in base else like
-        before = statistics.median(one[name] for one in beside or base.values())
+        like = [at for at, one in base.items() if is_alike(one, run)]
+        beside = [number] if runs_together(run) and number in base else like
+        nearest = sorted(beside or base, key=lambda at: abs(at - number))[:_NEAREST]
+        before = statistics.median(base[at][name] for at in nearest)
         found.append(log_gain(name, before, run[name]))
     return found
 

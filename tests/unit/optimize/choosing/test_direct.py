@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -89,18 +89,13 @@ def test_a_peak_that_repeats_itself_is_searched_and_chosen_within_half_of_its_li
     assert all(set(names) <= set(one.as_dict) for one in chosen.values())
 
 
-@pytest.mark.parametrize(("peak", "is_broken"), [(1.015, False), (1.03, True)])
-def test_a_peak_that_repeats_itself_in_the_program_may_be_off_by_little_under_another_allocator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peak: float, *, is_broken: bool
-):
-    violations: set[float] = set()
+def watch(monkeypatch: pytest.MonkeyPatch, on_told: Callable[[Told, Configuration], None]) -> None:
+    """Search at random, and show what the search is told."""
 
     class Watched(RandomSearch):
         def tell(self, results: Sequence[Told]) -> None:
             for one in results:
-                settings = self._space.decode(one.genome).as_dict
-                if settings.get("cache") is False and "slack" not in settings:
-                    violations.add(one.violation)
+                on_told(one, self._space.decode(one.genome))
             super().tell(results)
 
     def make(
@@ -109,6 +104,32 @@ def test_a_peak_that_repeats_itself_in_the_program_may_be_off_by_little_under_an
         return Watched(space, n, population, seed, initial)
 
     monkeypatch.setattr(direct_plan, "make_strategy", make)
+
+
+def test_a_search_knows_how_much_the_goals_vary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen: list[tuple[float, ...]] = []
+    watch(monkeypatch, lambda told, _: seen.append(told.noise))
+    clock = Clock()
+
+    searched(tmp_path, App(clock, noise=0.05), clock, seconds=300.0).select(200)
+
+    memory, time = seen[-1]
+    assert memory < 0.005
+    assert 0.03 < time < 0.08
+
+
+@pytest.mark.parametrize(("peak", "is_broken"), [(1.015, False), (1.03, True)])
+def test_a_peak_that_repeats_itself_in_the_program_may_be_off_by_little_under_another_allocator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peak: float, *, is_broken: bool
+):
+    violations: set[float] = set()
+
+    def keep(told: Told, configuration: Configuration) -> None:
+        settings = configuration.as_dict
+        if settings.get("cache") is False and "slack" not in settings:
+            violations.add(told.violation)
+
+    watch(monkeypatch, keep)
     clock = Clock()
 
     searched(tmp_path, App(clock, peaks=peak), clock, seconds=300.0).select(200)

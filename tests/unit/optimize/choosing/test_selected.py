@@ -39,6 +39,17 @@ def test_a_run_alone_is_compared_with_those_alone():
     assert gains_in(course, "a", CPU) == pytest.approx([math.log(10 / 9)])
 
 
+def test_a_run_is_compared_with_those_of_its_time():
+    """When other work of the machine ended, all that ran from then on seemed to gain."""
+    course: Course[None, Sample] = Course(AS_IS)
+    for number in range(60):
+        load = 1.1 if number < 20 else 1.0
+        course.add((number, None, AS_IS), Outcome.succeeded({CPU: load}))
+        course.add((number, None, f"at {number}"), Outcome.succeeded({CPU: load}))
+
+    assert gains_in(course, "at 5", CPU) == gains_in(course, "at 55", CPU) == [0.0]
+
+
 def test_runs_on_one_machine_are_compared_with_those_on_it():
     """Memory of another machine, and its times by one run of it there, looked like gains."""
     course: Course[None, Sample] = Course(AS_IS)
