@@ -3,8 +3,9 @@
 The answer stays safe: a setting that makes a guarded quantity worse is not recommended.  But who
 would trade some peak memory for much CPU time has to know that there is something to trade.
 
-What ran a few times only counts where emulation expects its gain, and its loss but that of the
-peak: a stall of the machine can look like a trade, but raises no peak.
+What ran a few times and was emulated counts only where emulation expects its gain, and its loss but
+that of the peak: a stall of the machine can look like a trade, but raises no peak.  Of what a
+search by runs found all runs together say whether it gains: emulation knows no huge pages.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ def turned_down(
         rules: what counts.
         deployed: what the recommended setting gains; None where nothing is deployed.
         noise: quantity -> standard deviation of the logarithm of one run.
-        expected: label -> quantity -> log(setting / program as it is), of emulation; None where
-            nothing was emulated.
+        expected: label -> quantity -> log(setting / program as it is), of what was emulated; None
+            where nothing was.
         is_service: constraints name quantities as those of a service do.
 
     Returns:
@@ -145,9 +146,10 @@ def turned_down(
         if not broken or not seen_to_gain or any(gains[name].middle >= 0.0 for name in broken):
             continue
         goal = max(seen_to_gain, key=lambda n: (won[n] > math.log1p(rules.least_of(n)), won[n]))
-        is_doubtful = worse is None and expected is not None
+        emulated = (expected or {}).get(label)
+        is_doubtful = worse is None and emulated is not None
         doubtful = (goal, *(n for n in _clearly_broken(gains, rules, noise) if n != PEAK))
-        if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), doubtful):
+        if is_doubtful and not _agrees(gains, emulated or {}, doubtful):
             continue
         doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
         losses = [-gains[name].likely for name in broken]

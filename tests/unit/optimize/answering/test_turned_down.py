@@ -172,6 +172,12 @@ def test_few_runs_count_where_emulation_expects_the_same(expected: dict[str, flo
     assert len(turned_down(proven, RULES, None, NOISE, expected={})) == 1
 
 
+def test_what_was_never_emulated_counts_by_all_runs_together():
+    rows = [("found by runs", changes(0.0, 0.055, -0.2), None)]
+
+    assert len(turned_down(rows, RULES, None, NOISE, expected={"another": {}})) == 1
+
+
 @pytest.mark.parametrize(("mean", "n"), [(0.05, 1), (0.01, 0)])
 def test_of_few_runs_a_loss_on_average_is_expected_too(mean: float, n: int):
     rows = [("x", changes(0.076, 0.0, -0.43), None)]
