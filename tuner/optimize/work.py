@@ -25,9 +25,10 @@ from tuner.optimize.proof.abreast import Abreast, abreast_on, cores_abreast
 from tuner.optimize.proof.duets import Duets, duets_of
 from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, RunsAsDeployed, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
+from tuner.runs import SELECTION_FILE
 
 TRACE_FILE = "program.trace"
 EXPLORATION_FILE = "exploration.jsonl"
@@ -160,6 +161,22 @@ class Work:
             return bool(read_answer(self.run, knew))
         return False
 
+    def tuned_in(
+        self, file: str, candidates: Mapping[str, Configuration], tuned: Tuned | None = None
+    ) -> Tuned:
+        """Return what runs in a comparison: what proves something is as it will be deployed.
+
+        Args:
+            file: of the journal.
+            candidates: label -> setting.
+            tuned: what runs; None: what is tuned.
+        """
+        what = tuned or self.tuned
+        is_proof = file != SELECTION_FILE
+        return (
+            what.as_deployed(candidates) if is_proof and isinstance(what, RunsAsDeployed) else what
+        )
+
     def compare(
         self,
         file: str,
@@ -191,7 +208,7 @@ class Work:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the journal cannot be written.
         """
-        what = tuned or self.tuned
+        what = self.tuned_in(file, candidates, tuned)
         scene = Scene(reference, candidates, is_held_out=tuned is not None)
         header = {
             "candidates": {label: one.key for label, one in candidates.items()},
@@ -344,15 +361,16 @@ def _candidates_of(content: Content) -> dict[str, Configuration]:
 
 
 def duets_for(
-    work: Work, candidates: Mapping[str, Configuration], reference: Reference
+    work: Work, file: str, candidates: Mapping[str, Configuration], reference: Reference
 ) -> Duets | None:
-    """Return what runs subjects of an optimisation at once; see `duets_of`.
+    """Return what runs subjects of a comparison at once; see `duets_of`.
 
     None where other machines make the runs: what their cores are is not known here.
     """
     if work.machines is not None:
         return None
-    return duets_of(work.tuned, candidates, reference, work.request.cpu, work.request.seed)
+    tuned = work.tuned_in(file, candidates)
+    return duets_of(tuned, candidates, reference, work.request.cpu, work.request.seed)
 
 
 def search_cores(work: Work, reference: Reference) -> list[int | None]:

@@ -146,11 +146,12 @@ def turned_down(
         if not broken or not seen_to_gain or any(gains[name].middle >= 0.0 for name in broken):
             continue
         goal = max(seen_to_gain, key=lambda n: (won[n] > math.log1p(rules.least_of(n)), won[n]))
-        emulated = (expected or {}).get(label)
-        is_doubtful = worse is None and emulated is not None
-        doubtful = (goal, *(n for n in _clearly_broken(gains, rules, noise) if n != PEAK))
-        if is_doubtful and not _agrees(gains, emulated or {}, doubtful):
-            continue
+        if worse is None and expected is not None:
+            told = (goal, *(n for n in _clearly_broken(gains, rules, noise) if n != PEAK))
+            if label not in expected and gains[goal].smoothed is None:
+                continue
+            if label in expected and not _agrees(gains, expected[label], told):
+                continue
         doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
         losses = [-gains[name].likely for name in broken]
         if won[goal] <= math.log1p(rules.least_of(goal)) + doubt or gains[goal].likely <= max(

@@ -181,7 +181,7 @@ class Choosing:
         def ends(course: Course[None, Sample]) -> bool:
             return self._is_in_vain(course, proposals, proposals[:n_first])
 
-        duets = duets_for(self._work, candidates, self._reference)
+        duets = duets_for(self._work, SELECTION_FILE, candidates, self._reference)
         n_closed = self._n_closed()
         # Machines make rounds at the same time, so none waits for another.
         may_end = ends if self._work.machines is None else None

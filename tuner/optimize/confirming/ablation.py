@@ -77,7 +77,9 @@ def effects_of(
     if n_rounds < _FEWEST_ROUNDS and work.kept(ABLATION_FILE) != candidates:
         return ()
     n_rounds = min(max(_MOST_ROUNDS, int(_SOON_S / round_s)), max(n_rounds, 0))
-    duets = duets_for(work, candidates, reference) if len(subjects) <= MOST_AT_ONCE else None
+    duets = None
+    if len(subjects) <= MOST_AT_ONCE:
+        duets = duets_for(work, ABLATION_FILE, candidates, reference)
     work.view.begin("ablation", n_rounds * len(subjects))
     until_s = work.watch.used_s + left_s
     plan = Rounds[None](

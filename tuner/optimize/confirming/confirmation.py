@@ -194,7 +194,7 @@ class Confirming:
         self._for_others_s = 0.0
         self._for_others_s = (1.0 - share) * max(0.0, work.watch.left_s - self._reserved_s())
         work.view.begin("confirmation", None)
-        duets = duets_for(work, chosen, self._reference)
+        duets = duets_for(work, file, chosen, self._reference)
         race = Race(
             [label for label in chosen if label not in without],
             self._rules,

@@ -101,6 +101,10 @@ _PRINTS_ELSE_ITSELF: Final = (
 )
 
 _PRINTS_ANEW: Final = "It does not print the same each time, so its output was not compared."
+
+_ASKING: Final = "thp=madvise"
+"""What a setting requires that asks the kernel for huge pages wherever memory lies."""
+
 _LEFT: Final = (
     "It leaves processes behind, which were ended with it and not measured: if one of them does "
     "the work, keep it in the foreground, or give --ready and --load if it is a service."
@@ -241,6 +245,22 @@ class Program:
         """Return the same with every run bound to a core."""
         bound = replace(self._surroundings, cpu=core)
         return Program(self.command, self._runner, self._environment, self._files, bound)
+
+    def as_deployed(self, candidates: Mapping[str, Configuration]) -> Program:
+        """Return the same, at random addresses where a candidate wants huge pages for all memory.
+
+        How many of its pages are huge depends on them.  Elsewhere memory at fixed addresses repeats
+        itself.
+        """
+        if not any(map(self._wants_huge_pages, candidates.values())):
+            return self
+        bound = replace(self._surroundings, aslr="on")
+        return Program(self.command, self._runner, self._environment, self._files, bound)
+
+    def _wants_huge_pages(self, configuration: Configuration) -> bool:
+        allocator, _ = self._files[configuration.allocator]
+        wanting = {one.name for one in allocator.file.parameters if _ASKING in one.requires}
+        return not wanting.isdisjoint(configuration.as_dict)
 
     def stop(self) -> None:
         """End the runs that are under way, on any core, and every later one."""

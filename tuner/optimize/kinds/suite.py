@@ -94,6 +94,10 @@ class ProgramSuite:
         """Return the same with every run bound to a core."""
         return ProgramSuite([one.on_core(core) for one in self._programs])
 
+    def as_deployed(self, candidates: Mapping[str, Configuration]) -> ProgramSuite:
+        """Return the same, see `Program.as_deployed`."""
+        return ProgramSuite([one.as_deployed(candidates) for one in self._programs])
+
     def stop(self) -> None:
         """End the runs that are under way, on any core, and every later one."""
         for one in self._programs:

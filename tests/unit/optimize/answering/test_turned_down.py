@@ -172,10 +172,13 @@ def test_few_runs_count_where_emulation_expects_the_same(expected: dict[str, flo
     assert len(turned_down(proven, RULES, None, NOISE, expected={})) == 1
 
 
-def test_what_was_never_emulated_counts_by_all_runs_together():
-    rows = [("found by runs", changes(0.0, 0.055, -0.2), None)]
+@pytest.mark.parametrize(("smoothed", "n"), [(0.2, 1), (0.01, 0), (None, 0)])
+def test_what_was_never_emulated_counts_by_all_runs_together(smoothed: float | None, n: int):
+    gains = changes(0.0, 0.055, -0.2)
+    gains[CPU] = replace(gains[CPU], smoothed=smoothed)
+    rows = [("found by runs", gains, None)]
 
-    assert len(turned_down(rows, RULES, None, NOISE, expected={"another": {}})) == 1
+    assert len(turned_down(rows, RULES, None, NOISE, expected={"another": {}})) == n
 
 
 @pytest.mark.parametrize(("mean", "n"), [(0.05, 1), (0.01, 0)])

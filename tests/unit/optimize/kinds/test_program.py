@@ -13,7 +13,7 @@ from tests.doubles.programs import JEMALLOC, calls_jemalloc
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
-from tuner.measure.program import ProgramRun, RunsPrograms
+from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings
 from tuner.optimize.kinds import program as of_program
 from tuner.optimize.kinds.counted import FAULTS, SYSCALLS
 from tuner.optimize.kinds.driver import ChildWork
@@ -24,7 +24,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals, Recording
 from tuner.recording.program import Ending
-from tuner.records import Configuration
+from tuner.records import Configuration, Value
 
 
 def program(
@@ -330,3 +330,35 @@ def test_to_stop_a_program_is_to_stop_what_runs_it_on_any_core():
     program().stop()  # what runs it cannot
 
     assert stopped == [runner] * 3
+
+
+@pytest.mark.parametrize(
+    ("allocator", "settings", "aslr"),
+    [
+        ("glibc", {"hugetlb": 1}, "on"),
+        ("jemalloc", {"thp": "always"}, "on"),
+        ("glibc", {"tcache_count": 9}, "off"),
+        ("exgen", {"huge_pages": "always"}, "off"),
+    ],
+)
+def test_huge_pages_for_all_memory_are_proven_at_random_addresses(
+    allocator: str, settings: Mapping[str, Value], aslr: str
+):
+    """At fixed ones a heap had as many huge pages each time, and none like those when deployed."""
+    seen: list[Surroundings] = []
+
+    class Watched:
+        def run(self, _: object, _environment: object, surroundings: Surroundings) -> ProgramRun:
+            seen.append(surroundings)
+            return ALONE
+
+    files = locate_all([get_allocator(allocator)])
+    one = Program(("app",), cast("RunsPrograms", Watched()), {}, files)
+    candidates = {"x": Configuration.of(allocator, settings)}
+    reference = one.examine()
+
+    for deployed in (one.as_deployed(candidates), ProgramSuite([one]).as_deployed(candidates)):
+        seen.clear()
+        part = replace(reference, parts=(reference,))
+        deployed.runner(candidates, part)(Step(0, 0, None, AS_IS))
+        assert [each.aslr for each in seen] == [aslr]
