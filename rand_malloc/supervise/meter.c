@@ -49,6 +49,13 @@ static double mean_on_the_way(const struct meter *meter, const struct proc_memor
     return is_between ? 0.5 * (straight + (double)top) : straight;
 }
 
+static void add_cpu(struct meter *meter, uint64_t cpu_ns) {
+    if (cpu_ns == 0)
+        return;
+    meter->cpu_area += recent_mean(&meter->recent, cpu_ns) * (double)cpu_ns;
+    recent_start(&meter->recent);
+}
+
 static void add(struct meter *meter, uint64_t now, const struct proc_memory *memory) {
     uint64_t kept = memory->anon > meter->lazy ? memory->anon - meter->lazy : 0;
     uint64_t cpu_ns = max_u64(proc_cpu_ns(meter->pid), meter->last_cpu_ns);
@@ -57,9 +64,9 @@ static void add(struct meter *meter, uint64_t now, const struct proc_memory *mem
         meter->first_cpu_ns = cpu_ns;
     } else {
         double straight = 0.5 * ((double)meter->last_kept + (double)kept);
-        double mean = mean_on_the_way(meter, memory, kept);
         meter->area += straight * (double)(now - meter->last_ns);
-        meter->cpu_area += mean * (double)(cpu_ns - meter->last_cpu_ns);
+        recent_add(&meter->recent, now - meter->last_ns, mean_on_the_way(meter, memory, kept));
+        add_cpu(meter, cpu_ns - meter->last_cpu_ns);
     }
     meter->last_ns = now;
     meter->last_cpu_ns = cpu_ns;

@@ -28,6 +28,7 @@
 
 #include "curve.h"
 #include "proc.h"
+#include "recent.h"
 
 enum {
     WALK_SHARE = 50
@@ -44,6 +45,7 @@ struct meter {
     uint64_t first_cpu_ns; /* CPU time of the process at the first sample */
     uint64_t last_cpu_ns;  /* at the last sample */
     double cpu_area;       /* integral over CPU time, byte nanoseconds */
+    struct recent recent;  /* memory since CPU time became known last */
     uint64_t peak_rss;     /* bytes */
     uint64_t peak_anon;    /* greatest sampled RssAnon, bytes */
     uint64_t peak_file;    /* greatest sampled RssFile + RssShmem, bytes */

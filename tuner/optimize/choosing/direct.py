@@ -105,8 +105,9 @@ class DirectSearch:
         plain = Configuration(reference.allocator)
         self._as_is = plain if reference.is_of(plain) else None
         self._plan = DirectPlan(
-            work, self._as_is, make_space, self._has_time, self._worth_a_look, before=before
-        )
+            work, self._as_is, make_space, self._has_time, self._worth_a_look,
+            is_near=self._is_any_near, before=before,
+        )  # fmt: skip
         self._tried: dict[str, Tried] = {}
         self._model: Smoothed | None = None
         self.n_waiting = 0
@@ -214,12 +215,8 @@ class DirectSearch:
         """Return what runs again: the best that may be confirmed, whole and in fewer settings."""
         time_s = SHARE_OF_LOOKS * self._work.watch.seconds
         n = min(_MOST_LOOKED_AT, int(time_s / (LOOKS * self._run_s)))
-        self._learn(course)
-        whole = self._whole(course)
-        exact = exact_in(whole, self._work.request.rules)
-        estimates = self._with_exact(self._estimates(self._labels()), whole, exact)
         found: dict[Configuration, None] = {}
-        for estimate in self._chosen(estimates, _MOST_LOOKED_AT):
+        for estimate in self._chosen(self._estimated(course), _MOST_LOOKED_AT):
             if len(found) >= n:
                 break
             found[estimate.setting] = None
@@ -228,6 +225,17 @@ class DirectSearch:
                 if one != self._as_is:
                     found[one] = None
         return list(found)[:n]
+
+    def _is_any_near(self, course: Course[None, Sample]) -> bool:
+        """Return whether anything is worth confirming by the runs so far."""
+        return bool(self._chosen(self._estimated(course), 1, is_wide=False))
+
+    def _estimated(self, course: Course[None, Sample]) -> list[Estimated]:
+        """Return what is to be expected of all that ran by now."""
+        self._learn(course)
+        whole = self._whole(course)
+        exact = exact_in(whole, self._work.request.rules)
+        return self._with_exact(self._estimates(self._labels()), whole, exact)
 
     def _with_exact(
         self, estimates: Sequence[Estimated], course: Course[None, Sample], exact: frozenset[str]

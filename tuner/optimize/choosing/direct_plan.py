@@ -74,7 +74,9 @@ class Before:
 
     selected: Selected
     share: float
-    """Of the time, until which the search goes on."""
+    """Of the time, until which the search goes on in any case."""
+    share_if_near: float
+    """The same where something is worth confirming then."""
 
     @property
     def ran(self) -> dict[str, Configuration]:
@@ -101,6 +103,7 @@ class DirectPlan:
         has_time: Callable[[int, float], bool],
         worth_a_look: Callable[[Course[None, Sample]], list[Configuration]],
         *,
+        is_near: Callable[[Course[None, Sample]], bool],
         before: Before | None = None,
     ) -> None:
         """Prepare.
@@ -111,6 +114,7 @@ class DirectPlan:
             make_space: from the names of allocators to what can be set of them.
             has_time: whether so many runs end before this share of the time is over.
             worth_a_look: from the runs so far to what runs again.
+            is_near: from the runs so far to whether any is worth confirming.
             before: what ran before, with which the search begins; None: nothing did.
         """
         self._work = work
@@ -119,10 +123,12 @@ class DirectPlan:
         self._make_space = make_space
         self._has_time = has_time
         self._worth_a_look = worth_a_look
+        self._is_near = is_near
         self._before = before.ran if before else {}
         self._course_before = before.selected.course if before else None
         self._exact = exact_in(before.selected.course, self._rules) if before else frozenset()
         self._share = before.share if before else SHARE_OF_TIME
+        self._share_if_near = before.share_if_near if before else SHARE_OF_TIME
         self._round = _GENERATION if before else _ROUND  # runs as it is are known from before
         self._n_rounds = before.selected.course.n_rounds if before else 0
         self._refused: set[str] = set(before.selected.failures) if before else set()
@@ -174,7 +180,7 @@ class DirectPlan:
             configurations = [space.decode(genome) for genome in genomes]
             self._genomes |= dict(zip(configurations, genomes, strict=True))
             new = self._new(configurations, course)
-            yield from self._rounds(new, course, lambda: self._share)
+            yield from self._rounds(new, course, partial(self._share_of_search, course))
             if not genomes or not self._is_whole(configurations, course):
                 return
             noise = self._noise(course)
@@ -231,6 +237,16 @@ class DirectPlan:
         """Return 0: how many runs there will be is open."""
         del course
         return 0
+
+    def _share_of_search(self, course: Course[None, Sample]) -> float:
+        """Return until when the search goes on; what is near is asked once, when it would end."""
+        is_over = not self._has_time(self._round + 1, self._share)
+        if is_over and self._share < self._share_if_near:
+            if self._is_near(course.first(self._n_rounds)):
+                self._share = self._share_if_near
+            else:
+                self._share_if_near = self._share
+        return self._share
 
     def _share_with_looks(self) -> float:
         return self._share + SHARE_OF_LOOKS

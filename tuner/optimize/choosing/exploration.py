@@ -66,10 +66,12 @@ class Exploring:
             without: candidates that are out.
         """
         found = self._choosing.select(n_possible, without)
-        share = self._share_if_near() if self._choosing.is_any_near(found) else SHARE_OF_TIME
+        is_near = self._choosing.is_any_near(found)
+        share_if_near = self._share_if_near()
+        share = share_if_near if is_near else SHARE_OF_TIME
         n_runs = self._n_more(share)
         if found.changes and (self._work.is_explored or n_runs >= _FEWEST_RUNS):
-            before = Before(found, share)
+            before = Before(found, share, share_if_near)
             search = DirectSearch(self._work, self._reference, self._space_of, before)
             explored = search.select(self._n_more(share + SHARE_OF_LOOKS))
             if explored.labels:  # else no allocator can be searched

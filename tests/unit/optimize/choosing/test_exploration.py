@@ -111,16 +111,30 @@ def test_what_ran_before_does_not_run_again(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("is_near", "to_confirm", "until_s"),
-    [(True, 400, 165.0), (True, 120, 177.6), (True, 40, 210.0), (False, 40, 135.0)],
+    ("is_near", "slower", "to_confirm", "until_s"),
+    [
+        (True, 1.0, 400, 165.0),
+        (True, 1.0, 120, 177.6),
+        (True, 1.0, 40, 210.0),
+        (False, 1.5, 40, 105.0),
+        (False, 1.0, 40, 210.0),
+    ],
+    ids=["little time", "some time", "much time", "nothing is near", "it finds what is near"],
 )
 def test_it_leaves_time_to_confirm_and_more_where_nothing_is_near(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_near: bool, to_confirm: int, until_s: float
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_near: bool,
+    slower: float,
+    to_confirm: int,
+    until_s: float,
 ):
     monkeypatch.setattr(exploration, "_RUNS_TO_CONFIRM", to_confirm)
     clock = Clock()
 
-    exploring(tmp_path, App(clock), clock, 300.0, is_near=is_near).select(200)
+    app = App(clock, slower=slower)
+    exploring(tmp_path, app, clock, 300.0, is_near=is_near).select(200)
 
     assert until_s - 9.0 <= clock.now_s <= until_s
 

@@ -362,3 +362,20 @@ def test_huge_pages_for_all_memory_are_proven_at_random_addresses(
         part = replace(reference, parts=(reference,))
         deployed.runner(candidates, part)(Step(0, 0, None, AS_IS))
         assert [each.aslr for each in seen] == [aslr]
+
+
+@pytest.mark.parametrize(("wall_s", "sample_ms"), [(0.05, 1), (1.0, 2)])
+def test_memory_of_a_short_program_is_sampled_more_often(wall_s: float, sample_ms: int):
+    seen: list[Surroundings] = []
+
+    class Watched:
+        def run(self, _: object, _environment: object, surroundings: Surroundings) -> ProgramRun:
+            seen.append(surroundings)
+            return ALONE
+
+    one = Program(("app",), cast("RunsPrograms", Watched()), {}, {})
+    reference = replace(one.examine(), wall_s=wall_s)
+
+    one.runner({}, reference)(Step(0, 0, None, AS_IS))
+
+    assert seen[-1].sample_ms == sample_ms
