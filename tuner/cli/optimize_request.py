@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
         if output not in (None, run):
             raise SpecError(f"-o {output}: {run} goes on where it is; leave -o out")
         return run, continued_request(run, options)
-    if len(words) > 1 and (run / REQUEST_FILE).is_file():
+    is_program = bool(words) and shutil.which(words[0]) is not None
+    if len(words) > 1 and not is_program and (run / REQUEST_FILE).is_file():
         raise SpecError(
             f"{run}: a run folder goes on with its own command, so give none; "
             "another command needs a folder of its own, -o"

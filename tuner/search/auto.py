@@ -206,46 +206,48 @@ class Models:
 
     def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
         known = self._worth_fitting()
+        seen = self._features.of([result.genome for result in known])
         values = _logarithms(np.array([result.objectives for result in known], dtype=np.float64))
-        self._fit(known, values)
+        self._fit(known, seen, values)
         asked = self._features.of(genomes)
         predicted = np.round([model.predict(*asked) for model in self._objectives], _DIGITS)
         means, deviations = predicted.transpose(1, 2, 0)
-        front = self._means([known[index].genome for index in self._best(known, values)])
+        best = self._best(known, seen, values)
+        front = self._means((seen[0][best], seen[1][best]))
         optimism = np.abs(rng.normal(size=n))
         penalties = self._penalties(asked)
         return _most_promising(front, (means, deviations), self._limits, penalties, optimism)
 
-    def _fit(self, known: Sequence[Told], values: Floats) -> None:
-        features, active = self._features.of([result.genome for result in known])
+    def _fit(self, known: Sequence[Told], seen: tuple[Floats, Floats], values: Floats) -> None:
+        features, active = seen
         for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
             rows = [i for i, result in enumerate(known) if number not in result.bounded]
             model.fit(features[rows], active[rows], column[rows])
 
-    def _means(self, genomes: Sequence[Genome]) -> Floats:
+    def _means(self, asked: tuple[Floats, Floats]) -> Floats:
         """Return the predicted logarithms of objectives, (n_genomes, n_objectives)."""
-        asked = self._features.of(genomes)
         return np.round([model.predict(*asked)[0] for model in self._objectives], _DIGITS).T
 
-    def _best(self, known: Sequence[Told], values: Floats) -> npt.NDArray[np.int64]:
+    def _best(
+        self, known: Sequence[Told], seen: tuple[Floats, Floats], values: Floats
+    ) -> npt.NDArray[np.int64]:
         """Return the indices of those that no other dominates, or of noisy ones likely does."""
         measured = [index for index, result in enumerate(known) if _is_measured(result)]
         feasible = [index for index in measured if known[index].violation == 0.0]
         among = np.array(feasible or measured or range(len(known)))
         is_noisy = any(any(result.noise) for result in known)
-        seen = self._likely(known, values) if is_noisy else values
-        best = among[_non_dominated(_ranked(seen[among], self._limits))]
+        likely = self._likely(known, seen, values) if is_noisy else values
+        best = among[_non_dominated(_ranked(likely[among], self._limits))]
         self.likely_front = [known[index].genome for index in best] if is_noisy else []
         return np.asarray(best)
 
-    def _likely(self, known: Sequence[Told], values: Floats) -> Floats:
+    def _likely(self, known: Sequence[Told], seen: tuple[Floats, Floats], values: Floats) -> Floats:
         """Return logarithms of noisy results, nearer to their predictions."""
         exact = (0.0,) * len(self._objectives)
         noise = np.array([result.noise or exact for result in known], dtype=np.float64)
         unexplained = np.array([model.noise for model in self._objectives])
         shares = np.minimum(1.0, (noise / unexplained) ** 2)
-        means = self._means([result.genome for result in known])
-        return np.asarray(values - shares * (values - means))
+        return np.asarray(values - shares * (values - self._means(seen)))
 
     def _worth_fitting(self) -> list[Told]:
         """Return the results with objectives; of too many the non-dominated and the newest."""

@@ -97,6 +97,19 @@ def test_a_folder_with_a_command_is_told_what_it_is(tmp_path: Path, cli: Command
     assert "goes on with its own command" in cli.fails(3, "optimize", tmp_path, "--", "/bin/true")
 
 
+def test_a_command_whose_program_has_the_name_of_its_folder_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    run = Path("true")
+    run.mkdir()
+    (run / REQUEST_FILE).write_text("{}")
+
+    found, request = read_request(["true", "data"], run, Options())
+
+    assert (found, request.command) == (run, ("true", "data"))
+
+
 def test_a_folder_of_tune_is_told_what_it_is(tmp_path: Path, cli: CommandLine):
     write_run(synthetic_run(tmp_path, n_trials=20))
     assert "a run folder of `tune`, but `optimize` wants" in cli.fails(4, "optimize", tmp_path)

@@ -246,8 +246,7 @@ class Program:
 
     def on_core(self, core: int) -> Program:
         """Return the same with every run bound to a core."""
-        bound = replace(self._surroundings, cpu=core)
-        return Program(self.command, self._runner, self._environment, self._files, bound)
+        return self._within(replace(self._surroundings, cpu=core))
 
     def as_deployed(self, candidates: Mapping[str, Configuration]) -> Program:
         """Return the same, at random addresses where a candidate wants huge pages for all memory.
@@ -257,8 +256,10 @@ class Program:
         """
         if not any(map(self._wants_huge_pages, candidates.values())):
             return self
-        bound = replace(self._surroundings, aslr="on")
-        return Program(self.command, self._runner, self._environment, self._files, bound)
+        return self._within(replace(self._surroundings, aslr="on"))
+
+    def _within(self, surroundings: Surroundings) -> Program:
+        return Program(self.command, self._runner, self._environment, self._files, surroundings)
 
     def _wants_huge_pages(self, configuration: Configuration) -> bool:
         allocator, _ = self._files[configuration.allocator]

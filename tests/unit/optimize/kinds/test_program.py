@@ -10,7 +10,7 @@ import pytest
 
 from tests.doubles.program_runs import GOOD
 from tests.doubles.programs import JEMALLOC, calls_jemalloc
-from tuner.allocators import get_allocator, locate_all
+from tuner.allocators import Allocator, Installation, get_allocator, locate_all
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError
 from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings
@@ -332,6 +332,20 @@ def test_to_stop_a_program_is_to_stop_what_runs_it_on_any_core():
     assert stopped == [runner] * 3
 
 
+def watched(
+    files: Mapping[str, tuple[Allocator, Installation]],
+) -> tuple[Program, list[Surroundings]]:
+    """Return a program, and the surroundings of its runs as they are made."""
+    seen: list[Surroundings] = []
+
+    class Watched:
+        def run(self, _: object, _environment: object, surroundings: Surroundings) -> ProgramRun:
+            seen.append(surroundings)
+            return ALONE
+
+    return Program(("app",), cast("RunsPrograms", Watched()), {}, files), seen
+
+
 @pytest.mark.parametrize(
     ("allocator", "settings", "aslr"),
     [
@@ -345,15 +359,8 @@ def test_huge_pages_for_all_memory_are_proven_at_random_addresses(
     allocator: str, settings: Mapping[str, Value], aslr: str
 ):
     """At fixed ones a heap had as many huge pages each time, and none like those when deployed."""
-    seen: list[Surroundings] = []
-
-    class Watched:
-        def run(self, _: object, _environment: object, surroundings: Surroundings) -> ProgramRun:
-            seen.append(surroundings)
-            return ALONE
-
     files = locate_all([get_allocator(allocator)])
-    one = Program(("app",), cast("RunsPrograms", Watched()), {}, files)
+    one, seen = watched(files)
     candidates = {"x": Configuration.of(allocator, settings)}
     reference = one.examine()
 
@@ -366,14 +373,7 @@ def test_huge_pages_for_all_memory_are_proven_at_random_addresses(
 
 @pytest.mark.parametrize(("wall_s", "sample_ms"), [(0.05, 1), (1.0, 2)])
 def test_memory_of_a_short_program_is_sampled_more_often(wall_s: float, sample_ms: int):
-    seen: list[Surroundings] = []
-
-    class Watched:
-        def run(self, _: object, _environment: object, surroundings: Surroundings) -> ProgramRun:
-            seen.append(surroundings)
-            return ALONE
-
-    one = Program(("app",), cast("RunsPrograms", Watched()), {}, {})
+    one, seen = watched({})
     reference = replace(one.examine(), wall_s=wall_s)
 
     one.runner({}, reference)(Step(0, 0, None, AS_IS))
