@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from tuner.config import AllocatorFile
 
+_ASKING: Final = "thp=madvise"
+"""What a setting requires that asks the kernel for huge pages wherever memory lies."""
+
 
 @dataclass(frozen=True)
 class Installation:
@@ -125,6 +128,14 @@ class Allocator:
         return run_probe({**environment, **self.reporters()})
 
     # ---- common to all ----
+
+    def wants_huge_pages(self, configuration: Configuration) -> bool:
+        """Return whether a configuration asks the kernel for huge pages for all memory.
+
+        How many of its pages are huge then depends on the addresses at which its heap lies.
+        """
+        wanting = {one.name for one in self.file.parameters if _ASKING in one.requires}
+        return not wanting.isdisjoint(configuration.as_dict)
 
     def locate(self, path: Path | None = None) -> Installation:
         """Find the library and ask it for its version.

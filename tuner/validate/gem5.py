@@ -218,6 +218,7 @@ def validate_on_gem5(
         ProgramError: gem5 itself does not run.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
+    options = options.as_deployed(prepared)
     with interruptible():
         prepared, notices = with_known_malloc(gem5, prepared)
     for notice in notices:

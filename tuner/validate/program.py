@@ -19,7 +19,7 @@ from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.machine import Machine
 from tuner.measure.preloads import beside, exports_malloc
-from tuner.measure.program import ProgramRun, RunsPrograms, digest
+from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings, digest
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store, ValidationConditions
 from tuner.trace.program import Recorded
@@ -112,6 +112,7 @@ def validate(
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
+    options = options.as_deployed(prepared)
     compared = _file(options.output)
     if compared and compared.is_dir():
         raise SpecError(f"{compared}: is a folder; name the file that {command[0]} writes")
@@ -131,6 +132,7 @@ def validate(
         _check_repeats(runner, command, prepared[0], options, reference)
     program = _program(command, prepared[0])
     notices += _notices(reference, command, recorded, program)
+    notices += _about_addresses(reference, options.surroundings)
     wanted = new_record(command, prepared, options, machine, notices=notices)
     wanted = replace(
         wanted,
@@ -347,12 +349,17 @@ def _notices(
             "peaks are those of the samples, not exact: this machine forbids tracing, or the first "
             "thread ended before the others"
         )
-    if not reference.has_fixed_addresses:
-        notices.append(
-            "addresses are random, since this machine forbids to fix them, as containers do: runs "
-            "scatter more"
-        )
     return notices
+
+
+def _about_addresses(reference: ProgramRun, surroundings: Surroundings) -> list[str]:
+    """Return why addresses are random, where they are."""
+    if reference.has_fixed_addresses:
+        return []
+    why = "this machine forbids to fix them, as containers do"
+    if surroundings.aslr == "on":
+        why = "a subject asks for huge pages for all of its memory: how many it has depends on them"
+    return [f"addresses are random, since {why}; runs scatter more"]
 
 
 def _not_repeatable(command: Sequence[str], reason: str | None) -> str:

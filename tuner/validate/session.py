@@ -85,6 +85,18 @@ class ValidationOptions:
         surroundings = RecordedSurroundings(**shared)
         return ValidationConditions(self.output, self.instrument, self.seed, surroundings)
 
+    def as_deployed(self, prepared: Iterable[Prepared]) -> ValidationOptions:
+        """Return the same, at random addresses where a subject wants huge pages for all memory.
+
+        How many of its pages are huge depends on them.
+
+        Args:
+            prepared: the subjects.
+        """
+        if not any(one.wants_huge_pages for one in prepared):
+            return self
+        return replace(self, surroundings=replace(self.surroundings, aslr="on"))
+
     def limited(
         self, baseline_ns: int | None, floor_s: float, first_s: float | None
     ) -> Surroundings:

@@ -30,6 +30,8 @@ class Prepared:
     """The program's whole environment, of the same length for every subject."""
     refusal: str | None
     """Why the allocator did not take the settings; None when it did."""
+    wants_huge_pages: bool = False
+    """For all of its memory, see `Allocator.wants_huge_pages`."""
 
 
 def prepare(
@@ -54,14 +56,19 @@ def prepare(
         for name, record in campaign.allocators.items()
         if any(subject.configuration.allocator == name for subject in subjects)
     }
-    environments = []
-    refusals = []
+    entries = []
     for subject in subjects:
         allocator, installation = found[subject.configuration.allocator]
         variables = allocator.environment(installation, subject.configuration)
-        environments.append(environment_under(variables, environment))
-        refusals.append(_refusal(allocator, installation, subject))
-    return [Prepared(*row) for row in zip(subjects, padded(environments), refusals, strict=True)]
+        entries.append(
+            Prepared(
+                subject,
+                environment_under(variables, environment),
+                _refusal(allocator, installation, subject),
+                allocator.wants_huge_pages(subject.configuration),
+            )
+        )
+    return _alike(entries)
 
 
 def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:

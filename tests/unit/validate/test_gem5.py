@@ -45,6 +45,7 @@ class Simulator:
         self.libraries = libraries
         self.calls: list[tuple[str, str]] = []
         self.limits: list[float | None] = []
+        self.aslr = set[str]()
         self.guest = "1"
 
     def command(self, simulation: Simulation) -> list[str]:
@@ -62,6 +63,7 @@ class Simulator:
         call = (simulation.name, environment["NAME"])
         self.calls.append(call)
         self.limits.append(surroundings.timeout_s)
+        self.aslr.add(surroundings.aslr)
         self.preload = environment.get(PRELOAD)
         found = self.behave(*call, self.calls.count(call))
         if isinstance(found, BaseException):
@@ -99,6 +101,14 @@ def always(found: Gem5Run) -> Behaviour:
 
 def good_runs() -> Simulator:
     return Simulator(always(_GOOD))
+
+
+def test_where_a_subject_wants_huge_pages_gem5_runs_at_random_addresses(store: Store):
+    gem5 = good_runs()
+    run_all(
+        store, gem5, prepared=[of_glibc("base"), replace(of_glibc("good"), wants_huge_pages=True)]
+    )
+    assert gem5.aslr == {"on"}
 
 
 def records(store: Store) -> dict[str, ValidationRecord]:

@@ -456,6 +456,19 @@ def test_notices_are_kept_and_not_said_beside(store: Store):
     assert said == []
 
 
+@pytest.mark.parametrize(("wants", "aslr"), [(True, "on"), (False, "off")])
+def test_where_a_subject_wants_huge_pages_all_run_at_random_addresses(
+    store: Store, wants: bool, aslr: str
+):
+    runs = Program(always(replace(GOOD, has_fixed_addresses=not wants)))
+    prepared = [*PREPARED[:2], replace(PREPARED[2], wants_huge_pages=wants)]
+    run_all(store, runs, prepared=prepared)
+    (record,) = store.validations()
+    assert {one.aslr for one in runs.surroundings} == {aslr}
+    assert record.conditions.surroundings.aslr == aslr
+    assert ["asks for huge pages" in one for one in record.notices] == [True] * wants
+
+
 def test_a_program_with_a_malloc_of_its_own_is_noticed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

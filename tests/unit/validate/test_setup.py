@@ -34,6 +34,9 @@ class Adapter:
         preload = {"LD_PRELOAD": str(installation.library)} if installation.library else {}
         return {**preload, **{f"X_{name}": str(v) for name, v in configuration.settings}}
 
+    def wants_huge_pages(self, configuration: Configuration) -> bool:
+        return configuration.as_dict.get("thp") == "always"
+
     def read_back(self, installation: Installation, configuration: Configuration) -> None:
         if 7 in configuration.as_dict.values():
             raise SettingError("narenas = 7 was not taken")
@@ -166,3 +169,9 @@ def test_a_library_of_another_version_than_the_campaigns_is_refused_for_services
     monkeypatch.setattr(Adapter, "version", "5.2.1")
     with pytest.raises(MissingToolError, match=r"version 5\.3\.0 was measured, here is 5\.2\.1"):
         located("jemalloc")
+
+
+def test_what_wants_huge_pages_for_all_memory_is_known():
+    huge = Configuration.of("jemalloc", {"thp": "always"})
+    found = prepare(Configuration("jemalloc"), huge, Configuration.of("glibc", {"mxfast": 0}))
+    assert [one.wants_huge_pages for one in found] == [False, True, False]

@@ -105,9 +105,6 @@ _PRINTS_ANEW: Final = "It does not print the same each time, so its output was n
 _SHORT_S: Final = 0.2
 """Of a run that takes less, memory is sampled each millisecond: a hundred samples, if it can be."""
 
-_ASKING: Final = "thp=madvise"
-"""What a setting requires that asks the kernel for huge pages wherever memory lies."""
-
 _LEFT: Final = (
     "It leaves processes behind, which were ended with it and not measured: if one of them does "
     "the work, keep it in the foreground, or give --ready and --load if it is a service."
@@ -249,22 +246,12 @@ class Program:
         return self._within(replace(self._surroundings, cpu=core))
 
     def as_deployed(self, candidates: Mapping[str, Configuration]) -> Program:
-        """Return the same, at random addresses where a candidate wants huge pages for all memory.
-
-        How many of its pages are huge depends on them.  Elsewhere memory at fixed addresses repeats
-        itself.
-        """
-        if not any(map(self._wants_huge_pages, candidates.values())):
-            return self
-        return self._within(replace(self._surroundings, aslr="on"))
+        """Return the same, run as these candidates will be, see `deployed_within`."""
+        deployed = deployed_within(self._surroundings, candidates, self._files)
+        return self if deployed is self._surroundings else self._within(deployed)
 
     def _within(self, surroundings: Surroundings) -> Program:
         return Program(self.command, self._runner, self._environment, self._files, surroundings)
-
-    def _wants_huge_pages(self, configuration: Configuration) -> bool:
-        allocator, _ = self._files[configuration.allocator]
-        wanting = {one.name for one in allocator.file.parameters if _ASKING in one.requires}
-        return not wanting.isdisjoint(configuration.as_dict)
 
     def stop(self) -> None:
         """End the runs that are under way, on any core, and every later one."""
@@ -404,6 +391,25 @@ class Program:
             "  run it once by hand in this folder, as here with no input or terminal "
             f"(</dev/null | cat); {advice}"
         )
+
+
+def deployed_within(
+    surroundings: Surroundings,
+    candidates: Mapping[str, Configuration],
+    files: Mapping[str, tuple[Allocator, Installation]],
+) -> Surroundings:
+    """Return surroundings with random addresses where a candidate wants huge pages for all memory.
+
+    How many of its pages are huge depends on them.  Elsewhere memory at fixed addresses repeats
+    itself.
+
+    Args:
+        surroundings: as they are.
+        candidates: label -> setting.
+        files: adapter and installation of every allocator.
+    """
+    wanting = (files[one.allocator][0].wants_huge_pages(one) for one in candidates.values())
+    return replace(surroundings, aslr="on") if any(wanting) else surroundings
 
 
 def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:

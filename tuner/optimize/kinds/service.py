@@ -18,6 +18,7 @@ from tuner.optimize.kinds.known import known_for
 from tuner.optimize.kinds.program import (
     Program,
     brings_that,
+    deployed_within,
     jemalloc_names_words,
     own_allocator,
     steered_words,
@@ -184,6 +185,14 @@ class Service:
         return ProgramRecording(
             f"{n_events:,} events of malloc and free{others} in {seconds:.1f} s"
         )
+
+    def as_deployed(self, candidates: Mapping[str, Configuration]) -> Service:
+        """Return the same, run as these candidates will be, see `deployed_within`."""
+        surroundings = deployed_within(self._surroundings, candidates, self._files)
+        return Service(
+            self._plan, self._environment, self._files, surroundings,
+            limited=self._limited, run=self._run,
+        )  # fmt: skip
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting."""

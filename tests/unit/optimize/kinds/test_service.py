@@ -136,6 +136,25 @@ def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load():
     assert (seen.expected or {})[SERVICE_NAMES["cpu"]] == pytest.approx(-0.105, rel=0.1)
 
 
+@pytest.mark.parametrize(("setting", "aslr"), [({"hugetlb": 1}, "on"), ({"mxfast": 0}, "off")])
+def test_huge_pages_for_all_memory_are_proven_at_random_addresses(
+    setting: Mapping[str, int], aslr: str
+):
+    seen: list[str] = []
+
+    def run(
+        plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> Outcome[ServiceRun]:
+        seen.append(surroundings.aslr)
+        return Server()(plan, environment, surroundings)
+
+    one = service(run)
+    candidates = {"x": Configuration.of("glibc", setting)}
+    reference = one.examine()
+    one.as_deployed(candidates).runner(candidates, reference)(Step(0, 0, None, AS_IS))
+    assert seen == ["off", "off", aslr]
+
+
 def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number():
     server = Server()
     tuned = service(server)
