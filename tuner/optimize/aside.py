@@ -1,7 +1,7 @@
 """What no longer holds is moved aside in its run folder, and a new file is begun: nothing is lost.
 
 A comparison of one winner becomes ``reduced-1.jsonl`` once another one has won; all that other
-constraints chose and proved goes to ``before-1``.
+constraints chose and proved, and what proved an answer that is searched on, goes to ``before-1``.
 """
 
 import itertools

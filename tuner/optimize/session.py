@@ -36,6 +36,7 @@ from tuner.compare.loop import INTERRUPTED, interruptible
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
+from tuner.optimize.answering.recommendation import recommended_before
 from tuner.optimize.aside import move_to_before
 from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.candidates import Choosing, trade
@@ -66,7 +67,7 @@ from tuner.optimize.proof.duets import n_duets
 from tuner.optimize.proof.noise import varying_under
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.request import Request, check_goes_on
-from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.tuned import Reference, Tuned, label_of
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
 from tuner.optimize.work import (
@@ -109,16 +110,11 @@ _FEW_RUNS = 60
 """Of a service in the time given: all of them are needed, for settings that are known to suit and
 to confirm one of these."""
 
-_OF_RULES = (
-    SELECTION_FILE,
-    EXPLORATION_FILE,
-    *CONFIRMATION_FILES,
-    HELD_OUT_FILES,
-    ABLATION_FILE,
-    FEWER_FILE,
-    REDUCED_FILE,
-    ANSWER_FILE,
-)
+_OF_PROOF = (*CONFIRMATION_FILES, ABLATION_FILE, FEWER_FILE, REDUCED_FILE, ANSWER_FILE)
+"""What proves an answer, beside runs on the held-out input, which hold for a setting whatever else
+is tried."""
+
+_OF_RULES = (SELECTION_FILE, EXPLORATION_FILE, HELD_OUT_FILES, *_OF_PROOF)
 """What holds for one set of constraints only, as patterns."""
 
 _INTERRUPTED_EARLY = (
@@ -262,20 +258,29 @@ class Session:
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
         is_anew = self._is_judged_anew
-        if is_anew or not (self.run / SELECTION_FILE).exists():
+        work.is_searched_on = not is_anew and self._is_searched_on
+        if is_anew or work.is_searched_on or not (self.run / SELECTION_FILE).exists():
             work.check_environment()
         held_out = self._held_out(work, files)
         work.known = tuned.known(reference)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
         if is_anew:
             move_to_before(self.run, _OF_RULES)
-        write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
+        self._write_request(work)
         kit = kit_of(self.request, files, self._environment)
         # In another environment nothing runs, nor is a machine admitted by what it does there.
         where = Where() if work.is_elsewhere else self._where
         with machines_for(where, kit, reference, self.run, self._view.tell) as machines:
             work.machines = machines
             return self._answered(work, reference, files, held_out)
+
+    def _write_request(self, work: Work) -> None:
+        """Keep what is asked for, with the longest time in which candidates were chosen."""
+        seconds = [self._begun_with.seconds] if self._begun_with else []
+        if not work.is_searched_on:
+            seconds.append(self.request.seconds)
+        kept = replace(self.request, seconds=max(seconds))
+        write_text(self.run / REQUEST_FILE, json.dumps(kept.as_record(), indent=1) + "\n")
 
     def _answered(
         self, work: Work, reference: Reference, files: Files, held_out: HeldOutInput | None
@@ -377,6 +382,13 @@ class Session:
         """Whether the constraints are others than those that the folder was begun with."""
         begun = self._begun_with
         return begun is not None and dict(begun.rules.limits) != dict(self.request.rules.limits)
+
+    @property
+    def _is_searched_on(self) -> bool:
+        """Whether more time is given than ever, and something is deployed: there may be better."""
+        begun, before = self._begun_with, recommended_before(self.run)
+        is_longer = begun is not None and begun.seconds < self.request.seconds
+        return is_longer and before is not None and before.decision is Decision.DEPLOY
 
     def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
@@ -507,7 +519,8 @@ class Session:
         before = snapshot()
         selected = _selected(work, choosing, n_possible)
         chosen = (
-            work.kept(CONFIRMATION_FILE)
+            self._better(work, choosing, selected)
+            or work.kept(CONFIRMATION_FILE)
             or choosing.finalists(selected)
             or trade(work, reference, selected)
         )
@@ -530,6 +543,28 @@ class Session:
         said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
+    def _better(
+        self, work: Work, choosing: Chooses, selected: Selected
+    ) -> dict[str, Configuration]:
+        """Return what is deployed and candidates beside it, where a search went on and found some.
+
+        All of them are proven anew, on runs of their own.
+        """
+        if not work.is_searched_on:
+            return {}
+        before = recommended_before(self.run)
+        deployed = before.configuration if before else None
+        found = {n: one for n, one in choosing.finalists(selected).items() if one != deployed}
+        if before and deployed and found:
+            label = label_of(deployed)
+            if before.trial is not None:
+                work.trials[label] = before.trial
+            found = {label: deployed, **found}
+            move_to_before(self.run, _OF_PROOF)
+        work.is_searched_on = False
+        self._write_request(work)
+        return found
+
     def _tell_what_ran(
         self,
         work: Work,
@@ -547,6 +582,8 @@ class Session:
             )
         elif answer.decision is not Decision.UNDECIDED:
             words = "the answer is known; a new -o searches anew"
+            if answer.decision is Decision.DEPLOY:
+                words = "the answer is known; a longer --time looks for a better one"
             if work.is_elsewhere or self._is_judged_anew:
                 words = "judged by the runs that are there"
             self._view.tell(f"ran        nothing: {words}")

@@ -28,7 +28,7 @@ from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, RunsAsDeployed, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
-from tuner.runs import SELECTION_FILE
+from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 
 TRACE_FILE = "program.trace"
 EXPLORATION_FILE = "exploration.jsonl"
@@ -107,6 +107,8 @@ class Work:
     """Time that earlier calls took."""
     environment: str = ""
     """Digest of what steers allocators in the runs that are there; empty: not known."""
+    is_searched_on: bool = False
+    """Settings run beside a confirmation that is over: there may be better than what it proved."""
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Allocator -> what the runs that chose candidates did not repeat; see `varying_under`."""
 
@@ -123,6 +125,11 @@ class Work:
     def is_explored(self) -> bool:
         """Whether runs alone went on where emulation ended: what that proposed runs no more."""
         return (self.run / EXPLORATION_FILE).exists()
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a confirmation has begun, beside which nothing is searched."""
+        return (self.run / CONFIRMATION_FILE).exists() and not self.is_searched_on
 
     @property
     def is_elsewhere(self) -> bool:

@@ -218,6 +218,74 @@ def test_where_the_first_candidate_is_out_another_one_follows(
     assert {path: path.read_bytes() for path in rounds} == rounds
 
 
+NO_CACHE = Configuration.of("jemalloc", {"cache": False})
+FIT = Configuration.of("jemalloc", {"fit": "first"})
+LONGER = replace(REQUEST, seconds=200.0)
+
+
+class AtOnce(InTurn):
+    """Candidates beside each other."""
+
+    def finalists(
+        self, selected: Selected, without: Collection[Configuration] = ()
+    ) -> dict[str, Configuration]:
+        del selected
+        return {label_of(one): one for one in self._those if one not in without}
+
+
+@pytest.fixture
+def _deployed(tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deploy a setting in the folder, and let a search find a better one from then on."""
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(NO_CACHE))
+    assert answer(tmp_path, app).configuration == NO_CACHE
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(FIT))
+    app.shares = {label_of(FIT): 0.8}
+
+
+@pytest.mark.usefixtures("_deployed")
+def test_what_is_deployed_is_searched_on_with_a_longer_time_once(tmp_path: Path, app: App):
+    assert answer(tmp_path, app).configuration == NO_CACHE, "in the same time"
+    deployed = (tmp_path / ANSWER_FILE).read_text()
+    better = answer(tmp_path, app, LONGER)
+    n_ran = len(app.ran)
+    again = [answer(tmp_path, app, one).configuration for one in (LONGER, REQUEST, LONGER)]
+
+    assert {label_of(FIT), label_of(NO_CACHE)} <= {row.label for row in better.rows}
+    assert [better.configuration, *again] == [FIT] * 4
+    assert len(app.ran) == n_ran
+    assert Request.load(tmp_path).seconds == LONGER.seconds
+    assert (tmp_path / "before-1" / ANSWER_FILE).read_text() == deployed
+
+
+@pytest.mark.usefixtures("_deployed")
+def test_what_is_deployed_stays_where_a_longer_search_finds_nothing_else(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    answer(tmp_path, app)
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(NO_CACHE))
+    n_ran = len(app.ran)
+
+    assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
+    assert len(app.ran) == n_ran
+    assert not (tmp_path / "before-1").exists()
+
+
+def test_an_answer_stays_until_a_longer_search_has_candidates(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    answer(tmp_path, app)
+    before = (tmp_path / ANSWER_FILE).read_text()
+    app.ends_after = len(app.ran) + 3
+    with pytest.raises(InterruptedCampaign):
+        answer(tmp_path, app, LONGER)
+    assert (tmp_path / ANSWER_FILE).read_text() == before
+    assert Request.load(tmp_path).seconds == REQUEST.seconds, "still a longer time"
+
+    app.ends_after, n_ran = -1, len(app.ran)
+    answer(tmp_path, app, LONGER)
+    assert len(app.ran) > n_ran, "it goes on"
+
+
 def test_what_ran_is_said_where_nothing_is_worth_confirming(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):

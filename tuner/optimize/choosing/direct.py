@@ -48,7 +48,7 @@ from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, label_of
 from tuner.optimize.work import EXPLORATION_FILE, Work, search_cores, search_seconds
 from tuner.records import Configuration
-from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
+from tuner.runs import SELECTION_FILE
 from tuner.space import Space, joint_space
 
 _MOST_LOOKED_AT: Final = 24
@@ -313,7 +313,7 @@ class DirectSearch:
     def _has_time(self, n_runs: int, share: float) -> bool:
         """Return whether the search goes on: not beside a confirmation that has begun."""
         work = self._work
-        if (work.run / CONFIRMATION_FILE).exists():
+        if work.is_chosen:
             return False
         after_s = work.watch.used_s + n_runs * self._run_s
         return after_s < share * work.watch.seconds

@@ -17,7 +17,6 @@ from tuner.optimize.choosing.selected import Selected
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import Work, search_seconds
 from tuner.records import Configuration
-from tuner.runs import CONFIRMATION_FILE
 from tuner.space import Parameter, Space, joint_space
 
 _SHARE_IF_NEAR: Final = 0.45
@@ -102,7 +101,7 @@ class Exploring:
     def _n_more(self, share: float) -> int:
         """Return for how many runs there is time until a share of it is used."""
         watch = self._work.watch
-        if self._work.request.service is not None or (self._work.run / CONFIRMATION_FILE).exists():
+        if self._work.request.service is not None or self._work.is_chosen:
             return 0
         left_s = share * watch.seconds - watch.used_s
         return int(left_s / search_seconds(self._work, self._reference))
