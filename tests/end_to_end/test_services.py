@@ -80,7 +80,7 @@ def test_optimize_records_searches_and_runs_a_service(
 def test_optimize_with_time_for_few_runs_tries_what_is_known_and_records_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    words = ["optimize", "-o", str(tmp_path / "o"), "--time", "12s", "--allocators", "glibc"]
+    words = ["optimize", "-o", str(tmp_path / "o"), "--time", "20s", "--allocators", "glibc"]
     words += [*FAST, "--ready", REDIS_READY, "--load", REDIS_LOAD]
 
     assert run([*words, "--", *REDIS]) == 0
