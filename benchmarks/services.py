@@ -224,7 +224,7 @@ def _subjects(
     names = () if is_few else ALLOCATORS
     found = {name: Configuration(name) for name in names if name != brought}
     found |= {label_of(copied): copied for copied in COPIED}
-    if emulation.begun_with(run):
+    if emulation.begun(run):
         emulated = emulation.load(run)
         balanced = select_balanced(
             emulated.trials, emulation.OBJECTIVES, emulated.default_of(ALLOCATORS[0])

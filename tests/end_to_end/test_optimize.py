@@ -218,14 +218,16 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     monkeypatch.setattr(emulation, "evaluations_within", lambda *_: 3)
     assert run([*words, "--time", "1s", "--", sys.executable, "-S", "-c", slow]) == 0
     assert not (folder / "selection.jsonl").exists()
-    if not emulation.begun_with(folder):
+    if not emulation.begun(folder):
         pytest.skip("no time to emulate here")
     first_s = json.loads((folder / "time.json").read_text())["seconds"]
     monkeypatch.setattr(emulation, "evaluations_within", lambda *_: 9)
 
     assert run(["optimize", str(folder), "--time", "1s"]) == 0
 
-    assert emulation.begun_with(folder) == 9
+    searched = emulation.begun(folder)
+    assert searched
+    assert searched.budget == 9
     answer = json.loads((folder / "answer.json").read_text())
     assert answer["seconds"] > first_s, "of both calls"
 

@@ -357,7 +357,7 @@ class Session:
 
     def _is_emulated(self) -> bool:
         """Return whether emulation searches: as it was begun, or where there is time for it."""
-        if self.request.evaluations or emulation.begun_with(self.run):
+        if self.request.evaluations or emulation.begun(self.run):
             return True
         if (self.run / SELECTION_FILE).exists():
             return False
@@ -432,12 +432,13 @@ class Session:
         )
 
     def _search(self, work: Work, reference: Reference) -> emulation.EmulatedTrials:
-        if (self.run / SELECTION_FILE).exists() and emulation.begun_with(self.run):
+        begun = emulation.begun(self.run)
+        if begun and (self.run / SELECTION_FILE).exists():
             return emulation.load(self.run)
         begun_s = self._watch.used_s
         seconds = _SHARE_EMULATION * self.request.seconds
         wanted = self.request.evaluations or max(
-            emulation.begun_with(self.run),
+            begun.budget if begun else 0,
             emulation.evaluations_within(self._spec(100), seconds, self._first_default.seconds),
         )
         expecting = Expecting(self._view, reference, work.request.rules)
@@ -453,7 +454,7 @@ class Session:
 
         self._view.begin("emulation", wanted)
         found = emulation.search(
-            self._spec(wanted, self._constraints(work, reference), self._seeds(work)),
+            self._spec(wanted, self._constraints(work, reference, begun), self._seeds(work, begun)),
             self.run,
             goes_on,
             trial_ended,
@@ -466,22 +467,24 @@ class Session:
         )
         return found
 
-    def _constraints(self, work: Work, reference: Reference) -> tuple[str, ...]:
+    def _constraints(
+        self, work: Work, reference: Reference, begun: CampaignRecord | None
+    ) -> tuple[str, ...]:
         """Return the guards that emulation knows, unless the program runs under something else."""
-        if emulation.begun_with(self.run):
-            return emulation.begun_under(self.run)
+        if begun:
+            return begun.constraints
         if reference.allocator != self.request.allocators[0].partition(":")[0]:
             return ()
         peak_bytes = self._first_default.peak_bytes
         return emulation.peak_constraints(work.request.rules, reference.whole_values, peak_bytes)
 
-    def _seeds(self, work: Work) -> Sequence[Configuration]:
+    def _seeds(self, work: Work, begun: CampaignRecord | None) -> Sequence[Configuration]:
         """Return what the search begins with: what is known to suit, but of a service.
 
         Emulation does not see what makes settings suit services.
         """
-        if emulation.begun_with(self.run):
-            return emulation.begun_from(self.run)
+        if begun:
+            return begun.seed_configurations
         return () if self.request.service else work.known
 
     def _program_values(self, reference: Reference) -> dict[str, float]:

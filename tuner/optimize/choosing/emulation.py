@@ -216,19 +216,12 @@ def search(
         return EmulatedTrials(ready.store.campaign(), tuple(ready.store.trials()))
 
 
-def begun_with(run: Path) -> int:
-    """Return the evaluations of the campaign that a run folder holds; 0 where there is none."""
-    return load(run).record.budget if Store.exists(run) else 0
-
-
-def begun_under(run: Path) -> tuple[str, ...]:
-    """Return the constraints that the search of a run folder began with."""
-    return load(run).record.constraints
-
-
-def begun_from(run: Path) -> tuple[Configuration, ...]:
-    """Return the settings that the search of a run folder began with."""
-    return load(run).record.seed_configurations
+def begun(run: Path) -> CampaignRecord | None:
+    """Return how the search of a run folder began; None where none did."""
+    if not Store.exists(run):
+        return None
+    with Store.open(run) as store:
+        return store.campaign()
 
 
 def load(run: Path) -> EmulatedTrials:
