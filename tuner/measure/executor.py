@@ -310,24 +310,47 @@ def measuring_cpus(n_workers: int | None = None) -> list[int]:
     return choice[: n_workers or cores_of_quota()]
 
 
-def cores_of_quota(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return how many cores' time the container of this process may take; None for any.
+def cores_of_quota(
+    root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> int | None:
+    """Return how many cores' time this process may take; None for any.
 
-    Less than one counts as one.  Source: cpu.max of cgroup v2, cpu.cfs_quota_us of v1; see
-    Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst of Linux.
+    The smallest quota counts: of its control group, of those that hold it, or of the container.
+    Less than one core counts as one.  Source: cpu.max of cgroup v2, cpu.cfs_quota_us of v1; see
+    Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst of Linux, and cgroups(7).
 
     Args:
-        root: where its control group is mounted.
+        root: where control groups are mounted.
+        groups: lists those of this process.
     """
-    files = ("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
-    for names in files:
-        try:
-            words = " ".join((root / name).read_text(encoding="ascii") for name in names).split()
-        except OSError:
-            continue
-        if len(words) == len(("quota", "period")) and words[0] not in {"max", "-1"}:
-            return max(1, int(words[0]) // int(words[1]))
-    return None
+    files = {"": ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
+    found = []
+    for controller, names in files.items():
+        for folder in _control_groups(root / controller, groups, controller):
+            with contextlib.suppress(OSError, ValueError):
+                words = " ".join((folder / name).read_text(encoding="ascii") for name in names)
+                quota, period = words.split()
+                if quota not in {"max", "-1"}:
+                    found.append(max(1, int(quota) // int(period)))
+    return min(found, default=None)
+
+
+def _control_groups(root: Path, groups: Path, controller: str) -> list[Path]:
+    """Return the folders of this process's control group, and of all that hold it.
+
+    Args:
+        root: where the groups of the controller are mounted.
+        groups: lists those of this process.
+        controller: of cgroup v1; empty for v2.
+    """
+    paths = [root]
+    with contextlib.suppress(OSError):
+        for line in groups.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controller in controllers.split(","):
+                inside = Path(path.lstrip("/"))
+                paths += [root / one for one in (inside, *inside.parents)]
+    return paths
 
 
 def _siblings(cpu: int) -> str:

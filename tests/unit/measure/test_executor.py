@@ -339,6 +339,9 @@ def test_more_workers_than_cores_are_refused(n_workers: int):
         measuring_cpus(n_workers)
 
 
+V1 = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+
+
 @pytest.mark.parametrize(
     ("files", "n_cores"),
     [
@@ -346,22 +349,34 @@ def test_more_workers_than_cores_are_refused(n_workers: int):
         ({"cpu.max": "max 100000\n"}, None),
         ({"cpu.max": "250000 100000\n"}, 2),
         ({"cpu.max": "50000 100000\n"}, 1),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"a/b/cpu.max": "200000 100000\n", "a/cpu.max": "max 100000\n"}, 2),
+        ({"a/b/cpu.max": "400000 100000\n", "a/cpu.max": "300000 100000\n"}, 3),
+        ({"c/cpu.max": "200000 100000\n"}, None),
+        (dict(zip(V1, ("-1\n", "100000\n"), strict=True)), None),
+        (dict(zip(V1, ("300000\n", "100000\n"), strict=True)), 3),
+        ({"cpu/d/cpu.cfs_quota_us": "200000\n", "cpu/d/cpu.cfs_period_us": "100000\n"}, 2),
     ],
 )
-def test_a_container_measures_on_no_more_cores_than_it_may_use(
+def test_no_more_cores_measure_than_control_groups_allow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], n_cores: int | None
 ):
+    groups = tmp_path / "groups"
+    groups.write_text("7:memory:/c\n4:cpuacct,cpu:/d\n0::/a/b\n")
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(executor, "_siblings", str)
 
-    found = cores_of_quota(tmp_path)
+    found = cores_of_quota(tmp_path, groups)
     monkeypatch.setattr(executor, "cores_of_quota", lambda: found)
 
     assert found == n_cores
     assert measuring_cpus() == list(range(n_cores or 8))
     assert measuring_cpus(4) == [0, 1, 2, 3], "as asked"
+
+
+def test_without_a_list_of_control_groups_the_outermost_counts(tmp_path: Path):
+    (tmp_path / "cpu.max").write_text("300000 100000\n")
+
+    assert cores_of_quota(tmp_path, tmp_path / "none") == 3
