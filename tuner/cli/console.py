@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,9 @@ def folded_note(line: str) -> str:
 
 def print_answer(answer: Answer) -> None:
     """Print what the program itself proves, in as many columns as there are."""
-    for line in replace(answer, columns=min(answer.columns, page_width())).lines():
+    from tuner.optimize.answering.table import TABLE_WIDTH
+
+    for line in answer.lines(min(TABLE_WIDTH, page_width())):
         print(line)
 
 

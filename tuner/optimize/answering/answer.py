@@ -124,8 +124,6 @@ class Answer:
     """Of a service, `AS_IS` or label -> median growth under load, in bytes per minute."""
     rounds_of: Mapping[str, int] = field(default_factory=dict)
     """Journal -> rounds that it knows."""
-    columns: int = TABLE_WIDTH
-    """Of its lines."""
 
     @property
     def sentence(self) -> str:
@@ -151,15 +149,26 @@ class Answer:
     def _is_early(self) -> bool:
         return self.seconds < EARLY * self.given_s
 
-    def lines(self) -> Iterator[str]:
-        """Yield what is printed: the sentence, what it gains or what came near, the table."""
-        yield from self._wrapped(self.sentence, indent=0)
-        yield from self._details()
+    def lines(self, columns: int = TABLE_WIDTH) -> Iterator[str]:
+        """Yield what is printed: the sentence, what it gains or what came near, the table.
 
-    def _wrapped(self, text: str, indent: int = 2) -> list[str]:
-        return wrapped(text, self.columns, " " * indent, " " * (indent + 2))
+        Args:
+            columns: of the page.
+        """
+        yield from _wrapped(self.sentence, columns)
+        yield from self._details(columns)
 
-    def _details(self) -> Iterator[str]:
+    def _details(self, columns: int = TABLE_WIDTH) -> Iterator[str]:
+        for text in self._paragraphs():
+            yield from _wrapped(text, columns)
+        if self.rows:
+            yield ""
+            yield from _table_lines(self, columns)
+        if self.growth:
+            yield ""
+            yield from self._growth_lines(columns)
+
+    def _paragraphs(self) -> Iterator[str]:
         if self.decision is Decision.DEPLOY and self.standing is not None:
             yield from _gain_lines(self.standing.gains, self.rules)
             for what, change in self.counted.items():
@@ -173,21 +182,14 @@ class Answer:
         notes = (*(one.words for one in self.turned_down), *self.reasons)
         if notes:
             yield ""
-        for note in notes:
-            yield from self._wrapped(note, indent=0)
-        if self.rows:
-            yield ""
-            yield from table_lines(self)
-        if self.growth:
-            yield ""
-            yield from self._growth_lines()
+        yield from notes
 
     def _held_out_lines(self) -> Iterator[str]:
         if self.held_out is not None:
             gains = (self.held_out[goal] for goal in self.rules.goals if goal in self.held_out)
             is_sure = any(one.low > 0.0 and _is_seen(one, self.rules) for one in gains)
             words = "" if is_sure else ", where no gain that counts is proven"
-            yield from self._wrapped(f"On the {self.given} that was not tuned on{words}:", indent=0)
+            yield f"On the {self.given} that was not tuned on{words}:"
             yield from _gain_lines(self.held_out, self.rules)
             if self.standing is not None:
                 yield from self._wider_lines(self.standing, self.held_out)
@@ -198,10 +200,9 @@ class Answer:
             least = held_out[name].low if name in held_out else -math.inf
             if -math.inf < least < min(standing.gains[name].low, -self.rules.margin(name)):
                 most = show_percent(math.expm1(-least))
-                words = f"{name[0].upper()}{name[1:]} may be up to {most} worse there."
-                yield from self._wrapped(words)
+                yield f"  {name[0].upper()}{name[1:]} may be up to {most} worse there."
 
-    def _growth_lines(self) -> Iterator[str]:
+    def _growth_lines(self, columns: int) -> Iterator[str]:
         yield "Growth in the second half of the load, median of the runs; shown, not judged:"
         names = {AS_IS: as_is_words(self.as_is)}
         for label in (AS_IS, *(row.label for row in _shown(self))):
@@ -210,7 +211,7 @@ class Answer:
                 text = f"{'+' if value > 0 else ''}{SERVICE['growth'].show(value)}"
                 yield from textwrap.wrap(
                     f"{text:>14}  {names.get(label, label)}",
-                    self.columns,
+                    columns,
                     initial_indent="  ",
                     subsequent_indent=" " * 20,
                 )
@@ -235,16 +236,16 @@ class Answer:
             ]
             seen = ", ".join(changes) or _unproven_words(gains, self.rules)
             words = "; it may be left out" if is_needless else ""
-            yield from self._wrapped(f"{setting}: {seen}{words}")
+            yield f"  {setting}: {seen}{words}"
         if together:
             kept = "kept, since the program is not proven to do as well without"
-            yield from self._wrapped(f"{series(together)}: {_NOTHING_ALONE}; {kept}")
+            yield f"  {series(together)}: {_NOTHING_ALONE}; {kept}"
         if self.left_out:
-            yield from self._wrapped(self._left_out_words(), indent=0)
+            yield self._left_out_words()
         if self.dropped:
             why = "since emulation expects too little of it"
             dropped = " ".join(self.dropped)
-            yield from self._wrapped(f"Left out before its rounds, {why}: {dropped}.", indent=0)
+            yield f"Left out before its rounds, {why}: {dropped}."
 
     def _left_out_words(self) -> str:
         settings = " ".join(self.left_out)
@@ -262,12 +263,10 @@ class Answer:
     def _keep_lines(self) -> Iterator[str]:
         # What is confirmed is kept back by the held-out input, of which a reason speaks.
         if self.standing is None or self.standing.state is not State.CONFIRMED:
-            yield from self._wrapped(
-                f"No setting tried is proven to save {_goal_words(self.rules)}."
-            )
+            yield f"  No setting tried is proven to save {_goal_words(self.rules)}."
         best = _best_words(self.standing, self.rules) if self.standing else ""
         if best and self.label not in {one.label for one in self.turned_down}:
-            yield from self._wrapped(f"Nearest: {self.label}, {best}.")
+            yield f"  Nearest: {self.label}, {best}."
             yield from self._peak_lines()
         is_done = self._is_early and not self.n_untried
         unused = "; no candidate was left to confirm" if is_done else ""
@@ -280,23 +279,23 @@ class Answer:
         gain = self.standing.gains.get(PEAK)
         is_programs = set(self.rules.goals) <= {MEAN, CPU}
         if gain is not None and is_programs and gain.low > math.log1p(self.rules.least):
-            yield from self._wrapped(
-                "It is proven to hold less at the peak, which was not asked for: "
+            yield (
+                "  It is proven to hold less at the peak, which was not asked for: "
                 "`--goals peak_memory` with another -o asks for it."
             )
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None and not self.standing.n_rounds:
-            yield from self._wrapped(f"Most promising: {self.label}.")
+            yield f"  Most promising: {self.label}."
         elif self.standing is not None:
-            yield from self._wrapped(f"Nearest: {self.label}:")
+            yield f"  Nearest: {self.label}:"
             changes = [
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()
             ]
             changes += [f"{what} {signed_percent(x)}" for what, x in self.counted.items()]
             whole = ", ".join(changes).replace(" ", _HARD_SPACE).replace(f",{_HARD_SPACE}", ", ")
-            yield from self._wrapped(whole, indent=4)
+            yield f"    {whole}"
             yield from self._floor_lines(self.standing)
             yield from self._held_out_lines()
             yield from self._peak_lines()
@@ -308,7 +307,7 @@ class Answer:
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
-        yield from self._wrapped(f"{words[0].upper()}{words[1:]}")
+        yield f"  {words[0].upper()}{words[1:]}"
 
     def _floor_lines(self, standing: Standing) -> Iterator[str]:
         """Say from where on a gain in memory counts, if that is more than the least effect."""
@@ -319,7 +318,7 @@ class Answer:
                 and share > self.rules.least
             ):
                 least = f"{LEAST_BYTES >> 10} KiB on, {show_percent(share)} here"
-                yield from self._wrapped(f"A gain in {goal} counts from {least}.")
+                yield f"  A gain in {goal} counts from {least}."
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file, and for ``--json``."""
@@ -400,10 +399,16 @@ def with_words(label: str) -> str:
     return f"{allocator} with {settings or 'its default settings'}"
 
 
-def table_lines(answer: Answer) -> Iterator[str]:
+def _wrapped(text: str, columns: int) -> list[str]:
+    """Return a paragraph as lines: all but the first go in by two columns more than that."""
+    indent = len(text) - len(text.lstrip())
+    return wrapped(text, columns, others=" " * (indent + 2)) or [""]
+
+
+def _table_lines(answer: Answer, columns: int) -> Iterator[str]:
     """Yield the table: at most eight subjects, each change with its bounds."""
     rows = _shown(answer)
-    yield from rows_table(answer.as_is, answer.baseline, rows, answer.columns)
+    yield from rows_table(answer.as_is, answer.baseline, rows, columns)
     if answer.n_more:
         yield f"{answer.n_more} more ran"
 
