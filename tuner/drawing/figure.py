@@ -17,6 +17,7 @@ import contextlib
 import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -173,7 +174,25 @@ def _slim(svg: str) -> str:
     svg = re.sub(moved, _path, svg)
     line = r'<path d="M[-.\d]+,[-.\d]+[hv][-.\d]+"'
     alike = rf"{line}((?![^>]*opacity)[^>]*)/>(?:{line}\1/>)+"
-    return re.sub(alike, _joined, svg)
+    return _with_shared_marks(re.sub(alike, _joined, svg))
+
+
+def _with_shared_marks(svg: str) -> str:
+    """Describe marks that differ in their place alone once."""
+    mark = r'<path transform="translate\(([^,)]+),([^)]+)\)" ([^>]*)/>'
+    counts = Counter(looks for _, _, looks in re.findall(mark, svg))
+    names = {looks: f"mark{number}" for number, (looks, n) in enumerate(counts.items()) if n > 1}
+    if not names:
+        return svg
+
+    def placed(found: re.Match[str]) -> str:
+        x, y, looks = found.groups()
+        name = names.get(looks)
+        return f'<use xlink:href="#{name}" x="{x}" y="{y}"/>' if name else found[0]
+
+    marks = "".join(f'<path id="{name}" {looks}/>' for looks, name in names.items())
+    head, end, body = svg.partition(">")
+    return f"{head}{end}<defs>{marks}</defs>{re.sub(mark, placed, body)}"
 
 
 def _joined(alike: re.Match[str]) -> str:

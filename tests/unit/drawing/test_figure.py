@@ -62,6 +62,20 @@ def test_level_and_upright_lines_are_short_paths_and_others_stay_lines(tmp_path:
     assert not re.search(r"<path[^>]* y2=", svg)
 
 
+def test_marks_that_look_alike_are_described_once(tmp_path: Path):
+    rows = [{"x": x, "y": 20, "who": "bob" if x < 4 else "al"} for x in (1, 2, 3, 4)]
+    encoding = {"x": quantity("x", "threads"), "y": quantity("y", "RSS")}
+    spec = layer(rows, {"type": "point"}, **encoding, color=colours("who", ["al", "bob"]))
+
+    (path,) = save_figure(Figure("marks", "Marks", spec), tmp_path, ("svg",))
+    svg = path.read_text()
+    ((name, colour),) = re.findall(r'<path id="([^"]*)" d="[^"]*"[^>]* stroke="([^"]*)"', svg)
+
+    places = re.findall(rf'<use xlink:href="#{name}" x="([^"]*)"', svg)
+    assert len(set(places)) == 3
+    assert svg.count(colour) == 2, "and in the legend"
+
+
 def test_texts_of_one_line_have_a_place_and_others_are_moved(tmp_path: Path):
     axes = {"x": {"field": "x", "title": ["two", "lines"]}, "y": quantity("y", "one")}
     spec = layer(ROWS, {"type": "point"}, **axes)
