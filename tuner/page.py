@@ -12,14 +12,13 @@ _UNBROKEN = re.compile(r" (?=%|[+-]\d|\([+-]|\.\. |(?<=\d )(?:[KMGT]i?B|[nµum]?
 """Blanks where no line ends."""
 
 
-def wrapped(text: str, width: int, first: str = "", others: str = "") -> list[str]:
+def wrapped(text: str, width: int, others: str = "") -> list[str]:
     """Return a text as lines of a page.
 
     Args:
         text: one paragraph; its blanks are kept where it is not broken.
         width: columns of a line; a word that is longer has a line of its own.
-        first: begins the first line.
-        others: begins all others.
+        others: begins all but the first.
 
     Example:
         >>> wrapped("mean memory becomes less by 3.1 %", 32, others="  ")
@@ -28,7 +27,6 @@ def wrapped(text: str, width: int, first: str = "", others: str = "") -> list[st
     lines = textwrap.wrap(
         _UNBROKEN.sub(_HARD_SPACE, text),
         width,
-        initial_indent=first,
         subsequent_indent=others,
         break_long_words=False,
         break_on_hyphens=False,

@@ -17,7 +17,3 @@ def test_a_figure_stays_whole_wherever_the_line_ends(figure: str):
 
 def test_words_longer_than_a_line_are_not_cut():
     assert wrapped("see /a-long/path-to/a-file now", 8) == ["see", "/a-long/path-to/a-file", "now"]
-
-
-def test_lines_begin_as_wanted():
-    assert wrapped("one two", 5, "- ", "  ") == ["- one", "  two"]
