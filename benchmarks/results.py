@@ -9,8 +9,8 @@ the commit of `kept_on` that added the results, later than the measurement.
 
 In the file rows lie by column, which packs better: a list of objects is
 `{"=rows": [order, table, ...]}`, a table for each set of members; `order` has the table of each
-row, and is empty where there is one table.  A list of JSON texts, such as a journal, is
-`{"=lines": rows}`.
+row, null for one that is missing, and is empty where one table has all.  A list of JSON texts, such
+as a journal, is `{"=lines": rows}`.
 
 Stale is a part whose sources have changed: by their digests, or, for a stamp without them, by
 `git diff` from its commit.  A comment that changed counts like any other change.
@@ -39,8 +39,8 @@ Parts = Mapping[str, Any]
 Identities = Mapping[str, Mapping[str, Any]]
 """Label of an allocator -> its version and the digest of its library."""
 
-VERSION: Final = 4
-"""Since 4 by column; older files are read."""
+VERSION: Final = 5
+"""Since 4 by column, since 5 with missing rows too; older files are read."""
 _LEVEL: Final = 19
 """Of zstd: written once, read often."""
 _DIGITS: Final = 5
@@ -93,19 +93,22 @@ def _by_column(value: object) -> object:
         return {key: _by_column(item) for key, item in value.items()}
     if not isinstance(value, list | tuple):
         return value
-    if len(value) >= _MANY and all(isinstance(row, Mapping) and row for row in value):
+    known = [row for row in value if row is not None]
+    if len(known) >= _MANY and all(isinstance(row, Mapping) and row for row in known):
         return {_ROWS: _tables(value)}
     if (rows := _rows_of_lines(value)) is not None:
         return {_LINES: _by_column(rows)}
     return [_by_column(item) for item in value]
 
 
-def _tables(rows: Sequence[Mapping[str, Any]]) -> list[object]:
+def _tables(rows: Sequence[Mapping[str, Any] | None]) -> list[object]:
     alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        alike.setdefault(tuple(row), []).append(row)
+        if row is not None:
+            alike.setdefault(tuple(row), []).append(row)
     kinds = list(alike)
-    order = [kinds.index(tuple(row)) for row in rows] if len(kinds) > 1 else []
+    order = [None if row is None else kinds.index(tuple(row)) for row in rows]
+    order = order if any(kind != 0 for kind in order) else []
     tables = [
         {name: _by_column([row[name] for row in some]) for name in kind}
         for kind, some in alike.items()
@@ -132,7 +135,9 @@ def _by_row(found: dict[str, Any]) -> object:
         return found
     order, *tables = found[_ROWS]
     rows = [_rows(table) for table in tables]
-    return [next(rows[kind]) for kind in order] if order else list(rows[0])
+    if not order:
+        return list(rows[0])
+    return [None if kind is None else next(rows[kind]) for kind in order]
 
 
 def _rows(table: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:

@@ -201,12 +201,21 @@ def test_results_are_read_as_written_without_folders_and_needless_digits(tmp_pat
     [
         [{"n": n, "of": [{"a": n + 0.5}] * n} for n in range(9)],
         [{"n": 1}, {"n": None, "why": "x"}, {"why": "y", "n": 3}, {"n": 4}],
+        [None, {"n": 1}, None, {"n": 2}, {"n": 3}, {"n": 4}],
         [f'{{"a": {n}, "b": [1.5, null]}}' for n in range(4)],
         ['{"a":1}', "{"],
         [{}] * 4,
         [[], "", {"a": [{"b": True}] * 4}],
     ],
-    ids=["rows of rows", "other members", "journal", "no journal", "empty", "no rows"],
+    ids=[
+        "rows of rows",
+        "other members",
+        "missing rows",
+        "journal",
+        "no journal",
+        "empty",
+        "no rows",
+    ],
 )
 def test_rows_lie_by_column_only_in_the_file(tmp_path: Path, value: object):
     path = tmp_path / "x.json.zst"
