@@ -24,7 +24,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals, Recording
 from tuner.recording.program import Ending
-from tuner.records import Configuration, Value
+from tuner.records import Configuration, Status, Value
 
 
 def program(
@@ -369,6 +369,29 @@ def test_huge_pages_for_all_memory_are_proven_at_random_addresses(
         part = replace(reference, parts=(reference,))
         deployed.runner(candidates, part)(Step(0, 0, None, AS_IS))
         assert [each.aslr for each in seen] == [aslr]
+
+
+@pytest.mark.parametrize(("prints", "status"), [(True, Status.OK), (False, Status.FAILED)])
+def test_what_prints_its_addresses_is_not_compared_where_these_are_random(
+    prints: bool, status: Status
+):
+    files = locate_all([get_allocator("glibc")])
+    candidates = {"x": Configuration.of("glibc", {"hugetlb": 1})}
+
+    class Printing:
+        """Prints an address, or something else under the candidate alone."""
+
+        def run(
+            self, _: object, environment: Mapping[str, str], surroundings: Surroundings
+        ) -> ProgramRun:
+            is_else = surroundings.aslr == "on" if prints else "GLIBC_TUNABLES" in environment
+            return replace(ALONE, output_sha256="other" if is_else else "same")
+
+    one = Program(("app",), cast("RunsPrograms", Printing()), {}, files)
+    runs = one.as_deployed(candidates).runner(candidates, one.examine())
+
+    assert runs(Step(0, 0, None, AS_IS)).status is Status.OK
+    assert runs(Step(0, 1, None, "x")).status is status
 
 
 @pytest.mark.parametrize(("wall_s", "sample_ms"), [(0.05, 1), (1.0, 2)])
