@@ -338,10 +338,13 @@ class DirectPlan:
         )
 
     def _noise(self, course: Course[None, Sample]) -> tuple[float, ...]:
-        """Return how much each goal varies from run to run, as far as the rounds so far show."""
+        """Return how much each goal varies from run to run, as far as the rounds so far show.
+
+        A time that repeats itself, as of a short program whose kernel counts ticks, says nothing.
+        """
         found = noise_as_it_is(course.first(self._n_rounds))
         usual = {goal: 0.0 if TABLE[goal].is_memory else USUAL_NOISE for goal in self._rules.goals}
-        return tuple(found.get(goal, usual[goal]) for goal in self._rules.goals)
+        return tuple(found.get(goal) or usual[goal] for goal in self._rules.goals)
 
     def _told(
         self, configuration: Configuration, course: Course[None, Sample], noise: tuple[float, ...]

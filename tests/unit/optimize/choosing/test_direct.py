@@ -23,6 +23,7 @@ from tuner.optimize.choosing.proposals import Estimated, Proposal
 from tuner.optimize.choosing.smoothed import Smoothed
 from tuner.optimize.kinds.making import Files
 from tuner.optimize.proof.judgement import Rules
+from tuner.optimize.proof.noise import USUAL_NOISE
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Tuned, label_of
@@ -116,6 +117,19 @@ def test_a_search_knows_how_much_the_goals_vary(tmp_path: Path, monkeypatch: pyt
     memory, time = seen[-1]
     assert memory < 0.005
     assert 0.03 < time < 0.08
+
+
+def test_a_time_that_repeats_itself_is_not_known_to_be_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[tuple[float, ...]] = []
+    watch(monkeypatch, lambda told, _: seen.append(told.noise))
+    monkeypatch.setattr(direct_plan, "noise_as_it_is", lambda _: {MEAN: 0.0, CPU: 0.0})
+    clock = Clock()
+
+    searched(tmp_path, App(clock), clock).select(100)
+
+    assert seen[-1] == (0.0, USUAL_NOISE)
 
 
 @pytest.mark.parametrize(("peak", "is_broken"), [(1.015, False), (1.03, True)])
