@@ -109,7 +109,7 @@ class _SiftedOffspring(NewOffspring):
     ) -> list[Genome]:
         if not self._models.can_predict:
             return super()._new(parents, select, n, rng)
-        likely = self._models.likely_front
+        likely = self._models.look()
         if len(likely) > 1:
             parents, select = likely, partial(_any_pairs, rng, len(likely))
         born = self._filled_up(self._born(parents, select, n * _BIRTHS, rng), n, rng)
@@ -150,6 +150,10 @@ class Models:
         self.likely_front: list[Genome] = []
         """Of noisy results, those that are likely to be dominated by no other; else empty."""
         self._limits = np.full(n_objectives, np.inf)  # logarithms
+        self._is_fitted = False
+        """Whether a look fitted the models for the next choice."""
+        self._front: Floats = np.empty((0, n_objectives))
+        """Predicted logarithms of the best results, (n, n_objectives)."""
 
     def _surrogate(self) -> Surrogate:
         return Surrogate(self._features.gene, self._n_genes)
@@ -162,6 +166,7 @@ class Models:
     def learn(self, results: Sequence[Told]) -> None:
         """Take in the results of a batch."""
         self._results += results
+        self._is_fitted = False
         first = [one for one in self._results if _is_measured(one) and one.genome in self._initial]
         if first:
             worst = np.array([one.objectives for one in first], dtype=np.float64).max(axis=0)
@@ -204,19 +209,33 @@ class Models:
         with on_one_core():
             return self._choose(genomes, n, rng)
 
-    def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
+    def look(self) -> list[Genome]:
+        """Return the likely front of all results so far; empty where these are not noisy."""
+        if any(any(one.noise) for one in self._results):
+            with on_one_core():
+                self._look()
+        return self.likely_front
+
+    def _look(self) -> None:
+        """Fit the models to the results so far."""
+        self._is_fitted = True
         known = self._worth_fitting()
         seen = self._features.of([result.genome for result in known])
         values = _logarithms(np.array([result.objectives for result in known], dtype=np.float64))
         self._fit(known, seen, values)
+        best = self._best(known, seen, values)
+        self._front = self._means((seen[0][best], seen[1][best]))
+
+    def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
+        if not self._is_fitted:
+            self._look()
+        self._is_fitted = False  # each fit goes on from the last one
         asked = self._features.of(genomes)
         predicted = np.round([model.predict(*asked) for model in self._objectives], _DIGITS)
         means, deviations = predicted.transpose(1, 2, 0)
-        best = self._best(known, seen, values)
-        front = self._means((seen[0][best], seen[1][best]))
         optimism = np.abs(rng.normal(size=n))
         penalties = self._penalties(asked)
-        return _most_promising(front, (means, deviations), self._limits, penalties, optimism)
+        return _most_promising(self._front, (means, deviations), self._limits, penalties, optimism)
 
     def _fit(self, known: Sequence[Told], seen: tuple[Floats, Floats], values: Floats) -> None:
         features, active = seen
@@ -247,7 +266,9 @@ class Models:
         noise = np.array([result.noise or exact for result in known], dtype=np.float64)
         unexplained = np.array([model.noise for model in self._objectives])
         shares = np.minimum(1.0, (noise / unexplained) ** 2)
-        return np.asarray(values - shares * (values - self._means(seen)))
+        # Where noise explains all, those that are predicted alike are alike.
+        likely = values - shares * (values - self._means(seen))
+        return np.asarray(np.round(likely, _DIGITS))
 
     def _worth_fitting(self) -> list[Told]:
         """Return the results with objectives; of too many the non-dominated and the newest."""

@@ -153,6 +153,47 @@ def test_the_luckiest_of_noisy_results_is_not_the_front(noise: tuple[float, ...]
     assert bool(models.likely_front) is bool(noise)
 
 
+def test_what_is_best_of_the_last_noisy_results_has_children_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Of the first results none is as good as any of the last ones."""
+    space = synthetic.space()
+    initial = list(space.defaults())
+    strategy = make_strategy("auto", space, 2, population=8, seed=1, initial=initial)
+    seen: list[set[Genome]] = []
+    front = Models.front
+
+    def watched(models: Models) -> list[list[Genome]]:
+        found = front(models)
+        seen.append({genome for alike in found for genome in alike})
+        return found
+
+    monkeypatch.setattr(Models, "front", watched)
+    last: set[Genome] = set()
+    for value in (3.0, 2.0, 1.0, 0.5):
+        last = set(strategy.ask())
+        strategy.tell([Told(one, (value, value), 0.0, noise=(0.01, 0.01)) for one in last])
+    strategy.ask()
+
+    assert seen[-1] <= last
+
+
+def test_what_is_noise_alone_is_likely_as_predicted_to_the_last_digit():
+    """Else chance would say which of two that are predicted alike dominates the other one."""
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    values = np.exp(rng.normal(0.0, 0.1, (50, 1)))
+    known = [Told(space.random(rng), tuple(one), 0.0, noise=(9.0,)) for one in values.tolist()]
+    models = Models(space, 1)
+    models.learn(known)
+    models.look()
+    seen = models._features.of([one.genome for one in known])  # noqa: SLF001
+
+    likely = models._likely(known, seen, np.log(values))  # noqa: SLF001
+
+    assert likely.tolist() == models._means(seen).tolist()  # noqa: SLF001
+
+
 @pytest.mark.slow
 def test_a_search_of_noisy_results_finds_more_when_it_knows_that_they_are():
     def found(seed: int, known: tuple[float, ...]) -> float:
