@@ -24,6 +24,7 @@ in the cloud", ICPE 2020, whose duets have a core for each.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
@@ -32,6 +33,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from tuner.compare.loop import ignore
@@ -63,6 +65,8 @@ _MOSTLY: Final = 0.875
 _ONE_CORE: Final = 1.5
 """Of the elapsed time, that CPU time may be: more means children at the same time.  CPU time is the
 mean of two runs, the first of which may have taken longer (program.py)."""
+
+_MEMINFO: Final = Path("/proc/meminfo")
 
 _SHARE_OF_MEMORY: Final = 0.1
 """Of what is free, that one run may take where `MOST_AT_ONCE` run, some with twice as much."""
@@ -238,8 +242,15 @@ def computes_within(n_cores: float, reference: Reference) -> bool:
     )
 
 
-def free_bytes() -> int:
-    """Return how much memory is free."""
+def free_bytes(meminfo: Path = _MEMINFO) -> int:
+    """Return how much memory programs can have: what caches of files take, too.
+
+    Source: proc_meminfo(5).
+    """
+    with contextlib.suppress(OSError):
+        for line in meminfo.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 from zlib import crc32
 
@@ -22,6 +23,7 @@ from tuner.optimize.proof.duets import (
     Duets,
     at_once,
     duets_of,
+    free_bytes,
     is_duet,
     n_duets,
     of_one_mode,
@@ -340,3 +342,11 @@ def test_half_a_round_at_once_is_made_anew():
 
     assert again.samples.keys() == whole.samples.keys()
     assert all(one.good and one.good[AT_ONCE] == 3.0 for one in again.samples.values())
+
+
+def test_memory_of_the_file_cache_is_free(tmp_path: Path):
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  4000 kB\nMemFree:  100 kB\nMemAvailable:  3000 kB\n")
+
+    assert free_bytes(meminfo) == 3000 * 1024
+    assert free_bytes(tmp_path / "none") > 0, "where the system says nothing"
