@@ -8,7 +8,7 @@ import pytest
 
 from tests.doubles.command_line import CommandLine
 from tests.doubles.traces import write_mixed_trace
-from tuner.errors import SettingError, SpecError
+from tuner.errors import SettingError
 from tuner.trace.file import Trace, write_trace
 
 pytestmark = pytest.mark.end_to_end
@@ -110,8 +110,3 @@ def test_a_refused_setting_is_named_once(cli: CommandLine, trace: Path):
     words = ("--setting", "jemalloc lg_extent_max_active_fit=99999")
     _, err = cli.run("emulate", trace, *words, code=SettingError.exit_code)
     assert err.count("jemalloc lg_extent_max_active_fit=99999") == 1
-
-
-def test_a_core_that_is_not_there_is_an_error(cli: CommandLine, trace: Path):
-    _, err = cli.run("emulate", trace, "--cpu", "9999", code=SpecError.exit_code)
-    assert "--cpu 9999" in err

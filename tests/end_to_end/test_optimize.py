@@ -200,14 +200,6 @@ def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
     assert not (tmp_path / "run" / "program.trace").exists()
 
 
-def test_a_folder_of_another_command_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    folder = tmp_path / "run"
-    assert optimize(folder, "--time", "1s") == 0
-
-    assert optimize(folder, "--time", "1s", program="print(1)") == 3
-    assert "holds another optimisation" in capfd.readouterr().err
-
-
 def test_more_time_searches_more_where_no_run_has_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -269,20 +261,6 @@ def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(
 
     assert optimize(tmp_path / "file", program="import os; os._exit(3)") == 10
     assert "is a file); choose another place with -o" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--time", "0s", "--", "true"], "--time: '0s' is not"),
-        (["--cpu", "999", "--", "true"], "--cpu 999"),
-    ],
-)
-def test_a_wrong_option_is_one_error(
-    words: list[str], expected: str, capfd: pytest.CaptureFixture[str]
-):
-    assert run(["optimize", *words]) == 3
-    assert expected in capfd.readouterr().err
 
 
 def test_input_that_the_program_would_not_see_is_refused(

@@ -11,7 +11,7 @@ from tests.doubles.traces import write_mixed_trace
 from tuner.allocators import HostFacts
 from tuner.cli.main import run
 from tuner.config import load_campaign
-from tuner.errors import MissingToolError, OutputError, SelectionError, StoreError, TraceError
+from tuner.errors import OutputError, SelectionError, StoreError, TraceError
 from tuner.machine import read_machine
 from tuner.records import Origin, Status
 from tuner.store import FINISHED, STORE_NAME, Store
@@ -160,12 +160,6 @@ def test_a_corrupt_store_is_refused(copy: Path, trace: Path, cli: CommandLine):
     assert "damaged" in cli.fails(StoreError.exit_code, *words_of(trace, copy))
 
 
-def test_a_missing_trace_is_named(tmp_path: Path, cli: CommandLine):
-    words = words_of(tmp_path / "no.trace", tmp_path / "run")
-    assert "no.trace" in cli.fails(TraceError.exit_code, *words)
-    assert not (tmp_path / "run" / STORE_NAME).exists()
-
-
 def test_a_trace_without_events_leaves_no_store(trace: Path, tmp_path: Path, cli: CommandLine):
     content = trace.read_bytes()
     (tmp_path / "cut.trace").write_bytes(content[: len(content) // 2])
@@ -173,11 +167,6 @@ def test_a_trace_without_events_leaves_no_store(trace: Path, tmp_path: Path, cli
     words = words_of(tmp_path / "cut.trace", tmp_path / "run")
     assert "the file was cut off after" in cli.fails(TraceError.exit_code, *words)
     assert not (tmp_path / "run" / STORE_NAME).exists()
-
-
-def test_a_missing_library_is_named(trace: Path, tmp_path: Path, cli: CommandLine):
-    words = words_of(trace, tmp_path / "run", "--allocators", "glibc,jemalloc:/opt/no.so")
-    assert "/opt/no.so" in cli.fails(MissingToolError.exit_code, *words)
 
 
 def test_a_run_folder_that_cannot_be_made_is_named(trace: Path, tmp_path: Path, cli: CommandLine):

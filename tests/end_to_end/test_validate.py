@@ -254,7 +254,6 @@ def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path):
         ((), ["date", "+%N"], 7, "--ignore-output or --output-file"),
         (("--points", "99"), ["true"], 12, "has no trial 99"),
         (("--output-file", "/x", "--ignore-output"), ["true"], 2, "--ignore-output does not apply"),
-        (("--cpu", "1000"), ["true"], 3, "--cpu 1000: give one of"),
     ],
 )
 def test_mistake_is_named_with_its_exit_code(

@@ -180,7 +180,8 @@ def test_optimize_refuses_what_the_command_refuses(
 
 @pytest.mark.parametrize("command", ["./app data", [], ["./app", 3], Path("./app")])
 def test_a_command_is_a_list_of_words(command: Any):
-    for call in (tuner.optimize, partial(tuner.compare, synthetic_run())):
+    record = partial(tuner.record, output="app.trace")
+    for call in (record, tuner.optimize, partial(tuner.compare, synthetic_run())):
         with pytest.raises(SpecError, match="give a list of words"):
             call(command)
 
