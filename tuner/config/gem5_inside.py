@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.config.campaign import Name
-from tuner.config.gem5_suite import ALL, check_words, machine_keys, missing_file, repeated
+from tuner.config.gem5_suite import ALL, check_known, machine_keys, missing_file, repeated
 from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Inside(StrictModel):
         """
         programs = [program.name for program in self.programs]
         machines = [path.stem for path in self.machines]
-        check_words(self.path, words, [*programs, *machines, ALL], "program or machine")
+        check_known(self.path, words, [*programs, *machines, ALL], "program or machine")
         named = programs if ALL in words else set(programs).intersection(words) or programs
         where = set(machines).intersection(words) or machines
         return [

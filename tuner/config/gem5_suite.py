@@ -97,7 +97,7 @@ class Suite:
         """
         names = [simulation.name for simulation in self.simulations]
         roles = [role.value for role in SimulationRole]
-        check_words(self.path, words, [*names, *roles, ALL], "simulation")
+        check_known(self.path, words, [*names, *roles, ALL], "simulation")
         return tuple(s for s in self.simulations if {s.name, s.role.value, ALL} & set(words))
 
 
@@ -117,7 +117,7 @@ def load_suite(path: Path) -> Suite:
     return suite
 
 
-def check_words(path: Path, words: Sequence[str], allowed: Sequence[str], what: str) -> None:
+def check_known(path: Path, words: Sequence[str], allowed: Sequence[str], what: str) -> None:
     """Refuse a word that names nothing in a file.
 
     Raises:
