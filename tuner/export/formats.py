@@ -21,6 +21,7 @@ from tuner.errors import OutputError
 from tuner.export.deployment import Deployment, ObjectiveGain, command_text
 from tuner.measure.preloads import PRELOAD, TUNABLES
 from tuner.page import wrapped
+from tuner.recording.explain import SWITCHES
 from tuner.records import value_text
 from tuner.registry import EXPORTERS
 from tuner.resources import native_file
@@ -286,6 +287,8 @@ def _proof_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield "validated", "not on your program: it is a setting that was given"
     else:
         yield "validated", "not yet; malloc-tuner validate runs it on the real program"
+    if kept := ", ".join(name for name, _ in deployment.variables if name in SWITCHES):
+        yield "set too", f"{kept}: the program had it as it was, and the gains are against that"
     if deployment.unset:
         names = ", ".join(deployment.unset)
         yield "not set", f"{names}: the program had it as it was, and the gains are without"

@@ -27,6 +27,7 @@ from tuner.optimize.answering.answer import Decision
 from tuner.optimize.answering.recommendation import Recommendation, recommended
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
+from tuner.recording.explain import SWITCHES
 from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run
@@ -139,8 +140,8 @@ def _in_place(made: Deployment, folder: Path) -> Deployment:
         return made
     had = Reference.load(path)
     own = dict(made.variables)
-    kept = {*own, *had.steered} & had.beside.keys()
-    own = in_front(own, {name: had.beside[name] for name in kept})
+    kept = {*own, *had.steered, *SWITCHES} & had.beside.keys()
+    own = in_front(own, {name: had.beside[name] for name in sorted(kept)})
     unset = tuple(name for name in had.steered if name not in own)
     return replace(made, variables=tuple(own.items()), unset=unset)
 

@@ -40,6 +40,7 @@ from tuner.measure.preloads import (
 from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
 from tuner.page import series
+from tuner.recording.explain import switches_in
 from tuner.records import CurvePoint, signal_name
 from tuner.registry import ALLOCATORS
 from tuner.resources import native_file
@@ -377,8 +378,9 @@ def is_read_by(name: str, allocator: str) -> bool:
 
 
 def steering_digest(environment: Mapping[str, str]) -> str:
-    """Return a digest of what steers or preloads something, names and values."""
+    """Return a digest of what steers or preloads something, or is a switch, names and values."""
     found = [(name, environment[name]) for name in _removed(environment)]
+    found += switches_in(environment).items()
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 

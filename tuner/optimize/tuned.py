@@ -70,7 +70,8 @@ class Reference:
     steered: tuple[str, ...] = ()
     """Variables in its environment that steer an allocator; candidates run without them."""
     beside: Mapping[str, str] = field(default_factory=dict)
-    """What candidates keep of LD_PRELOAD and GLIBC_TUNABLES: neither is an allocator's."""
+    """What candidates keep of LD_PRELOAD and GLIBC_TUNABLES, which is no allocator's, and what they
+    have of `SWITCHES`."""
     program: str | None = None
     """The file that ran, where something else, such as a shell, may have started it; None: not
     known."""

@@ -3,7 +3,7 @@
 import mmap
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +14,21 @@ FEW_EVENTS: Final = 2_000
 """Above what shells and other starters make themselves: a script of bash with a few commands
 1,324, `perl -e 'system ...'` 1,368, timeout 262, dash 47 (Debian 12)."""
 
+SWITCHES: Final = {"PYTHONMALLOC": "malloc", "USE_ZEND_ALLOC": "0"}
+"""Variable that says who has a program's small objects -> its value where malloc has all."""
+
 OWN_ALLOCATOR: Final = (
-    "bring an allocator of its own, as CPython and PHP do (PYTHONMALLOC=malloc and "
-    "USE_ZEND_ALLOC=0 switch that off), or call one by other names than malloc's, such as mi_malloc"
+    "bring an allocator of its own, as CPython and PHP do "
+    f"({' and '.join(f'{name}={value}' for name, value in SWITCHES.items())} switch that off; "
+    "compare what is gained then with the program without it), or call one by other names than "
+    "malloc's, such as mi_malloc"
 )
 """What a program may do whose memory is not that of malloc."""
+
+
+def switches_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what an environment has of `SWITCHES`: it acts on malloc as settings do."""
+    return {name: environment[name] for name in SWITCHES if name in environment}
 
 
 def why_nothing(command: Sequence[str], ending: Ending) -> str:

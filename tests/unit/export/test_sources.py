@@ -1,6 +1,7 @@
 """What is exported: the answer of an optimisation, as it was proven."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tuner.optimize.answering.recommendation import Recommendation
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
 from tuner.records import Configuration
+from tuner.registry import EXPORTERS
 from tuner.report.wording import headline
 from tuner.resources import configs_dir, native_file
 from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run
@@ -252,6 +254,16 @@ def test_what_was_measured_beside_a_setting_is_exported_with_it(tmp_path: Path):
 
     assert "\nGLIBC_TUNABLES=glibc.malloc.mxfast=0:x=1\n" in export(tmp_path)
     assert dict(found.variables) == {"LD_PRELOAD": "/lib/exgen.so:shim.so", "GLIBC_TUNABLES": "x=1"}
+
+
+@pytest.mark.parametrize("form", EXPORTERS)
+def test_a_switch_that_the_program_ran_with_is_exported_in_every_format(tmp_path: Path, form: str):
+    old_direct(tmp_path, "glibc", None, versions={}, beside={"PYTHONMALLOC": "malloc"})
+
+    text = export(tmp_path, form=form)
+
+    assert re.search(r"PYTHONMALLOC(=|: |\": |\n    value: )[\"']?malloc", text)
+    assert form == "json" or "set too: PYTHONMALLOC: the program had it as it was" in text
 
 
 def test_no_allocator_that_was_preloaded_stays_where_the_c_librarys_is_deployed(tmp_path: Path):

@@ -28,6 +28,7 @@ from tuner.measure.program import (
     environment_under,
     padded,
     steering,
+    steering_digest,
 )
 from tuner.registry import ALLOCATORS
 from tuner.resources import native_file
@@ -217,6 +218,12 @@ def test_what_is_no_allocators_stays_behind_a_candidate():
     found = environment_under(own, had)
     assert found == {"GLIBC_TUNABLES": "glibc.malloc.b=1:x=1", "LD_PRELOAD": f"{_EXGEN}:{_SHIM}"}
     assert (steering(had), steering(environment_under({}, had))) == (tuple(had), ())
+
+
+def test_a_switch_of_a_runtimes_own_allocator_stays_and_tells_environments_apart():
+    had = {"PYTHONMALLOC": "malloc"}
+    assert environment_under({}, had) == had
+    assert len(set(map(steering_digest, ({}, had, {"PYTHONMALLOC": "debug"})))) == 3
 
 
 def test_missing_program_is_named(runner: ProgramRunner):

@@ -50,7 +50,7 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.page import series
 from tuner.recording import RecordedTotals, record
-from tuner.recording.explain import FEW_EVENTS, OWN_ALLOCATOR
+from tuner.recording.explain import FEW_EVENTS, OWN_ALLOCATOR, switches_in
 from tuner.recording.program import Ending
 from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
@@ -238,7 +238,7 @@ class Program:
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
             notes=tuple(notes),
             steered=steering(self._environment),
-            beside=beside(self._environment),
+            beside={**beside(self._environment), **switches_in(self._environment)},
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
@@ -424,15 +424,21 @@ def deployed_within(
 
 
 def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Say which settings of allocators the program as it is has, and a candidate has not."""
-    found = steering(environment)
-    if not found:
-        return ()
-    names, kept = series(found), tuple(beside(environment).values())
-    without = f"without, except for {series(kept)}" if kept else "without"
-    return (
-        f"As it is, its environment has {names}; settings are measured, and exported, {without}.",
-    )
+    """Say what acts on malloc in the program's environment, and whether candidates have it."""
+    words = []
+    if found := steering(environment):
+        names, kept = series(found), tuple(beside(environment).values())
+        without = f"without, except for {series(kept)}" if kept else "without"
+        measured = f"settings are measured, and exported, {without}"
+        words.append(f"As it is, its environment has {names}; {measured}.")
+    if switches := switches_in(environment):
+        names = series([f"{name}={value}" for name, value in switches.items()])
+        words.append(
+            f"The program ran with {names}, as it was and under every setting: the gain is against "
+            "that, and the exported file sets it too; compare with the program without it, which "
+            "may do as well."
+        )
+    return tuple(words)
 
 
 def share_of_core(load: str | None = None, n_cores: int | None = None) -> float:

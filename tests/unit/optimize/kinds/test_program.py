@@ -165,6 +165,14 @@ def test_settings_of_the_callers_environment_are_said_to_be_of_the_program_as_it
     assert note.startswith("As it is, its environment has MALLOC_ARENA_MAX and MALLOC_CONF;")
 
 
+def test_a_switch_of_the_programs_own_allocator_is_said_to_be_under_every_setting():
+    found = program(ALONE, ALONE, PYTHONMALLOC="malloc").examine()
+
+    assert (found.steered, found.beside) == ((), {"PYTHONMALLOC": "malloc"})
+    (note,) = found.notes
+    assert note.startswith("The program ran with PYTHONMALLOC=malloc, as it was and under every")
+
+
 def test_what_else_is_preloaded_is_under_candidates_too():
     files = locate_all([get_allocator("glibc"), get_allocator("exgen")])
     one = Program(("app",), cast("RunsPrograms", None), {"LD_PRELOAD": "shim.so"}, files)
