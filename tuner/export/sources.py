@@ -25,6 +25,7 @@ from tuner.front.picks import Pick
 from tuner.measure.preloads import in_front
 from tuner.optimize.answering.answer import Decision
 from tuner.optimize.answering.recommendation import Recommendation, recommended
+from tuner.optimize.kinds.driver import RUN_ALONE
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
 from tuner.recording.explain import SWITCHES
@@ -127,7 +128,7 @@ def recommended_deployment(
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
     made = _in_place(deployment(run, pick, library, reduction=reduction), run.folder)
-    return replace(made, gains=proven_gains(found), proof=_proof(found))
+    return replace(made, gains=proven_gains(found), proof=_proof(found, run.folder))
 
 
 def _in_place(made: Deployment, folder: Path) -> Deployment:
@@ -191,7 +192,7 @@ def direct_deployment(
         gains=proven_gains(found),
         valid_for=facts_of(adapter.name, here.version, here.library, machine),
         brought=brought,
-        proof=_proof(found),
+        proof=_proof(found, folder),
     )
     return _in_place(made, folder)
 
@@ -221,10 +222,15 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
     return SelectionError(f"{folder}: {found.sentence} {words}")
 
 
-def _proof(found: Recommendation) -> str:
+def _proof(found: Recommendation, folder: Path) -> str:
     other = ", and within its limits on what was held out" if found.is_held_out else ""
+    if found.is_held_out and not found.is_held_out_bounded:
+        other = ", and nothing worse was seen on what was held out, in too few rounds for bounds"
     amount = f"{found.n_rounds} rounds" if found.n_rounds else f"{found.n_runs} runs"
-    return f"{found.date}, {amount} of {shlex.join(found.command)}{other}"
+    path = folder / REFERENCE_FILE
+    notes = Reference.load(path).notes if path.exists() else ()
+    alone = "".join(f". {note.removesuffix('.')}" for note in notes if RUN_ALONE in note)
+    return f"{found.date}, {amount} of {shlex.join(found.command)}{other}{alone}"
 
 
 def validated_pick(run: Run, number: int | None = None) -> Pick | Configuration | None:

@@ -21,6 +21,7 @@ from tuner.front.picks import Pick
 from tuner.library import export
 from tuner.optimize.answering.answer import Decision
 from tuner.optimize.answering.recommendation import Recommendation
+from tuner.optimize.kinds.driver import followed_words
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
 from tuner.records import Configuration
@@ -102,15 +103,30 @@ def test_the_proof_stands_in_json():
     assert [gain["verdict"] for gain in document["gain"]] == ["proven", "at most 1 % worse"]
 
 
-def test_the_proof_has_what_was_held_out(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ([-0.1, -0.1], "within its limits on what was held out"),
+        (None, "nothing worse was seen on what was held out, in too few rounds for bounds"),
+    ],
+)
+def test_the_proof_has_what_was_held_out(tmp_path: Path, bounds: list[float] | None, words: str):
     folder = direct_folder(tmp_path)
     answer = json.loads((folder / "answer.json").read_text())
-    answer |= {"held_out": answer["changes"], "rounds": 12}
+    answer |= {"held_out": {"mean_memory": {"change": -0.1, "bounds": bounds}}, "rounds": 12}
     (folder / "answer.json").write_text(json.dumps(answer))
 
     text = " ".join(export(folder, form="sh").replace("#", "").split())
 
-    assert "12 rounds of ./app 'a b', and within its limits on what was held out" in text
+    assert f"12 rounds of ./app 'a b', and {words}" in text
+
+
+def test_the_proof_says_that_figures_are_of_a_child(tmp_path: Path):
+    notes = ["Else.", followed_words(("./app",), ("/bin/gawk", "x"), 0.9)]
+    found = old_direct(tmp_path, "glibc", None, versions={}, notes=notes)
+
+    child = "90 % of the CPU time of app is its child's, gawk: figures are of that child, run alone"
+    assert found.proof == f"2026-01-31, 43 runs of ./app 'a b'. {child}"
 
 
 @pytest.mark.parametrize(

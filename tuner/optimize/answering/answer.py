@@ -189,6 +189,10 @@ class Answer:
             gains = (self.held_out[goal] for goal in self.rules.goals if goal in self.held_out)
             is_sure = any(one.low > 0.0 and _is_seen(one, self.rules) for one in gains)
             words = "" if is_sure else ", where no gain that counts is proven"
+            if self.decision is Decision.DEPLOY and not all(
+                gain.bounds for gain in self.held_out.values()
+            ):
+                words = ", where nothing worse was seen, in too few rounds for bounds"
             yield f"On the {self.given} that was not tuned on{words}:"
             yield from _gain_lines(self.held_out, self.rules)
             if self.standing is not None:

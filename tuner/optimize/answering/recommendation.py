@@ -51,6 +51,8 @@ class Recommendation:
     """Label of what a guard turned down -> why."""
     n_rounds: int | None = None
     """Of `configuration` beside the program as it is; None of an earlier version."""
+    is_held_out_bounded: bool = True
+    """False where some change on that input has no bounds, for want of rounds."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -91,6 +93,7 @@ def _recommendation(record: Mapping[str, Any]) -> Recommendation:
         record.get("held_out") is not None,
         {one["label"]: _worse_words(one) for one in record.get("turned_down", ())},
         record.get("rounds"),
+        all(one["bounds"] for one in (record.get("held_out") or {}).values()),
     )
 
 

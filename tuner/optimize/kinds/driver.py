@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tuner.errors import TunerError
 from tuner.output import scratch_folder
@@ -27,6 +28,10 @@ _WIDTH = 50
 
 _ADVISED_WIDTH = 200
 """Of the command that is advised; one of a compiler has thousands."""
+
+
+RUN_ALONE: Final = "figures are of that child, run alone"
+"""Part of what is said of a command that its child stands for."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def followed_words(command: Sequence[str], child: Sequence[str], share: float) -
     # Both ran, one after the other: the share may exceed 1 by their noise.
     return (
         f"{show_percent(min(share, 1.0), 0)} of the CPU time of {Path(command[0]).name} is its "
-        f"child's, {Path(child[0]).name}: figures are of that child, run alone."
+        f"child's, {Path(child[0]).name}: {RUN_ALONE}."
     )
 
 
