@@ -123,8 +123,11 @@ def unfollowed_words(
     fit = next((one.argv for one in children if one.argv != unfit), None)
     if fit is not None:
         instead = f"malloc-tuner optimize -- {_cut(fit, _ADVISED_WIDTH)}"
-        pipe = "if it reads a pipe, let a shell open a file: -- sh -c 'exec ./app < FILE'"
-        return *said, f"tune one of them in its place: `{instead}`; {pipe}"
+        piped = "malloc-tuner optimize -- sh -c 'exec ./app < FILE'"
+        return *said, (
+            "tune one of them in its place; if it reads a pipe or a redirect, let a shell open a "
+            f"file: `{piped}`; else `{instead}`"
+        )
     recording = f"malloc-tuner record --follow -o children.trace -- {shlex.join(command)}"
     advice = (
         "tune the program that does the work in its place; what does not run alone, by its trace: "
