@@ -392,7 +392,10 @@ class Program:
     def _check_status(self, run: ProgramRun) -> None:
         if run.exit_status == self._expect_status:
             return
-        advice = f"if it should end so, give --expect-status {run.exit_status}"
+        advice = f"give --expect-status {run.exit_status}"
+        if run.exit_status == 0:
+            advice = "leave --expect-status out"
+        advice = f"if it should end so, {advice}"
         raise ProgramError(self._failure_words(run, advice))
 
     def _failure_words(self, run: ProgramRun, advice: str) -> str:
