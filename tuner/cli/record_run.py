@@ -202,7 +202,7 @@ def _report(recording: Recording, call: RecordCall) -> None:
     if stopped := stopped_early(recording.processes):
         raise OutputError(f"{stopped}; the program {ending}")
     if ending.is_crash:
-        raise ProgramError(f"{program} {ending}; its trace is good up to the crash")
+        raise ProgramError(f"{program} {ending}; {ending.what_is_left}")
     if recording.missed is not None:
         raise ProgramError(f"{call.output}: {recording.missed}")
     if recording.background and not any(process.is_cut for process in recording.processes):
@@ -211,6 +211,6 @@ def _report(recording: Recording, call: RecordCall) -> None:
     if few := few_events(call.command, n_events, follow=call.follow):
         print(f"malloc-tuner: {few}", file=sys.stderr)
     if ending.exit_status != 0:
-        print(f"malloc-tuner: {program} {ending}; its trace is complete", file=sys.stderr)
+        print(f"malloc-tuner: {program} {ending}; {ending.what_is_left}", file=sys.stderr)
     busiest = max(recording.processes, key=lambda process: process.totals.n_events)
     print(f"next: malloc-tuner tune {shlex.quote(str(busiest.path))}", file=sys.stderr)

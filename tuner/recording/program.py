@@ -61,6 +61,18 @@ class Ending:
         """True when a signal ended it that is not sent on purpose."""
         return self.signal_name is not None and self.signal_name not in {s.name for s in USUAL_ENDS}
 
+    @property
+    def what_is_left(self) -> str:
+        """What a trace of it holds, in words."""
+        if self.is_crash:
+            return "its trace is good up to the crash"
+        if self.signal_name == "SIGPIPE":
+            return (
+                "its trace ends there: who read its output closed it; have all of it read, or "
+                "write it to a file, for the trace of a whole run"
+            )
+        return "its trace ends there" if self.signal_name else "its trace is complete"
+
     def __str__(self) -> str:
         """Words for a message."""
         if self.signal_name is not None:

@@ -22,17 +22,19 @@ def ending(exit_status: int | None = None, signal_name: str | None = None) -> En
 
 
 @pytest.mark.parametrize(
-    ("end", "words", "is_crash"),
+    ("end", "words", "is_crash", "trace"),
     [
-        (ending(exit_status=3), "exited with status 3", False),
-        (ending(signal_name="SIGTERM"), "was ended by SIGTERM", False),
-        (ending(signal_name="SIGSEGV"), "was ended by SIGSEGV", True),
-        (ending(signal_name="SIG40"), "was ended by SIG40", True),
+        (ending(exit_status=3), "exited with status 3", False, "is complete"),
+        (ending(signal_name="SIGTERM"), "was ended by SIGTERM", False, "ends there"),
+        (ending(signal_name="SIGPIPE"), "was ended by SIGPIPE", False, "ends there: who read its"),
+        (ending(signal_name="SIGSEGV"), "was ended by SIGSEGV", True, "is good up to the crash"),
+        (ending(signal_name="SIG40"), "was ended by SIG40", True, "is good up to the crash"),
     ],
 )
-def test_only_unwanted_signals_are_crashes(end: Ending, words: str, is_crash: bool):
+def test_only_unwanted_signals_are_crashes(end: Ending, words: str, is_crash: bool, trace: str):
     assert str(end) == words
     assert end.is_crash == is_crash
+    assert end.what_is_left.startswith(f"its trace {trace}")
 
 
 def test_a_library_path_the_loader_would_split_is_refused(
