@@ -148,7 +148,8 @@ def test_library_that_the_program_is_linked_against_gives_way(
 ):
     library = get_allocator("jemalloc").locate().library
     program = compile_(tmp_path, _LINKED, "-Wl,--no-as-needed", str(library), "-ldl")
-    assert validate(folder, "--rounds", "1", "--ignore-output", command=[str(program)]) == 0
+    words = ("--rounds", "1", "--ignore-output", "--expect-status", "1")
+    assert validate(folder, *words, command=[str(program)]) == 0
     (record,) = validations(folder)
     statuses = {s.label: (s.configuration.allocator, seen(s).exit_status) for s in record.samples}
     assert record.baseline == "as-it-is"

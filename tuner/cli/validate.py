@@ -154,7 +154,7 @@ def validate(
         typer.Option(metavar="FILE", help="Compare this file, which the program writes."),
     ] = None,
     expect_status: Annotated[
-        int | None, number(0, 255, "Exit status of the program, if not as recorded.")
+        int | None, number(0, 255, "Exit status of the program, if not as recorded, or 0.")
     ] = None,
     timeout: Annotated[
         str | None,

@@ -100,7 +100,8 @@ def validate(
         machine: facts of this machine, for the record.
         runner: runs the program.
         counter: counts instructions; None for no count.
-        recorded: how the program ended when it was recorded; None where that is not known.
+        recorded: how the program ended when it was recorded; where that is not known, 0 is
+            expected.
         as_it_is: adds the program as it is to the subjects, given the allocator it brings.
         observer: is called at every run.
         on_notice: is called with what is said once, beside what the record keeps.
@@ -108,7 +109,7 @@ def validate(
     Raises:
         SpecError: what is to be compared is a folder.
         ProgramError: the program crashes with the baseline, does not load what is preloaded, ends
-            otherwise than when it was recorded, or does not repeat its output.
+            otherwise than is expected, or does not repeat its output.
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
@@ -204,9 +205,10 @@ def _reference(
         raise ProgramError(f"{name}: {run.ending} with the baseline{quoted_tail(run)}")
     if (lost := run.lost_settings(None)) is not None:
         raise ProgramError(f"{name}: {lost}")
-    if recorded is not None and recorded.exit_status not in (None, run.exit_status):
+    expected = recorded.exit_status or 0 if recorded else 0
+    if run.exit_status != expected:
         raise ProgramError(
-            f"{name}: ends with exit status {run.exit_status}, but {recorded.exit_status} is "
+            f"{name}: ends with exit status {run.exit_status}, but {expected} is "
             f"expected{quoted_tail(run)}; check the command, or give "
             f"--expect-status {run.exit_status}"
         )

@@ -451,7 +451,8 @@ def test_notices_are_kept_and_not_said_beside(store: Store):
         has_fixed_addresses=False,
         leaves_others=True,
     )
-    run_all(store, Program(always(run)), on_notice=said.append)
+    recorded = Recorded((), 1)
+    run_all(store, Program(always(run)), recorded=recorded, on_notice=said.append)
     assert len(store.validations()[0].notices) == 5
     assert said == []
 
@@ -483,10 +484,12 @@ def test_a_program_with_a_malloc_of_its_own_is_noticed(
         assert notice.startswith("the program has a malloc of its own")
 
 
+@pytest.mark.parametrize("recorded", [Recorded(("app",), 0), Recorded(("app",), None), None])
 @pytest.mark.parametrize("status", [1, 3])
-def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, status: int):
+def test_a_program_that_ends_otherwise_than_recorded_or_expected_is_refused(
+    store: Store, status: int, recorded: Recorded | None
+):
     runs = Program(always(replace(GOOD, exit_status=status, stderr_tail="no corpus\n")))
-    recorded = Recorded(("app",), 0)
     with pytest.raises(ProgramError, match=f'exit status {status}, but 0 is expected: "no corpus"'):
         run_all(store, runs, recorded=recorded)
     assert store.validations() == []
