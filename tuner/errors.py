@@ -54,7 +54,7 @@ class ProgramTimeoutError(TunerError):
 
 
 class StoreError(TunerError):
-    """A store is locked, corrupt, of another version or of another campaign."""
+    """A store is not there, locked, corrupt, of another version or of another campaign."""
 
     exit_code = 9
 

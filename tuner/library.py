@@ -480,6 +480,7 @@ def load(run: AnyPath) -> Run:
 
     Raises:
         StoreError: there is no store, it is damaged, or it holds no trial yet.
+        SelectionError: `optimize` has run the program alone here, so there are no trials.
     """
     return load_run(Path(run))
 
@@ -608,7 +609,7 @@ def compare(
         rounds: runs of every subject; None: as many as the number of claims needs.
         output: what must be the same in all runs, see `ValidationOptions`; None: what the
             program prints.
-        expect_status: exit status of the program; None: that of the recorded run, if known.
+        expect_status: exit status of the program; None: that of the recorded run, or 0.
         surroundings: core, time limit and huge pages; None: the campaign's huge pages.
         instrument: what counts instructions: auto, cachegrind or none.
         seed: of the order within the rounds.

@@ -82,10 +82,11 @@ def load_run(folder: Path) -> Run:
 
     Raises:
         StoreError: there is no store, it is damaged, or it holds no trial yet.
+        SelectionError: `optimize` has run the program alone here, so there are no trials.
     """
     path = store_path(folder)
     if not path.exists() and (path.parent / REQUEST_FILE).is_file():
-        raise StoreError(
+        raise SelectionError(
             f"{path.parent}: nothing was emulated here; `malloc-tuner front "
             f"{shlex.quote(str(path.parent))}` and `report` show what the program itself measured"
         )

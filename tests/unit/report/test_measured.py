@@ -269,7 +269,7 @@ def test_front_and_report_work_where_nothing_was_emulated(
     assert "glibc mxfast=0" in page
     capsys.readouterr()
     for command in (("explain",), ("pick", "--balanced")):
-        assert main.run([*command, str(folder)]) == 9
+        assert main.run([*command, str(folder)]) == 12
         assert "malloc-tuner front" in capsys.readouterr().err
 
 
@@ -300,5 +300,5 @@ def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path):
     with pytest.raises(SelectionError, match=r"optimize '.*my run'` goes on to one"):
         measured_front(folder)
     assert main.run(["validate", str(folder)]) == SelectionError.exit_code
-    with pytest.raises(StoreError, match=r"malloc-tuner front '.*my run'`"):
+    with pytest.raises(SelectionError, match=r"malloc-tuner front '.*my run'`"):
         load_run(folder)
