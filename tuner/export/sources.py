@@ -28,7 +28,7 @@ from tuner.optimize.answering.recommendation import Recommendation, recommended
 from tuner.optimize.kinds.driver import RUN_ALONE
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
-from tuner.recording.explain import SWITCHES
+from tuner.recording.explain import SWITCHES, switches_in
 from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run
@@ -141,8 +141,9 @@ def _in_place(made: Deployment, folder: Path) -> Deployment:
         return made
     had = Reference.load(path)
     own = dict(made.variables)
-    kept = {*own, *had.steered, *SWITCHES} & had.beside.keys()
+    kept = ({*own, *had.steered} & had.beside.keys()) - SWITCHES.keys()
     own = in_front(own, {name: had.beside[name] for name in sorted(kept)})
+    own |= switches_in(had.beside)
     unset = tuple(name for name in had.steered if name not in own)
     return replace(made, variables=tuple(own.items()), unset=unset)
 
@@ -350,10 +351,11 @@ def deployment(
         reduction = Reduction(setting, (), None)
     rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
     validated = known.validated[0] if known.validated else None
+    switches = switches_in(validated.record.conditions.beside) if validated else {}
     return Deployment(
         pick=pick,
         reduction=reduction,
-        variables=rendered.variables,
+        variables=(*rendered.variables, *switches.items()),
         library=rendered.library,
         is_shipped=_is_shipped(adapter, here.library),
         version=here.version,

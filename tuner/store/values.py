@@ -311,7 +311,8 @@ class ValidationConditions:
     output_sha256: str | None = None
     """Digest of what had to equal the baseline's; likewise."""
     beside: Mapping[str, str] = field(default_factory=dict)
-    """What the user preloaded, and which tunables were set, beside allocators; empty likewise."""
+    """What the user preloaded, which tunables were set, beside allocators, and what was set of
+    `SWITCHES`; empty likewise."""
 
 
 @dataclass(frozen=True)

@@ -505,6 +505,19 @@ def test_what_a_validation_proves_may_have_less_than_its_trial(
     assert found.trial.configuration == less
 
 
+def test_a_switch_that_a_validation_ran_with_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = validated(tmp_path / "v", "Deploy", monkeypatch)
+    (record,) = run.validations
+    conditions = replace(record.conditions, beside={"USE_ZEND_ALLOC": "0"})
+
+    found = replace(run, validations=(replace(record, conditions=conditions),))
+
+    assert "USE_ZEND_ALLOC=0" in library.export(found, form="env")
+    assert "USE_ZEND_ALLOC" not in library.export(run, form="env")
+
+
 def test_what_a_validation_proves_without_a_trial_has_no_emulated_gain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

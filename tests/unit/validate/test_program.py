@@ -441,6 +441,13 @@ def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store):
     assert store.validations()[0].notices == ()
 
 
+def test_a_switch_of_the_programs_own_allocator_is_kept(store: Store):
+    switch = {"PYTHONMALLOC": "malloc"}
+    base = replace(PREPARED[0], environment={**PREPARED[0].environment, **switch})
+    run_all(store, good_runs(), prepared=[base, *PREPARED[1:]])
+    assert store.validations()[0].conditions.beside == switch
+
+
 def test_notices_are_kept_and_not_said_beside(store: Store):
     said: list[str] = []
     run = replace(
