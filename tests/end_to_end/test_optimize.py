@@ -180,7 +180,7 @@ def test_a_static_program_is_tuned_without_a_recording(
     assert "glibc " in shown
     assert run(["report", str(folder), "--no-figures"]) == 0
     assert "Measured on the program" in (folder / "report.html").read_text()
-    assert run(["explain", str(folder)]) == 9
+    assert run(["explain", str(folder)]) == 12
     assert "malloc-tuner front" in capfd.readouterr().err
     words[2:5] = [str(tmp_path / "other"), "--allocators", "jemalloc"]
     assert run([*words, "--direct", "--", str(program)]) == 7
