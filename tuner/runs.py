@@ -27,7 +27,7 @@ REFERENCE_FILE = "reference.json"
 MACHINES_FILE = "machines.json"
 SELECTION_FILE = "selection.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
-CONFIRMATION_FILES = (CONFIRMATION_FILE, "confirmation.2.jsonl", "confirmation.3.jsonl")
+CONFIRMATION_FILES = (CONFIRMATION_FILE, *(f"confirmation.{n}.jsonl" for n in range(2, 6)))
 """Of the first candidates, and of those that follow where these are all out."""
 ANSWER_FILE = "answer.json"
 """What a run folder of `optimize` holds, the request also where it has no campaign."""

@@ -79,20 +79,25 @@ class Conclusion:
 
     def nothing_near(self, selected: Selected) -> Answer:
         """Return that nothing came near enough to be confirmed, as far as there was time to see."""
-        n_untried = selected.n_untried
-        if not n_untried or self._work.is_explored:
-            answer = self._answer(Decision.KEEP, None, selected)
-            remedy = _ANEW if selected.may_show else ""
-            unseen = self._unseen(self._showable_of_few(selected), remedy)
-            return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
-        n_ran = len(selected.labels)
+        if self._may_run(selected):
+            return self._not_all_ran(selected, self._answer(Decision.UNDECIDED, None, selected))
+        answer = self._answer(Decision.KEEP, None, selected)
+        remedy = _ANEW if selected.may_show else ""
+        unseen = self._unseen(self._showable_of_few(selected), remedy)
+        return replace(answer, reasons=(*self._not_run(selected), *unseen, *answer.reasons))
+
+    def _may_run(self, selected: Selected | None) -> bool:
+        """Return whether promising settings never ran, and do with more time here."""
+        work = self._work
+        is_closed = work.request.is_direct or work.is_explored or work.has_no_more_confirmations
+        return selected is not None and selected.n_untried > 0 and not is_closed
+
+    def _not_all_ran(self, selected: Selected, answer: Answer) -> Answer:
+        n_ran, n_untried = len(selected.labels), selected.n_untried
         words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
         n_runs = n_untried + -(-n_untried // ROUND_OF_SELECTION)
-        return replace(
-            self._answer(Decision.UNDECIDED, None, selected),
-            missing=words,
-            more_seconds=n_runs * self._work.run_seconds(self._reference),
-        )
+        more_s = n_runs * self._work.run_seconds(self._reference)
+        return replace(answer, missing=words, more_seconds=more_s)
 
     def conclude(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         """Return what the confirmation proves."""
@@ -158,6 +163,9 @@ class Conclusion:
         back = [confirmed.standings[label] for label in confirmed.held_back]
         found = {n: one for n, one in confirmed.standings.items() if n not in confirmed.held_back}
         still_open = [one for one in found.values() if self._is_open(one)]
+        if selected and self._may_run(selected) and not still_open:
+            answer = self._answer(Decision.UNDECIDED, None, selected, confirmed)
+            return self._not_all_ran(selected, answer)
         if back and not still_open:
             return self._answer(Decision.KEEP, back[0], selected, confirmed)
         if not still_open:
@@ -205,7 +213,7 @@ class Conclusion:
             return ()
         n_ran = len(selected.labels)
         ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
-        is_over |= self._work.request.is_direct or self._work.is_explored
+        is_over |= not self._may_run(selected)
         return (f"{ran}; the others need {'a new -o with ' * is_over}more --time.",)
 
     def _scaled(self, best: Standing, where: str) -> Iterator[str]:

@@ -267,6 +267,8 @@ class Session:
         if is_anew:
             move_to_before(self.run, _OF_RULES)
         self._write_request(work)
+        if self._is_settled(work):
+            self._watch.end()
         kit = kit_of(self.request, files, self._environment)
         # In another environment nothing runs, nor is a machine admitted by what it does there.
         where = Where() if work.is_elsewhere else self._where
@@ -385,10 +387,17 @@ class Session:
 
     @property
     def _is_searched_on(self) -> bool:
-        """Whether more time is given than ever, and something is deployed: there may be better."""
+        """Whether more time is given than ever, and the answer is decided: there may be better."""
         begun, before = self._begun_with, recommended_before(self.run)
         is_longer = begun is not None and begun.seconds < self.request.seconds
-        return is_longer and before is not None and before.decision is Decision.DEPLOY
+        return is_longer and before is not None and before.decision is not Decision.UNDECIDED
+
+    def _is_settled(self, work: Work) -> bool:
+        """Return whether what is deployed stays: in no more time, and judged as is asked for."""
+        begun, before = self._begun_with, recommended_before(self.run)
+        is_deployed = before is not None and before.decision is Decision.DEPLOY
+        is_judged = begun is not None and begun.held_out == self.request.held_out
+        return is_deployed and is_judged and not work.is_searched_on
 
     def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
@@ -549,20 +558,23 @@ class Session:
     def _better(
         self, work: Work, choosing: Chooses, selected: Selected
     ) -> dict[str, Configuration]:
-        """Return what is deployed and candidates beside it, where a search went on and found some.
+        """Return candidates that a search which went on found, beside what is deployed.
 
-        All of them are proven anew, on runs of their own.
+        All of them are proven anew, on runs of their own; of a program that is kept as it is, those
+        that were candidates before are out.
         """
         if not work.is_searched_on:
             return {}
         before = recommended_before(self.run)
         deployed = before.configuration if before else None
-        found = {n: one for n, one in choosing.finalists(selected).items() if one != deployed}
+        out = [] if deployed else [c for f in CONFIRMATION_FILES for c in work.kept(f).values()]
+        found = {n: one for n, one in choosing.finalists(selected, out).items() if one != deployed}
         if before and deployed and found:
             label = label_of(deployed)
             if before.trial is not None:
                 work.trials[label] = before.trial
             found = {label: deployed, **found}
+        if found:
             move_to_before(self.run, _OF_PROOF)
         work.is_searched_on = False
         self._write_request(work)

@@ -28,7 +28,7 @@ from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, RunsAsDeployed, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
-from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
+from tuner.runs import CONFIRMATION_FILE, CONFIRMATION_FILES, SELECTION_FILE
 
 TRACE_FILE = "program.trace"
 EXPLORATION_FILE = "exploration.jsonl"
@@ -66,6 +66,7 @@ class Watch:
         self.seconds = seconds
         self._clock = clock
         self._begun_s = clock()
+        self._is_over = False
 
     @property
     def used_s(self) -> float:
@@ -74,8 +75,12 @@ class Watch:
 
     @property
     def left_s(self) -> float:
-        """What is left; below 0 when it is over."""
-        return self.seconds - self.used_s
+        """What is left; below 0, or 0, when it is over."""
+        return 0.0 if self._is_over else self.seconds - self.used_s
+
+    def end(self) -> None:
+        """Leave nothing of it: what is asked for is known."""
+        self._is_over = True
 
 
 @dataclass
@@ -130,6 +135,11 @@ class Work:
     def is_chosen(self) -> bool:
         """Whether a confirmation has begun, beside which nothing is searched."""
         return (self.run / CONFIRMATION_FILE).exists() and not self.is_searched_on
+
+    @property
+    def has_no_more_confirmations(self) -> bool:
+        """Whether as many candidates followed others as may: no error is left for more."""
+        return all((self.run / file).exists() for file in CONFIRMATION_FILES)
 
     @property
     def is_elsewhere(self) -> bool:

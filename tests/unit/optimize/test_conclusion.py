@@ -26,6 +26,7 @@ from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, OWN_MALLOC, Reference, Sample, Tuned, values_of
 from tuner.optimize.work import EXPLORATION_FILE, Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome
+from tuner.runs import CONFIRMATION_FILES
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=1.0, timeout_s=30.0)
@@ -326,14 +327,21 @@ def test_an_answer_for_which_nothing_ran_keeps_its_day(conclusion: Conclusion, t
     assert again.date == "2001-02-03" < conclusion.conclude(None, found).date
 
 
-def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion):
+@pytest.mark.parametrize("is_over", [False, True])
+def test_where_candidates_are_out_and_others_never_ran_it_is_not_decided_but_where_none_may_run(
+    conclusion: Conclusion, tmp_path: Path, *, is_over: bool
+):
     selected = replace(selected_of(course(1.0), {}), n_untried=8)
+    for file in CONFIRMATION_FILES[not is_over :]:
+        (tmp_path / file).touch()
 
     answer = conclusion.conclude(selected, confirmed(State.HOPELESS, 0.0))
 
-    assert answer.decision is Decision.KEEP
+    assert answer.decision is (Decision.KEEP if is_over else Decision.UNDECIDED)
     text = " ".join(" ".join(answer.lines()).split())
-    assert "0 of 8 promising settings ran; the others need more --time." in text
+    needs = "0 of 8 promising settings ran; the others need a new -o with more --time."
+    assert ("0 of 8 promising settings ran, and none gains enough" in text) is not is_over
+    assert (needs in text) is is_over
     assert "was not needed" not in text
 
 

@@ -44,7 +44,7 @@ from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
 from tuner.optimize.work import EXPLORATION_FILE, HELD_OUT_FILES, TRACE_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
-from tuner.runs import ANSWER_FILE, REQUEST_FILE, SELECTION_FILE
+from tuner.runs import ANSWER_FILE, CONFIRMATION_FILE, REQUEST_FILE, SELECTION_FILE
 from tuner.service.plan import ServicePlan
 from tuner.space import Space, joint_space
 from tuner.trace.file import EVENT, write_trace
@@ -206,8 +206,8 @@ def test_where_the_first_candidate_is_out_another_one_follows(
     found = answer(tmp_path, app)
     assert not any("ran        nothing" in line for line in said)
     rounds = {path: path.read_bytes() for path in tmp_path.glob("confirmation*.jsonl")}
-    again = answer(tmp_path, app)
     (tmp_path / SELECTION_FILE).touch()
+    again = answer(tmp_path, app)
     answer(tmp_path, app, replace(REQUEST, seconds=1.0))
     assert said[-1].startswith("ran        nothing: the answer is known")
 
@@ -238,13 +238,16 @@ def _deployed(tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch) -> None
     """Deploy a setting in the folder, and let a search find a better one from then on."""
     monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(NO_CACHE))
     assert answer(tmp_path, app).configuration == NO_CACHE
+    (tmp_path / SELECTION_FILE).touch()
     monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(FIT))
     app.shares = {label_of(FIT): 0.8}
 
 
 @pytest.mark.usefixtures("_deployed")
 def test_what_is_deployed_is_searched_on_with_a_longer_time_once(tmp_path: Path, app: App):
-    assert answer(tmp_path, app).configuration == NO_CACHE, "in the same time"
+    n_ran = len(app.ran)
+    assert answer(tmp_path, app).configuration == NO_CACHE
+    assert len(app.ran) == n_ran, "it stays in the same time"
     deployed = (tmp_path / ANSWER_FILE).read_text()
     better = answer(tmp_path, app, LONGER)
     n_ran = len(app.ran)
@@ -261,13 +264,27 @@ def test_what_is_deployed_is_searched_on_with_a_longer_time_once(tmp_path: Path,
 def test_what_is_deployed_stays_where_a_longer_search_finds_nothing_else(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    answer(tmp_path, app)
     monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(NO_CACHE))
-    n_ran = len(app.ran)
+    proof = (tmp_path / CONFIRMATION_FILE).read_bytes()
 
     assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
-    assert len(app.ran) == n_ran
+    assert (tmp_path / CONFIRMATION_FILE).read_bytes() == proof
     assert not (tmp_path / "before-1").exists()
+
+
+def test_what_is_kept_is_searched_on_for_other_candidates(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    plain = Configuration("jemalloc")
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(plain))
+    assert answer(tmp_path, app).decision is Decision.KEEP
+    (tmp_path / SELECTION_FILE).touch()
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(plain, NO_CACHE))
+
+    found = answer(tmp_path, app, LONGER)
+
+    assert found.configuration == NO_CACHE
+    assert not any(row.label == "jemalloc" and row.is_candidate for row in found.rows)
 
 
 def test_an_answer_stays_until_a_longer_search_has_candidates(

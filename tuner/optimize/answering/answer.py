@@ -302,7 +302,8 @@ class Answer:
             yield f"    {whole}"
             yield from self._floor_lines(self.standing)
             yield from self._held_out_lines()
-            yield from self._peak_lines()
+            if not self.may_be_settled:
+                yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."
         if self.more_seconds > MOST_ADVISED_S:
             words = "To settle it takes more than three days, so it cannot be shown here."
@@ -420,7 +421,9 @@ def _table_lines(answer: Answer, columns: int) -> Iterator[str]:
 def _shown(answer: Answer) -> list[AnswerRow]:
     """Return what helps to decide: candidates, defaults, or what came nearest in one run."""
     rules = answer.rules
+    named = {one.label for one in answer.turned_down}
     first = [row for row in answer.rows if row.is_candidate]
+    first += [row for row in answer.rows if row.label in named and row not in first]
     defaults = [row for row in answer.rows if " " not in row.label and row not in first]
     rest = [row for row in answer.rows if row not in (*first, *defaults) and row.changes]
     rest.sort(key=lambda row: -sum(row.changes[goal].likely for goal in rules.goals))

@@ -166,9 +166,13 @@ class Choosing:
             possible = self._possible(first, proposals[:n_first], self._beyond(first))
             return self._promising(first, possible)[: budget.n_again]
 
+        content = read_journal(self._work.run / SELECTION_FILE) if without else None
+        ran_before = {one["subject"] for one in content.records} if content else set[str]()
+
         def others(course: Course[None, Sample]) -> list[str]:
             ran = [p for p in proposals if _has_run(course, p)]
-            is_near = self._is_any_near(course, ran, without)
+            new = [p for p in ran if label_of(p.configuration) not in ran_before]
+            is_near = self._is_any_near(course, new, without)
             found = [] if is_near else self._untried(course, proposals)
             some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
             needed_s = (1 + len(some)) * run_seconds(self._reference)

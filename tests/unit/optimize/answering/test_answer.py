@@ -510,7 +510,9 @@ def test_times_are_written_without_powers_of_ten(name: str, value: float, words:
     assert value_words(name, value) == words
 
 
-@pytest.mark.parametrize("answer", [KEEP, OPEN], ids=["keep", "open"])
+@pytest.mark.parametrize(
+    "answer", [KEEP, replace(OPEN, more_seconds=1e9)], ids=["keep", "open for ever"]
+)
 def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer):
     less = {**GAINS, PEAK: Gain(0.12, 0.1, 0.14)}
     standing = replace(answer.standing or STANDING, gains=less, better=())
@@ -523,6 +525,8 @@ def test_a_lower_peak_that_was_not_asked_for_is_said(answer: Answer):
     assert "--goals peak_memory" not in "\n".join(gains_more.lines())
     worse = replace(standing, likely_worse=(CPU,))
     assert "--goals peak_memory" not in "\n".join(replace(found, standing=worse).lines())
+    settled_soon = replace(found, decision=Decision.UNDECIDED, more_seconds=60.0)
+    assert "--goals peak_memory" not in "\n".join(settled_soon.lines())
     assert "--goals peak_memory" not in "\n".join(answer.lines())
 
 

@@ -134,6 +134,17 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert near.stages[2:] == ["others"], "once those that are near are out"
 
 
+def test_where_none_follows_others_run_whatever_seems_near_of_those_that_ran(tmp_path: Path):
+    app = Timed({str(one): 0.1 for one in SETTINGS})
+    choosing = choosing_of(tmp_path, app, 60.0)
+    choosing.select(n_possible=6)
+    n_ran = len(app.ran_labels)
+
+    choosing.select(6, without=SETTINGS[:1])
+
+    assert n_ran < len(app.ran_labels) < len(SETTINGS), "until one of these is near"
+
+
 def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path):
     app = Timed({str(one): 0.1 for one in SETTINGS})
 
