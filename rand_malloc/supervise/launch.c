@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "counter.h"
+#include "touch.h"
 
 enum step {
     STEP_AFFINITY,
@@ -128,6 +129,7 @@ bool launch(const struct plan *plan, struct launched *launched) {
     launched->counter_fd = plan->is_service ? -1 : counter_open_instructions(pid);
     launched->error_fd = errors[0];
     close(errors[1]);
+    touch_huge_pages(plan->warm_bytes);
     close(hold[0]);
     close(hold[1]);
     leave_core(plan->cpu);

@@ -35,6 +35,7 @@ static const char usage_text[] =
     "  --cpu N               pin the command to core N\n"
     "  --aslr off|on         address space randomisation (default off)\n"
     "  --thp keep|never      transparent huge pages: as the machine is set (default), or off\n"
+    "  --warm MIB            touch so much free memory before the command starts (default 0)\n"
     "  --timeout SECONDS     stop the command and its process group after this time (default "
     "none)\n"
     "  --sample-ms N         time between two samples of its memory, 1 to 10000 (default 2)\n"
@@ -154,6 +155,7 @@ enum option_code {
     CPU,
     ASLR,
     THP,
+    WARM,
     TIMEOUT,
     SAMPLE_MS,
     COUNT_SYSCALLS,
@@ -172,6 +174,7 @@ static const struct option options[] = {
     {"cpu", required_argument, NULL, CPU},
     {"aslr", required_argument, NULL, ASLR},
     {"thp", required_argument, NULL, THP},
+    {"warm", required_argument, NULL, WARM},
     {"timeout", required_argument, NULL, TIMEOUT},
     {"sample-ms", required_argument, NULL, SAMPLE_MS},
     {"env", required_argument, NULL, ENV},
@@ -197,6 +200,9 @@ static void apply(struct plan *plan, int code) {
         break;
     case THP:
         plan->keep_thp = one_of("thp", optarg, "never", "keep");
+        break;
+    case WARM:
+        plan->warm_bytes = (uint64_t)(number_between("warm", optarg, 0, 1 << 20) * (1 << 20));
         break;
     case TIMEOUT:
         plan->timeout_ns = (uint64_t)(number_between("timeout", optarg, 1e-3, 1e7) * 1e9);

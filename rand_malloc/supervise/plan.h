@@ -18,6 +18,7 @@ struct plan {
     int cpu;                   /* core the program is pinned to; -1: not pinned */
     bool aslr;                 /* false: the program runs without address randomisation */
     bool keep_thp;             /* false: transparent huge pages are off for the program */
+    uint64_t warm_bytes;       /* of free memory that is touched before the start; see touch.h */
     uint64_t timeout_ns;       /* elapsed time allowed; 0: no limit */
     bool counts_syscalls;      /* stop the program at every system call and count it */
     uint64_t sample_ns;        /* time between two samples, > 0 */

@@ -306,7 +306,13 @@ CASE(missing_program_has_its_own_exit_code) {
 CASE(bad_usage_is_refused) {
     return run("--cpu x -- $S exit 0") == 2 && run("--thp maybe -- $S exit 0") == 2 &&
            run("--env =x -- $S exit 0") == 2 && run("--sample-ms 0 -- $S exit 0") == 2 &&
-           run("--") == 2;
+           run("--warm -1 -- $S exit 0") == 2 && run("--") == 2;
+}
+
+CASE(memory_that_is_touched_before_the_start_is_not_the_programs) {
+    double before = run("-- $S exit 0") == 0 ? number("peak_rss_bytes") : -1.0;
+    return before > 0.0 && run("--warm 64 -- $S exit 0") == 0 &&
+           number("peak_rss_bytes") < before + MIB && number("system_ns") < 5e7;
 }
 
 CASE(core_is_the_one_asked_for) {

@@ -39,7 +39,7 @@ from tuner.optimize.answering.answer import Answer, Decision, minutes_words, wri
 from tuner.optimize.answering.recommendation import recommended_before
 from tuner.optimize.aside import move_to_before
 from tuner.optimize.choosing import emulation
-from tuner.optimize.choosing.candidates import Choosing, trade
+from tuner.optimize.choosing.candidates import Choosing, affordable, trade
 from tuner.optimize.choosing.direct import DirectSearch, space_of
 from tuner.optimize.choosing.direct_plan import SHARE_OF_LOOKS, SHARE_OF_TIME
 from tuner.optimize.choosing.expecting import Expecting
@@ -52,6 +52,7 @@ from tuner.optimize.confirming.confirmation import Confirmed, Confirming
 from tuner.optimize.confirming.held_out import SHARE_HELD_OUT, HeldOutInput, least_seconds
 from tuner.optimize.confirming.reduced import reduced
 from tuner.optimize.kinds.cluster import kit_of, machines_for
+from tuner.optimize.kinds.counted import gains_of_work
 from tuner.optimize.kinds.examination import (
     examine,
     examine_held_out,
@@ -113,6 +114,9 @@ to confirm one of these."""
 _OF_PROOF = (*CONFIRMATION_FILES, ABLATION_FILE, FEWER_FILE, REDUCED_FILE, ANSWER_FILE)
 """What proves an answer, beside runs on the held-out input, which hold for a setting whatever else
 is tried."""
+
+_PROVEN = (*CONFIRMATION_FILES, FEWER_FILE, REDUCED_FILE)
+"""Journals whose candidates ran until the answer was known."""
 
 _OF_RULES = (SELECTION_FILE, EXPLORATION_FILE, HELD_OUT_FILES, *_OF_PROOF)
 """What holds for one set of constraints only, as patterns."""
@@ -531,7 +535,7 @@ class Session:
         before = snapshot()
         selected = _selected(work, choosing, n_possible)
         chosen = (
-            self._better(work, choosing, selected)
+            self._better(work, reference, choosing, selected)
             or work.kept(CONFIRMATION_FILE)
             or choosing.finalists(selected)
             or trade(work, reference, selected)
@@ -549,6 +553,8 @@ class Session:
             else conclusion.nothing_near(selected)
         )
         self._tell_what_ran(work, selected, confirmed, answer, took_s)
+        if answer.decision is not Decision.DEPLOY and (words := self._deployed_before()):
+            answer = replace(answer, reasons=(words, *answer.reasons))
         if work.machines is not None or not work.has_run:
             return answer
         n_cores = os.cpu_count() or 1
@@ -556,29 +562,45 @@ class Session:
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
     def _better(
-        self, work: Work, choosing: Chooses, selected: Selected
+        self, work: Work, reference: Reference, choosing: Chooses, selected: Selected
     ) -> dict[str, Configuration]:
         """Return candidates that a search which went on found, beside what is deployed.
 
-        All of them are proven anew, on runs of their own; of a program that is kept as it is, those
-        that were candidates before are out.
+        All of them are proven anew, on runs of their own; those that were candidates before are
+        out.  None are where there is no time to run one beside what is deployed.
         """
         if not work.is_searched_on:
             return {}
         before = recommended_before(self.run)
         deployed = before.configuration if before else None
-        out = [] if deployed else [c for f in CONFIRMATION_FILES for c in work.kept(f).values()]
-        found = {n: one for n, one in choosing.finalists(selected, out).items() if one != deployed}
+        out = [one for file in _PROVEN for one in work.kept(file).values()]
+        n_at_once = affordable(work, reference, work.watch.left_s).at_once
+        found: dict[str, Configuration] = {}
+        if deployed is None:
+            found = choosing.finalists(selected, out)
+        elif n_at_once > 1:  # else it would run alone
+            found = choosing.finalists(selected, [deployed, *out])
         if before and deployed and found:
             label = label_of(deployed)
             if before.trial is not None:
                 work.trials[label] = before.trial
             found = {label: deployed, **found}
         if found:
+            gains_of_work(work, reference, found)  # takes long, and is kept: before files move
             move_to_before(self.run, _OF_PROOF)
         work.is_searched_on = False
         self._write_request(work)
         return found
+
+    def _deployed_before(self) -> str:
+        """Say what was deployed before it was searched on; nothing where nothing was."""
+        for folder in sorted(self.run.glob("before-*"), key=lambda one: one.stat().st_mtime):
+            before = recommended_before(folder)
+            is_same_rules = not (folder / SELECTION_FILE).exists()
+            if is_same_rules and before and before.decision is Decision.DEPLOY:
+                label = label_of(before.configuration) if before.configuration else ""
+                return f"{label} was proven better before more was tried, see {folder.name}."
+        return ""
 
     def _tell_what_ran(
         self,

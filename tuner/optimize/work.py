@@ -226,7 +226,9 @@ class Work:
             OutputError: the journal cannot be written.
         """
         what = self.tuned_in(file, candidates, tuned)
-        scene = Scene(reference, candidates, is_held_out=tuned is not None)
+        scene = Scene(
+            reference, candidates, is_held_out=tuned is not None, is_proof=file != SELECTION_FILE
+        )
         header = {
             "candidates": {label: one.key for label, one in candidates.items()},
             "trials": {name: n for name, n in self.trials.items() if name in candidates},

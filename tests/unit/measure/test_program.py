@@ -6,9 +6,11 @@ import shutil
 import signal
 import sys
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -20,6 +22,7 @@ from tests.doubles.program_runs import GOOD
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.preloads import is_allocator
+from tuner.measure.process import Finished, Processes
 from tuner.measure.program import (
     LAYOUT,
     ProgramRunner,
@@ -68,6 +71,28 @@ def test_ending_by_signal_is_named(runner: ProgramRunner):
     run = runner.run(["sh", "-c", "echo sorry >&2; kill -SEGV $$"], _PATH, Surroundings())
     assert (run.exit_status, run.signal, run.ending) == (None, 11, "killed by SIGSEGV")
     assert run.stderr_tail == "sorry\n"
+
+
+def test_as_much_memory_as_a_command_took_is_touched_before_its_next_run(
+    runner: ProgramRunner, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[list[str]] = []
+    start = Processes.run
+
+    def run(self: Processes, words: Sequence[str], **options: Any) -> Finished:
+        asked.append([str(word) for word in words])
+        return start(self, words, **options)
+
+    monkeypatch.setattr(Processes, "run", run)
+    grows = [sys.executable, "-c", "x = bytearray(32 << 20)"]
+    cases: list[tuple[list[str], Literal["keep", "never"]]]
+    cases = [(grows, "keep"), (grows, "keep"), (["true"], "keep"), (grows, "never")]
+    for command, thp in cases:
+        runner.run(command, _PATH, Surroundings(thp=thp))
+    warm = [float(w[w.index("--warm") + 1]) if "--warm" in w else None for w in asked]
+    assert warm[0] == warm[2] == 0.0
+    assert 48.0 < (warm[1] or 0.0) < 90.0
+    assert warm[3] is None
 
 
 def test_program_that_hangs_is_stopped(runner: ProgramRunner):

@@ -272,6 +272,67 @@ def test_what_is_deployed_stays_where_a_longer_search_finds_nothing_else(
     assert not (tmp_path / "before-1").exists()
 
 
+def test_candidates_that_lost_to_what_is_deployed_are_not_proven_anew(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    plain = Configuration("jemalloc")
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(NO_CACHE, plain))
+    assert answer(tmp_path, app).configuration == NO_CACHE
+
+    assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
+    assert not (tmp_path / "before-1").exists()
+
+
+@pytest.mark.usefixtures("_deployed")
+def test_what_is_deployed_stays_where_another_would_have_no_time_beside_it(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    class Slow(AtOnce):
+        def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
+            app.now_s += 180.0
+            return super().select(n_possible, without)
+
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: Slow(FIT))
+
+    assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
+    assert not (tmp_path / "before-1").exists()
+
+
+@pytest.mark.usefixtures("_deployed")
+def test_ctrl_c_while_work_is_counted_loses_no_answer(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "gains_of_work", stop)
+        with pytest.raises(InterruptedCampaign):
+            answer(tmp_path, app, LONGER)
+    assert (tmp_path / ANSWER_FILE).exists()
+
+    assert answer(tmp_path, app, LONGER).configuration == FIT
+
+
+@pytest.mark.usefixtures("_deployed")
+def test_what_was_deployed_is_named_where_more_time_ends_undecided(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    proven = session._confirmed  # noqa: SLF001
+
+    def too_late(work: Work, *those: Any, **others: Any) -> Any:
+        app.now_s += 500.0
+        return proven(work, *those, **others)
+
+    monkeypatch.setattr(session, "_confirmed", too_late)
+
+    found = answer(tmp_path, app, LONGER)
+
+    assert found.decision is Decision.UNDECIDED
+    words = "jemalloc cache=false was proven better before more was tried, see before-1."
+    assert found.reasons[0] == words
+
+
 def test_what_is_kept_is_searched_on_for_other_candidates(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):

@@ -32,6 +32,8 @@ class Scene:
     candidates: Mapping[str, Configuration]
     is_held_out: bool = False
     """It runs the input that was not tuned on."""
+    is_proof: bool = False
+    """It proves something, so candidates run as they will be deployed."""
 
 
 @dataclass(frozen=True)
