@@ -344,7 +344,7 @@ class _NoMoreRuns:
 
 def _other_environment(run: Path) -> StoreError:
     return StoreError(
-        f"{run}: LD_PRELOAD, GLIBC_TUNABLES or variables of allocators differ from those of its "
+        f"{run}: LD_PRELOAD, PYTHONMALLOC or variables of allocators differ from those of its "
         "runs; start from the same environment, or choose another -o"
     )
 
