@@ -1,13 +1,16 @@
 /* See touch.h.  One touch clears all of a huge page; where there are none, it costs a small one. */
 #include "touch.h"
+#include "room.h"
 
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define HUGE ((uint64_t)2 << 20)
+#define HUGE  ((uint64_t)2 << 20)
+#define SHARE 4 /* of the free memory, the part that may be taken for a moment */
 
 void touch_huge_pages(uint64_t bytes) {
-    uint64_t length = (bytes + HUGE - 1) / HUGE * HUGE;
+    uint64_t most = room_bytes() / SHARE;
+    uint64_t length = ((bytes < most ? bytes : most) + HUGE - 1) / HUGE * HUGE;
     if (length == 0)
         return;
     char *pages = mmap(NULL, length + HUGE, PROT_READ | PROT_WRITE,

@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-/* Touch so many bytes of huge pages, as far as the system has any, and give them back. */
+/* Touch so many bytes of huge pages, as far as the system has any, and give them back.  Takes at
+ * most a quarter of what is free for this process. */
 void touch_huge_pages(uint64_t bytes);
 
 #endif
