@@ -91,8 +91,8 @@ def _misplaced(context: typer.Context, is_given: bool) -> bool:
     "Find the setting that the program itself proves best. Records, searches in "
     "emulation, runs what looks promising, confirms it on new runs, and answers in one "
     "sentence: deploy this, or keep what you have. Interrupted, the same command "
-    "continues. An open answer goes on with more --time, and a longer one than before looks for "
-    "something better than what is deployed; else a decided one stays.",
+    "continues. An open answer goes on with more --time; a decided one stays, and is searched "
+    "on with a longer --time than before.",
     "malloc-tuner optimize -- ./app --input data",
     "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
     "malloc-tuner optimize runs/app --time 20min",

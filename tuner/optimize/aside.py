@@ -37,5 +37,12 @@ def move_to_before(run: Path, patterns: Iterable[str]) -> None:
             path.rename(folder / path.name)
 
 
+def last_before(run: Path) -> Path | None:
+    """Return the folder that `move_to_before` made last; None where it made none."""
+    made = (run / f"before-{n}" for n in itertools.count(1))
+    found = list(itertools.takewhile(Path.exists, made))
+    return found[-1] if found else None
+
+
 def _first_free(names: Callable[[int], Path]) -> Path:
     return next(path for path in map(names, itertools.count(1)) if not path.exists())

@@ -37,7 +37,7 @@ from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
 from tuner.optimize.answering.recommendation import recommended_before
-from tuner.optimize.aside import move_to_before
+from tuner.optimize.aside import last_before, move_to_before
 from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.candidates import Choosing, affordable, trade
 from tuner.optimize.choosing.direct import DirectSearch, space_of
@@ -594,13 +594,14 @@ class Session:
 
     def _deployed_before(self) -> str:
         """Say what was deployed before it was searched on; nothing where nothing was."""
-        for folder in sorted(self.run.glob("before-*"), key=lambda one: one.stat().st_mtime):
-            before = recommended_before(folder)
-            is_same_rules = not (folder / SELECTION_FILE).exists()
-            if is_same_rules and before and before.decision is Decision.DEPLOY:
-                label = label_of(before.configuration) if before.configuration else ""
-                return f"{label} was proven better before more was tried, see {folder.name}."
-        return ""
+        folder = last_before(self.run)
+        if folder is None or (folder / SELECTION_FILE).exists():  # of other constraints
+            return ""
+        before = recommended_before(folder)
+        if before is None or before.configuration is None:
+            return ""
+        label = label_of(before.configuration)
+        return f"{label} was proven better before more was tried, see {folder.name}."
 
     def _tell_what_ran(
         self,
@@ -618,9 +619,7 @@ class Session:
                 f"{work.n_runs} runs, {clock_text(seconds)}{duets}{_machine_words(work)}"
             )
         elif answer.decision is not Decision.UNDECIDED:
-            words = "the answer is known; a new -o searches anew"
-            if answer.decision is Decision.DEPLOY:
-                words = "the answer is known; a longer --time looks for a better one"
+            words = "the answer is known; a longer --time searches on"
             if work.is_elsewhere or self._is_judged_anew:
                 words = "judged by the runs that are there"
             self._view.tell(f"ran        nothing: {words}")

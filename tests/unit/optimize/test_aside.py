@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tuner.optimize.aside import move_aside, move_to_before
+from tuner.optimize.aside import last_before, move_aside, move_to_before
 
 
 def test_a_file_gets_the_next_number_that_is_free(tmp_path: Path):
@@ -23,6 +23,7 @@ def test_files_of_other_constraints_have_a_folder_each_time(tmp_path: Path):
 
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["before-1", "before-2"]
     assert (tmp_path / "before-2" / "a").read_text() == "second"
+    assert last_before(tmp_path) == tmp_path / "before-2"
 
 
 def test_where_there_is_nothing_to_move_no_folder_is_made(tmp_path: Path):
