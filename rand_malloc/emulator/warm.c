@@ -9,14 +9,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define SHARE 4 /* of the free memory, the part that may be taken for a moment */
-#define PAGE  UINT64_C(4096)
+#define PAGE UINT64_C(4096)
 
 struct warmed memory_warm(uint64_t bytes) {
     struct warmed warmed = {0, 0};
-    uint64_t most = room_bytes() / SHARE;
-    if (bytes > most)
-        bytes = most;
+    bytes = room_for(bytes);
     bytes -= bytes % PAGE;
     if (bytes == 0)
         return warmed;

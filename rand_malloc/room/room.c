@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SHARE 4 /* of the free memory, the part that may be taken for a moment */
+
 /* The number behind a key, or alone in the file for key ""; UINT64_MAX if there is none. */
 static uint64_t read_number(const char *path, const char *key) {
     char line[256];
@@ -47,8 +49,11 @@ static uint64_t free_in_group(void) {
     return limit > used ? limit - used : 0;
 }
 
-uint64_t room_bytes(void) {
+uint64_t room_for(uint64_t bytes) {
+    if (bytes == 0)
+        return 0;
     uint64_t kib = read_number("/proc/meminfo", "MemAvailable:");
     uint64_t machine = kib == UINT64_MAX ? 0 : kib * 1024, group = free_in_group();
-    return group < machine ? group : machine;
+    uint64_t most = (group < machine ? group : machine) / SHARE;
+    return bytes < most ? bytes : most;
 }

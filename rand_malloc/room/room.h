@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Bytes, by /proc/meminfo and the process's control group, whichever has less; 0 if not known. */
-uint64_t room_bytes(void);
+/* So many bytes, or as many as may be taken for a moment: a quarter of what is free by
+ * /proc/meminfo and the process's control group, whichever has less; 0 if that is not known. */
+uint64_t room_for(uint64_t bytes);
 
 #endif

@@ -5,12 +5,10 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define HUGE  ((uint64_t)2 << 20)
-#define SHARE 4 /* of the free memory, the part that may be taken for a moment */
+#define HUGE ((uint64_t)2 << 20)
 
 void touch_huge_pages(uint64_t bytes) {
-    uint64_t most = room_bytes() / SHARE;
-    uint64_t length = ((bytes < most ? bytes : most) + HUGE - 1) / HUGE * HUGE;
+    uint64_t length = (room_for(bytes) + HUGE - 1) / HUGE * HUGE;
     if (length == 0)
         return;
     char *pages = mmap(NULL, length + HUGE, PROT_READ | PROT_WRITE,

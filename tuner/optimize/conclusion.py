@@ -93,9 +93,8 @@ class Conclusion:
         return selected is not None and selected.n_untried > 0 and not is_closed
 
     def _not_all_ran(self, selected: Selected, answer: Answer) -> Answer:
-        n_ran, n_untried = len(selected.labels), selected.n_untried
-        words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
-        n_runs = n_untried + -(-n_untried // ROUND_OF_SELECTION)
+        words = f"{_ran_words(selected)}, and none gains enough"
+        n_runs = selected.n_untried + -(-selected.n_untried // ROUND_OF_SELECTION)
         more_s = n_runs * self._work.run_seconds(self._reference)
         return replace(answer, missing=words, more_seconds=more_s)
 
@@ -132,7 +131,7 @@ class Conclusion:
                 *self._greater(best, confirmed),
                 *self._scaled(best, where),
                 *counted_words(best),
-                *self._not_run(selected, is_over=True),
+                *self._not_run(selected),
                 *answer.reasons,
             ),
             held_out=held_out.gains if held_out else None,
@@ -207,14 +206,11 @@ class Conclusion:
         """Return what a candidate gains for sure, then as seen: few rounds show mostly luck."""
         return one.sure_score(self._rules), one.score(self._rules)
 
-    def _not_run(self, selected: Selected | None, *, is_over: bool = False) -> tuple[str, ...]:
-        """Say what the time was too short to try; here no more runs where something is deployed."""
+    def _not_run(self, selected: Selected | None) -> tuple[str, ...]:
+        """Say what the time was too short to try, and does not run here any more."""
         if selected is None or not selected.n_untried:
             return ()
-        n_ran = len(selected.labels)
-        ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
-        is_over |= not self._may_run(selected)
-        return (f"{ran}; the others need {'a new -o with ' * is_over}more --time.",)
+        return (f"{_ran_words(selected)}; the others need a new -o with more --time.",)
 
     def _scaled(self, best: Standing, where: str) -> Iterator[str]:
         """Say which guards hold only within what the program as it is varies by."""
@@ -503,6 +499,11 @@ class Conclusion:
             expected=expected,
             is_service=self._work.request.service is not None,
         )
+
+
+def _ran_words(selected: Selected) -> str:
+    n_ran = len(selected.labels)
+    return f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
 
 
 def _turned_down_words(label: str, held_out: HeldOutStanding, given: str) -> str:

@@ -111,12 +111,12 @@ _FEW_RUNS = 60
 """Of a service in the time given: all of them are needed, for settings that are known to suit and
 to confirm one of these."""
 
-_OF_PROOF = (*CONFIRMATION_FILES, ABLATION_FILE, FEWER_FILE, REDUCED_FILE, ANSWER_FILE)
-"""What proves an answer, beside runs on the held-out input, which hold for a setting whatever else
-is tried."""
-
 _PROVEN = (*CONFIRMATION_FILES, FEWER_FILE, REDUCED_FILE)
 """Journals whose candidates ran until the answer was known."""
+
+_OF_PROOF = (*_PROVEN, ABLATION_FILE, ANSWER_FILE)
+"""What proves an answer, beside runs on the held-out input, which hold for a setting whatever else
+is tried."""
 
 _OF_RULES = (SELECTION_FILE, EXPLORATION_FILE, HELD_OUT_FILES, *_OF_PROOF)
 """What holds for one set of constraints only, as patterns."""
