@@ -1,9 +1,18 @@
 """What a run of a real program is said to have shown."""
 
 from dataclasses import replace
+from typing import Self
 
 from tuner.measure.program import ProgramRun
 from tuner.records import CurvePoint
+
+
+class AsDeployed:
+    """Something that is tuned, whose runs are always as when deployed."""
+
+    def as_deployed(self, _candidates: object) -> Self:
+        return self
+
 
 GOOD = ProgramRun(
     exit_status=0,

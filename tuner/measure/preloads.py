@@ -1,4 +1,4 @@
-"""What LD_PRELOAD and GLIBC_TUNABLES have that is no allocator's, and stays under a candidate.
+"""What of the environment acts on malloc and is no allocator's, and stays under a candidate.
 
 A library is an allocator whose name says so, or that exports malloc.  ld.so(8) splits LD_PRELOAD
 at colons and blanks.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tuner.allocators.libraries import find_library
+from tuner.recording.explain import switches_in
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -37,6 +38,11 @@ def beside(environment: Mapping[str, str]) -> dict[str, str]:
         TUNABLES: [one for one in tunables if not one.startswith(OF_MALLOC)],
     }
     return {name: ":".join(parts) for name, parts in kept.items() if parts}
+
+
+def staying(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what stays of both variables and of `SWITCHES`: figures hold beside it."""
+    return {**beside(environment), **switches_in(environment)}
 
 
 def in_front(variables: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:

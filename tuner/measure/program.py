@@ -205,6 +205,14 @@ class Surroundings:
     counts_syscalls: bool = False
     """Count its system calls, which slows it down: its times are none of its own."""
 
+    def as_deployed(self, *, is_at_random: bool) -> "Surroundings":
+        """Return the same, at random addresses where a run depends on them.
+
+        So it does under a setting that wants huge pages for all memory: how many of its pages are
+        huge depends on where they lie.  Elsewhere memory at fixed addresses repeats itself.
+        """
+        return replace(self, aslr="on") if is_at_random else self
+
 
 class _Curve(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)

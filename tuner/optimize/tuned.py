@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tuner.compare.plan import Course, Step
 from tuner.errors import StoreError
@@ -212,11 +212,6 @@ class Tuned(Protocol):
             reference: what a run must equal.
         """
         ...
-
-
-@runtime_checkable
-class RunsAsDeployed(Protocol):
-    """What is tuned, where runs may differ from those of a program that is deployed."""
 
     def as_deployed(self, candidates: Mapping[str, Configuration]) -> Tuned:
         """Return the same with runs like those that these candidates will have."""

@@ -25,7 +25,7 @@ from tuner.optimize.proof.abreast import Abreast, abreast_on, cores_abreast
 from tuner.optimize.proof.duets import Duets, duets_of
 from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import AS_IS, Reference, Runs, RunsAsDeployed, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
 from tuner.runs import CONFIRMATION_FILE, CONFIRMATION_FILES, SELECTION_FILE
@@ -189,10 +189,7 @@ class Work:
             tuned: what runs; None: what is tuned.
         """
         what = tuned or self.tuned
-        is_proof = file != SELECTION_FILE
-        return (
-            what.as_deployed(candidates) if is_proof and isinstance(what, RunsAsDeployed) else what
-        )
+        return what if file == SELECTION_FILE else what.as_deployed(candidates)
 
     def compare(
         self,

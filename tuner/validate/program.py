@@ -18,9 +18,8 @@ from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.machine import Machine
-from tuner.measure.preloads import beside, exports_malloc
+from tuner.measure.preloads import exports_malloc, staying
 from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings, digest
-from tuner.recording.explain import switches_in
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store, ValidationConditions
 from tuner.trace.program import Recorded
@@ -296,7 +295,7 @@ def _of_this_program(
         folder=str(Path.cwd()),
         program_sha256=program_sha256,
         output_sha256=_compared(reference, conditions.output),
-        beside={**beside(baseline.environment), **switches_in(baseline.environment)},
+        beside=staying(baseline.environment),
     )
 
 

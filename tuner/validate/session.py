@@ -86,16 +86,13 @@ class ValidationOptions:
         return ValidationConditions(self.output, self.instrument, self.seed, surroundings)
 
     def as_deployed(self, prepared: Iterable[Prepared]) -> ValidationOptions:
-        """Return the same, at random addresses where a subject wants huge pages for all memory.
-
-        How many of its pages are huge depends on them.
+        """Return the same, with surroundings in which all subjects run as when deployed.
 
         Args:
             prepared: the subjects.
         """
-        if not any(one.wants_huge_pages for one in prepared):
-            return self
-        return replace(self, surroundings=replace(self.surroundings, aslr="on"))
+        is_at_random = any(one.wants_huge_pages for one in prepared)
+        return replace(self, surroundings=self.surroundings.as_deployed(is_at_random=is_at_random))
 
     def limited(
         self, baseline_ns: int | None, floor_s: float, first_s: float | None

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tests.doubles.program_runs import AsDeployed
 from tests.doubles.programs import compile_
 from tests.doubles.runs import synthetic_run, trial
 from tests.doubles.synthetic import PARTS
@@ -57,7 +58,7 @@ USES = {MEAN: 100e6, PEAK: 120e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
 
 
-class App:
+class App(AsDeployed):
     """A program whose every run takes a second; jemalloc's cache costs it a tenth of its memory."""
 
     command: tuple[str, ...] = ("app",)

@@ -35,7 +35,7 @@ from tuner.measure.workers import Call, LostError, OnNote, Workers
 from tuner.optimize.kinds.making import Files, held_out_of, tuned_of
 from tuner.optimize.proof.machines import ProgramMachine, Scene, load_machines, save_machines
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import AS_IS, Reference, Runs, RunsAsDeployed, Sample
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.records import Outcome, Status
 
 _AWAY_S: Final = 15.0
@@ -102,7 +102,7 @@ def _runs_of(kit: ProgramKit, scene: Scene) -> Runs:
         kit.request, _located(kit), kit.environment, kit.folder
     )
     assert found is not None  # noqa: S101 - what is compared is asked for
-    if scene.is_proof and isinstance(found, RunsAsDeployed):
+    if scene.is_proof:
         found = found.as_deployed(scene.candidates)
     return found.runner(scene.candidates, scene.reference)
 

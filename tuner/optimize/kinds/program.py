@@ -25,7 +25,7 @@ from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
 from tuner.link.elf import read_object
 from tuner.measure.counting import InstructionCounter
-from tuner.measure.preloads import PRELOAD, beside
+from tuner.measure.preloads import PRELOAD, beside, staying
 from tuner.measure.process import last_lines, printed_last
 from tuner.measure.program import (
     LAYOUT,
@@ -238,7 +238,7 @@ class Program:
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
             notes=tuple(notes),
             steered=steering(self._environment),
-            beside={**beside(self._environment), **switches_in(self._environment)},
+            beside=staying(self._environment),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
@@ -412,10 +412,7 @@ def deployed_within(
     candidates: Mapping[str, Configuration],
     files: Mapping[str, tuple[Allocator, Installation]],
 ) -> Surroundings:
-    """Return surroundings with random addresses where a candidate wants huge pages for all memory.
-
-    How many of its pages are huge depends on them.  Elsewhere memory at fixed addresses repeats
-    itself.
+    """Return surroundings in which candidates run as they will when deployed.
 
     Args:
         surroundings: as they are.
@@ -423,7 +420,7 @@ def deployed_within(
         files: adapter and installation of every allocator.
     """
     wanting = (files[one.allocator][0].wants_huge_pages(one) for one in candidates.values())
-    return replace(surroundings, aslr="on") if any(wanting) else surroundings
+    return surroundings.as_deployed(is_at_random=any(wanting))
 
 
 def steered_words(environment: Mapping[str, str]) -> tuple[str, ...]:

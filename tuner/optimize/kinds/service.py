@@ -12,7 +12,7 @@ from typing import Final
 from tuner.allocators import Allocator, Installation
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError
-from tuner.measure.preloads import beside
+from tuner.measure.preloads import staying
 from tuner.measure.program import ProgramRunner, Surroundings, padded, steering
 from tuner.optimize.kinds.known import known_for
 from tuner.optimize.kinds.program import (
@@ -27,7 +27,6 @@ from tuner.optimize.kinds.suite import further_trace
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
-from tuner.recording.explain import switches_in
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.constraints import DEFAULTS
 from tuner.service.lifecycle import ServiceRun, run_service
@@ -133,7 +132,7 @@ class Service:
             requests=runs[1].requests,
             notes=(*steered_words(self._environment), *jemalloc_names_words(runs[1].files)),
             steered=steering(self._environment),
-            beside={**beside(self._environment), **switches_in(self._environment)},
+            beside=staying(self._environment),
         )
 
     def _run_as_it_is(self) -> ServiceRun:

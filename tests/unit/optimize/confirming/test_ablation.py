@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from tests.doubles.program_runs import AsDeployed
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
 from tuner.optimize.confirming.ablation import effects_of
@@ -19,7 +20,7 @@ from tuner.records import Configuration, Outcome
 WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
 
 
-class Tunable:
+class Tunable(AsDeployed):
     """A program on which ``narenas`` saves a fifth of the memory, and ``tcache`` does nothing."""
 
     command = ("app",)

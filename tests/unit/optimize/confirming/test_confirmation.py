@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from tests.doubles.program_runs import AsDeployed
 from tests.unit.optimize.answering.test_answer import DEPLOY
 from tests.unit.optimize.kinds.test_counted import Counting
 from tuner.compare.journal import Journal, read_journal
@@ -40,7 +41,7 @@ CHOSEN = {"mimalloc": Configuration("mimalloc"), "exgen": Configuration("exgen")
 ONE = {"exgen": CHOSEN["exgen"]}
 
 
-class App(View, Counting):
+class App(View, Counting, AsDeployed):
     """A program with noise of which every run takes a second; it remembers what is said."""
 
     command = ("app",)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.doubles.clock import Clock
+from tests.doubles.program_runs import AsDeployed
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
 from tuner.optimize.answering.answer import write_answer
@@ -58,7 +59,7 @@ def anything_set(settings: Mapping[str, Any]) -> float:
     return 0.8 if settings else 1.0
 
 
-class App:
+class App(AsDeployed):
     """Its memory follows from the settings."""
 
     def __init__(
