@@ -36,7 +36,7 @@ from tuner.compare.loop import INTERRUPTED, interruptible
 from tuner.config import CampaignSpec
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
-from tuner.optimize.answering.recommendation import recommended_before
+from tuner.optimize.answering.recommendation import Recommendation, recommended_before
 from tuner.optimize.aside import last_before, move_to_before
 from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.candidates import Choosing, affordable, trade
@@ -261,8 +261,7 @@ class Session:
         )
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
-        is_anew = self._is_judged_anew
-        work.is_searched_on = not is_anew and self._is_searched_on
+        is_anew, work.is_searched_on = self._is_judged_anew, self._is_searched_on
         if is_anew or work.is_searched_on or not (self.run / SELECTION_FILE).exists():
             work.check_environment()
         held_out = self._held_out(work, files)
@@ -389,16 +388,21 @@ class Session:
         begun = self._begun_with
         return begun is not None and dict(begun.rules.limits) != dict(self.request.rules.limits)
 
+    @cached_property
+    def _recommended(self) -> Recommendation | None:
+        """What the folder recommended before this call; None where that is judged anew."""
+        return None if self._is_judged_anew else recommended_before(self.run)
+
     @property
     def _is_searched_on(self) -> bool:
         """Whether more time is given than ever, and the answer is decided: there may be better."""
-        begun, before = self._begun_with, recommended_before(self.run)
+        begun, before = self._begun_with, self._recommended
         is_longer = begun is not None and begun.seconds < self.request.seconds
         return is_longer and before is not None and before.decision is not Decision.UNDECIDED
 
     def _is_settled(self, work: Work) -> bool:
         """Return whether what is deployed stays: in no more time, and judged as is asked for."""
-        begun, before = self._begun_with, recommended_before(self.run)
+        begun, before = self._begun_with, self._recommended
         is_deployed = before is not None and before.decision is Decision.DEPLOY
         is_judged = begun is not None and begun.held_out == self.request.held_out
         return is_deployed and is_judged and not work.is_searched_on
@@ -571,7 +575,7 @@ class Session:
         """
         if not work.is_searched_on:
             return {}
-        before = recommended_before(self.run)
+        before = self._recommended
         deployed = before.configuration if before else None
         out = [one for file in _PROVEN for one in work.kept(file).values()]
         n_at_once = affordable(work, reference, work.watch.left_s).at_once
