@@ -34,15 +34,16 @@ def wrapped(text: str, width: int, others: str = "") -> list[str]:
     return [line.replace(_HARD_SPACE, " ") for line in lines]
 
 
-def series(words: Iterable[str]) -> str:
+def series(words: Iterable[str], joint: str = "and") -> str:
     """Return words as a sentence lists them.
 
     Args:
         words: one at least.
+        joint: stands before the last.
 
     Example:
-        >>> series(["a"]), series(["a", "b"]), series(["a", "b", "c"])
-        ('a', 'a and b', 'a, b and c')
+        >>> series(["a"]), series(["a", "b"]), series(["a", "b", "c"], "or")
+        ('a', 'a and b', 'a, b or c')
     """
     *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {joint} {last}" if first else last

@@ -115,13 +115,14 @@ def show_percent(share: float, decimals: int = 1) -> str:
 
 
 def signed_percent(share: float, decimals: int = 1) -> str:
-    """Write a change with its sign: ``-4.0 %``; nothing is never below 0.
+    """Write a change with its sign: ``-4.0 %``; one that rounds to nothing has none of its own.
 
     Example:
         >>> signed_percent(-0.04), signed_percent(-0.0001), signed_percent(0.3, 0)
-        ('-4.0 %', '+0.0 %', '+30 %')
+        ('-4.0 %', '±0.0 %', '+30 %')
     """
-    return f"{round(100.0 * share, decimals) + 0.0:+.{decimals}f} %"
+    percent = round(100.0 * share, decimals)
+    return f"{percent:+.{decimals}f} %" if percent else f"±{0.0:.{decimals}f} %"
 
 
 @dataclass(frozen=True)

@@ -60,10 +60,11 @@ def fit(
         totals = opened.totals
         profile = fit_profile(opened, options)
     peak = write_generated(output, profile).peak_live_bytes
+    generated, recorded = show_size(peak), show_size(totals.peak_live_bytes)
+    compared = "as recorded" if generated == recorded else f"instead of {recorded}"
     line = (
         f"{output}: {len(profile['windows'])} windows, {len(profile['kinds']):,} kinds of lives, "
         f"{show_size(output.stat().st_size)} (trace {show_size(trace.stat().st_size)}); "
-        f"peak live {show_size(peak)} instead of {show_size(totals.peak_live_bytes)} from "
-        f"{totals.n_events:,} events"
+        f"peak live {generated} {compared} from {totals.n_events:,} events"
     )
     print(folded(line, 2), file=sys.stderr)

@@ -311,7 +311,8 @@ def optimize(
     if as_json:
         print(json.dumps(answer.as_record(), indent=1))
     else:
-        print()
+        if not quiet:  # between the progress and the answer
+            print()
         print_answer(answer)
         _print_next(run, answer)
     refuse(conditions, answer)

@@ -24,7 +24,7 @@ def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterat
         summary: what it found.
         run: its folder, for the commands that may come next.
     """
-    yield folded(_measured(record, summary), 2)
+    yield folded(_measured(record, summary, run), 2)
     for picked in summary.picked:
         yield folded(f"  {_pick(record, picked)}", 4)
     if summary.n_unchecked:
@@ -41,14 +41,18 @@ def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterat
         )
 
 
-def _measured(record: CampaignRecord, summary: Summary) -> str:
+def _measured(record: CampaignRecord, summary: Summary, run: Path) -> str:
+    from tuner.front.bounds import GUARD_OF_OPTIMIZE
+    from tuner.runs import REQUEST_FILE
+
     counts = [f"{summary.n_trials} configurations measured"]
     if summary.n_uncounted:
         counts.append(f"{summary.n_uncounted} of them dominated before they were counted")
     if summary.n_failed:
         counts.append(f"{summary.n_failed} failed")
     if summary.n_infeasible:
-        counts.append(f"{summary.n_infeasible} break a constraint")
+        broken = GUARD_OF_OPTIMIZE if (run / REQUEST_FILE).is_file() else "a constraint"
+        counts.append(f"{summary.n_infeasible} break {broken}")
     points = "point" if summary.n_front == 1 else "points"
     gain = f", hypervolume {summary.gain:.2f} x that of the defaults" if summary.gain else ""
     found = f"{summary.n_front} {points} on the front{gain}"

@@ -11,6 +11,7 @@ from tuner.cli.console import print_note
 from tuner.cli.epilog import subcommand
 from tuner.cli.options import MeasuredFolder, ValidationNumber
 from tuner.errors import OutputError, SelectionError, StoreError
+from tuner.page import series
 
 if TYPE_CHECKING:
     from tuner.runs import Run
@@ -23,8 +24,10 @@ def note_validation(run: Run, shown: ValidationSummary | None) -> None:
 
     numbers = [v.identifier for v in run.validations if simulation_of(v) is None]
     if shown is not None and len(numbers) > 1:
-        others = ", ".join(str(n) for n in numbers if n != shown.record.identifier)
-        print_note(f"shown is validation {shown.record.identifier}; --validation N: {others}")
+        others = [n for n in numbers if n != shown.record.identifier]
+        which = "the other" if len(others) == 1 else "another"
+        options = series((f"--validation {n}" for n in others), "or")
+        print_note(f"shows validation {shown.record.identifier}; for {which}: {options}")
 
 
 @subcommand(

@@ -53,12 +53,15 @@ def _proven(
 
 
 def _verdict(bounds: tuple[float, float] | None, least: float, *, is_more_better: bool) -> str:
-    """Return what the bounds of a change prove: a guard may hold within more than `least`."""
+    """Return what the bounds of a change prove: a guard may hold within more than `least`.
+
+    A gain that may be below `least` counts for nothing, however sure it is.
+    """
     if bounds is None:
         return "of few runs"
     worst = -bounds[0] if is_more_better else bounds[1]
-    if worst < 0.0:
-        return "proven"
+    if worst <= 0.0:
+        return "proven" if worst <= -least else "no worse"
     share = max(least, worst)
     return f"at most {round(100.0 * share, 1):g} % worse"
 

@@ -16,6 +16,7 @@ from tuner.errors import SelectionError, SpecError
 from tuner.metrics import METRICS
 from tuner.objectives import Constraint, parse_constraint, violation
 from tuner.records import Measurement, Status, Trial
+from tuner.runs import REQUEST_FILE, Run
 
 OWN = "own"
 """As a baseline: every allocator is compared with its own default."""
@@ -136,6 +137,25 @@ def bound_words(bound: Constraint, relative_to: str) -> str:
     if not change:
         return f"{metric.label} at most that of {whose}"
     return f"{metric.label} at most {abs(change):g} % {'above' if change > 0 else 'below'} {whose}"
+
+
+def constraint_words(run: Run) -> tuple[str, ...]:
+    """Return the constraints of a campaign as its user knows them.
+
+    In a run folder of `optimize` no user wrote them: what it sets is named.
+    """
+    texts = run.campaign.constraints
+    if not (run.folder / REQUEST_FILE).is_file():
+        return texts
+    bounds = [parse_constraint(text) for text in texts]
+    metrics = [METRICS[bound.objective] for bound in bounds]
+    return tuple(
+        f"{metric.label} <= {metric.show(bound.factor)}, {GUARD_OF_OPTIMIZE}"
+        for metric, bound in zip(metrics, bounds, strict=True)
+    )
+
+
+GUARD_OF_OPTIMIZE = "the guard of peak memory that `optimize` sets"
 
 
 def within(

@@ -163,7 +163,7 @@ def _subject_document(one: SubjectSummary) -> dict[str, Any]:
     return {
         "label": subject.label,
         "chosen_as": list(subject.roles),
-        "trial": subject.trial,
+        "trial": one.trial,
         "allocator": subject.configuration.allocator,
         "settings": subject.configuration.as_dict,
         "runs": one.n_samples,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tuner.front.bounds import Baselines, baselines
+from tuner.front.bounds import Baselines, baselines, constraint_words
 from tuner.front.dominance import as_measured, front_points
 from tuner.front.picks import Pick
 from tuner.front.whole import OF_A_PROGRAM, Whole, expected_ratio
@@ -85,7 +85,7 @@ class FrontTable:
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
     constraints: tuple[str, ...] = ()
-    """Of the search."""
+    """Of the search, in words."""
 
 
 def front_table(
@@ -148,7 +148,7 @@ def front_table(
         whole,
         {name: by[0].identifier for name in whole if name in by[2]} if by else {},
         {pick.name: pick.rule for pick in picks},
-        constraints=run.campaign.constraints,
+        constraints=constraint_words(run),
     )
 
 

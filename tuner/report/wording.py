@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from tuner.front.bounds import count_failures, default_trials
+from tuner.front.bounds import constraint_words, count_failures, default_trials
 from tuner.front.kept import RECOMMENDED, measured_trial
 from tuner.front.picks import NO_REGRET, Pick, first_pick, rule_words
 from tuner.front.whole import Whole, seen_ratio
@@ -374,7 +374,7 @@ def _search_facts(run: Run, *, is_over: bool) -> Facts:
     status = "ended when its time was up" if is_short else campaign.status
     facts = [
         ("objectives", series([column.label for column in find_metrics(campaign.objectives)])),
-        ("constraints", ", ".join(campaign.constraints) or "none"),
+        ("constraints", "; ".join(constraint_words(run)) or "none"),
         ("strategy", f"{campaign.strategy}, population {campaign.population}, {campaign.search}"),
         ("seed", str(campaign.seed)),
         ("evaluated", f"{len(run.trials)} of {campaign.budget} distinct configurations"),

@@ -100,7 +100,13 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
         record, stats.fewest_pairs(max(1, n_claims)), measured_whole(run.campaign, record)
     )
     summaries = _decided(
-        [_summarize_subject(subject, baseline, samples, checked, trials) for subject in subjects],
+        [
+            replace(
+                _summarize_subject(subject, baseline, samples, checked, trials),
+                trial=_own_trial(run, subject),
+            )
+            for subject in subjects
+        ],
         n_claims,
     )
     return ValidationSummary(
@@ -132,6 +138,12 @@ def count_claims(run: Run, subjects: Sequence[Subject]) -> int:
         if s.claims
         for name in checked
     )
+
+
+def _own_trial(run: Run, subject: Subject) -> int | None:
+    """Return the trial of a subject; None where that has other settings, and more."""
+    others = (t for t in run.trials if t.configuration != subject.configuration)
+    return None if subject.trial in {t.number for t in others} else subject.trial
 
 
 def _claiming(run: Run, subjects: Sequence[Subject]) -> dict[Configuration, Trial]:
@@ -315,9 +327,9 @@ def _notices(
     ratios = [claim.expected_ratio for summary in summaries for claim in summary.claims]
     if any(ratio is not None and ratio < 0.0 for ratio in ratios):
         notices.append(
-            "more than all of it: the trace saves more than this program uses at all, so it was "
-            "recorded from another program or a larger input, and its claims say little about "
-            "this one"
+            "where more than all of it is expected, emulation claims to save more than the "
+            "program uses here: either emulation overstates that gain, or the trace is of a larger "
+            "input or another program; what was measured counts"
         )
     unsteady = [
         REAL[found.metric].label

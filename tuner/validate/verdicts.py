@@ -140,6 +140,8 @@ class SubjectSummary:
     """Over the gains claimed, see `overall_verdict`; None for the baseline and without claims."""
     curve: tuple[CurvePoint, ...]
     """Heap over time in the first good run."""
+    trial: int | None = None
+    """Number of the trial that has its settings and no more; None when there is none."""
 
     def metric(self, name: str) -> MetricSummary | None:
         """Return the summary of a metric; None when it was not measured."""

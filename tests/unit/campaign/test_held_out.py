@@ -64,7 +64,7 @@ def test_picks_and_default_are_measured_on_each_and_shown_apart(run: Run, tmp_pa
     assert {row["workload"] for row in read_held_out(run.folder)} == {"one.trace", "other.trace"}
     assert lines[0].startswith("held out, not tuned for")
     assert any("one.trace, " in line and "(-10.0 %)" in line for line in lines)
-    assert all("(-10.0 %)" in line or "SIGABRT" in line or "(+0.0 %)" in line for line in lines[1:])
+    assert all("(-10.0 %)" in line or "SIGABRT" in line or "(±0.0 %)" in line for line in lines[1:])
 
 
 def test_what_was_measured_is_not_measured_again(run: Run, tmp_path: Path):
@@ -151,4 +151,4 @@ def test_changes_are_of_the_whole_program_as_those_above(
     text = " ".join(held_out_lines(run))
 
     assert "expected of the whole program" in text
-    assert "mean heap 90 B (-1.0 %), peak heap 90 B (-1.0 %), cost 180 (+0.0 %)" in text
+    assert "mean heap 90 B (-1.0 %), peak heap 90 B (-1.0 %), cost 180 (±0.0 %)" in text

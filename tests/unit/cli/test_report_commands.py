@@ -611,7 +611,7 @@ def test_a_report_says_which_of_several_validations_it_shows(tmp_path: Path, cli
 
     _, said = cli.run("report", one.folder, "--no-figures")
 
-    assert "shown is validation 2; --validation N: 1" in said
+    assert "shows validation 2; for the other: --validation 1\n" in said
 
 
 def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(

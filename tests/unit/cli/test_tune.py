@@ -39,13 +39,16 @@ def test_what_comes_next_can_be_pasted_whatever_the_folder_is_called():
     assert commands[1].startswith("malloc-tuner validate 'my runs/a' -- ")
 
 
-def test_a_campaign_without_a_feasible_trial_ends_with_its_counts():
+def test_a_campaign_without_a_feasible_trial_ends_with_its_counts(tmp_path: Path):
     run = synthetic_run(n_trials=20)
     broken = [replace(trial, violation=1.0) for trial in run.trials]
 
-    (line,) = outcome_lines(run.campaign, summarise(run.campaign, broken), run.folder)
+    (line,) = outcome_lines(run.campaign, summarise(run.campaign, broken), tmp_path)
 
     assert "break a constraint; 0 points on the front" in " ".join(line.split())
+    (tmp_path / REQUEST_FILE).write_text("{}")
+    (line,) = outcome_lines(run.campaign, summarise(run.campaign, broken), tmp_path)
+    assert "break the guard of peak memory that `optimize` sets" in " ".join(line.split())
 
 
 @pytest.mark.parametrize(

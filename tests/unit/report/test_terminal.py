@@ -1,6 +1,7 @@
 """The front in a terminal: a dozen points in 100 columns."""
 
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -14,7 +15,7 @@ from tuner.records import Configuration
 from tuner.report.columns import show_change
 from tuner.report.table import TrialRow, front_table
 from tuner.report.terminal import MOST_POINTS, condensed, table_text
-from tuner.runs import Run
+from tuner.runs import REQUEST_FILE, Run
 
 
 def run_of(points: list[tuple[float, float]]) -> Run:
@@ -42,7 +43,7 @@ def test_what_dominates_a_default_is_named_where_it_is_folded_away():
     assert "dominated by 2" in table_text(front_table(run, ("mean_heap", "cost"), picks))
 
 
-def test_what_an_infeasible_default_breaks_is_named():
+def test_what_an_infeasible_default_breaks_is_named(tmp_path: Path):
     run = run_of([(100.0, 1000.0), (50.0, 900.0)])
     first, *others = run.trials
     campaign = replace(run.campaign, constraints=("peak_heap <= 40 KiB",))
@@ -52,6 +53,11 @@ def test_what_an_infeasible_default_breaks_is_named():
 
     assert "infeasible: breaks peak_heap <= 40 KiB." in text
     assert "infeasible" not in table_text(front_table(run, ("mean_heap", "cost")))
+
+    (tmp_path / REQUEST_FILE).write_text("{}")
+    text = table_text(front_table(replace(broken, folder=tmp_path), ("mean_heap", "cost")))
+    whose = "the guard of peak memory that `optimize` sets"
+    assert f"infeasible: breaks peak heap <= 40.0 KiB, {whose}." in " ".join(text.split())
 
 
 def test_each_value_of_many_trials_is_read_once(monkeypatch: pytest.MonkeyPatch):

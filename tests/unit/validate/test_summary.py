@@ -1,5 +1,6 @@
 """Medians, ratios, claims, verdicts and rankings of a validation with known numbers."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 from tests.doubles.runs import broken, campaign_record, changed, seen, synthetic_run, trial
 from tuner.emulation import Calibration
 from tuner.records import Configuration, Outcome
+from tuner.report.claims import claims_json
 from tuner.report.table import front_table
 from tuner.runs import Run
 from tuner.stats import Concordance
@@ -275,7 +277,7 @@ def test_notices_of_the_runs_are_passed_on():
 
 def test_a_program_smaller_than_its_trace_is_noticed():
     heaps = {label: heap / 10.0 for label, heap in _HEAPS.items()}
-    words = "recorded from another program or a larger input"
+    words = "either emulation overstates that gain, or the trace is of a larger input"
     assert any(words in notice for notice in summarize(make_run(), make_record(heaps)).notices)
     assert not any(words in notice for notice in summarize(make_run(), make_record()).notices)
 
@@ -420,6 +422,23 @@ def test_what_runs_showed_is_a_claim_where_there_is_no_trial():
     assert not any(c.is_emulated for c in claims)
     assert all(c.is_emulated for c in summary.subjects[2].claims)
     assert summary.n_claims == 4
+
+
+def test_what_has_less_than_its_trial_is_no_trial_and_claims_as_it():
+    record, run = make_record(), make_run()
+    less = replace(SUBJECTS[1], configuration=Configuration("jemalloc"), trial=1)
+    own, other = replace(SUBJECTS[1], trial=1), replace(SUBJECTS[2], trial=2)
+    run = replace(run, trials=tuple(t for t in run.trials if t.configuration != less.configuration))
+
+    def trials(one: Subject) -> list[int | None]:
+        summary = summarize(run, replace(record, subjects=(SUBJECTS[0], one, other)))
+        assert len(found(summary, "less").claims) == 2
+        documents = json.loads(claims_json(summary))["subjects"]
+        assert [document["trial"] for document in documents] == [s.trial for s in summary.subjects]
+        return [found.trial for found in summary.subjects][:2]
+
+    assert trials(own) == [None, 1]
+    assert trials(less) == [None, None]
 
 
 def test_claims_of_subjects_that_failed_still_count():

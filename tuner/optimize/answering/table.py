@@ -132,7 +132,7 @@ def gain_words(gain: Gain, *, with_bounds: bool) -> str:
 
     Example:
         >>> gain_words(Gain(0.0, -0.01, 0.01), with_bounds=True)
-        '+0.0 % (-1.0 .. +1.0)'
+        '±0.0 % (-1.0 .. +1.0)'
     """
     text = signed_percent(gain.change)
     if with_bounds and gain.bounds is not None and not gain.is_exact:

@@ -170,7 +170,7 @@ def test_what_never_ran_has_no_figures():
     text = "\n".join(replace(OPEN, standing=never, rows=rows).lines())
 
     assert "Most promising: jemalloc narenas=2." in text
-    assert "+0.0 %" not in text
+    assert "±0.0 %" not in text
 
 
 @pytest.mark.parametrize("gain", [Gain(-0.01, -0.02, 0.0), Gain(0.0003, -0.02, 0.02)])
@@ -215,7 +215,7 @@ def test_an_open_question_says_what_would_settle_it():
     assert (
         max(map(len, replace(OPEN, standing=unsure, counted={"instructions": 0.1}).lines())) <= 100
     )
-    assert "peak memory +0.0 %" in lines[2]
+    assert "peak memory ±0.0 %" in lines[2]
     assert "CPU time -4.0 % (-7.0 .. -1.0)" in lines[2]
     assert (
         lines[3]
@@ -450,7 +450,7 @@ def test_a_bound_that_is_shown_as_nothing_is_a_most():
         DEPLOY, rules=Rules(goals=(MEAN,), guards=(MEAN,)), standing=replace(STANDING, gains=gains)
     )
 
-    assert " ".join(list(answer.lines())[1].split()) == "mean memory -5.8 % at most +0.0 %"
+    assert " ".join(list(answer.lines())[1].split()) == "mean memory -5.8 % at most ±0.0 %"
 
 
 def test_where_more_is_better_the_worse_end_is_the_lower_one():
