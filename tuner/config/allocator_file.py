@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -238,6 +239,8 @@ class AllocatorFile(StrictModel):
     report: ReportSpec = ReportSpec()
     option_list: str = ""
     """Native part with the allocator's own list of settings, from which `parameters` come."""
+    purges_after: tuple[str, ...] = ()
+    """Settings with the time after which freed memory goes back, unless it is 0 or -1, never."""
     parameters: tuple[ParameterSpec, ...]
     never: dict[str, Sentence] = Field(default_factory=dict)
     """Knob -> the reason why no search may set it."""
@@ -266,6 +269,17 @@ class AllocatorFile(StrictModel):
         hint = closest(name, [*names, *self.never])
         raise ValueError(
             f"{self.name} has no setting {name!r}{hint or ';'} known: {', '.join(names)}"
+        )
+
+    def purges_by_clock(self, settings: Mapping[str, object]) -> bool:
+        """Return whether freed memory goes back after a time: more where work takes longer.
+
+        Args:
+            settings: name -> value.
+        """
+        at_once_or_never = (0, -1)
+        return bool(self.purges_after) and all(
+            settings.get(name) not in at_once_or_never for name in self.purges_after
         )
 
     def narrowing_problem(self, name: str, narrowing: Narrowing) -> str | None:

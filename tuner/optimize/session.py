@@ -33,7 +33,7 @@ from tuner.campaign.executors import Where, check_executor
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.compare.loop import INTERRUPTED, interruptible
-from tuner.config import CampaignSpec
+from tuner.config import CampaignSpec, shipped_allocator_file
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
 from tuner.optimize.answering.recommendation import Recommendation, recommended_before
@@ -562,7 +562,13 @@ class Session:
         if work.machines is not None or not work.has_run:
             return answer
         n_cores = os.cpu_count() or 1
-        said = disturbance_words(before, snapshot(), n_cores, reference.n_threads)
+        said = disturbance_words(
+            before,
+            snapshot(),
+            n_cores,
+            reference.n_threads,
+            by_clock=_deployed_by_clock(answer),
+        )
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
     def _better(
@@ -627,6 +633,15 @@ class Session:
             if work.is_elsewhere or self._is_judged_anew:
                 words = "judged by the runs that are there"
             self._view.tell(f"ran        nothing: {words}")
+
+
+def _deployed_by_clock(answer: Answer) -> str:
+    """Return the allocator that is deployed, if it gives freed memory back by the clock."""
+    one = answer.configuration
+    if answer.decision is not Decision.DEPLOY or one is None:
+        return ""
+    waits = shipped_allocator_file(one.allocator).purges_by_clock(one.as_dict)
+    return one.allocator if waits else ""
 
 
 def _confirmed(

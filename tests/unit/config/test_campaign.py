@@ -302,6 +302,21 @@ def test_every_shipped_file_is_right_and_in_place(name: str):
     file = shipped_allocator_file(name)
     assert file.name == name
     assert set(file.keys).isdisjoint(file.never)
+    assert all(map(file.find, file.purges_after))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "waits"),
+    [
+        ("glibc", {}, False),
+        ("exgen", {}, True),
+        ("exgen", {"purge_delay": 0}, False),
+        ("jemalloc", {"dirty_decay_ms": -1}, False),
+        ("mimalloc", {"decommit_delay": 5}, True),
+    ],
+)
+def test_what_gives_memory_back_after_a_time(name: str, settings: dict[str, int], *, waits: bool):
+    assert shipped_allocator_file(name).purges_by_clock(settings) is waits
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Step, shuffled
-from tuner.optimize.proof.duets import Duets, is_duet
+from tuner.optimize.proof.duets import Duets, is_duet, logs_in_proof
 from tuner.optimize.proof.judgement import FEW_LIKELY, Rules, Standing, State, judge
 from tuner.optimize.proof.noise import exact_of, noise_as_it_is
-from tuner.optimize.tuned import AS_IS, Sample, allocator_of, logs_of
+from tuner.optimize.quantities import TABLE
+from tuner.optimize.tuned import AS_IS, Sample, allocator_of
 from tuner.optimize.view import View
 
 _MARGIN = 0.5
@@ -112,7 +113,12 @@ class Race:
             self._is_answered = False
             self._on_round()
             is_begun = any(one == number for one, _, _ in course.samples)
-            if self._duets and not is_begun and self._duets.wants(course, left):
+            is_memory_open = any(self._is_memory_open(standings[label]) for label in left)
+            if (
+                self._duets
+                and not is_begun
+                and self._duets.wants(course, left, is_memory_open=is_memory_open)
+            ):
                 self._duets.join(self._round(number, left))
             yield self._round(number, left)
 
@@ -155,6 +161,12 @@ class Race:
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return what the rounds so far prove of every candidate."""
         return self._standings(course, gives_up=False)
+
+    def _is_memory_open(self, standing: Standing) -> bool:
+        """Return whether memory may still be shown to gain, or is not shown to be no worse."""
+        goals = [] if standing.better else [g for g in self._rules.goals if TABLE[g].is_memory]
+        may_gain = any(standing.gains[g].middle > self._rules.threshold(g) for g in goals)
+        return may_gain or any(TABLE[name].is_memory for name in standing.unsure)
 
     def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
         return shuffled((AS_IS, *labels), number, self._seed, None)
@@ -202,7 +214,7 @@ def standings(
     noise = noise_as_it_is(course)
     found = {}
     for label in labels:
-        logs = logs_of(course, label)
+        logs = logs_in_proof(course, label)
         n_rounds = max(map(len, logs.values()), default=0)
         n_in_all = more_rounds + n_rounds if gives_up else math.inf
         n_candidates = n_claims or len(labels)

@@ -63,9 +63,21 @@ def _own_s() -> float:
 
 
 def disturbance_words(
-    before: Snapshot | None, after: Snapshot | None, n_cores: int, n_threads: int | None = None
+    before: Snapshot | None,
+    after: Snapshot | None,
+    n_cores: int,
+    n_threads: int | None = None,
+    *,
+    by_clock: str = "",
 ) -> str | None:
     """Return what else the machine did between two moments; None where that is little.
+
+    Args:
+        before: the first moment.
+        after: the second one.
+        n_cores: of the machine.
+        n_threads: of the program; None: unknown.
+        by_clock: allocator that is deployed and gives freed memory back by the clock; empty: none.
 
     Example:
         >>> disturbance_words(Snapshot(0, 0, 0, 0), Snapshot(100, 190, 8, 90), 2)
@@ -92,4 +104,10 @@ quiet machine CPU time is decided sooner.'
             f"{meanwhile}, so the program's threads met less often than on a quiet machine, where "
             "the change of CPU time may differ."
         )
-    return f"{meanwhile}; on a quiet machine CPU time is decided sooner."
+    sooner = f"{meanwhile}; on a quiet machine CPU time is decided sooner"
+    if by_clock:
+        return (
+            f"{sooner}, and {by_clock}, which gives freed memory back after a time, may hold more, "
+            "since the same work takes less of it."
+        )
+    return f"{sooner}."

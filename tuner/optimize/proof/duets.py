@@ -10,6 +10,10 @@ narrower interval.  Unless a candidate does otherwise beside others: an allocato
 the clock does less work between two looks, and one that uses less of the caches gains more CPU time
 where they are shared.  Then rounds go on one by one, as the program will run.
 
+Memory is judged by rounds one by one alone: where the same work takes longer, an allocator that
+gives back by the clock has given back more of it by then, and peaks lower.  So rounds go on one by
+one as well until memory is settled.
+
 That choice looks at earlier rounds only, and chance says which starts first.  So where nothing
 differs each difference has either sign with probability 1/2 whatever came before, and the tests of
 evidence.py hold.
@@ -40,7 +44,7 @@ from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.proof.machines import MACHINE
 from tuner.optimize.quantities import CPU, PEAK, TABLE
-from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Logs, Reference, Runs, Sample, Tuned, logs_of
 from tuner.records import Configuration, Outcome, Status
 
 AT_ONCE: Final = "runs at once"
@@ -115,9 +119,11 @@ class Duets:
         self.is_usable = True
         """False once the program failed beside itself."""
 
-    def wants(self, course: Course[None, Sample], labels: Sequence[str]) -> bool:
+    def wants(
+        self, course: Course[None, Sample], labels: Sequence[str], *, is_memory_open: bool = False
+    ) -> bool:
         """Return whether the next round should be a duet; see `next_is_duet`."""
-        return self.is_usable and next_is_duet(course, labels)
+        return self.is_usable and next_is_duet(course, labels, is_memory_open=is_memory_open)
 
     def join(self, steps: Sequence[Step[None]]) -> None:
         """Let steps run at once when the first of them is made."""
@@ -278,17 +284,20 @@ def n_at_once(sample: Sample) -> float:
     return sample.get(AT_ONCE, 1.0)
 
 
-def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
+def next_is_duet(
+    course: Course[None, Sample], labels: Sequence[str], *, is_memory_open: bool = False
+) -> bool:
     """Return whether the next round should be a duet, by all rounds so far.
 
     Args:
         course: the rounds so far.
         labels: candidates that are left, at least one.
+        is_memory_open: whether their memory is to be judged yet, which duets are no evidence of.
     """
     pairs, duets = (_Mode(course, labels, is_together=one) for one in (False, True))
     if not (pairs.is_tried and duets.is_tried):
         return pairs.is_tried or (not duets.is_tried and pairs.n > duets.n)
-    return duets.cost < pairs.cost and not _is_other(pairs, duets)
+    return not is_memory_open and duets.cost < pairs.cost and not _is_other(pairs, duets)
 
 
 def _is_other(pairs: _Mode, duets: _Mode) -> bool:
@@ -361,6 +370,17 @@ def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
     every, usual = course.samples.items(), statistics.mode(modes)
     of_mode = (one for one in every if one[1].good and n_at_once(one[1].good) == usual)
     return Course(course.baseline, of_mode)
+
+
+def logs_in_proof(course: Course[None, Sample], label: str) -> Logs:
+    """Return the same as `logs_of`, of memory in rounds one by one alone."""
+    alone = Course(
+        course.baseline,
+        (one for one in course.samples.items() if not one[1].good or n_at_once(one[1].good) == 1.0),
+    )
+    memory = logs_of(alone, label)
+    found = logs_of(course, label)
+    return {name: memory.get(name, []) if TABLE[name].is_memory else found[name] for name in found}
 
 
 def is_alike(one: Sample, other: Sample) -> bool:

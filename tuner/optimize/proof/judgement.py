@@ -303,7 +303,7 @@ def judge(
             looks, the sooner the middle of few rounds is within the limit by luck.
     """
     known = noise if noise and may_scale else {}
-    n_rounds = min((len(values) for values in logs.values()), default=0)
+    n_rounds = max((len(values) for values in logs.values()), default=0)
     names = dict.fromkeys((*logs, *rules.guards, *rules.goals))
     judged = [
         _Judged(

@@ -44,6 +44,13 @@ def test_of_threads_it_is_said_that_they_met_less_often(n_threads: int | None, i
     assert ("threads met less often than on a quiet machine" in said) is is_said
 
 
+def test_what_is_given_back_by_the_clock_may_be_more_on_a_quiet_machine():
+    said = disturbance_words(START, replace(QUIET, busy_s=190.0), 2, by_clock="exgen")
+
+    assert said is not None
+    assert "and exgen, which gives freed memory back after a time, may hold more" in said
+
+
 def test_too_short_or_unknown_says_nothing():
     busy = replace(START, elapsed_s=10.5, busy_s=9.0)
 

@@ -49,9 +49,18 @@ class Seconds:
 
 
 def runs(
-    noise: float, seed: str, shared: float = 0.0, gain: float = 0.0, peak: float = 1.0
+    noise: float,
+    seed: str,
+    shared: float = 0.0,
+    gain: float = 0.0,
+    *,
+    peak: float = 1.0,
+    of_mean: float = 0.0,
 ) -> Runs:
-    """Return runs of a program; `shared` is noise that a round has in common."""
+    """Return runs of a program; `shared` is noise that a round has in common.
+
+    `of_mean` is that of mean memory.
+    """
 
     def run(step: Step[None]) -> Outcome[Sample]:
         own = np.random.default_rng(crc32(f"{seed} {step.round} {step.subject}".encode()))
@@ -59,7 +68,8 @@ def runs(
         log = own.normal(0.0, noise) + both.normal(0.0, shared)
         log -= 0.0 if step.subject == AS_IS else gain
         peaks = 2e6 if step.subject == AS_IS else 2e6 * peak
-        return Outcome.succeeded({MEAN: 1e6, PEAK: peaks, CPU: 1e9 * float(np.exp(log))})
+        mean = 1e6 * float(np.exp(own.normal(0.0, of_mean)))
+        return Outcome.succeeded({MEAN: mean, PEAK: peaks, CPU: 1e9 * float(np.exp(log))})
 
     return run
 
@@ -92,6 +102,30 @@ def test_what_has_another_peak_beside_others_goes_on_alone(*, beside: float, is_
 
     n_rounds = len({number for number, _, _ in course.samples})
     assert (n_duets(course) > n_rounds / 2) is is_mostly
+
+
+def test_what_peaks_lower_beside_others_only_has_no_lower_peak():
+    """As under an allocator that gives back by the clock."""
+    least = {"gain": 0.01}
+    on_core = runs(0.003, "x", **least, peak=0.8)
+    duets = Duets(runs(0.01, "alone", **least), [on_core], clock=Seconds())
+
+    course = race(duets)
+
+    assert n_duets(course) > 2
+    gain = standings(course, ["a"], RULES)["a"].gains[PEAK]
+    assert (gain.is_exact, gain.change) == (True, 0.0)
+
+
+@pytest.mark.parametrize(("of_mean", "is_soon"), [(0.0, True), (0.1, False)])
+def test_rounds_run_one_by_one_until_memory_is_settled(*, of_mean: float, is_soon: bool):
+    least = {"gain": 0.01, "of_mean": of_mean}
+    duets = Duets(runs(0.01, "alone", **least), [runs(0.003, "x", **least)], clock=Seconds())
+
+    course = race(duets, rounds=20)
+
+    assert (n_duets(course) > 10) is is_soon
+    assert n_duets(course) > 2, "both were tried"
 
 
 @pytest.mark.parametrize(("beside", "is_mostly"), [(0.01, True), (0.08, False)])
