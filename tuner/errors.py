@@ -30,7 +30,7 @@ class MissingToolError(TunerError):
 
 
 class TraceError(TunerError):
-    """A trace cannot be read: corrupt, truncated, or of a future version."""
+    """A trace cannot be read: corrupt, cut off before its first events, or of a future version."""
 
     exit_code = 5
 

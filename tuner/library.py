@@ -533,7 +533,7 @@ def explain(
     Args:
         run: see `load`, or its folder.
         point: name of a pick or number of a trial whose settings are put back one at a time;
-            None: what `optimize` deploys, if that was emulated, else the run's first pick.
+            None: the trial behind what `optimize` deploys, else the run's first pick.
         measure: emulate what of that is not recorded.
         workers: evaluations at a time; None: one per core, one where time is measured.
         seed: of the forests that predict trials from settings.

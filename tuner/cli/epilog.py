@@ -40,13 +40,18 @@ def exit_code_table(codes: Mapping[int, str]) -> str:
     )
 
 
-def epilog(*examples: str, errors: tuple[type[TunerError], ...] = ()) -> str:
+def epilog(
+    *examples: str,
+    errors: tuple[type[TunerError], ...] = (),
+    meanings: Mapping[type[TunerError], str] | None = None,
+) -> str:
     """Write the epilog of one command.
 
     Args:
         examples: command lines a user can copy, most common first.
         errors: the errors this command is known for; the usual codes 0, 1 and 2
             are always listed.
+        meanings: of those that mean less here than their classes do.
 
     Returns:
         The examples and the table of exit codes.
@@ -57,12 +62,17 @@ def epilog(*examples: str, errors: tuple[type[TunerError], ...] = ()) -> str:
     """
     title = "Example:" if len(examples) == 1 else "Examples:"
     block = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
-    codes = USUAL_EXIT_CODES | {error.exit_code: meaning(error) for error in errors}
+    narrow = meanings or {}
+    codes = USUAL_EXIT_CODES | {e.exit_code: narrow.get(e) or meaning(e) for e in errors}
     return f"{block}\n\n{exit_code_table(codes)}"
 
 
 def subcommand(
-    what: str, *examples: str, errors: tuple[type[TunerError], ...] = (), **how: object
+    what: str,
+    *examples: str,
+    errors: tuple[type[TunerError], ...] = (),
+    meanings: Mapping[type[TunerError], str] | None = None,
+    **how: object,
 ) -> Callable[[_Function], _Function]:
     """Mark the function of a command with its help, which `add_command` gives to Typer.
 
@@ -70,11 +80,16 @@ def subcommand(
         what: what it does.
         examples: as of `epilog`.
         errors: as of `epilog`.
+        meanings: as of `epilog`.
         how: what else Typer takes of a command.
     """
 
     def mark(function: _Function) -> _Function:
-        vars(function)[_MARK] = {"help": what, "epilog": epilog(*examples, errors=errors), **how}
+        vars(function)[_MARK] = {
+            "help": what,
+            "epilog": epilog(*examples, errors=errors, meanings=meanings),
+            **how,
+        }
         return function
 
     return mark

@@ -35,7 +35,7 @@ def explain(
         typer.Option(
             metavar="NAME|N",
             help="Pick or trial whose settings are put back one at a time "
-            "(default: the trial that optimize recommends, if it is one; else the first pick).",
+            "(default: the trial behind what optimize recommends, else the first pick).",
         ),
     ] = None,
     measure: Annotated[

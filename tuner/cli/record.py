@@ -23,6 +23,7 @@ _WINDOW = "Options for a part of the run"
     "malloc-tuner record --follow --ready tcp:8080 --from ready --to 5min "
     "--at-most 2GiB -o app.trace -- ./server",
     errors=(MissingToolError, ProgramError, OutputError, SpecError),
+    meanings={ProgramError: "The program crashed or went on alone, or nothing of it was recorded."},
     context_settings={"allow_interspersed_args": False},
 )
 def record(

@@ -16,7 +16,9 @@ from tuner.explain.explanation import (
 from tuner.explain.importance import FEWEST_TRIALS, FRONT, LEAST_FIT
 from tuner.explain.levels import Danger, Level
 from tuner.front.ablation import Ablation, Without
+from tuner.front.kept import RECOMMENDED
 from tuner.metrics import METRICS
+from tuner.page import series
 from tuner.records import Value
 from tuner.report.columns import show_change
 from tuner.report.parallel import show_value
@@ -71,7 +73,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
         yield f"Too few trials to explain: {few}."
     if explanation.ablation:
         yield ""
-        yield from _point(explanation.ablation)
+        yield from point_text(explanation.ablation)
 
 
 def _allocator(found: AllocatorExplained) -> Iterator[str]:
@@ -150,20 +152,33 @@ def danger_text(danger: Danger) -> str:
     return f"{where}: {_changes(worst.changes)}{at}"
 
 
-def _point(found: Ablation) -> Iterator[str]:
+def point_text(found: Ablation) -> Iterator[str]:
+    """Yield what each setting of a point does."""
     trial = found.pick.trial
     yield f"{found.pick.name}, trial {trial.number}: {trial.configuration}"
+    if found.pick.name == RECOMMENDED:
+        yield f"  what `optimize` deploys ({found.pick.rule})"
     if not found.settings:
         yield "  the default: it has no settings"
         return
-    yield "  with one setting taken away, all others as they are:"
-    rows = [(f"{n}={show_value(v)}", _without(one)) for n, v, one in _by_loss(found.settings)]
-    width = max(len(setting) for setting, _ in rows)
-    yield from (f"    without {setting:<{width}}  {words}" for setting, words in rows)
-    if found.n_unknown:
-        yield f"  {found.n_unknown} not recorded; --measure emulates them"
+    known = [row for row in _by_loss(found.settings) if row[2].is_known]
+    if known:
+        yield "  with one setting taken away, all others as they are:"
+        rows = [(f"{n}={show_value(v)}", _without(one)) for n, v, one in known]
+        width = max(len(setting) for setting, _ in rows)
+        yield from (f"    without {setting:<{width}}  {words}" for setting, words in rows)
+    yield from _unknown(found)
     if found.reduced is not None:
         yield f"  {reduced_text(found.reduced)}"
+
+
+def _unknown(found: Ablation) -> Iterator[str]:
+    """Yield a line for what is not known of the settings, if there is any."""
+    names = [name for name, _, one in found.settings if not one.is_known]
+    if len(names) == len(found.settings):
+        yield "  what it does without each of these is not recorded; --measure emulates that"
+    elif names:
+        yield f"    not recorded without {series(names, 'or')}; --measure emulates that"
 
 
 def reduced_text(reduced: Without) -> str:
@@ -181,7 +196,7 @@ def _by_loss(settings: Sequence[tuple[str, Value, Without]]) -> list[tuple[str, 
 def _without(one: Without) -> str:
     source = f" (trial {one.trial})" if one.trial is not None else ""
     if one.changes is None:
-        return f"fails: {one.reason}{source}" if one.reason else "not recorded"
+        return f"fails: {one.reason}{source}"
     nothing = "; needless" if one.is_needless else ""
     return f"{_changes(one.changes)}{nothing}{source}"
 

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.errors import SelectionError
 from tuner.front.kept import (
     RECOMMENDED,
     answered_pick,
@@ -43,6 +42,11 @@ class Without:
     """Why there are none."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether it has numbers, or failed."""
+        return self.changes is not None or self.reason is not None
+
+    @property
     def is_needless(self) -> bool:
         """True when no objective becomes worse, or better, by more than `TIE`."""
         return self.changes is not None and all(
@@ -60,32 +64,26 @@ class Ablation:
     reduced: Without | None
     """The point without all needless settings; None when there are none, or it was not tried."""
 
-    @property
-    def n_unknown(self) -> int:
-        """Settings of which nothing is known."""
-        return sum(one.changes is None and one.reason is None for _, _, one in self.settings)
-
 
 def point_of(run: Run, point: str | None = None) -> Pick:
     """Return the point of a run by the name of a pick or the number of a trial.
 
     Args:
         run: the campaign.
-        point: None for what is deployed, if that was emulated, else the run's first pick.
+        point: None for what is deployed, else for the trial that has its settings and more, else,
+            where none has numbers, for the run's first pick.
 
     Raises:
         SelectionError: there is no such pick or trial, or it did not succeed.
     """
-    deployed = deployed_pick(run) if point in {None, RECOMMENDED} else None
-    if deployed is not None:
+    answered = answered_pick(run) if point in {None, RECOMMENDED} else None
+    deployed = answered or (deployed_pick(run) if point in {None, RECOMMENDED} else None)
+    if deployed is not None and deployed.trial.measurement is not None:
         return deployed
     if point is None:
         return find_pick(run, first_name(run))
-    if point == RECOMMENDED and (made_of := answered_pick(run)) is not None:
-        raise SelectionError(
-            f"{run.folder}: what `malloc-tuner optimize` deploys was not emulated; "
-            f"--point {made_of.trial.number} shows the trial that has its settings and more"
-        )
+    if deployed is not None:
+        return pick_of_trial(run, deployed.trial.number)
     is_number = point.isascii() and point.isdigit()
     return pick_of_trial(run, int(point)) if is_number else find_pick(run, point)
 
@@ -116,8 +114,7 @@ def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:
         (reduced,) = found([functools.reduce(Configuration.without, needless, point)])
     rows = zip(point.settings, singles, strict=True)
     settings = tuple((name, value, one) for (name, value), one in rows)
-    is_known = reduced is not None and (reduced.changes or reduced.reason)
-    return Ablation(pick, settings, reduced if is_known else None)
+    return Ablation(pick, settings, reduced if reduced and reduced.is_known else None)
 
 
 def _without(

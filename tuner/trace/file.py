@@ -171,7 +171,9 @@ class TraceTotals:
             what, over = "end", "to its last event"
         else:
             return None
-        return f"{what} of the process not recorded: means over time are {over}"
+        is_cut = not self.is_complete and self.start_ns is not None
+        why = "lost with what was cut off" if is_cut else "not recorded"
+        return f"{what} of the process {why}: means over time are {over}"
 
 
 @functools.cache

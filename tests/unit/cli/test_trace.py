@@ -105,7 +105,7 @@ def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     events["size"] = np.random.default_rng(1).integers(1, 1 << 20, n_blocks)
     events["slot"] = np.arange(n_blocks)
     events["owner"] = 0
-    write_trace(path, events, {"argv": ["app"]})
+    write_trace(path, events, {"argv": ["app"]}, life=(0, 1))
     path.write_bytes(path.read_bytes()[:-1000])
 
     words = ["thin", str(path), "-o", str(tmp_path / "thin.trace"), "--first", "0", "--last", "0"]
@@ -120,6 +120,8 @@ def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     assert "INCOMPLETE" in first
     assert " events can be read" in first
     assert f"{n_blocks:,} events" not in first
+    said = " ".join(cli.prints("trace", "info", path).split())
+    assert "lacks end of the process lost with what was cut off: means over time are" in said
 
 
 def test_the_life_of_the_process_is_shown(tmp_path: Path, cli: CommandLine):

@@ -1,8 +1,16 @@
 """The sentences of an explanation."""
 
+from collections.abc import Sequence
+
+import pytest
+
+from tests.doubles.runs import MIB, trial
+from tests.doubles.small_runs import run_of
 from tuner.explain.levels import Danger, Level
-from tuner.explain.wording import danger_text, reduced_text
-from tuner.front.ablation import Without
+from tuner.explain.wording import danger_text, point_text, reduced_text
+from tuner.front.ablation import Without, ablate
+from tuner.front.kept import RECOMMENDED
+from tuner.front.picks import Pick
 from tuner.records import Configuration
 
 JEMALLOC = Configuration.of("jemalloc", {"narenas": 1})
@@ -26,3 +34,30 @@ def test_what_is_left_is_enough_only_if_nothing_is_lost():
     assert lost == "needless one by one, not together: jemalloc narenas=1: cost +20.0 %"
     failed = reduced_text(Without(JEMALLOC, None, None, "killed by SIGSEGV"))
     assert failed.endswith("jemalloc narenas=1: fails: killed by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("tried", "words"),
+    [
+        ([], ["  what it does without each of these is not recorded; --measure emulates that"]),
+        (
+            [1],
+            [
+                "  with one setting taken away, all others as they are:",
+                "    without narenas=1  mean heap +50.0 %, cost +100 % (trial 2)",
+                "    not recorded without tcache; --measure emulates that",
+            ],
+        ),
+    ],
+)
+def test_what_is_not_recorded_is_one_line(tried: Sequence[int], words: list[str]):
+    point = Configuration.of("jemalloc", {"narenas": 1, "tcache": False})
+    less = [trial(2, point.without("narenas"), 60.0 * MIB, 2e8)] if tried else []
+    run = run_of(trial(0, Configuration("glibc")), trial(1, point, 40.0 * MIB, 1e8), *less)
+    pick = Pick(RECOMMENDED, run.trial(1), "proved it better")
+
+    heading, whose, *lines = point_text(ablate(run, pick))
+
+    assert heading == f"recommended, trial 1: {point}"
+    assert whose == "  what `optimize` deploys (proved it better)"
+    assert lines == words

@@ -53,7 +53,7 @@ def test_what_is_recorded_is_not_measured():
     assert known["tcache"].changes == pytest.approx({"mean_heap": 1.0, "cost": 1.001})
     assert known["tcache"].is_needless
     assert known["narenas"].changes is None
-    assert found.n_unknown == 2
+    assert sum(not one.is_known for _, _, one in found.settings) == 2
 
 
 def test_what_was_tried_and_failed_is_recorded():
@@ -79,7 +79,7 @@ def test_what_is_not_recorded_is_measured_once():
     assert known["narenas"].changes == pytest.approx({"mean_heap": 1.1, "cost": 1.0})
     assert known["narenas"].trial is None
     assert known["dirty_decay_ms"].reason == "killed by SIGSEGV"
-    assert found.n_unknown == 0
+    assert all(one.is_known for _, _, one in found.settings)
 
 
 def test_needless_settings_are_left_out_together():
@@ -117,11 +117,29 @@ def test_a_point_is_a_pick_or_a_trial():
         point_of(run(), "\N{SUPERSCRIPT TWO}")
 
 
-def test_what_is_deployed_and_was_never_emulated_is_no_point(tmp_path: Path):
-    untried = Configuration.of("glibc", {"top_pad": 3}).key
-    write_record(tmp_path, decision="deploy", configuration=untried, trial=3)
-    found = replace(run(), folder=tmp_path)
+@pytest.mark.parametrize("point", [None, "recommended"])
+def test_what_is_deployed_and_was_never_emulated_is_the_trial_with_more(
+    tmp_path: Path, point: str | None
+):
+    untried = Configuration.of("jemalloc", {"narenas": 1, "tcache": False}).key
+    write_record(tmp_path, decision="deploy", configuration=untried, trial=2)
+
+    found = point_of(replace(run(), folder=tmp_path), point)
+
+    assert (found.name, found.trial.number) == ("recommended", 2)
+    assert found.rule.endswith(", without dirty_decay_ms=0")
+
+
+@pytest.mark.parametrize("made_of", [None, 4])
+def test_where_no_trial_with_numbers_is_behind_it_the_first_pick_is_the_point(
+    tmp_path: Path, made_of: int | None
+):
+    untried = Configuration.of("jemalloc", {"narenas": 3}).key
+    write_record(tmp_path, decision="deploy", configuration=untried, trial=made_of)
+    more = Configuration.of("jemalloc", {"narenas": 3, "tcache": False})
+    failed = failed_trial(4, more, Status.FAILED, "killed")
+    found = replace(run(), folder=tmp_path, trials=(*run().trials, failed))
 
     assert point_of(found).name == first_name(found)
-    with pytest.raises(SelectionError, match=r"emulated; --point 3 shows"):
+    with pytest.raises(SelectionError, match=r"no trial stands behind|trial 4 has no numbers"):
         point_of(found, "recommended")
