@@ -139,3 +139,17 @@ def test_a_note_on_an_export_is_shown_once_and_its_failure_is_the_demos(
     done = demo_with(tmp_path, f'case "$1" in {script} esac')
     assert done.returncode == status
     assert done.stderr == "a note\n"
+
+
+def test_what_was_recorded_and_written_is_shown_but_no_step_that_the_demo_takes_itself(
+    tmp_path: Path,
+):
+    record = "record) echo recorded >&2; echo 'next: malloc-tuner tune' >&2;;"
+    script = f'{record} export) shift 4; echo "wrote ${{2##*/}}";; optimize) exit 19;;'
+    done = demo_with(tmp_path, f'case "$1" in {script} esac')
+    lines = done.stdout.splitlines()
+    assert "recorded" in lines
+    assert [line for line in lines if line.startswith("wrote ")] == [
+        f"wrote balanced.{form}" for form in FORMATS
+    ]
+    assert "next: " not in done.stdout + done.stderr

@@ -90,7 +90,7 @@ def print_note(text: str) -> None:
 
 
 def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:
-    """Print a finished text, or write it to a file.
+    """Print a finished text, or write it to a file and print which.
 
     Args:
         text: with its last line end.
@@ -106,3 +106,5 @@ def print_or_write(text: str, output: Path | None, *, executable: bool = False) 
         sys.stdout.write(text)
     else:
         write_text(output, text, executable=executable)
+        if output.is_file():  # a device may be this very output
+            print(f"wrote {output}")

@@ -148,7 +148,7 @@ def _print(found: Emulated, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_document(found), indent=2))
         return
-    from tuner.cli.console import stdout_console
+    from tuner.cli.console import folded, stdout_console
 
     emulation = found.emulation
     table = _table(found)
@@ -167,11 +167,9 @@ def _print(found: Emulated, *, as_json: bool) -> None:
     has_cost = any(one and one["cost"] is not None for one in measured)
     against = "; change: of the first column against the one beside it"
     has_change = len(found.evaluations) > 1
+    words = f"{emulation.trace}, threads {emulation.options.threads}; {names}{cost * has_cost}"
     console.print(
-        f"{emulation.trace}, threads {emulation.options.threads}; {names}{cost * has_cost}"
-        f"{against * has_change}",
-        style="dim",
-        soft_wrap=True,
+        folded(f"{words}{against * has_change}", 2), style="dim", markup=False, soft_wrap=True
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tuner.cli.console import folded, print_or_write
+from tuner.cli.console import PAGE_WIDTH, folded, page_width, print_or_write
 from tuner.cli.epilog import subcommand
 from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, chosen_form, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
@@ -80,7 +80,8 @@ def front(
             raise typer.BadParameter(
                 "--objectives and --relative-to apply to emulation, not to what ran"
             )
-        print_or_write(_measured(run, form, everything=everything), output)
+        columns = page_width() if output is None else PAGE_WIDTH
+        print_or_write(_measured(run, form, everything=everything, columns=columns), output)
         return
     from tuner.report.table import table_csv, table_json
     from tuner.report.terminal import table_text
@@ -110,7 +111,8 @@ def _on_the_program(run: Path) -> str:
     return folded(line, 2) + "\n" if line else ""
 
 
-def _measured(run: Path, form: TableFormat, *, everything: bool) -> str:
+def _measured(run: Path, form: TableFormat, *, everything: bool, columns: int) -> str:
+    from tuner.optimize.answering.table import TABLE_WIDTH
     from tuner.report.measured import measured_csv, measured_front, measured_json, measured_text
 
     found = measured_front(run)
@@ -118,4 +120,4 @@ def _measured(run: Path, form: TableFormat, *, everything: bool) -> str:
         return measured_json(found)
     if form is TableFormat.CSV:
         return measured_csv(found)
-    return measured_text(found, everything=everything)
+    return measured_text(found, everything=everything, columns=min(TABLE_WIDTH, columns))

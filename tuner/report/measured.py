@@ -148,8 +148,16 @@ def measured_front(folder: Path) -> MeasuredFront:
     return MeasuredFront(answer, goals, tuple(front), (*others, *failed), n_commands)
 
 
-def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
-    """Write the front as a table; with `everything` what is dominated or failed, too."""
+def measured_text(
+    found: MeasuredFront, *, everything: bool = False, columns: int = TABLE_WIDTH
+) -> str:
+    """Write the front as a table; with `everything` what is dominated or failed, too.
+
+    Args:
+        found: what ran.
+        everything: see above.
+        columns: of the page; a table that needs more is wider.
+    """
     answer = found.answer
     rows = [row for row in found.rows if everything or row in found.front or found.is_answer(row)]
     marked = [
@@ -160,11 +168,11 @@ def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
     goals = series(found.goals)
     title = f"Measured on the program itself, {shlex.join(answer.command)}: the front of {goals}."
     lines = [
-        *wrapped(title, TABLE_WIDTH, others="  "),
+        *wrapped(title, columns, others="  "),
         "",
-        *rows_table(answer.as_is, answer.baseline, marked),
+        *rows_table(answer.as_is, answer.baseline, marked, columns),
         "",
-        *_footer(found, rows),
+        *(line for text in _footer(found, rows) for line in wrapped(text, columns, others="  ")),
     ]
     return "\n".join(lines) + "\n"
 

@@ -199,7 +199,7 @@ def test_front_relative_to_own_default(kept: Run):
 def test_a_front_has_the_form_of_its_ending_where_none_is_given(
     kept: Run, working_folder: Path, cli: CommandLine, words: tuple[str, ...], begin: str
 ):
-    assert cli.prints("front", kept.folder, *words) == ""
+    assert cli.prints("front", kept.folder, *words) == f"wrote {words[1]}\n"
     assert (working_folder / words[1]).read_text().startswith(begin)
 
 

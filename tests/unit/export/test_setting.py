@@ -8,7 +8,6 @@ import pytest
 
 from tests.doubles.command_line import CommandLine
 from tests.doubles.export_readers import kubernetes_environment, shell_environment
-from tuner.cli import main
 from tuner.errors import SettingError, SpecError
 from tuner.export.formats import render
 from tuner.export.sources import setting_deployment
@@ -85,10 +84,10 @@ def test_the_json_of_a_setting_has_neither_pick_nor_gain():
     assert document["gain"] == []
 
 
-def test_one_command_writes_a_setting(tmp_path: Path):
+def test_one_command_writes_a_setting(tmp_path: Path, cli: CommandLine):
     path = tmp_path / "service.env"
 
-    assert main.run(["export", "--setting", SETTING, "-o", str(path)]) == 0
+    assert cli.prints("export", "--setting", SETTING, "-o", path) == f"wrote {path}\n"
 
     environment = shell_environment(f"set -a; . {path}; set +a")
     assert environment["LD_PRELOAD"] == str(native_file("libexgen.so"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.command_line import CommandLine
 from tests.unit.optimize.answering.test_answer import DEPLOY
 from tuner.cli import main
 from tuner.errors import SelectionError, StoreError
@@ -289,6 +290,20 @@ def test_a_long_command_is_folded(found: MeasuredFront):
     long = replace(found, answer=replace(found.answer, command=("./app", *["--option"] * 20)))
 
     assert max(map(len, measured_text(long).splitlines())) <= 100
+
+
+def test_the_page_is_as_narrow_as_the_terminal(
+    folder: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+):
+    settings = " ".join(f"setting_{n}={n}" for n in range(9))
+    rows = (row(f"exgen {settings}", -0.2, -0.1), row("exgen", -0.1, -0.2, is_candidate=True))
+    write_answer(folder, replace(DEPLOY, rows=rows, label=f"exgen {settings}"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    lines = cli.prints("front", "--measured", folder).splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert sum("setting_" in line for line in lines) > 3
 
 
 def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path):
