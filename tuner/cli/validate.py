@@ -204,8 +204,11 @@ def validate(
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_tables import print_details, print_summary
     from tuner.library import compare
+    from tuner.optimize.answering.recommendation import recommended_before
+    from tuner.report.beside_answer import beside_answer
     from tuner.report.claims import claims_json
     from tuner.runs import ANSWER_FILE
+    from tuner.store import store_path
     from tuner.validate.session import IGNORED, STDOUT
 
     if run is None:
@@ -270,7 +273,8 @@ def validate(
     if as_json:
         print(claims_json(summary))
     else:
-        print_summary(summary, path, has_details=details)
+        said = beside_answer(recommended_before(store_path(path).parent), summary)
+        print_summary(summary, path, has_details=details, answer=said)
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)

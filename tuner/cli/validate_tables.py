@@ -35,16 +35,21 @@ _SHOWN = ("mean_heap", "peak_heap", "peak_rss", "cpu", "faults")
 """Metrics of the table that fits on a screen: claimed ones, and those of the decision."""
 
 
-def print_summary(summary: ValidationSummary, run: Path, *, has_details: bool = False) -> None:
+def print_summary(
+    summary: ValidationSummary, run: Path, *, has_details: bool = False, answer: str | None = None
+) -> None:
     """Print what was decided, the subjects it was decided on, and what to do next.
 
     Args:
         summary: of a validation.
         run: its run folder, as the user named it.
         has_details: what `print_details` prints follows.
+        answer: what it makes of the answer of `optimize`, see `beside_answer`.
     """
     console = stdout_console()
     console.print(_broken(summary.decision.sentence, console), style="bold", markup=False)
+    if answer is not None:
+        console.print(_broken(answer, console), markup=False)
     console.print()
     table = _screen(summary)
     wide = stdout_console(table)

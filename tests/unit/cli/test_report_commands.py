@@ -30,9 +30,10 @@ from tuner.front.kept import (
     save_pick,
 )
 from tuner.front.picks import Pick
+from tuner.optimize.request import Request
 from tuner.records import Configuration, Outcome
 from tuner.report.table import front_table
-from tuner.runs import Run, load_run
+from tuner.runs import REQUEST_FILE, Run, load_run
 from tuner.store import WorkloadRecord
 from tuner.validate import summary
 from tuner.validate.decision import ValidationDecision
@@ -612,6 +613,23 @@ def test_a_report_says_which_of_several_validations_it_shows(tmp_path: Path, cli
     _, said = cli.run("report", one.folder, "--no-figures")
 
     assert "shows validation 2; for the other: --validation 1\n" in said
+
+
+def test_a_validation_and_a_report_name_the_answer_of_the_folder(tmp_path: Path, cli: CommandLine):
+    run = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
+    write_run(run)
+    key, (record,) = Configuration.of("glibc", {"top_pad": 3}).key, run.validations
+    write_record(
+        run.folder, decision="deploy", configuration=key, command=list(record.command),
+        as_is={"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9},
+    )  # fmt: skip
+    said = "`optimize` deploys glibc top_pad=3, which this validation did not run."
+
+    assert said in cli.prints("validate", run.folder).splitlines()
+    request = Request(tuple(record.command), 60.0, ("glibc",))
+    (run.folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    cli.run("report", run.folder, "--no-figures")
+    assert f"Validation 1: {said}" in (run.folder / "report.html").read_text()
 
 
 def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(
