@@ -113,7 +113,11 @@ def _compared(
     if rounds < n_fewest:
         words = f"fewer than {n_fewest} --rounds prove no gain in what varies from run to run"
         work.view.tell(f"note       {words}")
-    work.view.begin("comparison", None)
+    n_runs = sum(
+        (1 + sum(label in candidates for label in held)) * max(0, rounds - work.n_rounds(file))
+        for file, held in parts
+    )
+    work.view.begin("comparison", n_runs)
     course: Course[None, Sample] = Course(AS_IS)
     for file, held in parts:
         race = Race(

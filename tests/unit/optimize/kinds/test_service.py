@@ -248,6 +248,19 @@ def test_a_comparison_says_at_first_how_long_a_round_takes_and_what_is_too_few(t
     assert told[4].startswith("note       fewer than 9 --rounds prove no gain in what varies")
 
 
+def test_a_comparison_says_how_many_runs_are_to_come_at_most(tmp_path: Path):
+    begun: list[int | None] = []
+
+    class Begun(View):
+        def begin(self, stage: str, n_steps: int | None) -> None:
+            begun.extend([n_steps] * (stage == "comparison"))
+
+    for rounds in (3, 4):
+        compared(tmp_path, view=Begun(), rounds=rounds)
+
+    assert begun == [2 * 3, 2 * 1]
+
+
 def test_what_its_environment_steers_is_compared_with_the_plain_allocator(tmp_path: Path):
     steered = Service(PLAN, {"MALLOC_ARENA_MAX": "8"}, FILES, run=Server())
     found = compared(tmp_path, tuned=steered)
