@@ -145,7 +145,6 @@ class DirectSearch:
             found.changes.setdefault(label, {})
         found.n_untried = self._plan.n_untried(course)
         if before:
-            found.n_untried = before.n_untried or found.n_untried
             found.beyond, found.may_show = before.beyond, before.may_show
         return found
 
