@@ -114,7 +114,7 @@ def test_rounds_that_are_too_few_for_a_range_are_called_few_everywhere(folder: P
     assert [few.ran, *map(found.ran, found.rows)].count("few rounds") == 2
     text = measured_text(found, everything=True)
     assert "few rounds\n" in text
-    assert "CPU time: few runs or rounds, a hint and no proof" in text
+    assert "CPU time, and memory beside it: few runs or rounds, no proof" in text
     page = render_measured(folder, found)
     assert [f'"runs">{words}</td>' in page for words in ("few rounds", "few runs")] == [True, True]
 

@@ -239,7 +239,7 @@ class Answer:
                 if _is_seen(gain, self.rules)
             ]
             seen = ", ".join(changes) or _unproven_words(gains, self.rules)
-            words = "; it may be left out" if is_needless else ""
+            words = "; there was no time to prove it needless" if is_needless else ""
             yield f"  {setting}: {seen}{words}"
         if together:
             kept = "kept, since the program is not proven to do as well without"

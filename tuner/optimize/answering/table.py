@@ -107,13 +107,14 @@ def rows_table(
 
 
 def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:
-    """Say so where changes of times have no bounds."""
+    """Say so where changes of times have no bounds: few runs show little of memory either."""
     times = [name for name in names if not TABLE[name].is_memory]
     gains = [row.changes[name] for row in rows for name in times if name in row.changes]
     inexact = [gain.bounds for gain in gains if not gain.is_exact]
     if None in inexact:
         where = " without a range" if any(inexact) else ""
-        yield f"{series(times)}{where}: few runs or rounds, a hint and no proof"
+        too = ", and memory beside it" if any(TABLE[name].is_memory for name in names) else ""
+        yield f"{series(times)}{where}{too}: few runs or rounds, no proof"
 
 
 def as_is_words(allocator: str) -> str:

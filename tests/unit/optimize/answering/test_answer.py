@@ -276,7 +276,7 @@ def test_settings_that_ran_once_are_shown_only_where_nothing_came_nearer():
 
 
 def test_a_change_of_few_runs_is_a_hint():
-    hint = "CPU time without a range: few runs or rounds, a hint and no proof"
+    hint = "CPU time without a range, and memory beside it: few runs or rounds, no proof"
     few = {name: replace(gain, low=-math.inf, high=math.inf) for name, gain in GAINS.items()}
     rows = (*DEPLOY.rows, AnswerRow("exgen", few))
 
@@ -441,7 +441,10 @@ def test_of_a_setting_only_what_its_runs_show_is_said():
     )
     assert any(line.startswith(kept) for line in lines), "why they are deployed"
     assert "  tcache=false: mean memory -2.0 % (-3.0 .. -1.5)" in lines
-    assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines
+    assert (
+        "  narenas=2: alone nothing that these runs show; there was no time to prove it needless"
+        in lines
+    )
 
 
 def test_a_bound_that_is_shown_as_nothing_is_a_most():
