@@ -261,7 +261,9 @@ class Conclusion:
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
         most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
         words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
-        return (f"{words}; {self._options(lost)} would allow it.",)
+        request = self._work.request
+        also = f", if the held-out {request.given} does, too" if request.held_out else ""
+        return (f"{words}; {self._options(lost)} would allow it{also}.",)
 
     def _saved(self, one: Standing, best: Standing) -> list[str]:
         """Return the goals in which a candidate gains more than the best one, by what counts."""

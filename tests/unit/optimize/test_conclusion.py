@@ -424,6 +424,10 @@ def test_beside_a_winner_it_is_said_what_more_is_open(
         "time is up to 2.4 % worse; --constraint 'cpu_time <= default * 1.04' would allow it."
     )
     assert answer.reasons == ((words,) if is_said else ())
+    work = conclusion._work  # noqa: SLF001
+    work.request = replace(work.request, held_out=("app", "other"))
+    also = (f"{words[:-1]}, if the held-out input does, too.",)
+    assert conclusion.conclude(None, found).reasons == (also if is_said else ())
     conclusion._rules = Rules(floors=((MEAN, 0.06),))  # noqa: SLF001
     assert not conclusion.conclude(None, found).reasons, "64 KiB are more than what is open"
 
