@@ -316,14 +316,17 @@ class Answer:
 
     def _floor_lines(self, standing: Standing) -> Iterator[str]:
         """Say from where on a gain in memory counts, if that is more than the least effect."""
+        by_share: dict[str, list[str]] = {}
         for goal, share in self.rules.floors:
             if (
                 not standing.better
                 and standing.gains[goal].middle > 0.0
                 and share > self.rules.least
             ):
-                least = f"{LEAST_BYTES >> 10} KiB on, {show_percent(share)} here"
-                yield f"  A gain in {goal} counts from {least}."
+                by_share.setdefault(show_percent(share), []).append(goal)
+        for least, goals in by_share.items():
+            floor = f"{LEAST_BYTES >> 10} KiB on, {least} here"
+            yield f"  A gain in {series(goals)} counts from {floor}."
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file, and for ``--json``."""

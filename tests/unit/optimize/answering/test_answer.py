@@ -347,6 +347,17 @@ def test_what_memory_must_gain_at_least_is_said_where_that_is_open(
     assert (words in small.lines()) is is_said
 
 
+def test_what_two_memories_must_gain_at_least_alike_is_said_once():
+    gains = GAINS | {name: Gain(0.02, -0.01, 0.04) for name in (MEAN, PEAK)}
+    unsure = replace(STANDING, state=State.OPEN, gains=gains, better=())
+    rules = Rules(goals=(MEAN, PEAK), floors=((MEAN, 0.036), (PEAK, 0.036)))
+
+    lines = list(replace(OPEN, rules=rules, standing=unsure).lines())
+
+    said = "  A gain in mean memory and peak memory counts from 64 KiB on, 3.6 % here."
+    assert [line for line in lines if "counts from" in line] == [said]
+
+
 @pytest.mark.parametrize(
     ("low", "is_said"),
     [(-0.033, True), (-0.012, False), (0.01, False), (-math.inf, False)],
