@@ -40,7 +40,7 @@ class FitOptions:
     """Base-2 logarithm of the bins per octave of short ages; exact below two octaves' bins."""
     parts: int = 4
     """Parts of a window that late steps are placed in."""
-    most_fixed: int = 50_000
+    most_fixed: int = 20_000
     """Lives that keep their exact places: the largest, of equal ones the earliest."""
 
 
