@@ -34,7 +34,7 @@ def fit(
     windows: Annotated[int, number(1, 32768, "About how many windows at most.")] = 256,
     fixed: Annotated[
         int, number(0, MOST_EVENTS, "Large lives that keep their places, at most.")
-    ] = 50_000,
+    ] = 20_000,
 ) -> None:
     """Fit, write, and print how the generated workload compares."""
     from tuner.cli.console import folded, print_note
