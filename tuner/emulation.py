@@ -64,6 +64,8 @@ class Calibration:
     c_syscall_interval: Interval | None = None
     n_draws: int | None = None
     """Measurements that the prices are medians of."""
+    n_busy: int | None = None
+    """Of them, those that were taken while others kept the processors busy."""
 
     def cost(
         self, instructions: float | None, faults: float, syscalls: float | None, pages: float = 0
@@ -124,7 +126,8 @@ class Calibration:
             f"a page that comes with a huge one {pages}" if self.c_page else "",
             f"a memory system call {_priced(self.c_syscall, self.c_syscall_interval)}",
         ]
-        drawn = f" (median of {self.n_draws} calibrations)" if self.n_draws else ""
+        busy = f", {self.n_busy} of them on a busy machine" if self.n_busy else ""
+        drawn = f" (median of {self.n_draws} calibrations{busy})" if self.n_draws else ""
         return ", ".join(filter(None, parts)) + drawn
 
 

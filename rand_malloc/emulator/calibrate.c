@@ -1,10 +1,11 @@
 /* calibrate.c - measures what instructions, page faults and memory system calls cost here.
  *
  * ns per instruction: the time of a replay of a synthetic workload, less that of its page
- * faults, divided by the instructions an instrument counts for it.  Its heap of a dozen MiB
- * lies outside of the processor's small caches, as the heaps of programs do; in them an
- * instruction costs half as much, and faults would seem twice as dear.  ns per fault: first
- * touches of a fresh mapping, including the kernel's zeroing.  ns per page: one first touch of
+ * faults, divided by the instructions an instrument counts for it.  As in programs, most of its
+ * blocks live briefly, in memory that the processor has at hand; a few live long, in a heap of
+ * some MiB outside of its small caches.  Where all did, most of the time would be cache misses,
+ * an instruction several times as dear as those of programs, and faults as much too cheap.
+ * ns per fault: first touches of a fresh mapping, including the kernel's zeroing.  ns per page: one first touch of
  * each huge page, where the machine gives them, shared among its pages.  ns per system call:
  * pairs on small untouched ranges.
  *
@@ -36,7 +37,9 @@
 #define HUGE_BYTES      (UINT64_C(2) << 20)
 #define HUGE_PAGES      8u
 #define WORKLOAD_EVENTS 400000u
-#define WORKLOAD_SLOTS  50000u
+#define WORKLOAD_SLOTS  50000u /* of blocks that live long; in front of them those of brief ones */
+#define BRIEF_SLOTS     200u
+#define BRIEF_PERCENT   95u /* of the events */
 #define WARM_BYTES      (UINT64_C(256) << 20) /* several times what a round holds at once */
 
 /* ns of each in one round */
@@ -180,7 +183,13 @@ static uint64_t draw(uint64_t *state, uint64_t limit) {
     return (*state >> 33) % limit;
 }
 
-/* Blocks of 16 to 1024 bytes that live for about 50 000 events. */
+static uint32_t draw_slot(uint64_t *state) {
+    bool is_brief = draw(state, 100) < BRIEF_PERCENT;
+    return (uint32_t)(is_brief ? draw(state, BRIEF_SLOTS)
+                               : BRIEF_SLOTS + draw(state, WORKLOAD_SLOTS - BRIEF_SLOTS));
+}
+
+/* Blocks of 16 to 1024 bytes: nineteen of twenty live for some 200 events, most others to the end. */
 static int load_typical(struct workload *workload) {
     struct trace_event *events = calloc(WORKLOAD_EVENTS, sizeof *events);
     static unsigned char is_live[WORKLOAD_SLOTS];
@@ -194,7 +203,7 @@ static int load_typical(struct workload *workload) {
     if (events == NULL)
         return complain(EXIT_REPLAY, "calibrate", "not enough memory");
     for (uint32_t i = 0; i < WORKLOAD_EVENTS; i++) {
-        uint32_t slot = (uint32_t)draw(&state, WORKLOAD_SLOTS);
+        uint32_t slot = draw_slot(&state);
         events[i].slot = slot;
         events[i].op = is_live[slot] ? TRACE_FREE : TRACE_MALLOC;
         events[i].size = is_live[slot] ? 0 : 16 + draw(&state, 1009);

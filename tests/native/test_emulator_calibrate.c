@@ -167,8 +167,21 @@ static void check_count(void) {
     require_near(counted_process, 1, "the instructions of the whole process are counted");
 }
 
+/* As in programs: 19 of 20 events are of few blocks that live briefly. */
+static void check_slots(void) {
+    uint64_t state = 1;
+    double n_brief = 0, n_seen = 10000;
+    for (int i = 0; i < (int)n_seen; i++) {
+        uint32_t slot = draw_slot(&state);
+        require_near(1.0 + (slot >= WORKLOAD_SLOTS), 1, "a slot within the workload");
+        n_brief += slot < 200;
+    }
+    require_near(1.0 + (fabs(n_brief / n_seen - 0.95) > 0.01), 1, "share of brief lives");
+}
+
 int main(void) {
     check_calls();
+    check_slots();
     check_faults();
     check_round();
     check_count();

@@ -1,5 +1,7 @@
 """Prices: what they cost, their ends, and how people read them."""
 
+from dataclasses import replace
+
 from tests.doubles.runs import PRICES
 from tuner.emulation import Calibration
 
@@ -17,6 +19,11 @@ def test_prices_are_shown_with_their_intervals():
         "one 300 (290 to 310), a memory system call 400 (380 to 420) (median of 3 calibrations)"
     )
     assert PRICES.describe() == expected
+
+
+def test_prices_of_a_busy_machine_are_said_to_be_so():
+    words = replace(PRICES, n_busy=2).describe()
+    assert words.endswith("(median of 3 calibrations, 2 of them on a busy machine)")
 
 
 def test_pages_that_came_with_huge_ones_have_a_price_of_their_own():

@@ -355,7 +355,7 @@ def _real_text(found: Estimate) -> str:
 
 
 def _expected(ratio: float) -> str:
-    return "more than all of it" if ratio < 0.0 else _change(ratio)
+    return "at least all of it" if ratio == 0.0 else _change(ratio)
 
 
 def _change(ratio: float) -> str:

@@ -6,7 +6,8 @@ known, files included.  What it has beyond the heap that emulation sees, and bey
 work, stays when settings change, so a change is divided by the whole.  Recorded figures hold the
 recorder's own memory and time, so that shares are rather too small than too large.
 
-A share is never greater than that of the heap or the allocator alone.
+A share is never greater than that of the heap or the allocator alone, and no change takes away
+more than all there is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -95,11 +96,13 @@ def expected_ratio(
         baseline: emulated, of the baseline.
 
     Returns:
-        None where one of them is not known.
+        At least 0, which says that emulation saves as much as this program uses, or more: it
+        is another program, or a smaller input, or prices are too high.  None where one of the
+        figures is not known.
     """
     if value is None or baseline is None or not whole.get(name):
         return None
-    return 1.0 + (value - baseline) / whole[name]
+    return max(0.0, 1.0 + (value - baseline) / whole[name])
 
 
 def seen_ratio(metric: Metric, trial: Trial, baseline: Trial, whole: Whole) -> float | None:

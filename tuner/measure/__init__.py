@@ -6,6 +6,7 @@ several.py       one configuration on several workloads
 instruments.py   which instruction counters work on this machine
 warm.py          memory that was touched before, for what is timed next
 calibration.py   what a fault and a system call cost here, in instructions
+clocks.py        what others did with the machine between two moments
 program.py       one run of a real program under supervise
 preloads.py      what a program's environment preloads beside an allocator
 counting.py      instructions of a real program by cachegrind

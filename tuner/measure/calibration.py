@@ -8,12 +8,18 @@ are the prices, and from the lowest to the highest end of their intervals is how
 be trusted.  A draw is added when the last one is old.  A campaign records the prices it was
 begun with and keeps them: costs under other prices could not be compared.
 
+Draws in a row all have what the machine, or the host of a virtual one, does at that moment.  So
+the next ones soon follow, until there are some of several moments.  Draws that were taken while
+others kept the processors busy, or that are far apart, are repeated; busy ones count only while
+there are too few others.
+
 One fault on a huge page brings 512 pages, which the kernel zeroes: it costs a hundred times what
 a fault on a small page does.  rand_malloc counts how many came that way.
 """
 
 import contextlib
 import hashlib
+import itertools
 import os
 import platform
 import statistics
@@ -25,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuner.emulation import Calibration, Interval
 from tuner.measure.answers import misunderstood
+from tuner.measure.clocks import Snapshot, snapshot
 from tuner.measure.instruments import ask_emulator
 from tuner.resources import cache_folder
 
@@ -36,6 +43,22 @@ _MOST_DRAWS = 9
 
 _OLD_S = 24 * 3600.0
 """Age of the newest draw at which another one is taken."""
+
+_SOON_S = 600.0
+"""The same while the draws are in doubt; and what lies between two moments."""
+
+_MOMENTS = 3
+"""Moments of which there are draws, before they are beyond doubt."""
+
+_FAR_APART = 1.25
+"""Greatest ratio between the prices of a fault in two draws that agree.  A quiet machine's are
+within 1.1 of each other."""
+
+_BUSY_SHARE = 0.2
+"""Share of all processor time that others take, from which a draw is one of a busy machine."""
+
+_MOST_REPEATS = 2
+"""Draws in a row beyond those that are due, where these are in doubt."""
 
 
 class _Answer(BaseModel):
@@ -55,6 +78,12 @@ class _Draw(_Answer):
 
     taken_at_s: float
     """Seconds since the epoch."""
+    others_share: float = Field(ge=0)
+    """Of the time of all processors meanwhile, what others took, the host of this machine too."""
+
+    @property
+    def is_busy(self) -> bool:
+        return self.others_share > _BUSY_SHARE
 
 
 _DRAWS = TypeAdapter(tuple[_Draw, ...])
@@ -67,7 +96,7 @@ def calibrate(emulator: Path | None = None) -> Calibration:
         MissingToolError: rand_malloc is not installed.
         ProgramError: it failed, or its answer is not understood.
     """
-    return _combined([_ask(emulator)])
+    return _combined([_take(emulator, time.time)])
 
 
 def _ask(emulator: Path | None) -> _Answer:
@@ -77,8 +106,51 @@ def _ask(emulator: Path | None) -> _Answer:
         raise misunderstood("the answer of rand_malloc --calibrate", error) from error
 
 
-def _combined(draws: Sequence[_Answer]) -> Calibration:
-    """Return the medians of the draws, with the span of their intervals."""
+def _take(emulator: Path | None, clock: Callable[[], float]) -> _Draw:
+    before = snapshot()
+    answer = _ask(emulator)
+    share = _others_share(before, snapshot())
+    return _Draw(**answer.model_dump(), taken_at_s=clock(), others_share=share)
+
+
+def _others_share(before: Snapshot | None, after: Snapshot | None) -> float:
+    """Return what others took of the time of all processors, the host too; 0 if not known."""
+    if before is None or after is None:
+        return 0.0
+    others_s = after.others_s - before.others_s
+    return max(0.0, others_s / ((after.elapsed_s - before.elapsed_s) * (os.cpu_count() or 1)))
+
+
+def _counting(draws: Sequence[_Draw]) -> Sequence[_Draw]:
+    """Return the draws of a machine that was not busy; all of them where those are too few."""
+    quiet = [draw for draw in draws if not draw.is_busy]
+    return quiet if len(quiet) >= FEWEST_DRAWS else draws
+
+
+def _agree(draws: Sequence[_Draw]) -> bool:
+    """Return whether those that count are of a quiet machine, and none is far from another."""
+    draws = _counting(draws)
+    prices = [draw.c_fault for draw in draws]
+    return max(prices) <= _FAR_APART * min(prices) and not any(draw.is_busy for draw in draws)
+
+
+def _n_moments(draws: Sequence[_Draw]) -> int:
+    times = [draw.taken_at_s for draw in draws]
+    return 1 + sum(late - early >= _SOON_S for early, late in itertools.pairwise(times))
+
+
+def _n_due(draws: Sequence[_Draw], now_s: float) -> int:
+    """Return how many draws are to be taken now."""
+    if len(draws) < FEWEST_DRAWS:
+        return FEWEST_DRAWS - len(draws)
+    is_settled = _agree(draws) and _n_moments(draws) >= _MOMENTS
+    limit_s = _OLD_S if is_settled else _SOON_S
+    return 0 if 0.0 <= now_s - draws[-1].taken_at_s <= limit_s else 1
+
+
+def _combined(draws: Sequence[_Draw]) -> Calibration:
+    """Return the medians of the draws that count, with the span of their intervals."""
+    draws = _counting(draws)
 
     def middle(name: str) -> float:
         return statistics.median(float(getattr(draw, name)) for draw in draws)
@@ -96,6 +168,7 @@ def _combined(draws: Sequence[_Answer]) -> Calibration:
         c_page_interval=span("c_page"),
         c_syscall_interval=span("c_syscall"),
         n_draws=len(draws),
+        n_busy=sum(draw.is_busy for draw in draws),
     )
 
 
@@ -127,12 +200,14 @@ def load_calibration(
     """
     path = _cache_file(ask_emulator("--version", emulator))
     draws = _read(path)
-    is_old = not draws or clock() - draws[-1].taken_at_s > _OLD_S
-    n_due = max(FEWEST_DRAWS - len(draws), 1 if is_old else 0)
+    n_due = _n_due(draws, clock())
     if not n_due:
         return _combined(draws)
-    for _ in range(n_due):
-        draws.append(_Draw(**_ask(emulator).model_dump(), taken_at_s=clock()))
+    draws += [_take(emulator, clock) for _ in range(n_due)]
+    for _ in range(_MOST_REPEATS):
+        if _agree(draws):
+            break
+        draws.append(_take(emulator, clock))
     draws = draws[-_MOST_DRAWS:]
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,7 @@ from tuner.campaign.setup import locate
 from tuner.compare.loop import INTERRUPTED, interruptible
 from tuner.config import CampaignSpec, shipped_allocator_file
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
+from tuner.measure.clocks import snapshot
 from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
 from tuner.optimize.answering.recommendation import Recommendation, recommended_before
 from tuner.optimize.aside import last_before, move_to_before
@@ -63,7 +64,7 @@ from tuner.optimize.kinds.examination import (
 from tuner.optimize.kinds.making import Files, held_out_of, tuned_of
 from tuner.optimize.kinds.program import TOO_SHORT
 from tuner.optimize.kinds.suite import further_traces
-from tuner.optimize.proof.disturbance import disturbance_words, snapshot
+from tuner.optimize.proof.disturbance import disturbance_words
 from tuner.optimize.proof.duets import n_duets
 from tuner.optimize.proof.noise import varying_under
 from tuner.optimize.quantities import CPU, emulated_values

@@ -91,8 +91,8 @@ def _counted(metric: Metric) -> str:
 
 
 def show_expected(ratio: float | None) -> str:
-    """Write an expected ratio as a change; nothing can save more than all there is."""
-    return "more than all of it" if ratio is not None and ratio < 0.0 else show_change(ratio)
+    """Write an expected ratio as a change; none is below 0, see `expected_ratio`."""
+    return "at least all of it" if ratio == 0.0 else show_change(ratio)
 
 
 def show_change(ratio: float | None) -> str:

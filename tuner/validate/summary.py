@@ -325,11 +325,11 @@ def _notices(
     if samples.first_round and n_claims:
         notices.append("round 1 decides nothing: an earlier version ran the baseline first in it")
     ratios = [claim.expected_ratio for summary in summaries for claim in summary.claims]
-    if any(ratio is not None and ratio < 0.0 for ratio in ratios):
+    if any(ratio == 0.0 for ratio in ratios):
         notices.append(
-            "where more than all of it is expected, emulation claims to save more than the "
-            "program uses here: either emulation overstates that gain, or the trace is of a larger "
-            "input or another program; what was measured counts"
+            "where at least all of it is expected, emulation claims to save as much as the "
+            "program uses here, or more: either it overstates that gain, or prices are too high, "
+            "or the trace is of a larger input or another program; what was measured counts"
         )
     unsteady = [
         REAL[found.metric].label

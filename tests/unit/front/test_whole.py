@@ -59,6 +59,14 @@ def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own():
     ), "what is beyond the heap stays"
 
 
+def test_no_change_takes_away_more_than_all_there_is():
+    whole = {"mean_heap": 10.0 * MIB, "cost": 400.0}
+
+    assert expected_ratio(whole, "mean_heap", 80.0 * MIB, 100.0 * MIB) == 0.0
+    assert expected_ratio(whole, "cost", 500.0, 1000.0) == 0.0
+    assert expected_ratio(whole, "cost", 700.0, 1000.0) == pytest.approx(0.25)
+
+
 def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded():
     other = tried(1, 140.0, 1400.0, "jemalloc")
     other = replace(other, configuration=replace(other.configuration, settings=()))

@@ -151,6 +151,17 @@ def test_cost_is_priced_in_time_and_checked_by_cpu_time():
     assert cost.expected_ratio == pytest.approx((10_000 - 1000 * 0.5) / 10_000)
 
 
+@pytest.mark.parametrize(("cpu_ns", "is_said"), [(400, True), (600, False)])
+def test_more_than_all_of_a_program_is_a_notice_and_no_negative_ratio(cpu_ns: int, is_said: bool):
+    """Emulation saves 1000 instructions of 0.5 ns."""
+    summary = summarize(make_run(), make_record(cpu_ns=cpu_ns))
+
+    expected = claim(summary, "less", "cost").expected_ratio
+    assert expected is not None
+    assert (expected == 0.0) is is_said
+    assert any("at least all of it" in notice for notice in summary.notices) is is_said
+
+
 def test_every_table_expects_what_the_validation_does():
     run, record = make_run(), make_record()
     workload = WorkloadRecord(program=(("cost", 90_000.0), ("mean_heap", 9000.0)))
@@ -277,7 +288,7 @@ def test_notices_of_the_runs_are_passed_on():
 
 def test_a_program_smaller_than_its_trace_is_noticed():
     heaps = {label: heap / 10.0 for label, heap in _HEAPS.items()}
-    words = "either emulation overstates that gain, or the trace is of a larger input"
+    words = "either it overstates that gain, or prices are too high, or the trace is of a larger"
     assert any(words in notice for notice in summarize(make_run(), make_record(heaps)).notices)
     assert not any(words in notice for notice in summarize(make_run(), make_record()).notices)
 

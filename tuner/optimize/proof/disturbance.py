@@ -3,63 +3,18 @@
 The tests hold under any load; it costs rounds.  So it is said, for a quiet machine decides sooner.
 Threads that never run at once do not contend: of a program that has some, load hides what that
 costs.
-
-Source: proc_stat(5), whose first line counts clock ticks of all cores by what they did.
 """
 
-import os
-import resource
-import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from tuner.measure.clocks import Snapshot
 from tuner.units import show_percent
-
-_STAT: Final = Path("/proc/stat")
-_IDLE, _IO_WAIT, _STEAL, _N_KINDS = 3, 4, 7, 8
-"""Columns: user nice system idle iowait irq softirq steal; guests are within user and nice."""
 
 _MUCH_OTHERS, _MUCH_STOLEN = 0.2, 0.02
 """Cores that others used, and share of all time that was stolen, from which it is said."""
 
 _LEAST_S: Final = 1.0
 """Ticks of a shorter time say nothing."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The clocks at one moment, in seconds."""
-
-    elapsed_s: float
-    busy_s: float
-    """Of all cores, stolen time apart."""
-    stolen_s: float
-    own_s: float
-    """CPU time of this process and of all that it waited for."""
-
-
-def snapshot() -> Snapshot | None:
-    """Read the clocks; None where the system has none."""
-    try:
-        words = _STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
-    except OSError:
-        return None
-    return _snapshot(list(map(int, words)), time.monotonic(), _own_s())
-
-
-def _snapshot(ticks: list[int], elapsed_s: float, own_s: float) -> Snapshot | None:
-    if len(ticks) < _N_KINDS:
-        return None
-    second = os.sysconf("SC_CLK_TCK")
-    idle = (_IDLE, _IO_WAIT, _STEAL)
-    busy = sum(n for kind, n in enumerate(ticks[:_N_KINDS]) if kind not in idle)
-    return Snapshot(elapsed_s, busy / second, ticks[_STEAL] / second, own_s)
-
-
-def _own_s() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def disturbance_words(

@@ -1,13 +1,11 @@
 """What is said of other load on the machine."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tuner.optimize.proof import disturbance
-from tuner.optimize.proof.disturbance import Snapshot, disturbance_words, snapshot
+from tuner.measure.clocks import Snapshot
+from tuner.optimize.proof.disturbance import disturbance_words
 
 START = Snapshot(elapsed_s=10.0, busy_s=5.0, stolen_s=1.0, own_s=2.0)
 QUIET = Snapshot(elapsed_s=110.0, busy_s=100.0, stolen_s=1.0, own_s=95.0)
@@ -57,38 +55,3 @@ def test_too_short_or_unknown_says_nothing():
     assert disturbance_words(START, busy, 2) is None
     assert disturbance_words(None, QUIET, 2) is None
     assert disturbance_words(START, None, 2) is None
-
-
-def test_this_machine_has_clocks():
-    now = snapshot()
-
-    assert now is not None
-    assert now.busy_s > 0.0
-    assert now.own_s > 0.0
-
-
-@pytest.mark.parametrize("n_kinds", [8, 10])
-def test_time_that_is_neither_idle_nor_stolen_is_busy(
-    n_kinds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Of older kernels, which report no guests, as well."""
-    ticks = [100, 20, 30, 9000, 400, 5, 6, 70, 1, 1][:n_kinds]
-    monkeypatch.setattr(disturbance, "_STAT", tmp_path / "stat")
-    (tmp_path / "stat").write_text(f"cpu  {' '.join(map(str, ticks))}\ncpu0 1 2\n")
-
-    now = snapshot()
-
-    second = os.sysconf("SC_CLK_TCK")
-    assert now is not None
-    assert (now.busy_s, now.stolen_s) == (161 / second, 70 / second)
-
-
-@pytest.mark.parametrize("text", ["cpu  1 2 3 4\n", None])
-def test_a_system_that_tells_less_has_no_clocks(
-    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(disturbance, "_STAT", tmp_path / "stat")
-    if text is not None:
-        (tmp_path / "stat").write_text(text)
-
-    assert snapshot() is None
