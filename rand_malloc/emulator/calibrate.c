@@ -5,9 +5,9 @@
  * blocks live briefly, in memory that the processor has at hand; a few live long, in a heap of
  * some MiB outside of its small caches.  Where all did, most of the time would be cache misses,
  * an instruction several times as dear as those of programs, and faults as much too cheap.
- * ns per fault: first touches of a fresh mapping, including the kernel's zeroing.  ns per page: one first touch of
- * each huge page, where the machine gives them, shared among its pages.  ns per system call:
- * pairs on small untouched ranges.
+ * ns per fault: first touches of a fresh mapping, including the kernel's zeroing.  ns per page: one
+ * first touch of each huge page, where the machine gives them, shared among its pages.  ns per
+ * system call: pairs on small untouched ranges.
  *
  * All are measured in turn, ROUNDS times, pinned to one processor, on memory that was used
  * before (warm.h).  Prices are ratios within a round, so that what a busy machine does to all
@@ -39,7 +39,7 @@
 #define WORKLOAD_EVENTS 400000u
 #define WORKLOAD_SLOTS  50000u /* of blocks that live long; in front of them those of brief ones */
 #define BRIEF_SLOTS     200u
-#define BRIEF_PERCENT   95u /* of the events */
+#define BRIEF_PERCENT   95u                   /* of the events */
 #define WARM_BYTES      (UINT64_C(256) << 20) /* several times what a round holds at once */
 
 /* ns of each in one round */
@@ -189,7 +189,8 @@ static uint32_t draw_slot(uint64_t *state) {
                                : BRIEF_SLOTS + draw(state, WORKLOAD_SLOTS - BRIEF_SLOTS));
 }
 
-/* Blocks of 16 to 1024 bytes: nineteen of twenty live for some 200 events, most others to the end. */
+/* Blocks of 16 to 1024 bytes: nineteen of twenty live for some 200 events, most others to the end.
+ */
 static int load_typical(struct workload *workload) {
     struct trace_event *events = calloc(WORKLOAD_EVENTS, sizeof *events);
     static unsigned char is_live[WORKLOAD_SLOTS];
