@@ -146,6 +146,14 @@ class Answer:
         return is_any and self.more_seconds <= MOST_ADVISED_S
 
     @property
+    def _gains_nothing_so_far(self) -> bool:
+        """Whether rounds of the nearest candidate show no gain in any goal."""
+        one = self.standing
+        if one is None or not one.n_rounds or one.better or self.held_out is not None:
+            return False
+        return all(one.gains[goal].middle <= 0.0 for goal in self.rules.goals if goal in one.gains)
+
+    @property
     def _is_early(self) -> bool:
         return self.seconds < EARLY * self.given_s
 
@@ -302,6 +310,8 @@ class Answer:
             yield f"    {whole}"
             yield from self._floor_lines(self.standing)
             yield from self._held_out_lines()
+            if self.may_be_settled and self._gains_nothing_so_far:
+                yield "  It gains nothing so far; once that is settled, others are tried."
             if not self.may_be_settled:
                 yield from self._peak_lines()
         words = "It is at its limit, so more time may not settle it."

@@ -347,6 +347,18 @@ def test_what_memory_must_gain_at_least_is_said_where_that_is_open(
     assert (words in small.lines()) is is_said
 
 
+@pytest.mark.parametrize(("middle", "is_said"), [(-0.07, True), (0.02, False)])
+def test_of_the_nearest_that_gains_nothing_so_far_it_is_said(middle: float, *, is_said: bool):
+    gains = {name: Gain(0.0, -0.01, 0.01) for name in GAINS}
+    gains[CPU] = Gain(middle, -0.2, 0.2)
+    unsure = replace(STANDING, state=State.OPEN, gains=gains, better=())
+
+    lines = list(replace(OPEN, standing=unsure).lines())
+
+    words = "  It gains nothing so far; once that is settled, others are tried."
+    assert (words in lines) is is_said
+
+
 def test_what_two_memories_must_gain_at_least_alike_is_said_once():
     gains = GAINS | {name: Gain(0.02, -0.01, 0.04) for name in (MEAN, PEAK)}
     unsure = replace(STANDING, state=State.OPEN, gains=gains, better=())
