@@ -76,8 +76,8 @@ def point_of(run: Run, point: str | None = None) -> Pick:
     Raises:
         SelectionError: there is no such pick or trial, or it did not succeed.
     """
-    answered = answered_pick(run) if point in {None, RECOMMENDED} else None
-    deployed = answered or (deployed_pick(run) if point in {None, RECOMMENDED} else None)
+    is_deployed = point in {None, RECOMMENDED}
+    deployed = (answered_pick(run) or deployed_pick(run)) if is_deployed else None
     if deployed is not None and deployed.trial.measurement is not None:
         return deployed
     if point is None:

@@ -142,8 +142,9 @@ def count_claims(run: Run, subjects: Sequence[Subject]) -> int:
 
 def _own_trial(run: Run, subject: Subject) -> int | None:
     """Return the trial of a subject; None where that has other settings, and more."""
-    others = (t for t in run.trials if t.configuration != subject.configuration)
-    return None if subject.trial in {t.number for t in others} else subject.trial
+    made_of = next((one for one in run.trials if one.number == subject.trial), None)
+    is_own = made_of is None or made_of.configuration == subject.configuration
+    return subject.trial if is_own else None
 
 
 def _claiming(run: Run, subjects: Sequence[Subject]) -> dict[Configuration, Trial]:

@@ -113,13 +113,10 @@ class Race:
             self._is_answered = False
             self._on_round()
             is_begun = any(one == number for one, _, _ in course.samples)
-            is_memory_open = any(self._is_memory_open(standings[label]) for label in left)
-            if (
-                self._duets
-                and not is_begun
-                and self._duets.wants(course, left, is_memory_open=is_memory_open)
-            ):
-                self._duets.join(self._round(number, left))
+            if self._duets and not is_begun:
+                is_memory_open = any(self._is_memory_open(standings[label]) for label in left)
+                if self._duets.wants(course, left, is_memory_open=is_memory_open):
+                    self._duets.join(self._round(number, left))
             yield self._round(number, left)
 
     def _standings_so_far(self, course: Course[None, Sample], most: int) -> dict[str, Standing]:

@@ -374,11 +374,12 @@ def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
 
 def logs_in_proof(course: Course[None, Sample], label: str) -> Logs:
     """Return the same as `logs_of`, of memory in rounds one by one alone."""
-    alone = Course(
-        course.baseline,
-        (one for one in course.samples.items() if not one[1].good or n_at_once(one[1].good) == 1.0),
+    one_by_one = (
+        (key, sample)
+        for key, sample in course.samples.items()
+        if sample.good is None or not runs_together(sample.good)
     )
-    memory = logs_of(alone, label)
+    memory = logs_of(Course(course.baseline, one_by_one), label)
     found = logs_of(course, label)
     return {name: memory.get(name, []) if TABLE[name].is_memory else found[name] for name in found}
 
