@@ -31,6 +31,8 @@ CLANG := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 # What is run here sees its own settings of allocators, not the caller's.
 unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
 unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.VARIABLES)))
+# Hundreds of tests start a command, which would compile all modules each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-time check test test-native test-allocator test-benchmarks test-python \
