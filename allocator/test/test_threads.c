@@ -190,8 +190,9 @@ static void a_stray_block_is_sent_on(void) {
     EXPECT(pthread_create(&thread, NULL, own_the_stray, NULL) == 0);
     pthread_barrier_wait(&given);
     remote_drain_slowly(local.heap, SIZE_MAX);
-    link_freed(stray, NULL); /* as a bundle of one */
-    __atomic_store_n(&local.heap->inbox, stray, __ATOMIC_RELAXED);
+    void *bundle = NULL;
+    link_push(&bundle, stray); /* of one */
+    __atomic_store_n(&local.heap->inbox, bundle, __ATOMIC_RELAXED);
     remote_drain_slowly(local.heap, SIZE_MAX);
     EXPECT(exgen_validate_heap());
     pthread_barrier_wait(&given);

@@ -73,8 +73,7 @@ ALWAYS_INLINE void deallocate_mine(void *block) {
         free_marked(block, slab);
         return;
     }
-    link_freed(block, slab->free);
-    slab->free = block;
+    link_push(&slab->free, block);
 }
 
 ALWAYS_INLINE void deallocate(void *block) {

@@ -330,8 +330,7 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     if (slab->countdown < -1)
         fatal("double free", block);
     check_place(slab, block);
-    link_freed(block, slab->free);
-    slab->free = block;
+    link_push(&slab->free, block);
     if (slab->asleep == 0)
         slab_emptied(heap, slab);
     else if (slab->state != SLAB_PARTIAL)
@@ -349,18 +348,15 @@ void heap_free(struct heap *heap, struct slab *slab, void *block) {
         heap_leave(heap);
         return;
     }
-    link_freed(block, slab->free);
-    slab->free = block;
+    link_push(&slab->free, block);
 }
 
 bool heap_free_many(struct slab *slab, void *const *blocks, size_t n) {
     if (slab->countdown < (int32_t)n)
         return false;
     slab->countdown -= (int32_t)n;
-    for (size_t i = 0; i < n; i++) {
-        link_freed(blocks[i], slab->free);
-        slab->free = blocks[i];
-    }
+    for (size_t i = 0; i < n; i++)
+        link_push(&slab->free, blocks[i]);
     return true;
 }
 

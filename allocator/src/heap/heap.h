@@ -158,7 +158,11 @@ extern _Thread_local struct local local
 /* The same address, held in a register.  What one malloc stores at such an address the next one
  * loads without delay; with an index or a segment in the address it waits five cycles. */
 ALWAYS_INLINE void **plain_address(void **list) {
+#ifdef __x86_64__
+    __asm__("" : "+d"(list)); /* not rax, in which malloc returns the block */
+#else
     __asm__("" : "+r"(list));
+#endif
     return list;
 }
 

@@ -120,9 +120,7 @@ ALWAYS_INLINE bool kept_add_block(struct heap *heap, const struct slab *entry, v
         heap->kept.room += (ptrdiff_t)n;
         return false;
     }
-    void **first = plain_address(&heap->kept.first[n]);
-    link_freed(block, *first);
-    *first = block;
+    link_push(plain_address(&heap->kept.first[n]), block);
     return true;
 }
 

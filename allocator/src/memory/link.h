@@ -36,13 +36,14 @@ ALWAYS_INLINE void link_set(void *block, const void *next) {
     *(uintptr_t *)block = (uintptr_t)next ^ layout.link_secret;
 }
 
-/* Put a block that is freed before `first`, and mark it. */
-ALWAYS_INLINE void link_freed(void *block, const void *first) {
+/* Put a block that is freed onto a list, and mark it. */
+ALWAYS_INLINE void link_push(void **list, void *block) {
     uintptr_t *words = block;
     uintptr_t secret = layout.link_secret;
     __atomic_store_n(&words[1], secret, __ATOMIC_RELAXED); /* as link_mark */
     __asm__ volatile("" ::: "memory"); /* a store of both at once takes more instructions */
-    words[0] = (uintptr_t)first ^ secret;
+    words[0] = (uintptr_t)*list ^ secret;
+    *list = block;
 }
 
 ALWAYS_INLINE bool link_is_marked(const void *block) {

@@ -194,8 +194,7 @@ void slab_restore_pages(struct slab *slab) {
             continue;
         for (size_t i = end_on(slab, page); i > first_on(slab, page); i--) {
             void *block = slab->start + (i - 1) * slab->block_bytes;
-            link_freed(block, slab->free);
-            slab->free = block;
+            link_push(&slab->free, block);
         }
     }
     clear(slab);

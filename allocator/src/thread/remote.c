@@ -320,14 +320,14 @@ void remote_return_lists(struct heap *heap, struct local *from) {
  * segments do from their stack: so blocks come back in the reverse of the order in which they were
  * freed, wherever it was cut into segments, and neighbours stay together. */
 static void *make_ready(struct heap *heap, size_t class, void *const *blocks, size_t n) {
-    void *next = NULL;
+    void *ready = NULL;
     if (n == 0)
         return NULL;
     for (size_t i = n; i-- > 0;)
         __builtin_prefetch(blocks[i], 1);
-    for (size_t i = 0; i < n - 1; next = blocks[i++])
-        link_freed(blocks[i], next);
-    *ready_list(heap, &local, class) = next;
+    for (size_t i = 0; i < n - 1; i++)
+        link_push(&ready, blocks[i]);
+    *ready_list(heap, &local, class) = ready;
     heap->bins[class].foreign.has_fed = true;
     hand_out(blocks[n - 1]);
     return blocks[n - 1];

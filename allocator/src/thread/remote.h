@@ -23,8 +23,7 @@ COLD bool remote_add_marked(struct heap *heap, size_t class, void *block);
 /* Put a block without the mark of a free one onto the list; false if the list is too long now, and
  * remote_shed is to be called. */
 ALWAYS_INLINE bool remote_push(struct foreign *list, void *block) {
-    link_freed(block, list->free);
-    list->free = block;
+    link_push(&list->free, block);
     return likely(--list->countdown >= 0);
 }
 
