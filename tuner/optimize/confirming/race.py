@@ -17,7 +17,7 @@ from dataclasses import replace
 from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.proof.duets import Duets, is_duet, logs_in_proof
-from tuner.optimize.proof.judgement import FEW_LIKELY, Rules, Standing, State, judge
+from tuner.optimize.proof.judgement import FEW_LIKELY, Rules, Standing, State, agree, judge
 from tuner.optimize.proof.noise import exact_of, noise_as_it_is
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS, Sample, allocator_of
@@ -211,12 +211,13 @@ def standings(
     noise = noise_as_it_is(course)
     found = {}
     for label in labels:
-        logs = logs_in_proof(course, label)
+        logs, beside = logs_in_proof(course, label)
+        unlike = {n for n, found in beside.items() if not agree(list(map(math.exp, found)), rules)}
         n_rounds = max(map(len, logs.values()), default=0)
         n_in_all = more_rounds + n_rounds if gives_up else math.inf
         n_candidates = n_claims or len(labels)
         standing = judge(
-            label, logs, exact - (varying or {}).get(allocator_of(label), frozenset()),
+            label, logs, exact - unlike - (varying or {}).get(allocator_of(label), frozenset()),
             rules, n_candidates,
             n_in_all=n_in_all, noise=noise, counted=(counted or {}).get(label),
             may_scale=may_scale or math.isinf(more_rounds) or n_rounds >= more_rounds,

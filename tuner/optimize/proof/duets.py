@@ -12,7 +12,8 @@ where they are shared.  Then rounds go on one by one, as the program will run.
 
 Memory is judged by rounds one by one alone: where the same work takes longer, an allocator that
 gives back by the clock has given back more of it by then, and peaks lower.  So rounds go on one by
-one as well until memory is settled.
+one as well until memory is settled.  What does not repeat itself beside others is not exact alone,
+either: of a peak that is one of two, few rounds may show the same one.
 
 That choice looks at earlier rounds only, and chance says which starts first.  So where nothing
 differs each difference has either sign with probability 1/2 whatever came before, and the tests of
@@ -44,7 +45,7 @@ from tuner.compare.loop import ignore
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.proof.machines import MACHINE
 from tuner.optimize.quantities import CPU, PEAK, TABLE
-from tuner.optimize.tuned import AS_IS, Logs, Reference, Runs, Sample, Tuned, logs_of
+from tuner.optimize.tuned import AS_IS, Logs, Reference, Runs, Sample, Tuned, log_gain
 from tuner.records import Configuration, Outcome, Status
 
 AT_ONCE: Final = "runs at once"
@@ -362,26 +363,36 @@ class _Mode:
         return spread**2 * sum(took) / self.n
 
 
-def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
-    """Return the samples of the mode that most runs had: those at once slow each other down."""
+def usual_mode(course: Course[None, Sample]) -> float:
+    """Return how many ran at once in most runs; 1 where there is none."""
     modes = [n_at_once(sample.good) for sample in course.samples.values() if sample.good]
-    if not modes:
-        return course
-    every, usual = course.samples.items(), statistics.mode(modes)
+    return statistics.mode(modes or [1.0])
+
+
+def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
+    """Return the good samples of the mode that most had: those at once slow each other down."""
+    usual = usual_mode(course)
+    every = course.samples.items()
     of_mode = (one for one in every if one[1].good and n_at_once(one[1].good) == usual)
     return Course(course.baseline, of_mode)
 
 
-def logs_in_proof(course: Course[None, Sample], label: str) -> Logs:
-    """Return the same as `logs_of`, of memory in rounds one by one alone."""
-    one_by_one = (
-        (key, sample)
-        for key, sample in course.samples.items()
-        if sample.good is None or not runs_together(sample.good)
-    )
-    memory = logs_of(Course(course.baseline, one_by_one), label)
-    found = logs_of(course, label)
-    return {name: memory.get(name, []) if TABLE[name].is_memory else found[name] for name in found}
+def logs_in_proof(course: Course[None, Sample], label: str) -> tuple[Logs, Logs]:
+    """Return the same as `logs_of`: what proves something, and memory beside others.
+
+    Args:
+        course: the rounds.
+        label: of the candidate.
+    """
+    proof: dict[str, list[float]] = {}
+    beside: dict[str, list[float]] = {}
+    mine, base = course.good(None, label), course.good(None, AS_IS)
+    for number in sorted(mine.keys() & base.keys()):
+        run = mine[number]
+        for name in filter(TABLE.__contains__, run):
+            found = beside if TABLE[name].is_memory and runs_together(run) else proof
+            found.setdefault(name, []).append(log_gain(name, base[number][name], run[name]))
+    return proof, beside
 
 
 def is_alike(one: Sample, other: Sample) -> bool:

@@ -360,7 +360,7 @@ def exact_quantities(runs: Mapping[str, Sequence[float]], rules: Rules) -> froze
     return frozenset(name for name, values in runs.items() if agree(values, rules, _EXACT_RUNS))
 
 
-def agree(values: Sequence[float], rules: Rules, n_least: int) -> bool:
+def agree(values: Sequence[float], rules: Rules, n_least: int = 1) -> bool:
     """Return whether values above 0 repeat themselves, of which there are so many at least."""
     if len(values) < n_least:
         return False

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tuner.compare.plan import Course
-from tuner.optimize.proof.duets import n_at_once, of_one_mode, runs_as_on_one
+from tuner.optimize.proof.duets import logs_in_proof, n_at_once, runs_as_on_one, usual_mode
 from tuner.optimize.proof.judgement import Rules, agree, exact_quantities
 from tuner.optimize.proof.machines import MACHINE
 from tuner.optimize.quantities import TABLE
-from tuner.optimize.tuned import AS_IS, Sample, allocator_of, logs_of, values_of
+from tuner.optimize.tuned import AS_IS, Sample, allocator_of, values_of
 from tuner.stats import robust_sd
 
 RUNS_TO_KNOW, RUNS_TO_GUESS = 6, 4
@@ -95,18 +95,20 @@ def noise_as_it_is(course: Course[None, Sample]) -> dict[str, float]:
     """Return how much the program as it is varies from one run to the next.
 
     What changes slowly, such as load, meets all runs of a round alike, and is not in it; nor is by
-    what machines differ.
+    what machines differ.  Memory is that of runs one by one, which alone prove something of it.
 
     Returns:
         By quantity, without what few runs show.
     """
-    last: dict[float, Sample] = {}
+    last: dict[tuple[float, float], Sample] = {}
     found: dict[str, list[float]] = {}
-    for _, run in sorted(of_one_mode(course).good(None, AS_IS).items()):
-        machine = run.get(MACHINE, 0.0)
-        before, last[machine] = last.get(machine, {}), run
+    usual = usual_mode(course)
+    for _, run in sorted(course.good(None, AS_IS).items()):
+        place = run.get(MACHINE, 0.0), n_at_once(run)
+        before, last[place] = last.get(place, {}), run
         for name in (one for one in run if one in TABLE and one in before):
-            found.setdefault(name, []).append(math.log(run[name] / before[name]))
+            if place[1] == (1.0 if TABLE[name].is_memory else usual):
+                found.setdefault(name, []).append(math.log(run[name] / before[name]))
     return {name: _of_one(logs) for name, logs in found.items() if len(logs) >= RUNS_TO_KNOW - 1}
 
 
@@ -124,7 +126,7 @@ def noise_in_rounds(course: Course[None, Sample], labels: Iterable[str]) -> dict
     """
     centred: dict[str, list[float]] = {}
     for label in labels:
-        for name, logs in logs_of(course, label).items():
+        for name, logs in logs_in_proof(course, label)[0].items():
             middle = statistics.median(logs)
             centred.setdefault(name, []).extend(log - middle for log in logs)
     return {name: _of_one(found) for name, found in centred.items() if len(found) >= RUNS_TO_KNOW}

@@ -117,6 +117,24 @@ def test_what_peaks_lower_beside_others_only_has_no_lower_peak():
     assert (gain.is_exact, gain.change) == (True, 0.0)
 
 
+@pytest.mark.parametrize(("beside", "is_exact"), [(0.9, True), (1.05, False)])
+def test_what_varies_beside_others_does_not_repeat_itself_alone(*, beside: float, is_exact: bool):
+    """Of a peak that is one of two, three rounds one by one may show the same one."""
+    course: Course[None, Sample] = Course(AS_IS)
+    for number in range(9):
+        n_at_once = 1.0 if number < 3 else 2.0
+        run = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9, AT_ONCE: n_at_once}
+        course.add((number, None, AS_IS), Outcome.succeeded(run))
+        share = 0.9 if number % 2 else beside
+        peak = 2e6 * (0.9 if number < 3 else share)
+        course.add((number, None, "a"), Outcome.succeeded({**run, PEAK: peak}))
+
+    found = standings(course, ["a"], Rules(goals=(PEAK,)))["a"]
+
+    assert found.gains[PEAK].is_exact is is_exact
+    assert (found.better == (PEAK,)) is is_exact
+
+
 @pytest.mark.parametrize(("of_mean", "is_soon"), [(0.0, True), (0.1, False)])
 def test_rounds_run_one_by_one_until_memory_is_settled(*, of_mean: float, is_soon: bool):
     least = {"gain": 0.01, "of_mean": of_mean}

@@ -8,7 +8,13 @@ from tuner.compare.plan import Course
 from tuner.optimize.proof.duets import AT_ONCE
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.proof.machines import MACHINE
-from tuner.optimize.proof.noise import noise_as_it_is, noise_of, repeated_under, varying_under
+from tuner.optimize.proof.noise import (
+    noise_as_it_is,
+    noise_in_rounds,
+    noise_of,
+    repeated_under,
+    varying_under,
+)
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome
@@ -49,6 +55,21 @@ def test_what_a_program_varies_by_has_no_difference_of_machines_in_it():
         course.add((number, None, AS_IS), Outcome.succeeded(values))
 
     assert noise_as_it_is(course)[PEAK] < 0.002
+
+
+def test_memory_varies_as_in_runs_one_by_one_and_time_as_in_most():
+    course: Course[None, Sample] = Course(AS_IS)
+    for number in range(30):
+        alone = number < 10
+        off = 1.0 + 0.1 * (number * number % 7)
+        values = {PEAK: 2e6 if alone else 2e6 * off, CPU: 1e9 * off if alone else 1e9}
+        for label in (AS_IS, "exgen"):
+            run = {**values, AT_ONCE: 1.0 if alone else 2.0}
+            run[PEAK] *= 1.0 if label == AS_IS or alone else off
+            course.add((number, None, label), Outcome.succeeded(run))
+
+    assert noise_as_it_is(course) == {PEAK: 0.0, CPU: 0.0}
+    assert noise_in_rounds(course, ["exgen"])[PEAK] == 0.0
 
 
 def test_an_allocator_varies_where_runs_of_one_setting_alike_differ():
