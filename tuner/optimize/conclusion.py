@@ -238,7 +238,7 @@ class Conclusion:
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:
         """Say which constraint would settle a gain that is proven, but for guards that are open."""
         lost = self._open_losses(nearest)
-        if not lost:
+        if not self._may_be_allowed(lost):
             return ()
         gains, options = series(nearest.better), self._options(lost)
         return (f"The gain in {gains} is proven; {options} would settle the rest sooner.",)
@@ -250,39 +250,46 @@ class Conclusion:
             is_out = label in confirmed.held_back or self._broken(one)
             lost = {} if is_out else self._open_losses(one)
             more = one.score(self._rules) - best.score(self._rules)
-            least = max(map(math.log1p, (self._rules.least, *lost.values())))
-            if lost and more > least and self._saved(one, best):
+            worth = self._rules.least, *(lost.values() if self._may_be_allowed(lost) else ())
+            if lost and more > max(map(math.log1p, worth)) and self._saved(one, best, lost):
                 found.append((more, one, lost))
         if not found:
             return ()
         _, one, lost = max(found, key=lambda each: each[0])
         label, gains = one.label, one.gains
-        saved = self._saved(one, best)
+        saved = self._saved(one, best, lost)
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
         most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
         words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
+        if not self._may_be_allowed(lost):
+            return (f"{words}; a longer --time goes on with it.",)
         request = self._work.request
         also = f", if the held-out {request.given} does, too" if request.held_out else ""
         return (f"{words}; {self._options(lost)} would allow it{also}.",)
 
-    def _saved(self, one: Standing, best: Standing) -> list[str]:
-        """Return the goals in which a candidate gains more than the best one, by what counts."""
+    def _saved(self, one: Standing, best: Standing, lost: Mapping[str, float]) -> list[str]:
+        """Return the goals in which a candidate gains more than the best one, by what counts.
+
+        For sure, where it may lose more than a constraint would be proposed for.
+        """
+        is_seen = self._may_be_allowed(lost)
         return [
             name
             for name in self._rules.goals
-            if one.gains[name].middle - max(0.0, best.gains[name].middle)
+            if (one.gains[name].middle if is_seen else one.gains[name].low)
+            - max(0.0, best.gains[name].middle)
             > math.log1p(self._rules.least_of(name))
         ]
 
     def _open_losses(self, one: Standing) -> dict[str, float]:
-        """Return what open guards may lose, a share each, where a gain is proven.
-
-        Nothing where rounds leave open more than a constraint would be proposed for.
-        """
+        """Return what open guards may lose, a share each, where a gain is proven."""
         if not one.better or one.is_bad:
             return {}
-        most = {name: math.expm1(max(0.0, -one.gains[name].low)) for name in one.unsure}
-        return most if max(most.values(), default=0.0) <= _MOST_TO_ALLOW * self._rules.least else {}
+        return {name: math.expm1(max(0.0, -one.gains[name].low)) for name in one.unsure}
+
+    def _may_be_allowed(self, lost: Mapping[str, float]) -> bool:
+        """Return whether a constraint would be proposed for what open guards may lose."""
+        return bool(lost) and max(lost.values()) <= _MOST_TO_ALLOW * self._rules.least
 
     def _options(self, lost: Mapping[str, float]) -> str:
         """Return the constraints that allow these losses, as the command takes them."""

@@ -385,18 +385,20 @@ def test_a_trade_names_every_guard_that_has_to_allow_it(conclusion: Conclusion):
 
 
 @pytest.mark.parametrize(
-    ("mean", "cpu_low", "likely_worse", "is_said"),
+    ("mean", "sure", "cpu_low", "likely_worse", "is_said"),
     [
-        (0.10, -0.024, (), True),
-        (0.10, -0.024, (CPU,), False),
-        (0.10, -0.2, (), False),
-        (0.052, -0.024, (), False),
-        (0.07, -0.03, (), False),
+        (0.10, 0.10, -0.024, (), True),
+        (0.10, 0.05, -0.024, (), True),
+        (0.10, 0.10, -0.024, (CPU,), False),
+        (0.10, 0.05, -0.2, (), False),
+        (0.052, 0.052, -0.024, (), False),
+        (0.07, 0.07, -0.03, (), False),
     ],
 )
 def test_beside_a_winner_it_is_said_what_more_is_open(
     conclusion: Conclusion,
     mean: float,
+    sure: float,
     cpu_low: float,
     likely_worse: tuple[str, ...],
     *,
@@ -407,7 +409,7 @@ def test_beside_a_winner_it_is_said_what_more_is_open(
     best = Standing(
         "exgen", 9, State.CONFIRMED, {MEAN: saves, PEAK: none, CPU: none}, (MEAN,), (), ()
     )
-    gains = {MEAN: Gain(mean, mean, mean, is_exact=True), PEAK: none, CPU: Gain(0.0, cpu_low, 0.01)}
+    gains = {MEAN: Gain(mean, sure, mean), PEAK: none, CPU: Gain(0.0, cpu_low, 0.01)}
     other = Standing(
         "mimalloc", 9, State.HOPELESS, gains, (MEAN,), (), (CPU,), likely_worse=likely_worse
     )
@@ -430,6 +432,25 @@ def test_beside_a_winner_it_is_said_what_more_is_open(
     assert conclusion.conclude(None, found).reasons == (also if is_said else ())
     conclusion._rules = Rules(floors=((MEAN, 0.06),))  # noqa: SLF001
     assert not conclusion.conclude(None, found).reasons, "64 KiB are more than what is open"
+
+
+def test_what_surely_gains_more_is_open_however_much_its_rounds_leave_open(conclusion: Conclusion):
+    none = Gain(0.0, 0.0, 0.0, is_exact=True)
+    saves = Gain(0.08, 0.05, 0.1)
+    best = Standing(
+        "exgen", 9, State.CONFIRMED, {MEAN: saves, PEAK: none, CPU: none}, (MEAN,), (), ()
+    )
+    gains = {MEAN: Gain(0.2, 0.15, 0.25), PEAK: none, CPU: Gain(0.1, -0.11, 0.3)}
+    other = Standing("mimalloc", 9, State.OUT_OF_REACH, gains, (MEAN,), (), (CPU,))
+    chosen = {**CHOSEN, "exgen": Configuration("exgen")}
+    found = Confirmed(chosen, {"exgen": best, "mimalloc": other}, course(1.0, 1.1), best, None)
+
+    (reason,) = conclusion.conclude(None, found).reasons
+
+    assert reason == (
+        "More is open: mimalloc saves 18.1 % of mean memory, but its rounds leave open whether CPU "
+        "time is up to 11.6 % worse; a longer --time goes on with it."
+    )
 
 
 def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion: Conclusion):
