@@ -5,7 +5,8 @@ A claim is decided by one exact test of the ratios to the baseline of the same r
 difference or more is shown where there is none is 5 % at most, at every number of rounds and
 claims.  Too few rounds for that many claims decide nothing.  A difference also counts only when
 its median is larger than `MINIMAL_EFFECT`, since memory repeats so exactly that a meaningless
-0.01 % would pass otherwise.  No difference shown is not the same as equality.
+0.01 % would pass otherwise, and when the interval that is shown beside it excludes none.  No
+difference shown is not the same as equality.
 """
 
 from __future__ import annotations
@@ -191,7 +192,10 @@ def judge(claimed_ratio: float, real: Estimate | None, p_value: float | None) ->
     if real is None or p_value is None:
         return Verdict.UNDECIDED
     claimed = _direction(claimed_ratio)
-    shown = _direction(real.median) if p_value <= stats.FAMILY_ERROR else 0
+    is_shown = p_value <= stats.FAMILY_ERROR and (
+        real.interval is None or real.interval.excludes(1.0)
+    )
+    shown = _direction(real.median) if is_shown else 0
     if shown == claimed == -1 and _is_far_beyond(claimed_ratio, real):
         return Verdict.EXCEEDED
     if shown == claimed:

@@ -3,10 +3,11 @@
 import random
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tuner.stats import Estimate, Interval, paired_p_value
+from tuner.stats import Estimate, Interval, median_estimate, paired_p_value
 from tuner.validate.verdicts import (
     Claim,
     Verdict,
@@ -44,6 +45,17 @@ CLEAR, UNCLEAR = 0.05, 0.0501
 def test_verdict_of_a_claim(claimed: float, real: float, p_value: float | None, verdict: Verdict):
     estimate = Estimate(real, Interval(real, real), 9)
     assert judge(claimed, estimate, p_value) is verdict
+
+
+def test_no_verdict_contradicts_the_interval_beside_it():
+    """Signed ranks know more of small differences the other way than two order statistics do."""
+    ratios = [0.7] * 9 + [1.001, 1.002, 1.003]
+    estimate = median_estimate(ratios)
+    assert estimate
+    assert paired_p_value(ratios, [1.0] * 12) < CLEAR
+
+    assert judge(LESS, estimate, CLEAR) is Verdict.NOT_CONFIRMED
+    assert judge(LESS, replace(estimate, interval=None), CLEAR) is Verdict.CONFIRMED
 
 
 def test_claim_without_a_ratio_is_undecided():
