@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.doubles import synthetic
+from tests.doubles.fork_server import FORK_SERVER
 from tests.doubles.places import ROOT
 from tests.doubles.waiting import wait_until
 from tuner.measure.evaluation import Evaluation
@@ -78,6 +78,23 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def run_dask(words: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    """Make this process what `python -m dask` would be, with a session of its own and a log."""
+    from dask.cli import cli
+    from distributed.cli import dask_scheduler, dask_worker
+
+    os.setsid()
+    os.chdir(ROOT)
+    os.environ.clear()
+    os.environ.update(environment)
+    with log.open("ab") as out, Path(os.devnull).open("rb") as nothing:
+        for mine, stream in enumerate((nothing, out, out)):
+            os.dup2(stream.fileno(), mine)
+    for name, command in (("scheduler", dask_scheduler.main), ("worker", dask_worker.main)):
+        cli.add_command(command, name)
+    cli.main(list(words), "dask")
+
+
 class Cluster:
     """A scheduler and workers, each a process of its own; use it in a ``with``."""
 
@@ -85,8 +102,8 @@ class Cluster:
         self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self._folder = folder
-        self.scheduler: subprocess.Popen[bytes] | None = None
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler: BaseProcess | None = None
+        self.workers: list[BaseProcess] = []
         self.start_scheduler()
 
     def start_scheduler(self) -> None:
@@ -103,7 +120,7 @@ class Cluster:
         self,
         environment: Mapping[str, str] | None = None,
         machine: str | None = None,
-    ) -> subprocess.Popen[bytes]:
+    ) -> BaseProcess:
         """Start a worker, under the name of another machine if one is given."""
         named = ["--preload", "tests.doubles.named_machine"] if machine else []
         environment = {**(environment or {}), **({"TEST_MACHINE": machine} if machine else {})}
@@ -114,19 +131,20 @@ class Cluster:
         self.workers.append(worker)
         return worker
 
-    def _start(self, words: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        with (self._folder / f"{words[0]}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "dask", *words],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            )  # fmt: skip
+    def _start(self, words: list[str], environment: Mapping[str, str]) -> BaseProcess:
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        log = self._folder / f"{words[0]}.log"
+        process = FORK_SERVER.Process(target=run_dask, args=(words, variables, log), daemon=True)
+        process.start()
+        return process
 
-    def kill(self, process: subprocess.Popen[bytes] | None) -> None:
+    def kill(self, process: BaseProcess | None) -> None:
         assert process is not None
+        assert process.pid is not None
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()  # where it did not lead a group yet
+        process.join()
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,6 @@ coordinator is killed, and when the network is cut.
 import contextlib
 import functools
 import itertools
-import multiprocessing
 import os
 import signal
 import socket
@@ -20,6 +19,7 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.cluster import Cluster, SyntheticKit, free_port, pids_in
+from tests.doubles.fork_server import FORK_SERVER
 from tests.doubles.waiting import wait_until
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
@@ -175,9 +175,7 @@ def _killed(folder: Path, address: str) -> None:
 
 def test_a_killed_coordinator_goes_on_where_it_was(tmp_path: Path, cluster: Cluster):
     cluster.start_worker()
-    process = multiprocessing.get_context("spawn").Process(
-        target=_killed, args=(tmp_path / "run", cluster.address)
-    )
+    process = FORK_SERVER.Process(target=_killed, args=(tmp_path / "run", cluster.address))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -197,7 +197,7 @@ def test_the_command_runs_on_a_cluster(
 ):
     for name in ("north", "south"):
         cluster.start_worker(machine=name)
-    options = ["--executor", "dask", "--scheduler", cluster.address, "--time", "60s"]
+    options = ["--executor", "dask", "--scheduler", cluster.address, "--time", "20s"]
     options += ["--allocators", "glibc", "--evaluations", "8", "-o", str(tmp_path / "run")]
 
     assert run_command(["optimize", *options, "--", *COMMAND]) == 0

@@ -7,7 +7,6 @@ repeated from its number.  Each run is a process of its own that dies by SIGKILL
 """
 
 import itertools
-import multiprocessing
 import os
 import random
 import signal
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.fork_server import FORK_SERVER
 from tests.doubles.strategies import LEARNERS
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
@@ -32,11 +32,6 @@ N_KILLS = {"auto": 12}
 """By strategy, where it is not 3: the store is the same for all, a replay is each one's own."""
 VOLATILE = {"ended_at", "created_at", "happened_at", "wall_ns"}
 """Columns of times."""
-
-_FORK_SERVER = multiprocessing.get_context("forkserver")
-_FORK_SERVER.set_forkserver_preload(
-    ["tests.end_to_end.test_resume", "tuner.search.auto", "tuner.search.optuna_search"]
-)
 
 
 class Bomb:
@@ -83,7 +78,7 @@ def in_a_process(
     folder: Path, strategy: str, kill_at: int | None = None, report: Path | None = None
 ) -> int | None:
     """Run the campaign in a process of its own and return its exit code."""
-    process = _FORK_SERVER.Process(target=run_campaign, args=(folder, strategy, kill_at, report))
+    process = FORK_SERVER.Process(target=run_campaign, args=(folder, strategy, kill_at, report))
     process.start()
     process.join()
     return process.exitcode
