@@ -27,8 +27,8 @@ _WIDTH_OF_A_PIPE = 100
 """Columns when the output is no terminal."""
 
 _SETTINGS_WIDTH = range(18, 32)
-"""Columns that settings get at least, if they need them: the longest one is not broken in two,
-unless all fits the terminal then, which would break whole rows."""
+"""Columns that settings get at least, if they need them: the longest one is not broken in two
+where that or the names of picks below the settings make all fit the terminal."""
 
 _MARKS_WIDTH = 15
 """Columns that the names of picks are folded into."""
@@ -71,17 +71,23 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
 
     metrics = find_metrics(table.objectives)
     blocks = _blocks(table, alike, metrics, max(width_for(), _WIDTH_OF_A_PIPE))
-    wide, narrow = (
-        max(width_for(_rich_table(table, alike, block, settings)) for block in blocks)
-        for settings in (_settings_width(table), _SETTINGS_WIDTH.start)
-    )
-    width = narrow if narrow <= width_for() else wide
+    longest = _settings_width(table)
+    layouts = ((longest, False), (longest, True), (_SETTINGS_WIDTH.start, True))
+    widths = {
+        (settings, is_below): max(
+            width_for(_rich_table(table, alike, block, settings, has_marks_below=is_below))
+            for block in blocks
+        )
+        for settings, is_below in layouts
+    }
+    chosen = next((one for one in layouts if widths[one] <= width_for()), layouts[1])
+    width, (_, is_below) = widths[chosen], chosen
     text = io.StringIO()
     console = Console(
         file=text, width=width, force_terminal=color, color_system="standard" if color else None
     )
     for block in blocks:
-        console.print(_rich_table(table, alike, block))
+        console.print(_rich_table(table, alike, block, has_marks_below=is_below))
     n_hidden = len(full.rows) - len(table.rows) - sum(alike.values())
     if n_hidden:
         console.print(f"{n_hidden} more points of the front: --all", highlight=False)
@@ -196,7 +202,12 @@ def _blocks(
 
 
 def _rich_table(
-    table: FrontTable, alike: Mapping[int, int], block: _Block, settings_width: int | None = None
+    table: FrontTable,
+    alike: Mapping[int, int],
+    block: _Block,
+    settings_width: int | None = None,
+    *,
+    has_marks_below: bool = False,
 ) -> Table:
     from rich import box  # noqa: PLC0415 - not needed by --help
     from rich.table import Table  # noqa: PLC0415 - likewise
@@ -216,7 +227,8 @@ def _rich_table(
     drawn.add_column("allocator", no_wrap=True)
     if block.has_settings:
         drawn.add_column("settings", overflow="fold", ratio=1, max_width=settings_width)
-        drawn.add_column("", overflow="fold", max_width=_MARKS_WIDTH)
+        if not has_marks_below:
+            drawn.add_column("", overflow="fold", max_width=_MARKS_WIDTH)
     for row in table.rows:
         cells: list[str | Text] = [str(row.trial.number)]
         for metric, scale in zip(block.metrics, scales, strict=True):
@@ -228,10 +240,12 @@ def _rich_table(
         cells.append(row.trial.configuration.allocator)
         if block.has_settings:
             more = _more(alike.get(row.trial.number, 0))
-            cells += [
-                Text(settings_text(row.trial)),
-                Text(", ".join(filter(None, [marks(row), more]))),
-            ]
+            marked = ", ".join(filter(None, [marks(row), more]))
+            if has_marks_below:
+                below = f"\n({marked})" if marked else ""
+                cells.append(Text(settings_text(row.trial) + below))
+            else:
+                cells += [Text(settings_text(row.trial)), Text(marked)]
         drawn.add_row(*cells, style="dim" if row.state != FRONT else "")
     return drawn
 

@@ -183,9 +183,12 @@ def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place():
     assert numbers == [1, 2, 3, 0]
 
 
-@pytest.mark.parametrize(("columns", "most"), [("80", 80), ("100", 100), ("60", 100)])
-def test_no_setting_is_broken_in_two_unless_the_table_fits_the_terminal_then(
-    monkeypatch: pytest.MonkeyPatch, columns: str, most: int
+@pytest.mark.parametrize(
+    ("columns", "is_whole", "is_below"),
+    [("80", True, True), ("100", True, False), ("60", False, True)],
+)
+def test_a_setting_is_broken_in_two_only_where_nothing_else_makes_the_table_fit(
+    monkeypatch: pytest.MonkeyPatch, columns: str, *, is_whole: bool, is_below: bool
 ):
     monkeypatch.setenv("COLUMNS", columns)
     run = synthetic_run(n_trials=4, allocators=("glibc",), rechecks=False)
@@ -200,5 +203,6 @@ def test_no_setting_is_broken_in_two_unless_the_table_fits_the_terminal_then(
     text = table_text(front_table(Run(run.folder, run.campaign, made), names, picks))
 
     whole = {"tcache_unsorted_limit=4", "trim_threshold=131072"} <= set(text.split())
-    assert whole == (most > 80)
-    assert max(map(len, text.splitlines())) <= most
+    assert whole == is_whole
+    assert ("(balanced" in text) == is_below
+    assert max(map(len, text.splitlines())) <= int(columns)
