@@ -125,6 +125,16 @@ def signed_percent(share: float, decimals: int = 1) -> str:
     return f"{percent:+.{decimals}f} %" if percent else f"±{0.0:.{decimals}f} %"
 
 
+def percent_range(low: float, high: float) -> str:
+    """Write the ends of an interval of changes, without the unit: that stands before it.
+
+    Example:
+        >>> percent_range(-0.071, 0.0001)
+        '-7.1 .. ±0.0'
+    """
+    return " .. ".join(signed_percent(end).removesuffix(" %") for end in (low, high))
+
+
 @dataclass(frozen=True)
 class Range:
     """Quantities that make sense for something, both ends included, as people write them."""

@@ -270,11 +270,11 @@ def validate(
         return
     else:
         summary = _kept(context, path, validation)
+    beside = beside_answer(recommended_before(store_path(path).parent), summary)
     if as_json:
-        print(claims_json(summary))
+        print(claims_json(summary, beside))
     else:
-        said = beside_answer(recommended_before(store_path(path).parent), summary)
-        print_summary(summary, path, has_details=details, answer=said)
+        print_summary(summary, path, has_details=details, beside=beside)
     if details:
         print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)

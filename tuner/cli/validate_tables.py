@@ -12,6 +12,7 @@ from rich.table import Table
 from tuner.cli.console import print_grid, stdout_console
 from tuner.metrics import REAL, Metric, find_objective
 from tuner.page import wrapped
+from tuner.report.beside_answer import BesideAnswer
 from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
 from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
@@ -36,7 +37,11 @@ _SHOWN = ("mean_heap", "peak_heap", "peak_rss", "cpu", "faults")
 
 
 def print_summary(
-    summary: ValidationSummary, run: Path, *, has_details: bool = False, answer: str | None = None
+    summary: ValidationSummary,
+    run: Path,
+    *,
+    has_details: bool = False,
+    beside: BesideAnswer | None = None,
 ) -> None:
     """Print what was decided, the subjects it was decided on, and what to do next.
 
@@ -44,12 +49,12 @@ def print_summary(
         summary: of a validation.
         run: its run folder, as the user named it.
         has_details: what `print_details` prints follows.
-        answer: what it makes of the answer of `optimize`, see `beside_answer`.
+        beside: what it makes of the answer of `optimize`; None where there is none to speak of.
     """
     console = stdout_console()
     console.print(_broken(summary.decision.sentence, console), style="bold", markup=False)
-    if answer is not None:
-        console.print(_broken(answer, console), markup=False)
+    if beside is not None:
+        console.print(_broken(beside.sentence, console), markup=False)
     console.print()
     table = _screen(summary)
     wide = stdout_console(table)

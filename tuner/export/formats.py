@@ -19,6 +19,7 @@ from typing import Any
 
 from tuner.errors import OutputError
 from tuner.export.deployment import Deployment, ObjectiveGain, command_text
+from tuner.front.whole import expected_words
 from tuner.measure.preloads import PRELOAD, TUNABLES
 from tuner.page import wrapped
 from tuner.recording.explain import SWITCHES
@@ -334,7 +335,9 @@ def _gain_entries(gain: ObjectiveGain, baseline: str | None) -> Iterator[tuple[s
         yield f"{gain.metric} against the program as it was", real
     else:
         what = "" if gain.metric == gain.label else f" ({gain.metric})"
-        expected = "" if gain.expected is None else f", expected {_expected(gain.expected)}"
+        expected = (
+            "" if gain.expected is None else f", expected {expected_words(gain.expected, _change)}"
+        )
         yield default, f"{_real_text(gain.validated)}{what}{expected}: {gain.verdict}"
 
 
@@ -344,7 +347,8 @@ def _emulated_text(gain: ObjectiveGain) -> str:
     emulated = f"{_change(gain.emulated)} emulated"
     if gain.expected is None:
         return emulated
-    return f"about {_expected(gain.expected)} expected of the whole program ({emulated})"
+    expected = expected_words(gain.expected, _change)
+    return f"about {expected} expected of the whole program ({emulated})"
 
 
 def _real_text(found: Estimate) -> str:
@@ -352,10 +356,6 @@ def _real_text(found: Estimate) -> str:
     if found.interval:
         real += f" [{_change(found.interval.low)}, {_change(found.interval.high)}]"
     return f"{real} on the real program"
-
-
-def _expected(ratio: float) -> str:
-    return "at least all of it" if ratio == 0.0 else _change(ratio)
 
 
 def _change(ratio: float) -> str:

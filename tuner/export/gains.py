@@ -12,6 +12,7 @@ from tuner.front.whole import Whole, expected_ratio
 from tuner.metrics import REAL, find_objective
 from tuner.optimize.answering.recommendation import Recommendation, recommended
 from tuner.optimize.answering.table import AnswerRow
+from tuner.optimize.proof.judgement import least_gain
 from tuner.optimize.quantities import QUANTITIES, TABLE, key_of
 from tuner.optimize.tuned import label_of
 from tuner.records import Configuration
@@ -39,7 +40,7 @@ def _proven(
 ) -> ObjectiveGain:
     label = name.replace("_", " ").replace("cpu", "CPU")
     interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
-    is_more_better = any(one.is_more_better for q, one in TABLE.items() if key_of(q) == name)
+    quantity = next(one for one in TABLE if key_of(one) == name)
     return ObjectiveGain(
         name,
         label,
@@ -47,21 +48,21 @@ def _proven(
         label,
         None,
         Estimate(1.0 + change, interval, 1),
-        _verdict(bounds, least, is_more_better=is_more_better),
+        _verdict(bounds, quantity, least),
         is_of_optimize=True,
     )
 
 
-def _verdict(bounds: tuple[float, float] | None, least: float, *, is_more_better: bool) -> str:
+def _verdict(bounds: tuple[float, float] | None, quantity: str, least: float) -> str:
     """Return what the bounds of a change prove: a guard may hold within more than `least`.
 
-    A gain that may be below `least` counts for nothing, however sure it is.
+    A gain that may be below what counts is for nothing, however sure it is.
     """
     if bounds is None:
         return "of few runs"
-    worst = -bounds[0] if is_more_better else bounds[1]
+    worst = -bounds[0] if TABLE[quantity].is_more_better else bounds[1]
     if worst <= 0.0:
-        return "proven" if worst <= -least else "no worse"
+        return "proven" if worst <= -least_gain(quantity, least) else "no worse"
     share = max(least, worst)
     return f"at most {round(100.0 * share, 1):g} % worse"
 

@@ -10,7 +10,7 @@ A share is never greater than that of the heap or the allocator alone, and no ch
 more than all there is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tuner.front.bounds import default_trials
@@ -22,6 +22,9 @@ _MEAN, _PEAK, _COST = "mean_heap", "peak_heap", "cost"
 
 OF_A_PROGRAM: Final = (_PEAK, _MEAN, _COST)
 """Metrics of which the whole program's may be known."""
+
+ALL_OF_IT: Final = "at least all of it"
+"""What an expected ratio of 0 reads as, the least that there is."""
 
 USUAL_NS_PER_INSTRUCTION: Final = 0.3
 """For prices that were measured before this one was."""
@@ -103,6 +106,16 @@ def expected_ratio(
     if value is None or baseline is None or not whole.get(name):
         return None
     return max(0.0, 1.0 + (value - baseline) / whole[name])
+
+
+def expected_words(ratio: float, show: Callable[[float], str]) -> str:
+    """Return an expected ratio as a reader has it.
+
+    Args:
+        ratio: of `expected_ratio`.
+        show: writes a ratio as a change.
+    """
+    return ALL_OF_IT if ratio == 0.0 else show(ratio)
 
 
 def seen_ratio(metric: Metric, trial: Trial, baseline: Trial, whole: Whole) -> float | None:

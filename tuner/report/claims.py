@@ -9,6 +9,7 @@ from typing import Any, Final
 from tuner.drawing.figure import WIDTH, Figure, Spec, category, layer, quantity
 from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.metrics import REAL, find_metric
+from tuner.report.beside_answer import BesideAnswer
 from tuner.report.columns import MISSING, scale_for, show_change, show_estimate, show_expected
 from tuner.report.grid import ranking_grid
 from tuner.stats import Estimate
@@ -137,8 +138,13 @@ VERSION = 1
 """Schema and version of the JSON form; docs/formats.md describes it."""
 
 
-def claims_json(summary: ValidationSummary) -> str:
-    """Write what a validation shows as one JSON object; what is not known is null."""
+def claims_json(summary: ValidationSummary, beside: BesideAnswer | None = None) -> str:
+    """Write what a validation shows as one JSON object; what is not known is null.
+
+    Args:
+        summary: of the validation.
+        beside: what it makes of the answer of `optimize`; None where there is none to speak of.
+    """
     record = summary.record
     document = {
         "schema": SCHEMA,
@@ -154,6 +160,7 @@ def claims_json(summary: ValidationSummary) -> str:
         "units": {name: metric.unit for name, metric in REAL.items()},
         "subjects": [_subject_document(one) for one in summary.subjects],
         "notices": list(summary.notices),
+        "answer": beside and beside._asdict(),
     }
     return json.dumps(document, indent=2)
 

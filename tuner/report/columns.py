@@ -8,6 +8,7 @@ in a column can be compared at a glance.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tuner.front.whole import expected_words
 from tuner.metrics import Kind, Metric
 from tuner.records import Measurement
 from tuner.stats import Estimate
@@ -91,8 +92,8 @@ def _counted(metric: Metric) -> str:
 
 
 def show_expected(ratio: float | None) -> str:
-    """Write an expected ratio as a change; none is below 0, see `expected_ratio`."""
-    return "at least all of it" if ratio == 0.0 else show_change(ratio)
+    """Write an expected ratio as a change, see `expected_words`."""
+    return MISSING if ratio is None else expected_words(ratio, show_change)
 
 
 def show_change(ratio: float | None) -> str:

@@ -163,7 +163,7 @@ def render_page(report: Report) -> str:
         validated=wording.validated_sentence(report.run, report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(*found),
         answer=answer,
-        rounds_of_claims=beside_answer(answer, report.claims) if report.claims else None,
+        beside_answer=beside_answer(answer, report.claims) if report.claims else None,
         command=shlex.join(answer.command) if answer else "",
         measured=report.measured,
         cells_of=cells_of,

@@ -79,10 +79,9 @@ def _spoken_of(run: Run, picks: Sequence[Pick], summary: ValidationSummary | Non
 
 def _recommended(run: Run, summary: ValidationSummary | None) -> Pick | None:
     found = summary.subject(summary.decision.label or "") if summary else None
-    if found is None or found.subject.trial is None:
-        return None
-    trial = run.trial(found.subject.trial)
-    return Pick(found.subject.label, trial, "what the validation recommends")
+    trial = measured_trial(run.trials, found.subject.configuration) if found else None
+    rule = "what the validation recommends"
+    return Pick(found.subject.label, trial, rule) if found and trial else None
 
 
 def _headline(

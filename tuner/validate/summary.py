@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
-from tuner.front.whole import Whole, expected_ratio
+from tuner.front.whole import ALL_OF_IT, Whole, expected_ratio
 from tuner.limits import MOST_ROUNDS
 from tuner.metrics import REAL, Metric
 from tuner.records import Configuration, Trial
@@ -328,7 +328,7 @@ def _notices(
     ratios = [claim.expected_ratio for summary in summaries for claim in summary.claims]
     if any(ratio == 0.0 for ratio in ratios):
         notices.append(
-            "where at least all of it is expected, emulation claims to save as much as the "
+            f"where {ALL_OF_IT} is expected, emulation claims to save as much as the "
             "program uses here, or more: either it overstates that gain, or prices are too high, "
             "or the trace is of a larger input or another program; what was measured counts"
         )

@@ -626,6 +626,8 @@ def test_a_validation_and_a_report_name_the_answer_of_the_folder(tmp_path: Path,
     said = "`optimize` deploys glibc top_pad=3, which this validation did not run."
 
     assert said in cli.prints("validate", run.folder).splitlines()
+    document = json.loads(cli.prints("validate", run.folder, "--json"))
+    assert document["answer"] == {"agreement": "did not run it", "sentence": said}
     request = Request(tuple(record.command), 60.0, ("glibc",))
     (run.folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
     cli.run("report", run.folder, "--no-figures")

@@ -135,6 +135,8 @@ def test_the_proof_says_that_figures_are_of_a_child(tmp_path: Path):
         ("cpu_time", (-0.1, 0.02), "at most 2 % worse"),
         ("cpu_time", (-0.1, -0.01), "proven"),
         ("peak_memory", (-0.0003, -0.0002), "no worse"),
+        ("peak_memory", (-0.008, -0.006), "proven"),
+        ("cpu_time", (-0.008, -0.006), "no worse"),
         ("peak_memory", (-0.1, 0.0), "no worse"),
         ("requests/s", (0.02, 0.1), "proven"),
         ("requests/s", (-0.03, 0.1), "at most 3 % worse"),

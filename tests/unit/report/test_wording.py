@@ -92,6 +92,21 @@ def test_the_headline_is_about_what_the_validation_recommends():
     assert len(others) == len(pick_cards(run, picks, {}))
 
 
+def test_a_recommended_setting_of_no_trial_has_no_figures_of_the_trial_it_was_made_of():
+    run, picks, summary = validated()
+    found = next(one for one in summary.subjects if one.subject.label == "no-regret")
+    less = Configuration(found.subject.configuration.allocator)
+    assert less != found.subject.configuration
+    run = replace(run, trials=tuple(t for t in run.trials if t.configuration != less))
+    subject = replace(found.subject, label="recommended", configuration=less)
+    decision = ValidationDecision("recommended", "Deploy it.")
+    made = replace(summary, decision=decision, subjects=(replace(found, subject=subject),))
+
+    assert headline(run, picks, {}, made) == headline(run, picks, {})
+    cards = pick_cards(run, picks, {}, made)
+    assert [card.names for card in cards] == [card.names for card in pick_cards(run, picks, {})]
+
+
 def test_where_the_program_costs_more_no_card_says_worse_in_nothing():
     run, every, summary = validated()
     picks = [pick for pick in every if pick.name == "no-regret"]

@@ -11,7 +11,7 @@ from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import MEAN, PEAK, TABLE
 from tuner.optimize.tuned import AS_IS
 from tuner.page import series
-from tuner.units import show_size, signed_percent
+from tuner.units import percent_range, show_size, signed_percent
 
 LABEL_WIDTH: Final = 40
 """Of the first column; a longer label has lines of its own."""
@@ -137,8 +137,7 @@ def gain_words(gain: Gain, *, with_bounds: bool) -> str:
     """
     text = signed_percent(gain.change)
     if with_bounds and gain.bounds is not None and not gain.is_exact:
-        low, high = gain.bounds
-        text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
+        text += f" ({percent_range(*gain.bounds)})"
     return text
 
 

@@ -21,7 +21,7 @@ from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import Work
 from tuner.output import write_text
 from tuner.records import Configuration
-from tuner.units import signed_percent
+from tuner.units import percent_range, signed_percent
 
 COUNTED_FILE: Final = "counted.json"
 """Label -> what was counted, in a run folder."""
@@ -325,7 +325,7 @@ def counted_words(best: Standing) -> tuple[str, ...]:
     ends = "too few rounds for bounds"
     alone = "alone does not prove it"
     if time.bounds is not None:
-        ends = " .. ".join(f"{100.0 * end:+.1f}" for end in time.bounds)
+        ends = percent_range(*time.bounds)
         if time.low > 0.0:
             alone = "agrees, in too few rounds to prove it alone"
     claim = "proves a gain" if CPU in best.better else "proves that there is no loss that counts"

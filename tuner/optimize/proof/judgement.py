@@ -153,8 +153,18 @@ class Rules:
 
     def threshold(self, quantity: str) -> float:
         """Return the gain, in logarithms, that a goal must be proven to exceed."""
-        share = self.least / 2.0 if TABLE[quantity].is_memory else self.least
+        share = least_gain(quantity, self.least)
         return math.log1p(max(share, dict(self.floors).get(quantity, 0.0)))
+
+
+def least_gain(quantity: str, least: float) -> float:
+    """Return the share that a gain must be proven to exceed: of memory, half of the least effect.
+
+    Args:
+        quantity: that gains.
+        least: the least effect that counts, a share.
+    """
+    return least / 2.0 if TABLE[quantity].is_memory else least
 
 
 class State(enum.StrEnum):
