@@ -717,7 +717,7 @@ def are_runs_all(request: Request, run: Path, run_s: float) -> bool:
 
 
 def not_held_out(answer: Answer, given: str) -> Answer:
-    """Return an answer that says why nothing held out was run, where it deploys nothing.
+    """Return an answer that says why what is held out judged nothing, where it deploys nothing.
 
     Args:
         answer: the answer.
@@ -725,7 +725,7 @@ def not_held_out(answer: Answer, given: str) -> Answer:
     """
     if answer.decision is Decision.DEPLOY:
         return answer
-    words = f"The held-out {given} was not run: there is no setting to judge with it."
+    words = f"Nothing was judged with the held-out {given}: there is no setting to judge."
     return replace(answer, reasons=(*answer.reasons, words))
 
 

@@ -777,14 +777,16 @@ def test_a_search_that_nothing_guides_needs_more_runs():
     ("decision", "is_said"),
     [(Decision.DEPLOY, False), (Decision.KEEP, True), (Decision.UNDECIDED, True)],
 )
-def test_an_input_that_was_held_out_and_not_run_is_spoken_of(
+def test_an_input_that_was_held_out_and_judged_nothing_is_spoken_of(
     decision: Decision, given: str, *, is_said: bool
 ):
     answer = Answer(decision, None, "", "glibc", {}, Rules(), None, (), 43, 60.0, reasons=("One.",))
 
     found = not_held_out(answer, given)
 
-    assert (f"The held-out {given} was not run" in " ".join(found.reasons)) is is_said
+    said = f"Nothing was judged with the held-out {given}: there is no setting to judge."
+    assert (found.reasons[-1] == said) is is_said
+    assert "not run" not in " ".join(found.reasons), "as it is, it was run"
     assert found.reasons[0] == "One."
 
 
