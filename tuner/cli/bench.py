@@ -43,8 +43,8 @@ _SMOKE_S = 0.02
 @subcommand(
     "Compare allocators in throughput, latency and memory.",
     "malloc-tuner bench -o runs/bench",
-    "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/lib/libmine.so",
-    "malloc-tuner bench --setting 'jemalloc dirty_decay_ms=0' --pick runs/app:balanced",
+    "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/libmine.so",
+    "malloc-tuner bench --setting 'exgen purge_delay=0' --pick runs/app:balanced",
     "malloc-tuner bench --workloads larson,ring --threads 2,16 --budget '2 min'",
     errors=(
         SpecError,

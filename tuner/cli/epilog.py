@@ -5,17 +5,22 @@ documentation and code cannot drift apart.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from textwrap import indent
 from typing import TypeVar
 
 import typer
 
 from tuner.errors import TunerError
+from tuner.page import wrapped
 
 _MARK = "help_of_command"
 _Function = TypeVar("_Function", bound=Callable[..., None])
 
 USUAL_EXIT_CODES = {0: "Success.", 1: "A defect of malloc-tuner.", 2: "A wrong command line."}
 """Exit codes every command shares, beside those of its errors."""
+
+_WIDTH = 78
+"""Columns of an epilog: Click writes a help of 80, whatever the terminal, and indents it by two."""
 
 
 def error_classes() -> Iterator[type[TunerError]]:
@@ -35,9 +40,10 @@ def exit_codes() -> dict[int, str]:
 
 def exit_code_table(codes: Mapping[int, str]) -> str:
     """Write a table of exit codes; the control character keeps Typer from joining its lines."""
-    return "\n".join(
-        ["\b", "Exit codes:", *(f"  {code:>3}  {codes[code]}" for code in sorted(codes))]
-    )
+    lines = ["\b", "Exit codes:"]
+    for code in sorted(codes):
+        lines += wrapped(f"  {code:>3}  {codes[code]}", _WIDTH, others=" " * 7)
+    return "\n".join(lines)
 
 
 def epilog(
@@ -48,7 +54,8 @@ def epilog(
     """Write the epilog of one command.
 
     Args:
-        examples: command lines a user can copy, most common first.
+        examples: command lines a user can copy, most common first; no line of them longer than
+            76 columns, but one may go on in the next behind a backslash.
         errors: the errors this command is known for; the usual codes 0, 1 and 2
             are always listed.
         meanings: of those that mean less here than their classes do.
@@ -61,7 +68,7 @@ def epilog(
           malloc-tuner doctor
     """
     title = "Example:" if len(examples) == 1 else "Examples:"
-    block = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
+    block = "\n".join(["\b", title, *(indent(example, "  ") for example in examples)])
     narrow = meanings or {}
     codes = USUAL_EXIT_CODES | {e.exit_code: narrow.get(e) or meaning(e) for e in errors}
     return f"{block}\n\n{exit_code_table(codes)}"

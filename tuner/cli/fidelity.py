@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     "Measure how well a profile stands for its trace.",
     "malloc-tuner fidelity app.profile.json --trace app.trace",
     "malloc-tuner fidelity app.profile.json --trace app.trace --seeds 5 --json",
-    "malloc-tuner fidelity app.profile.json --trace app.trace -- ./app --its arguments",
+    "malloc-tuner fidelity app.profile.json --trace app.trace -- ./app data",
     errors=(SpecError, MissingToolError, TraceError, ProgramError, OutputError),
 )
 def fidelity(

@@ -94,13 +94,13 @@ def _misplaced(context: typer.Context, is_given: bool) -> bool:
     "continues. An open answer goes on with more --time; a decided one stays, and is searched "
     "on with a longer --time than before.",
     "malloc-tuner optimize -- ./app --input data",
-    "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
+    "malloc-tuner optimize --time 5min -- ./app data --held-out -- ./app other",
     "malloc-tuner optimize runs/app --time 20min",
     "malloc-tuner optimize runs/app --constraint 'peak_memory <= default * 1.1'",
     "malloc-tuner optimize --direct --time 20min -- ./static-app data",
     "malloc-tuner optimize app.toml --fail-if undecided --json",
-    "malloc-tuner optimize --executor dask --scheduler tcp://host:8786 -- ./app data",
-    "malloc-tuner optimize --time 1h --ready tcp:8080 --load ./load.sh -- ./server",
+    "malloc-tuner optimize --executor dask --scheduler tcp://host:8786 -- ./app",
+    "malloc-tuner optimize --ready tcp:8080 --load ./load.sh -- ./server",
     errors=(
         SpecError,
         MissingToolError,

@@ -20,8 +20,8 @@ _WINDOW = "Options for a part of the run"
     "trace is complete; the program's own exit status is printed and kept in the trace.",
     "malloc-tuner record -o app.trace -- ./app --its arguments",
     "malloc-tuner record --follow -o build.trace -- g++ -O2 -c big.cc",
-    "malloc-tuner record --follow --ready tcp:8080 --from ready --to 5min "
-    "--at-most 2GiB -o app.trace -- ./server",
+    "malloc-tuner record --follow --ready tcp:8080 --from ready --to 5min \\\n"
+    "  --at-most 2GiB -o app.trace -- ./server",
     errors=(MissingToolError, ProgramError, OutputError, SpecError),
     meanings={ProgramError: "The program crashed or went on alone, or nothing of it was recorded."},
     context_settings={"allow_interspersed_args": False},

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @subcommand(
     "Compare search strategies on recorded trials, unmeasured.",
     "malloc-tuner replay runs/app",
-    "malloc-tuner replay runs/app --strategy auto,random --seeds 20 --evaluations 200",
+    "malloc-tuner replay runs/app --strategy auto,random --evaluations 200",
     "malloc-tuner replay runs/app --save app.points.json.zst",
     errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
 )

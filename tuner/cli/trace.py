@@ -236,9 +236,9 @@ def _recover_command(
 @subcommand(
     "Make a long trace short, with samples of its short lives. Not for "
     "settings of large thread caches: most of the short lives that fill them are gone.",
-    "malloc-tuner trace thin simulation.trace -o thin.trace",
-    "malloc-tuner trace thin simulation.trace -o thin.trace --middle 2000000 --last 0",
-    "malloc-tuner trace thin simulation.trace -o thin.trace --set-up 1.9s --pace 4",
+    "malloc-tuner trace thin app.trace -o thin.trace",
+    "malloc-tuner trace thin app.trace -o thin.trace --middle 2000000 --last 0",
+    "malloc-tuner trace thin app.trace -o thin.trace --set-up 1.9s --pace 4",
     errors=(SpecError, TraceError, OutputError),
 )
 def _thin_command(

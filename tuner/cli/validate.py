@@ -95,8 +95,8 @@ _OF_SHOWING = {"--details", "--json", "--validation", "--fail-if-worse", "--fail
 @subcommand(
     "Measure picks and defaults on the real program, in rounds.",
     "malloc-tuner validate runs/app -- ./app --its arguments",
-    "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
-    "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
+    "malloc-tuner validate runs/app --points best,17 --rounds 10 -- ./app",
+    "malloc-tuner validate runs/app --output-file a.pdf -- ./render a.ps a.pdf",
     "malloc-tuner validate runs/app --details",
     "malloc-tuner validate configs/services/redis.toml",
     "malloc-tuner validate --ready tcp:8080 --load ./load.sh -- ./server",

@@ -17,7 +17,7 @@ from tuner.output import check_apart, file_to_write
 @subcommand(
     "Make a longer, busier or otherwise changed copy of a profile.",
     "malloc-tuner vary app.profile.json -o long.profile.json --length 3",
-    "malloc-tuner vary app.profile.json -o busy.profile.json --intensity 2 --threads 8",
+    "malloc-tuner vary app.profile.json -o busy.profile.json --intensity 2",
     "malloc-tuner vary app.profile.json -o aged.profile.json --aged 64MiB",
     errors=(SpecError, TraceError, OutputError),
 )

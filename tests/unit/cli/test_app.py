@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,6 +76,37 @@ def test_help_of_a_command_teaches(cli: CommandLine, command: str):
     assert {0, 1, 2} <= codes <= set(exit_codes())
 
 
+@pytest.mark.parametrize("command", ["", "trace", *COMMANDS])
+def test_no_line_of_a_help_is_wider_than_80_columns(
+    cli: CommandLine, command: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    out, _ = cli.run(*command.split(), "--help")
+
+    assert [line for line in out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_an_example_is_one_of_the_command(cli: CommandLine, command: str):
+    out, _ = cli.run(*command.split(), "--help")
+
+    options, examples = re.split(r"\n +Examples?:\n", out.split("Exit codes:")[0])
+    lines = examples.replace("\\\n", "").splitlines()
+    own = [re.split(r" -- |\$\(", line)[0] for line in lines if line.startswith("    malloc-tuner")]
+    used = {word for line in own for word in re.findall(r" (--?[a-z][a-z-]*)", line)}
+    records = "".join(re.findall(r"^  -.*", options, re.MULTILINE))
+    assert used <= set(re.findall(r"--?[a-z][a-z-]*", records))
+
+
+def test_an_example_of_two_lines_can_be_pasted(cli: CommandLine):
+    out, _ = cli.run("record", "--help")
+
+    example = out.split("Examples:")[1].split("Exit codes:")[0].replace("\\\n", "")
+    words = [shlex.split(line)[:2] for line in example.splitlines() if line.strip()]
+    assert words == [["malloc-tuner", "record"]] * 3
+
+
 @pytest.mark.parametrize(
     ("command", "title", "names"),
     [
@@ -126,18 +158,24 @@ def test_every_error_says_what_it_means():
     assert all(error.__doc__ for error in error_classes())
 
 
+def _whole_lines(out: str) -> str:
+    """Return a help with the meaning of each exit code on one line."""
+    return re.sub(r"\n {9}(?=\S)", " ", out)
+
+
 def test_help_lists_every_exit_code(cli: CommandLine):
     out, _ = cli.run("--help")
 
+    lines = _whole_lines(out)
     for code, text in exit_codes().items():
-        assert re.search(rf"^\s+{code}  {re.escape(text)}$", out, re.MULTILINE)
+        assert re.search(rf"^\s+{code}  {re.escape(text)}$", lines, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", ["record", "optimize"])
 def test_help_has_the_exit_code_of_what_cannot_be_recorded(cli: CommandLine, command: str):
     out, _ = cli.run(command, "--help")
 
-    (words,) = re.findall(rf"^ +{ProgramError.exit_code}  (.*)$", out, re.MULTILINE)
+    (words,) = re.findall(rf"^ +{ProgramError.exit_code}  (.*)$", _whole_lines(out), re.MULTILINE)
     assert words.endswith("nothing of it was recorded.")
     # Recording keeps what the program's own status was, and ends well.
     assert ("a wrong exit status" in words) is (command == "optimize")
