@@ -24,7 +24,12 @@ from tuner.front.kept import (
 from tuner.front.picks import Pick
 from tuner.measure.preloads import in_front
 from tuner.optimize.answering.answer import Decision
-from tuner.optimize.answering.recommendation import Recommendation, recommended
+from tuner.optimize.answering.recommendation import (
+    Recommendation,
+    deployed_before,
+    recommended,
+)
+from tuner.optimize.aside import run_of
 from tuner.optimize.kinds.driver import RUN_ALONE
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
@@ -57,7 +62,10 @@ def find_deployment(
     folder = source.folder if isinstance(source, Run) else store_path(Path(source)).parent
     is_open = pick in {None, RECOMMENDED}
     answer = recommended(folder) if validation is None else None
+    folder = run_of(folder)
     if answer is not None and is_open:
+        if answer.note:
+            on_note(answer.note)
         return _answered(source, folder, answer, library)
     run = source if isinstance(source, Run) else _load(folder)
     proven = validated_pick(run, validation) if is_open else None
@@ -216,7 +224,10 @@ def _check_here(adapter: Allocator, measured: Installation, elsewhere: Path | No
 
 def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool) -> SelectionError:
     words = "There is nothing to export"
-    if has_points:
+    if found.decision is Decision.UNDECIDED and (before := deployed_before(folder)):
+        path = shlex.quote(str(before[0]))
+        words = f"`malloc-tuner export {path}` exports what was proven before more was tried"
+    elif has_points:
         words = "To export a point all the same, name its --pick or --trial"
     elif found.decision is Decision.UNDECIDED:
         words = f"There is nothing to export yet; {what_goes_on(folder, is_over=True)} goes on"

@@ -5,10 +5,16 @@ constraints chose and proved, and what proved an answer that is searched on, goe
 """
 
 import itertools
+import re
+import shutil
 from collections.abc import Callable, Iterable
+from filecmp import cmp as same
 from pathlib import Path
 
 from tuner.output import writing
+from tuner.runs import ANSWER_FILE
+
+_BEFORE = re.compile(r"before-[0-9]+")
 
 
 def move_aside(path: Path) -> None:
@@ -21,18 +27,25 @@ def move_aside(path: Path) -> None:
         path.rename(_first_free(lambda n: path.with_name(f"{path.stem}-{n}{path.suffix}")))
 
 
-def move_to_before(run: Path, patterns: Iterable[str]) -> None:
+def move_to_before(run: Path, patterns: Iterable[str], *, copied: str = "") -> None:
     """Move files of a run folder, those that are there, to ``before-1`` or a later one.
+
+    Args:
+        run: the folder.
+        patterns: of the files' names.
+        copied: name of a file that also stays, until another takes its place.
 
     Raises:
         OutputError: it cannot be written.
     """
     left = [path for pattern in patterns for path in run.glob(pattern)]
-    if not left:
+    if not (left or copied):
         return
     folder = _first_free(lambda n: run / f"before-{n}")
     with writing(run):
         folder.mkdir()
+        if copied:
+            shutil.copyfile(run / copied, folder / copied)
         for path in left:
             path.rename(folder / path.name)
 
@@ -42,6 +55,18 @@ def last_before(run: Path) -> Path | None:
     made = (run / f"before-{n}" for n in itertools.count(1))
     found = list(itertools.takewhile(Path.exists, made))
     return found[-1] if found else None
+
+
+def is_searched_on(run: Path) -> bool:
+    """Return whether the answer of a run folder stands until there is another: it was copied."""
+    folder, path = last_before(run), run / ANSWER_FILE
+    kept = folder / ANSWER_FILE if folder else path
+    return kept != path and kept.is_file() and path.is_file() and same(kept, path, shallow=False)
+
+
+def run_of(folder: Path) -> Path:
+    """Return the run folder that a folder of `move_to_before` lies in; any other one itself."""
+    return folder.parent if _BEFORE.fullmatch(folder.name) else folder
 
 
 def _first_free(names: Callable[[int], Path]) -> Path:

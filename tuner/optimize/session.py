@@ -37,8 +37,12 @@ from tuner.config import CampaignSpec, shipped_allocator_file
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.measure.clocks import snapshot
 from tuner.optimize.answering.answer import Answer, Decision, minutes_words, write_answer
-from tuner.optimize.answering.recommendation import Recommendation, recommended_before
-from tuner.optimize.aside import last_before, move_to_before
+from tuner.optimize.answering.recommendation import (
+    Recommendation,
+    deployed_before,
+    recommended_before,
+)
+from tuner.optimize.aside import move_to_before
 from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.candidates import Choosing, affordable, trade
 from tuner.optimize.choosing.direct import DirectSearch, space_of
@@ -115,11 +119,11 @@ to confirm one of these."""
 _PROVEN = (*CONFIRMATION_FILES, FEWER_FILE, REDUCED_FILE)
 """Journals whose candidates ran until the answer was known."""
 
-_OF_PROOF = (*_PROVEN, ABLATION_FILE, ANSWER_FILE)
+_OF_PROOF = (*_PROVEN, ABLATION_FILE)
 """What proves an answer, beside runs on the held-out input, which hold for a setting whatever else
-is tried."""
+is tried.  The answer itself stays until there is another."""
 
-_OF_RULES = (SELECTION_FILE, EXPLORATION_FILE, HELD_OUT_FILES, *_OF_PROOF)
+_OF_RULES = (SELECTION_FILE, EXPLORATION_FILE, HELD_OUT_FILES, *_OF_PROOF, ANSWER_FILE)
 """What holds for one set of constraints only, as patterns."""
 
 _INTERRUPTED_EARLY = (
@@ -598,21 +602,18 @@ class Session:
             found = {label: deployed, **found}
         if found:
             gains_of_work(work, reference, found)  # takes long, and is kept: before files move
-            move_to_before(self.run, _OF_PROOF)
+            move_to_before(self.run, _OF_PROOF, copied=ANSWER_FILE)
         work.is_searched_on = False
         self._write_request(work)
         return found
 
     def _deployed_before(self) -> str:
         """Say what was deployed before it was searched on; nothing where nothing was."""
-        folder = last_before(self.run)
-        if folder is None or (folder / SELECTION_FILE).exists():  # of other constraints
+        found = deployed_before(self.run)
+        if found is None or found[1].configuration is None:
             return ""
-        before = recommended_before(folder)
-        if before is None or before.configuration is None:
-            return ""
-        label = label_of(before.configuration)
-        return f"{label} was proven better before more was tried, see {folder.name}."
+        label = label_of(found[1].configuration)
+        return f"{label} was proven better before more was tried, see {found[0].name}."
 
     def _tell_what_ran(
         self,

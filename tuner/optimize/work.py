@@ -20,7 +20,7 @@ from tuner.compare.plan import Course, Plan, Step
 from tuner.errors import ProgramError, StoreError
 from tuner.front.kept import read_answer
 from tuner.measure.program import steering_digest
-from tuner.optimize.aside import move_aside
+from tuner.optimize.aside import is_searched_on, move_aside
 from tuner.optimize.proof.abreast import Abreast, abreast_on, cores_abreast
 from tuner.optimize.proof.duets import Duets, duets_of
 from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
@@ -175,7 +175,7 @@ class Work:
             return bool(record["rounds_of"].get(file) == self.n_rounds(file))
 
         with contextlib.suppress(StoreError):
-            return bool(read_answer(self.run, knew))
+            return not is_searched_on(self.run) and bool(read_answer(self.run, knew))
         return False
 
     def tuned_in(

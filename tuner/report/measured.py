@@ -200,6 +200,8 @@ def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
         yield "Of what had few runs, the figures are what all runs together say of it."
     yield answer.sentence
+    if answer.note:
+        yield answer.note
 
 
 def measured_json(found: MeasuredFront) -> str:

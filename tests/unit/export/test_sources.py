@@ -21,6 +21,7 @@ from tuner.front.picks import Pick
 from tuner.library import export
 from tuner.optimize.answering.answer import Decision
 from tuner.optimize.answering.recommendation import Recommendation
+from tuner.optimize.aside import move_to_before
 from tuner.optimize.kinds.driver import followed_words
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
@@ -28,7 +29,7 @@ from tuner.records import Configuration
 from tuner.registry import EXPORTERS
 from tuner.report.wording import headline
 from tuner.resources import configs_dir, native_file
-from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run
+from tuner.runs import ANSWER_FILE, REFERENCE_FILE, REQUEST_FILE, SELECTION_FILE, Run
 from tuner.store import AllocatorRecord
 
 TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
@@ -255,6 +256,23 @@ def test_an_answer_without_a_campaign_is_exported(tmp_path: Path):
     found = json.loads(export(tmp_path, form="json"))
     assert (found["pick"], found["unset"]) == (None, ["MALLOC_ARENA_MAX"])
     assert [*found["valid_for"]] == ["glibc"]  # nobody wrote down where it ran
+
+
+def test_what_was_proven_before_more_was_tried_can_be_exported(tmp_path: Path):
+    notes: list[str] = []
+    text = export(direct_folder(tmp_path))
+    move_to_before(tmp_path, (), copied=ANSWER_FILE)
+    before = tmp_path / "before-1"
+
+    assert export(tmp_path, on_note=notes.append) == text, "until there is another answer"
+    assert [note.partition(":")[0] for note in notes] == ["Since then more is tried"]
+    write_record(tmp_path, decision="undecided", sentence="Not decided.", configuration=None)
+    with pytest.raises(SelectionError, match=re.escape(f"`malloc-tuner export {before}` exports")):
+        export(tmp_path)
+    assert export(before) == text
+    (before / SELECTION_FILE).touch()
+    with pytest.raises(SelectionError, match=r"Not decided\. .*optimize .* goes on"):
+        export(tmp_path)  # that was of other constraints
 
 
 def test_an_answer_that_no_trial_stands_behind_is_valid_where_its_campaign_ran(tmp_path: Path):

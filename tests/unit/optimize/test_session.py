@@ -31,6 +31,7 @@ from tuner.errors import (
 )
 from tuner.optimize import session
 from tuner.optimize.answering.answer import Answer, Decision, write_answer
+from tuner.optimize.answering.recommendation import recommended
 from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.outlook import FEWEST_RUNS
 from tuner.optimize.choosing.selected import Selected
@@ -45,6 +46,7 @@ from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
 from tuner.optimize.work import EXPLORATION_FILE, HELD_OUT_FILES, TRACE_FILE, Watch, Work
 from tuner.records import Configuration, Outcome
+from tuner.report.measured import measured_front, measured_text
 from tuner.runs import ANSWER_FILE, CONFIRMATION_FILE, REQUEST_FILE, SELECTION_FILE
 from tuner.service.plan import ServicePlan
 from tuner.space import Space, joint_space
@@ -313,6 +315,31 @@ def test_ctrl_c_while_work_is_counted_loses_no_answer(
     assert (tmp_path / ANSWER_FILE).exists()
 
     assert answer(tmp_path, app, LONGER).configuration == FIT
+
+
+@pytest.mark.usefixtures("_deployed")
+def test_an_answer_that_is_searched_on_stands_until_there_is_another(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    before = recommended(tmp_path)
+    assert before
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "_confirmed", stop)
+        with pytest.raises(InterruptedCampaign):
+            answer(tmp_path, app, LONGER)
+    found = recommended(tmp_path)
+    assert found
+    assert (found.configuration, found.sentence) == (NO_CACHE, before.sentence)
+    assert "goes on to the next answer" in found.note
+    assert found.note in " ".join(measured_text(measured_front(tmp_path)).split())
+
+    assert answer(tmp_path, app, LONGER).configuration == FIT
+    found = recommended(tmp_path)
+    assert found
+    assert (found.configuration, found.note) == (FIT, "")
 
 
 @pytest.mark.usefixtures("_deployed")

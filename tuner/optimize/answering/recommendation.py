@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from tuner.errors import StoreError
 from tuner.front.kept import read_answer
 from tuner.optimize.answering.answer import Decision
 from tuner.optimize.answering.table import AnswerRow, limit_words
+from tuner.optimize.aside import is_searched_on, last_before
 from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import TABLE, key_of
 from tuner.page import series
 from tuner.records import Configuration
+from tuner.runs import SELECTION_FILE
 from tuner.units import signed_percent
 
 
@@ -53,6 +56,8 @@ class Recommendation:
     """Of `configuration` beside the program as it is; None of an earlier version."""
     is_held_out_bounded: bool = True
     """False where some change on that input has no bounds, for want of rounds."""
+    note: str = ""
+    """That another answer is being proven, which takes its place."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -61,14 +66,31 @@ def recommended(run: Path) -> Recommendation | None:
     Raises:
         StoreError: the file is damaged.
     """
-    return read_answer(run, _recommendation)
+    found = read_answer(run, _recommendation)
+    if found is None or not is_searched_on(run):
+        return found
+    command = f"`malloc-tuner optimize {shlex.quote(str(run))}`"
+    note = f"Since then more is tried: {command} goes on to the next answer."
+    return replace(found, note=note, text=(*found.text, "", note))
 
 
 def recommended_before(run: Path) -> Recommendation | None:
-    """Return the answer of an earlier call, unless it cannot be read."""
+    """Return the answer of an earlier call, unless it cannot be read, or is searched on."""
+    if is_searched_on(run):
+        return None
     with contextlib.suppress(StoreError):
         return recommended(run)
     return None
+
+
+def deployed_before(run: Path) -> tuple[Path, Recommendation] | None:
+    """Return what was deployed before more was tried, and its folder; None where nothing was."""
+    folder = last_before(run)
+    if folder is None or (folder / SELECTION_FILE).exists():  # of other constraints
+        return None
+    before = recommended_before(folder)
+    is_deployed = before is not None and before.decision is Decision.DEPLOY
+    return (folder, before) if before and is_deployed else None
 
 
 def _recommendation(record: Mapping[str, Any]) -> Recommendation:
