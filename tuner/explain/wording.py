@@ -22,6 +22,7 @@ from tuner.page import series
 from tuner.records import Value
 from tuner.report.columns import show_change
 from tuner.report.parallel import show_value
+from tuner.stats import TIE
 from tuner.units import show_percent
 
 SCHEMA: Final = "malloc-tuner.explanation"
@@ -197,8 +198,9 @@ def _without(one: Without) -> str:
     source = f" (trial {one.trial})" if one.trial is not None else ""
     if one.changes is None:
         return f"fails: {one.reason}{source}"
-    nothing = "; needless" if one.is_needless else ""
-    return f"{_changes(one.changes)}{nothing}{source}"
+    is_better = min(one.changes.values(), default=1.0) < 1.0 - TIE
+    words = "; better without" if is_better else "; needless"
+    return f"{_changes(one.changes)}{words if one.is_needless else ''}{source}"
 
 
 # JSON

@@ -2,7 +2,7 @@
 
 In the manner of Magpie: https://github.com/bloa/magpie validates a patch by ablation and
 minimises it.  Numbers come from recorded trials where there are some; the others are asked of an
-evaluator, if one is given.  Settings whose absence changes no objective by more than 0.5 % are
+evaluator, if one is given.  Settings whose absence makes no objective worse by more than 0.5 % are
 taken away together in the end, because each alone may stand in for another.
 """
 
@@ -48,9 +48,9 @@ class Without:
 
     @property
     def is_needless(self) -> bool:
-        """True when no objective becomes worse, or better, by more than `TIE`."""
+        """True when no objective becomes worse by more than `TIE`, whatever is gained."""
         return self.changes is not None and all(
-            abs(change - 1.0) <= TIE for change in self.changes.values()
+            change <= 1.0 + TIE for change in self.changes.values()
         )
 
 

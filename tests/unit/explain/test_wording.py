@@ -30,10 +30,26 @@ def test_a_value_that_mostly_fails_says_so():
 
 def test_what_is_left_is_enough_only_if_nothing_is_lost():
     assert reduced_text(Without(JEMALLOC, 3, {"cost": 1.001})).startswith("enough is jemalloc")
+    gained = reduced_text(Without(JEMALLOC, 3, {"mean_heap": 1.0014, "cost": 0.9942}))
+    assert gained == "enough is jemalloc narenas=1: mean heap +0.14 %, cost -0.58 %"
     lost = reduced_text(Without(JEMALLOC, 3, {"cost": 1.2}))
     assert lost == "needless one by one, not together: jemalloc narenas=1: cost +20.0 %"
     failed = reduced_text(Without(JEMALLOC, None, None, "killed by SIGSEGV"))
     assert failed.endswith("jemalloc narenas=1: fails: killed by SIGSEGV")
+
+
+def test_what_gains_when_taken_away_is_said_to_be_better_without():
+    point = Configuration.of("jemalloc", {"narenas": 1, "tcache": False})
+    run = run_of(
+        trial(1, point, 40.0 * MIB, 1e8),
+        trial(2, point.without("narenas"), 40.1 * MIB, 0.9e8),
+        trial(3, point.without("tcache"), 40.1 * MIB, 1e8),
+    )
+
+    lines = list(point_text(ablate(run, Pick(RECOMMENDED, run.trial(1), "proved it better"))))
+
+    assert sum(line.endswith("cost -10.0 %; better without (trial 2)") for line in lines) == 1
+    assert sum(line.endswith("; needless (trial 3)") for line in lines) == 1
 
 
 @pytest.mark.parametrize(

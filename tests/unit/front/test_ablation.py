@@ -1,6 +1,6 @@
 """A point with one setting put back at a time, recorded or measured."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.doubles.answers import write_record
 from tests.doubles.runs import MIB, failed_trial, measurement, trial
 from tests.doubles.small_runs import run_of
 from tuner.errors import SelectionError, SpecError
-from tuner.front.ablation import ablate, point_of
+from tuner.front.ablation import Without, ablate, point_of
 from tuner.front.kept import first_name, pick_of_trial
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, Outcome, Status
@@ -88,6 +88,22 @@ def test_needless_settings_are_left_out_together():
     assert found.reduced is not None
     assert found.reduced.configuration.as_dict == {"dirty_decay_ms": 0, "narenas": 1}
     assert found.reduced.trial == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_needless"),
+    [
+        ({"mean_heap": 1.0014, "cost": 0.93}, True),
+        ({"mean_heap": 0.9, "cost": 0.9}, True),
+        ({"mean_heap": 1.006, "cost": 0.9}, False),
+        (None, False),
+    ],
+)
+def test_what_loses_nothing_when_taken_away_is_needless_whatever_it_gains(
+    changes: Mapping[str, float] | None, *, is_needless: bool
+):
+    """A gain of 0.58 % was no less a change than a loss: two settings were kept for it."""
+    assert Without(POINT, None, changes).is_needless is is_needless
 
 
 def test_a_setting_that_keeps_an_objective_at_0_is_not_needless():
