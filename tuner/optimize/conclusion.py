@@ -48,6 +48,9 @@ _BEYOND = 0.5
 """Times the least effect, that the time must hide: no time shows less than what counts, which of a
 small program is more than the least effect."""
 
+_BY_TWICE = 1.0 - 1.0 / math.sqrt(2.0)
+"""Of what a time hides, that twice as much of it shows: no more is advised for less than counts."""
+
 _MOST_TO_ALLOW = 5.0
 """Times the least effect: a constraint that allows more is not proposed."""
 
@@ -370,7 +373,9 @@ class Conclusion:
             return ()
         gains = " or ".join(f"{n} below {show_percent(gain)}" for n, gain in hidden.items())
         shown = f"A gain of {gains} does not show in {given}"
-        return (f"{shown}; {remedy} shows smaller ones." if remedy else f"{shown}.",)
+        is_worth_it = any(_BY_TWICE * beyond[name] >= rules.least for name in hidden)
+        is_advised = remedy and is_worth_it
+        return (f"{shown}; {remedy} shows smaller ones." if is_advised else f"{shown}.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:
         """Return how many rounds more may settle what is open of a candidate.

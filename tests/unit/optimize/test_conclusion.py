@@ -127,6 +127,7 @@ def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
 
 
 LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
+LOST_BY_MORE = (0.5, 0.8, 0.95, 0.6, 0.9, 0.8)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,9 @@ LOST = (0.85, 0.9, 0.95, 0.87, 0.93, 0.9)
     [
         ((0.95, 1.0, 1.05, 0.9, 1.1, 1.0), 0.0, 0.0, "; `--time 4min` here shows smaller ones."),
         (LOST, 0.0, 0.0, "."),
-        (LOST, 85.0, 0.0, "; more --time, here or with a new -o, shows smaller ones."),
-        (LOST, 0.0, 85.0, "; more --time, here or with a new -o, shows smaller ones."),
+        (LOST_BY_MORE, 85.0, 0.0, "; more --time, here or with a new -o, shows smaller ones."),
+        (LOST_BY_MORE, 0.0, 85.0, "; more --time, here or with a new -o, shows smaller ones."),
+        (LOST, 0.0, 85.0, "."),  # twice the time shows little more
     ],
 )
 def test_more_time_is_only_advised_where_something_would_run_in_it(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import random
 import statistics
@@ -102,6 +103,13 @@ _PRINTS_ELSE_ITSELF: Final = (
 )
 
 _PRINTS_ANEW: Final = "It does not print the same each time, so its output was not compared."
+
+_NO_INPUT: Final = (
+    "Its standard input is empty in every run; if it reads that, let a shell open a file: -- sh -c "
+    "'exec ./app < FILE'."
+)
+_NOTHING_SHA256: Final = hashlib.sha256().hexdigest()
+"""Of what prints nothing."""
 
 _SHORT_S: Final = 0.2
 """Of a run that takes less, memory is sampled each millisecond: a hundred samples, if it can be."""
@@ -222,6 +230,8 @@ class Program:
         notes = [*steered_words(self._environment), *([_LEFT] if second.leaves_others else [])]
         notes += jemalloc_names_words([*second.malloc_libraries, *filter(None, [second.program])])
         notes += [] if is_same else [_PRINTS_ANEW]
+        if _hardly_works(command, second):
+            notes.append(f"It prints nothing in {second.cpu_ns / 1e6:.0f} ms. {_NO_INPUT}")
         if words := second.changes:
             notes.append(f"{words[0].upper()}{words[1:]}.")
         reference = Reference(
@@ -286,7 +296,8 @@ class Program:
         _check_whole(made.ending, trace, reference)
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
-        return recorded_of(first, reference.values, took_s, self._said)
+        is_told = any(_NO_INPUT in note for note in reference.notes)
+        return recorded_of(first, reference.values, took_s, self._said, is_told=is_told)
 
     def _recording_limit_s(self, reference: Reference) -> float:
         limit_s = limit_after(reference.wall_s, _TIMEOUT_FLOOR_S)
@@ -537,8 +548,20 @@ def _check_whole(ending: Ending, trace: Path, reference: Reference) -> None:
     )
 
 
+def _hardly_works(command: Sequence[str], run: ProgramRun) -> bool:
+    """Return whether a run showed next to nothing, of a command that names no file to read."""
+    words = (word for text in command[1:] for word in (text, *text.split()))
+    is_quiet = run.output_sha256 == _NOTHING_SHA256 and run.cpu_ns < _NEXT_TO_NOTHING_NS
+    return is_quiet and not any(Path(word).is_file() for word in words)
+
+
 def recorded_of(
-    totals: RecordedTotals, values: Mapping[str, float], took_s: float, said: str = ""
+    totals: RecordedTotals,
+    values: Mapping[str, float],
+    took_s: float,
+    said: str = "",
+    *,
+    is_told: bool = False,
 ) -> ProgramRecording:
     """Return what was recorded of a program, and where that is little or malloc holds little.
 
@@ -547,6 +570,7 @@ def recorded_of(
         values: what it uses as it is.
         took_s: time that the recording took.
         said: what the program printed last to standard error.
+        is_told: a reader knows that its standard input is empty.
     """
     threads = f"{totals.n_threads} threads" if totals.n_threads > 1 else "1 thread"
     live = show_size(totals.peak_live_bytes)
@@ -557,11 +581,9 @@ def recorded_of(
     )
     notes = []
     if totals.n_events < FEW_EVENTS and values[CPU] < _NEXT_TO_NOTHING_NS:
-        notes.append(
-            f"It has few events of malloc and free ({totals.n_events:,}). Its standard input is "
-            "empty in every run; if it reads that, let a shell open a file: "
-            f"-- sh -c 'exec ./app < FILE'.{said and f' It printed last: {said}'}"
-        )
+        events = f"It has few events of malloc and free ({totals.n_events:,})."
+        advice = "" if is_told else f" {_NO_INPUT}"
+        notes.append(f"{events}{advice}{said and f' It printed last: {said}'}")
     if totals.peak_live_bytes < _LITTLE * values[MEAN]:
         notes.append(
             f"No more than {live} of its memory is ever live in malloc, so settings can change "

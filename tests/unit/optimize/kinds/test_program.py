@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
@@ -211,6 +212,34 @@ def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(live_mib: int, *
     assert words.startswith("3,211 events of malloc and free of 1 thread in 0.6 s; the program: ")
     assert any("No more than 2.0 MiB of its memory is ever live" in n for n in notes) is is_little
     assert any("leave the work to other processes, or bring" in n for n in notes) is is_little
+
+
+@pytest.mark.parametrize(
+    ("words", "cpu_ns", "output", "is_said"),
+    [
+        ((".",), 2e7, b"", True),
+        ((".", __file__), 2e7, b"", False),
+        (("-c", f"wc < {__file__}"), 2e7, b"", False),
+        ((), 3e8, b"", False),
+        ((), 2e7, b"0", False),
+    ],
+)
+def test_a_program_that_prints_nothing_at_once_may_have_wanted_input(
+    words: Sequence[str], cpu_ns: float, output: bytes, *, is_said: bool
+):
+    run = replace(ALONE, user_ns=int(cpu_ns), output_sha256=sha256(output).hexdigest())
+    one = program(run, run)
+    one.command = ("app", *words)
+
+    notes = one.examine().notes
+
+    said = (
+        "It prints nothing in 20 ms. Its standard input is empty in every run; if it reads that, "
+    )
+    assert [note.startswith(said) for note in notes] == [True] * is_said
+    uses = {PEAK: 8e6, MEAN: 6e6, CPU: cpu_ns}
+    (few,) = recorded_of(RecordedTotals(1, 1, 5 << 20), {**uses, CPU: 2e7}, 0.6, is_told=True).notes
+    assert few == "It has few events of malloc and free (1)."
 
 
 @pytest.mark.parametrize(
