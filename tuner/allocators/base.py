@@ -149,7 +149,10 @@ class Allocator:
         """
         library = path or self._library or self._find_library()
         if library is not None and not library.is_file():
-            raise MissingToolError(f"{self.name}: {library}: no such file; {self.how_to_install()}")
+            remedy = self.how_to_install()
+            if path or self._library:
+                remedy = f"name one that is there, or {self.name} without a path"
+            raise MissingToolError(f"{self.name}: {library}: no such file; {remedy}")
         try:
             report = self.observe({"LD_PRELOAD": str(library)} if library else {})
             version = self.version_of(report)

@@ -12,7 +12,7 @@ from tuner.bench.plan import WORKLOADS
 from tuner.cli.bounds import duration, each_within, number
 from tuner.cli.console import print_note
 from tuner.cli.epilog import subcommand
-from tuner.cli.options import Settings, allow_options, refuse_options, split_names
+from tuner.cli.options import KINDS, Settings, allow_options, refuse_options, split_names
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -62,11 +62,13 @@ def bench(
     *,
     allocators: Annotated[
         str | None,
-        typer.Option(metavar="NAME[:PATH],...", help="Default: all that are on this machine."),
+        typer.Option(
+            metavar="NAME[:PATH],...", help=f"Default: all that are on this machine. {KINDS}"
+        ),
     ] = None,
     libraries: Annotated[
         list[str] | None,
-        typer.Option("--library", metavar="NAME=PATH", help="Library to compare; repeatable."),
+        typer.Option("--library", metavar="NAME=PATH", help="Any library to compare; repeatable."),
     ] = None,
     setting: Settings = None,
     picks: Annotated[

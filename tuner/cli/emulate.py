@@ -13,6 +13,7 @@ import typer
 from tuner.cli.bounds import core, duration
 from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
+    KINDS,
     AsJson,
     HugePages,
     Settings,
@@ -30,7 +31,6 @@ from tuner.errors import (
     TraceError,
 )
 from tuner.limits import RUN_TIME
-from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ def emulate(
             "--allocators",
             "-a",
             metavar="NAME[:PATH],...",
-            help=f"Defaults to show: {', '.join(ALLOCATORS)}; a path names your own.",
+            help=f"Defaults to show. {KINDS}",
         ),
     ] = _BASELINE,
     setting: Settings = None,

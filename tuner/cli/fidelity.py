@@ -16,6 +16,7 @@ from tuner.cli.emulate import InstrumentName
 from tuner.cli.epilog import subcommand
 from tuner.cli.options import (
     ALLOCATORS,
+    KINDS,
     AsJson,
     HugePages,
     Thp,
@@ -60,7 +61,7 @@ def fidelity(
         typer.Argument(metavar="COMMAND", help="The program itself, to run under the panel too."),
     ] = None,
     allocators: Annotated[
-        str, typer.Option(metavar="NAME[:PATH],...", help="Allocators of the panel.")
+        str, typer.Option(metavar="NAME[:PATH],...", help=f"Allocators of the panel. {KINDS}")
     ] = ALLOCATORS,
     configurations: Annotated[
         int, number(2, MOST_RUNS, "Least number of configurations, equal per allocator.")

@@ -20,6 +20,7 @@ from tuner.cli.epilog import subcommand
 from tuner.cli.numerics import import_numpy
 from tuner.cli.options import (
     ALLOCATORS,
+    KINDS,
     AsJson,
     Executor,
     Quiet,
@@ -143,7 +144,8 @@ def optimize(
     allocators: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:PATH],...", help=f"Allocators to try; {ALLOCATORS} by default."
+            metavar="NAME[:PATH],...",
+            help=f"Allocators to try; {ALLOCATORS} by default. {KINDS}",
         ),
     ] = None,
     goals: Annotated[

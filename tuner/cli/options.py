@@ -17,10 +17,15 @@ from tuner.cli.bounds import number
 from tuner.errors import SpecError
 from tuner.limits import MOST_NUMBER
 from tuner.output import file_to_write
+from tuner.page import series
+from tuner.registry import ALLOCATORS as KNOWN_ALLOCATORS
 from tuner.registry import DEFAULT_ALLOCATORS, EXECUTORS
 
 ALLOCATORS = ",".join(DEFAULT_ALLOCATORS)
 """Default of options that name allocators."""
+
+KINDS = f"NAME is {series(KNOWN_ALLOCATORS, 'or')}; PATH is your own build of it."
+"""What options that take ``NAME[:PATH],...`` say of it."""
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run folder of `tune` or `optimize`.")

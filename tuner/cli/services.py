@@ -15,7 +15,7 @@ import typer
 
 from tuner.cli.bounds import within
 from tuner.cli.console import print_answer
-from tuner.cli.options import SETTING, SETTING_HELP, refuse_options, split_names
+from tuner.cli.options import KINDS, SETTING, SETTING_HELP, refuse_options, split_names
 from tuner.cli.run_folder import check_run_folder
 from tuner.errors import SpecError
 from tuner.limits import MOST_RUNS, REST, usable_core
@@ -102,7 +102,7 @@ Allocators = Annotated[
     str,
     _option(
         metavar="NAME[:PATH],...",
-        help="Allocators whose defaults and well-known settings take part.",
+        help=f"Allocators whose defaults and well-known settings take part. {KINDS}",
     ),
 ]
 Settings = Annotated[list[str] | None, _option(metavar=SETTING, help=SETTING_HELP)]

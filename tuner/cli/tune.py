@@ -15,6 +15,7 @@ from tuner.cli.epilog import subcommand
 from tuner.cli.numerics import import_numpy
 from tuner.cli.options import (
     ALLOCATORS,
+    KINDS,
     Executor,
     HugePages,
     Quiet,
@@ -91,7 +92,7 @@ def tune(
         ),
     ] = None,
     allocators: Annotated[
-        str | None, typer.Option(metavar="NAME[:PATH],...", help=f"Default: {ALLOCATORS}.")
+        str | None, typer.Option(metavar="NAME[:PATH],...", help=f"Default: {ALLOCATORS}. {KINDS}")
     ] = None,
     evaluations: Annotated[
         int | None,

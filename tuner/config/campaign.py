@@ -37,6 +37,7 @@ from tuner.config.reading import (
 from tuner.errors import SpecError
 from tuner.limits import MOST_EVALUATIONS, MOST_SEED, RUN_TIME, USUAL_EVALUATIONS
 from tuner.metrics import METRICS, objective_names
+from tuner.page import series
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS, STRATEGIES
 from tuner.resources import workload_file
@@ -54,6 +55,15 @@ def _one_of(word: str, allowed: Sequence[str]) -> str:
         message = f"unknown{closest(word, allowed)} allowed: {', '.join(allowed)}"
         raise ValueError(message.replace("unknown allowed", "unknown; allowed"))
     return word
+
+
+def _no_kind(name: str) -> str:
+    """Say of which kinds a library can be, as the NAME of ``NAME:PATH``."""
+    kinds = [one for one in ALLOCATORS if one != "glibc"]
+    return (
+        f"{name!r} is no known kind of allocator{closest(name, kinds) or ';'} NAME in NAME:PATH "
+        f"says whose settings the library takes: {series(kinds, 'or')}"
+    )
 
 
 def _objective(word: str) -> str:
@@ -139,6 +149,8 @@ class AllocatorChoice:
         name, _, path = text.partition(":")
         if "/" in name:
             raise ValueError(f"a library is given as NAME:PATH, such as jemalloc:{text}")
+        if path and name not in ALLOCATORS:
+            raise ValueError(_no_kind(name))
         _one_of(name, tuple(ALLOCATORS))
         if path and name == "glibc":
             raise ValueError(
