@@ -132,6 +132,7 @@ class Conclusion:
             answer,
             reasons=(
                 *self._greater(best, confirmed),
+                *self._as_proven(best, confirmed),
                 *self._scaled(best, where),
                 *counted_words(best),
                 *self._not_run(selected),
@@ -269,6 +270,22 @@ class Conclusion:
         request = self._work.request
         also = f", if the held-out {request.given} does, too" if request.held_out else ""
         return (f"{words}; {self._options(lost)} would allow it{also}.",)
+
+    def _as_proven(self, best: Standing, confirmed: Confirmed) -> tuple[str, ...]:
+        """Say why what is proven, too, and seems to gain more, is not what is deployed."""
+        more = [
+            one
+            for one in confirmed.standings.values()
+            if one.state is State.CONFIRMED
+            and one.label not in confirmed.held_back
+            and one.score(self._rules) > best.score(self._rules) + math.log1p(self._rules.least)
+        ]
+        if not more or confirmed.left_out:  # of which the answer says what it lost
+            return ()
+        one = max(more, key=lambda each: each.score(self._rules))
+        is_surer = best.sure_score(self._rules) > one.sure_score(self._rules)
+        why = "is proven to gain more" if is_surer else "has fewer settings"
+        return (f"Proven, too: {one.label}; what is deployed {why}.",)
 
     def _saved(self, one: Standing, best: Standing, lost: Mapping[str, float]) -> list[str]:
         """Return the goals in which a candidate gains more than the best one, by what counts.
@@ -429,6 +446,8 @@ class Conclusion:
                 replace(r, note=words) if r.label in confirmed.held_back else r for r in rows
             )
         note = disagreement(best.gains, counted, self._rules) if best else None
+        ran = {row.label for row in rows} | {self._reference.allocator}
+        names = [text.partition(":")[0] for text in self._work.request.allocators]
         return Answer(
             decision=decision,
             configuration=chosen.get(label) if decision is Decision.DEPLOY else None,
@@ -453,6 +472,7 @@ class Conclusion:
             given_s=self._work.watch.seconds,
             n_untried=selected.n_untried if selected else 0,
             rounds_of={file: self._work.n_rounds(file) for file in self._work.runs_in},
+            not_run=tuple(sorted({*names} - ran)) if rows else (),
         )
 
     def _baseline(self, *parts: Selected | Confirmed | None) -> dict[str, float]:

@@ -221,7 +221,8 @@ def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: C
 
     answer, other = conclusion.conclude(None, nothing), conclusion.conclude(None, proven)
 
-    assert answer.missing == "whether the best candidate gains enough, and mean memory is no worse"
+    nor = "nor that mean memory is no worse"
+    assert answer.missing == f"40 rounds prove no gain of the best candidate yet, {nor}"
     assert other.missing == "whether mean memory is no worse"
     assert answer.more_seconds > 5.0 * other.more_seconds
 
@@ -434,6 +435,33 @@ def test_beside_a_winner_it_is_said_what_more_is_open(
     assert conclusion.conclude(None, found).reasons == (also if is_said else ())
     conclusion._rules = Rules(floors=((MEAN, 0.06),))  # noqa: SLF001
     assert not conclusion.conclude(None, found).reasons, "64 KiB are more than what is open"
+
+
+@pytest.mark.parametrize(("sure", "why"), [(0.02, "is proven to gain more"), (0.1, "has fewer")])
+def test_what_is_proven_too_and_seems_to_gain_more_is_named(
+    conclusion: Conclusion, sure: float, why: str
+):
+    none = Gain(0.0, 0.0, 0.0, is_exact=True)
+    gains = {MEAN: Gain(0.1, 0.09, 0.11), PEAK: none, CPU: none}
+    best = Standing("exgen", 9, State.CONFIRMED, gains, (MEAN,), (), ())
+    more = {**gains, MEAN: Gain(0.15, sure, 0.2)}
+    other = replace(best, label="mimalloc", gains=more)
+    chosen = {**CHOSEN, "exgen": Configuration("exgen")}
+    found = Confirmed(chosen, {"exgen": best, "mimalloc": other}, course(1.0, 1.1), best, None)
+
+    (reason,) = conclusion.conclude(None, found).reasons
+
+    assert reason.startswith(f"Proven, too: mimalloc; what is deployed {why}")
+    assert not conclusion.conclude(None, replace(found, left_out=["a=1"])).reasons
+
+
+def test_allocators_whose_default_did_not_run_are_named(conclusion: Conclusion):
+    work = conclusion._work  # noqa: SLF001
+    work.request = replace(work.request, allocators=("glibc", "mimalloc", "exgen:/lib/x.so"))
+    found = confirmed(State.OPEN, 0.03)
+
+    assert conclusion.conclude(None, found).not_run == ("exgen",)
+    assert conclusion.nothing_near(selected_of(course(1.0), {})).not_run == ()
 
 
 def test_what_surely_gains_more_is_open_however_much_its_rounds_leave_open(conclusion: Conclusion):

@@ -24,6 +24,7 @@ from tuner.optimize.answering.table import (
 )
 from tuner.optimize.answering.turned_down import TurnedDown
 from tuner.optimize.proof.judgement import LEAST_BYTES, Gain, Rules, Standing, State
+from tuner.optimize.proof.noise import RUNS_TO_KNOW
 from tuner.optimize.quantities import CPU, MEAN, PEAK, TABLE, key_of
 from tuner.optimize.tuned import AS_IS, allocator_of
 from tuner.output import write_text
@@ -124,6 +125,8 @@ class Answer:
     """Of a service, `AS_IS` or label -> median growth under load, in bytes per minute."""
     rounds_of: Mapping[str, int] = field(default_factory=dict)
     """Journal -> rounds that it knows."""
+    not_run: tuple[str, ...] = ()
+    """Allocators whose default did not run."""
 
     @property
     def sentence(self) -> str:
@@ -230,6 +233,8 @@ class Answer:
 
     def _effect_lines(self) -> Iterator[str]:
         effects = self.effects
+        if not effects and self.label.count("=") > 1:
+            yield "What each setting does was not tried; a longer --time shows whether fewer do."
         if len(effects) == 1 and not (
             allocator_of(self.label) != self.as_is and is_shown(effects[0][1], self.rules)
         ):
@@ -318,7 +323,10 @@ class Answer:
         if self.more_seconds > MOST_ADVISED_S:
             words = "To settle it takes more than three days, so it cannot be shown here."
         if self.may_be_settled:
-            words = f"About {minutes_words(self.more_seconds)} more may settle it."
+            minutes = minutes_words(self.more_seconds)
+            words = f"About {minutes} more may settle it."
+            if self.standing is not None and 0 < self.standing.n_rounds < RUNS_TO_KNOW:
+                words = f"It takes {minutes} more at least."  # what rounds differ by is not known
         name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
@@ -429,6 +437,9 @@ def _table_lines(answer: Answer, columns: int) -> Iterator[str]:
     yield from rows_table(answer.as_is, answer.baseline, rows, columns)
     if answer.n_more:
         yield f"{answer.n_more} more ran"
+    if answer.not_run:
+        plural = "s" if len(answer.not_run) > 1 else ""
+        yield f"the default{plural} of {series(answer.not_run)} did not run"
 
 
 def _shown(answer: Answer) -> list[AnswerRow]:
@@ -547,21 +558,21 @@ def open_words(standing: Standing) -> str:
     Example:
         >>> open_words(Standing("x", 9, State.OPEN, {}, ("mean memory",), (), ("CPU time",)))
         'whether CPU time is no worse'
-        >>> open_words(Standing("x", 9, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
-        'whether the best candidate gains enough, and CPU time and peak memory are no worse'
+        >>> open_words(Standing("x", 9, State.OPEN, {}, (), (), ("CPU time",)))
+        '9 rounds prove no gain of the best candidate yet, nor that CPU time is no worse'
         >>> open_words(Standing("x", 0, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
         'no time was left to run the best candidate'
     """
     if not standing.n_rounds:
         return "no time was left to run the best candidate"
+    rounds = "1 round proves" if standing.n_rounds == 1 else f"{standing.n_rounds} rounds prove"
     if not standing.better and len(standing.unsure) == len(standing.gains):
-        rounds = "1 round proves" if standing.n_rounds == 1 else f"{standing.n_rounds} rounds prove"
         return f"{rounds} too little of the best candidate yet"
-    gains = "" if standing.better else "the best candidate gains enough"
-    if not standing.unsure:
-        return f"whether {gains}"
-    kept = no_worse_words(standing.unsure)
-    return f"whether {gains}, and {kept}" if gains else f"whether {kept}"
+    kept = no_worse_words(standing.unsure) if standing.unsure else ""
+    if standing.better:
+        return f"whether {kept}"
+    nor = f", nor that {kept}" if kept else ""
+    return f"{rounds} no gain of the best candidate yet{nor}"
 
 
 def no_worse_words(names: Sequence[str]) -> str:

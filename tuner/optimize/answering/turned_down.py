@@ -83,8 +83,10 @@ class TurnedDown:
             {name: self.gains[name] for name in self.broken}, is_proven=self.in_rounds
         )
         gains = series([f"{show_percent(abs(self.gains[n].change))} of {n}" for n in self.gained])
-        once = "" if self.in_rounds else " in few runs"
-        text = f"Turned down: {self.label} saves {gains} but {losses}{once}"
+        few = "" if self.in_rounds else " in few runs"
+        if self.in_rounds and any(self.gains[n].bounds is None for n in self.gained):
+            gains += ", in few rounds,"
+        text = f"Turned down: {self.label} saves {gains} but {losses}{few}"
         options = " ".join(f"--constraint '{one}'" for one in self.constraints)
         return f"{text}; {options} allow{'' if len(self.constraints) > 1 else 's'} it."
 

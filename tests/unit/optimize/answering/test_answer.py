@@ -223,6 +223,28 @@ def test_an_open_question_says_what_would_settle_it():
     )
 
 
+def test_a_few_rounds_say_how_long_it_takes_at_least():
+    few = replace(OPEN, standing=replace(STANDING, n_rounds=5))
+
+    (line,) = [line for line in few.lines() if "5 min" in line]
+
+    assert line.endswith("It takes 5 min more at least.")
+
+
+def test_of_several_settings_that_were_not_tried_one_by_one_it_is_said():
+    said = "What each setting does was not tried; a longer --time shows whether fewer do."
+    two = replace(DEPLOY, label="jemalloc narenas=2 tcache=false")
+    tried = replace(two, effects=[("narenas=2", GAINS, False), ("tcache=false", GAINS, False)])
+
+    assert [said in one.lines() for one in (two, DEPLOY, tried)] == [True, False, False]
+
+
+def test_a_default_that_did_not_run_is_named_below_the_table():
+    lines = list(replace(DEPLOY, not_run=("exgen", "mimalloc")).lines())
+
+    assert lines[-1] == "the defaults of exgen and mimalloc did not run"
+
+
 def test_the_table_fits_a_page_and_says_why_one_left():
     lines = list(DEPLOY.lines())
 

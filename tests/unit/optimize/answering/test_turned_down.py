@@ -71,6 +71,8 @@ def test_what_in_rounds_is_not_called_one_run():
 
     assert one.in_rounds
     assert "few runs" not in one.words
+    few = {name: replace(gain, low=-math.inf, high=math.inf) for name, gain in one.gains.items()}
+    assert "time, in few rounds, but" in replace(one, gains=few).words
 
 
 def test_a_loss_whose_bounds_leave_room_for_a_gain_only_seems_to_be_one():
