@@ -204,8 +204,7 @@ def validate(
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_tables import print_details, print_summary
     from tuner.library import compare
-    from tuner.optimize.answering.recommendation import recommended_before
-    from tuner.report.beside_answer import beside_answer
+    from tuner.report.beside_answer import beside_answer_in
     from tuner.report.claims import claims_json
     from tuner.runs import ANSWER_FILE
     from tuner.store import store_path
@@ -270,7 +269,7 @@ def validate(
         return
     else:
         summary = _kept(context, path, validation)
-    beside = beside_answer(recommended_before(store_path(path).parent), summary)
+    beside = beside_answer_in(store_path(path).parent, summary)
     if as_json:
         print(claims_json(summary, beside))
     else:

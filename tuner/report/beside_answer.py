@@ -9,16 +9,20 @@ open, for most validations have fewer rounds than the answer had.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from tuner.errors import StoreError
 from tuner.metrics import REAL
-from tuner.optimize.answering.recommendation import Recommendation
+from tuner.optimize.answering.recommendation import Recommendation, recommended_before
 from tuner.optimize.proof.judgement import least_gain
 from tuner.optimize.quantities import CPU, MEAN, PEAK, key_of
-from tuner.optimize.tuned import label_of
+from tuner.optimize.tuned import Reference, label_of
 from tuner.page import series
+from tuner.runs import REFERENCE_FILE
 from tuner.units import percent_range, signed_percent
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import SubjectSummary
@@ -41,6 +45,24 @@ class BesideAnswer(NamedTuple):
 
     agreement: Agreement
     sentence: str
+
+
+def beside_answer_in(folder: Path, summary: ValidationSummary) -> BesideAnswer | None:
+    """Return what the rounds of a validation say of the answer of their run folder.
+
+    Args:
+        folder: it.
+        summary: of the validation.
+
+    Returns:
+        None where there is nothing to say, see `beside_answer`; or where the program as it is had
+        variables of allocators, without which a validation runs it.
+    """
+    path = folder / REFERENCE_FILE
+    with contextlib.suppress(StoreError):
+        if path.exists() and Reference.load(path).steered:
+            return None
+    return beside_answer(recommended_before(folder), summary)
 
 
 def beside_answer(answer: Recommendation | None, summary: ValidationSummary) -> BesideAnswer | None:

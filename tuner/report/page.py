@@ -23,7 +23,7 @@ from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
 from tuner.optimize.answering.recommendation import recommended
 from tuner.report import wording
-from tuner.report.beside_answer import beside_answer
+from tuner.report.beside_answer import beside_answer_in
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import ratio, scale_of, show_change, show_expected
 from tuner.report.gem5 import (
@@ -163,7 +163,7 @@ def render_page(report: Report) -> str:
         validated=wording.validated_sentence(report.run, report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(*found),
         answer=answer,
-        beside_answer=beside_answer(answer, report.claims) if report.claims else None,
+        beside_answer=beside_answer_in(report.run.folder, report.claims) if report.claims else None,
         command=shlex.join(answer.command) if answer else "",
         measured=report.measured,
         cells_of=cells_of,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.answers import write_record
+from tests.doubles.cached import REFERENCE
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import changed, synthetic_run, trial, without_counts, write_run
 from tuner import library
@@ -33,7 +34,7 @@ from tuner.front.picks import Pick
 from tuner.optimize.request import Request
 from tuner.records import Configuration, Outcome
 from tuner.report.table import front_table
-from tuner.runs import REQUEST_FILE, Run, load_run
+from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run
 from tuner.store import WorkloadRecord
 from tuner.validate import summary
 from tuner.validate.decision import ValidationDecision
@@ -632,6 +633,9 @@ def test_a_validation_and_a_report_name_the_answer_of_the_folder(tmp_path: Path,
     (run.folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
     cli.run("report", run.folder, "--no-figures")
     assert f"Validation 1: {said}" in (run.folder / "report.html").read_text()
+    steered = replace(REFERENCE, steered=("MALLOC_ARENA_MAX",))
+    (run.folder / REFERENCE_FILE).write_text(json.dumps(steered.as_record()))
+    assert "`optimize` deploys" not in cli.prints("validate", run.folder), "without it, too"
 
 
 def test_changes_are_shares_of_what_the_validation_that_is_shown_measured(

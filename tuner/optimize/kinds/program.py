@@ -231,7 +231,8 @@ class Program:
         notes += jemalloc_names_words([*second.malloc_libraries, *filter(None, [second.program])])
         notes += [] if is_same else [_PRINTS_ANEW]
         if _hardly_works(command, second):
-            notes.append(f"It prints nothing in {second.cpu_ns / 1e6:.0f} ms. {_NO_INPUT}")
+            took = f"{second.cpu_ns / 1e6:.0f} ms of CPU time"
+            notes.append(f"It prints nothing, and takes {took}. {_NO_INPUT}")
         if words := second.changes:
             notes.append(f"{words[0].upper()}{words[1:]}.")
         reference = Reference(

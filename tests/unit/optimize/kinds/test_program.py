@@ -233,9 +233,7 @@ def test_a_program_that_prints_nothing_at_once_may_have_wanted_input(
 
     notes = one.examine().notes
 
-    said = (
-        "It prints nothing in 20 ms. Its standard input is empty in every run; if it reads that, "
-    )
+    said = "It prints nothing, and takes 20 ms of CPU time. Its standard input is empty "
     assert [note.startswith(said) for note in notes] == [True] * is_said
     uses = {PEAK: 8e6, MEAN: 6e6, CPU: cpu_ns}
     (few,) = recorded_of(RecordedTotals(1, 1, 5 << 20), {**uses, CPU: 2e7}, 0.6, is_told=True).notes
