@@ -1,6 +1,7 @@
 """Say why a recording is empty, or lacks something."""
 
 import mmap
+import re
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
@@ -17,18 +18,47 @@ FEW_EVENTS: Final = 2_000
 SWITCHES: Final = {"PYTHONMALLOC": "malloc", "USE_ZEND_ALLOC": "0"}
 """Variable that says who has a program's small objects -> its value where malloc has all."""
 
-OWN_ALLOCATOR: Final = (
+_KEEPS_OBJECTS: Final = (
+    (re.compile(r"python[\d.]*[a-z]*"), "CPython", "PYTHONMALLOC"),
+    (re.compile(r"php(-[a-z]+)?[\d.]*"), "PHP", "USE_ZEND_ALLOC"),
+)
+"""Name of the program's file, what it is, and the variable by which malloc gets its objects."""
+
+_OWN_ALLOCATOR: Final = (
     "bring an allocator of its own, as CPython and PHP do "
     f"({' and '.join(f'{name}={value}' for name, value in SWITCHES.items())} switch that off; "
     "compare what is gained then with the program without it), or call one by other names than "
     "malloc's, such as mi_malloc"
 )
-"""What a program may do whose memory is not that of malloc."""
+"""What a program may do of which few events are recorded."""
 
 
 def switches_in(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what an environment has of `SWITCHES`: it acts on malloc as settings do."""
     return {name: environment[name] for name in SWITCHES if name in environment}
+
+
+def small_objects_words(program: str, environment: Mapping[str, str]) -> str | None:
+    """Say how malloc gets the objects of an interpreter that keeps them.
+
+    Args:
+        program: the file that runs.
+        environment: that it has.
+
+    Returns:
+        None of other programs, and where malloc has them already.
+
+    Example:
+        >>> (small_objects_words("/usr/bin/php8.2", {}) or "")[:62]
+        'PHP keeps small objects itself: with USE_ZEND_ALLOC=0 malloc h'
+    """
+    for pattern, name, switch in _KEEPS_OBJECTS:
+        if pattern.fullmatch(Path(program).name) and environment.get(switch) != SWITCHES[switch]:
+            return (
+                f"{name} keeps small objects itself: with {switch}={SWITCHES[switch]} malloc has "
+                "them; compare what is gained then with the program without it"
+            )
+    return None
 
 
 def why_nothing(command: Sequence[str], ending: Ending) -> str:
@@ -87,7 +117,7 @@ def few_events(command: Sequence[str], n_events: int, *, follow: bool) -> str | 
     if n_events >= FEW_EVENTS:
         return None
     child = "start the program that does the work (record that one too, with --follow), or "
-    return f"these are few events: {command[0]} may {'' if follow else child}{OWN_ALLOCATOR}"
+    return f"these are few events: {command[0]} may {'' if follow else child}{_OWN_ALLOCATOR}"
 
 
 def went_on(command: Sequence[str], pids: Sequence[int]) -> str:

@@ -8,7 +8,14 @@ import pytest
 from tests.doubles.programs import SINGLE, compile_
 from tuner.errors import ProgramError
 from tuner.recording import record
-from tuner.recording.explain import FEW_EVENTS, few_events, is_static, why_no_events, why_nothing
+from tuner.recording.explain import (
+    FEW_EVENTS,
+    few_events,
+    is_static,
+    small_objects_words,
+    why_no_events,
+    why_nothing,
+)
 from tuner.recording.program import Ending
 
 ENDED = Ending(0, None, 0.1, 0.1, 1)
@@ -44,6 +51,27 @@ def test_of_few_events_it_is_said_where_the_others_may_be():
     assert words.endswith("or call one by other names than malloc's, such as mi_malloc")
     assert "--follow" not in (few_events(["./app"], 1, follow=True) or "--follow")
     assert few_events(["./app"], FEW_EVENTS, follow=False) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "begin"),
+    [
+        ("/usr/bin/python3.11", "CPython keeps small objects itself: with PYTHONMALLOC=malloc "),
+        ("php-fpm8.2", "PHP keeps small objects itself: with USE_ZEND_ALLOC=0 "),
+        ("/usr/libexec/cc1plus", None),
+        ("/opt/pythonic/phpunit", None),
+    ],
+)
+def test_who_has_small_objects_is_named_where_the_program_is_one(program: str, begin: str | None):
+    """It was said of a compiler that CPython and PHP bring an allocator of their own."""
+    words = small_objects_words(program, {})
+
+    assert words is None if begin is None else (words or "").startswith(begin)
+
+
+def test_a_switch_that_is_set_is_not_advised():
+    assert small_objects_words("python3", {"PYTHONMALLOC": "malloc"}) is None
+    assert small_objects_words("python3", {"PYTHONMALLOC": "debug"}) is not None
 
 
 def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_not(tmp_path: Path):

@@ -51,11 +51,11 @@ from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample
 from tuner.page import series
 from tuner.recording import RecordedTotals, record
-from tuner.recording.explain import FEW_EVENTS, OWN_ALLOCATOR, switches_in
+from tuner.recording.explain import FEW_EVENTS, small_objects_words, switches_in
 from tuner.recording.program import Ending
 from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
-from tuner.units import show_size
+from tuner.units import show_percent, show_size
 
 _NEXT_TO_NOTHING_NS = 1e8
 """CPU time within which a program has hardly done the work that it is for."""
@@ -298,7 +298,11 @@ class Program:
         first = made.processes[0].totals
         took_s = time.monotonic() - begun_s
         is_told = any(_NO_INPUT in note for note in reference.notes)
-        return recorded_of(first, reference.values, took_s, self._said, is_told=is_told)
+        program = reference.program or reference.command[0]
+        keeps = small_objects_words(program, self._environment)
+        return recorded_of(
+            first, reference.values, took_s, self._said, keeps=keeps, is_told=is_told
+        )
 
     def _recording_limit_s(self, reference: Reference) -> float:
         limit_s = limit_after(reference.wall_s, _TIMEOUT_FLOOR_S)
@@ -562,6 +566,7 @@ def recorded_of(
     took_s: float,
     said: str = "",
     *,
+    keeps: str | None = None,
     is_told: bool = False,
 ) -> ProgramRecording:
     """Return what was recorded of a program, and where that is little or malloc holds little.
@@ -571,6 +576,7 @@ def recorded_of(
         values: what it uses as it is.
         took_s: time that the recording took.
         said: what the program printed last to standard error.
+        keeps: see `small_objects_words`.
         is_told: a reader knows that its standard input is empty.
     """
     threads = f"{totals.n_threads} threads" if totals.n_threads > 1 else "1 thread"
@@ -586,8 +592,8 @@ def recorded_of(
         advice = "" if is_told else f" {_NO_INPUT}"
         notes.append(f"{events}{advice}{said and f' It printed last: {said}'}")
     if totals.peak_live_bytes < _LITTLE * values[MEAN]:
-        notes.append(
-            f"No more than {live} of its memory is ever live in malloc, so settings can change "
-            f"little; it may leave the work to other processes, or {OWN_ALLOCATOR}."
-        )
+        share = show_percent(totals.peak_live_bytes / values[MEAN], 0)
+        has = f"At most {live} of its memory ({share} of the mean) is in malloc"
+        but = f", but {keeps}" if keeps else ""
+        notes.append(f"{has}; no setting changes the rest{but}.")
     return ProgramRecording(words, tuple(notes))

@@ -43,6 +43,7 @@ def program(
     return Program(("app",), played, environment, files, expect_status=expect_status)
 
 
+LITTLE = {PEAK: 40.0 * 2**20, MEAN: 20.0 * 2**20, CPU: 3e8}
 ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
 
 
@@ -205,13 +206,23 @@ def test_the_kernels_work_is_not_counted_where_children_work_too():
 
 @pytest.mark.parametrize(("live_mib", "is_little"), [(2, True), (6, False)])
 def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(live_mib: int, *, is_little: bool):
-    uses = {PEAK: 40.0 * 2**20, MEAN: 20.0 * 2**20, CPU: 3e8}
-
-    words, notes = recorded_of(RecordedTotals(3211, 1, live_mib << 20), uses, 0.6)
+    words, notes = recorded_of(RecordedTotals(3211, 1, live_mib << 20), LITTLE, 0.6)
 
     assert words.startswith("3,211 events of malloc and free of 1 thread in 0.6 s; the program: ")
-    assert any("No more than 2.0 MiB of its memory is ever live" in n for n in notes) is is_little
-    assert any("leave the work to other processes, or bring" in n for n in notes) is is_little
+    said = "At most 2.0 MiB of its memory (10 % of the mean) is in malloc"
+    assert list(notes) == [f"{said}; no setting changes the rest."] * is_little
+
+
+def test_an_interpreter_that_keeps_its_objects_is_told_how_malloc_gets_them():
+    """It was said of a compiler, too, that CPython and PHP have an allocator of their own."""
+    app, php = (small_objects_words(program, {}) for program in ("app", "php8.2"))
+    totals = RecordedTotals(3211, 1, 2 << 20)
+
+    (short,) = recorded_of(totals, LITTLE, 0.6, keeps=app).notes
+    (note,) = recorded_of(totals, LITTLE, 0.6, keeps=php).notes
+
+    assert short.endswith("no setting changes the rest.")
+    assert note.startswith(f"{short.removesuffix('.')}, but PHP keeps small objects itself: with ")
 
 
 @pytest.mark.parametrize(
