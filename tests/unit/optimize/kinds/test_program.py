@@ -24,6 +24,7 @@ from tuner.optimize.kinds.suite import ProgramSuite
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals, Recording
+from tuner.recording.explain import small_objects_words
 from tuner.recording.program import Ending
 from tuner.records import Configuration, Status, Value
 
