@@ -92,7 +92,8 @@ class Conclusion:
     def _may_run(self, selected: Selected | None) -> bool:
         """Return whether promising settings never ran, and do with more time here."""
         work = self._work
-        is_closed = work.request.is_direct or work.is_explored or work.has_no_more_confirmations
+        is_over = work.request.is_direct and work.is_chosen  # nothing is searched beside it
+        is_closed = is_over or work.is_explored or work.has_no_more_confirmations
         return selected is not None and selected.n_untried > 0 and not is_closed
 
     def _not_all_ran(self, selected: Selected, answer: Answer) -> Answer:

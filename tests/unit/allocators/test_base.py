@@ -44,7 +44,7 @@ def test_every_shipped_file_has_an_adapter():
         (
             "mine:/none.so",
             "'mine' is no known kind of allocator; NAME in NAME:PATH says whose settings "
-            + "the library takes: tcmalloc, jemalloc, mimalloc, exgen or exgen-st",
+            "the library takes: tcmalloc, jemalloc, mimalloc, exgen or exgen-st",
         ),
         (
             "jemaloc:/none.so",

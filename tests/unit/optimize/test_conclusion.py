@@ -320,6 +320,20 @@ def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion, tmp_p
     assert not any("was not needed" in line for line in answer.lines())
 
 
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_a_search_by_runs_goes_on_until_a_confirmation_has_begun(
+    conclusion: Conclusion, tmp_path: Path, *, is_chosen: bool
+):
+    work = conclusion._work  # noqa: SLF001
+    work.request = replace(work.request, is_direct=True)
+    if is_chosen:
+        (tmp_path / CONFIRMATION_FILES[0]).touch()
+
+    answer = conclusion.nothing_near(replace(selected_of(course(1.0), {}), n_untried=8))
+
+    assert answer.decision is (Decision.KEEP if is_chosen else Decision.UNDECIDED)
+
+
 def test_an_answer_for_which_nothing_ran_keeps_its_day(conclusion: Conclusion, tmp_path: Path):
     found = confirmed(State.HOPELESS, 0.0)
     write_answer(tmp_path, replace(conclusion.conclude(None, found), date="2001-02-03"))

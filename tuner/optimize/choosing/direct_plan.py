@@ -134,6 +134,7 @@ class DirectPlan:
         self._refused: set[str] = set(before.selected.failures) if before else set()
         self._handed_out: set[str] = set(before.selected.labels) if before else set()
         self._genomes: dict[Configuration, Genome] = {}
+        self._is_cut = False
         self.space: Space | None = None
         """None until an allocator's default ran."""
         self.running: dict[str, Configuration] = {}
@@ -228,10 +229,15 @@ class DirectPlan:
         return found
 
     def n_untried(self, course: Course[None, Sample]) -> int:
-        """Return how many of the settings that are known to suit there was no time for."""
-        ran = {subject for _, _, subject in course.samples}
+        """Return how many settings there was no time for.
+
+        Of those that are known to suit; and of a search that is nothing but runs, a generation.
+        """
+        ran = {subject for _, _, subject in course.samples} - {AS_IS}
         known = [one for one in self._work.known if one in self._genomes]
-        return sum(label_of(one) not in ran | self._refused for one in known)
+        left = sum(label_of(one) not in ran | self._refused for one in known)
+        is_short = self._is_cut and self._course_before is None
+        return max(left, _GENERATION - len(ran)) if is_short else left
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return 0: how many runs there will be is open."""
@@ -306,6 +312,7 @@ class DirectPlan:
             steps = shuffled((AS_IS, *self.running), number, self._work.request.seed, None)
             wanted = sum(map(course.wants, steps))
             if wanted and not is_first and not self._has_time(wanted, share()):
+                self._is_cut = True
                 return False
             yield steps
         yield ()  # what is proposed next depends on all of them

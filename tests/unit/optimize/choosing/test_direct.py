@@ -298,6 +298,17 @@ def test_known_settings_run_longer_while_none_of_them_gains(
     assert selected.n_untried == n_untried
 
 
+def test_a_search_that_had_no_time_for_a_generation_has_more_to_try(tmp_path: Path):
+    clock = Clock()
+    app = App(clock)
+
+    selected = searched(tmp_path, app, clock, seconds=6.0).select(6)
+
+    n_ran = len({*app.ran} - {AS_IS})
+    assert 0 < n_ran < 8
+    assert selected.n_untried == 8 - n_ran
+
+
 def test_a_single_quick_run_keeps_no_known_setting_from_running(tmp_path: Path):
     clock = Clock()
     known = each("jemalloc", "slack", 1, 2, 4, 8)
