@@ -332,8 +332,8 @@ class Conclusion:
     def _showable(self, confirmed: Confirmed) -> dict[str, float]:
         """Return what the candidates had to gain beyond the threshold of a goal to show it.
 
-        By how much the rounds differ, and no more than what they leave open of the candidate that
-        they know best.  Nothing where candidates left after too few rounds to know that.
+        By how much the rounds differ, and no more than half of what they leave open of the
+        candidate that they know best.  Nothing where candidates left after too few rounds to know that.
         """
         noise = noise_in_rounds(confirmed.course, confirmed.chosen)
         usual = {name: noise[name] for name in self._rules.goals if name in noise}
@@ -344,7 +344,7 @@ class Conclusion:
         found = self._showable_in_all(usual, n_in_round, confirmed.n_claims)
         gains = [one.gains for one in confirmed.standings.values()]
         return {
-            name: min(gain, *(one[name].middle - one[name].low for one in gains if name in one))
+            name: min(gain, *((one[name].high - one[name].low) / 2 for one in gains if name in one))
             for name, gain in found.items()
         }
 

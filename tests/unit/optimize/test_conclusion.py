@@ -530,13 +530,16 @@ def test_a_load_that_slows_whole_rounds_hides_no_gain(conclusion: Conclusion):
     assert conclusion.conclude(None, found).reasons == ()
 
 
-def test_no_gain_is_said_to_be_hidden_that_an_interval_excludes(conclusion: Conclusion):
-    gains = {CPU: Gain(0.001, -0.009, 0.011)}
+@pytest.mark.parametrize(("high", "least"), [(0.011, "2.0"), (0.021, "2.5")])
+def test_no_gain_is_said_to_be_hidden_that_an_interval_excludes(
+    conclusion: Conclusion, high: float, least: str
+):
+    gains = {CPU: Gain(0.001, -0.009, high)}
     known = changed(confirmed(State.HOPELESS, 0.001), gains, n_rounds=90)
 
     (reason,) = conclusion.conclude(None, known).reasons
 
-    assert reason.startswith("A gain of CPU time below 2.0 % does not show")
+    assert reason.startswith(f"A gain of CPU time below {least} % does not show")
 
 
 @pytest.mark.parametrize("hidden", [(), (CPU,), (MEAN, CPU)])
