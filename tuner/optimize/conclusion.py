@@ -333,7 +333,8 @@ class Conclusion:
         """Return what the candidates had to gain beyond the threshold of a goal to show it.
 
         By how much the rounds differ, and no more than half of what they leave open of the
-        candidate that they know best.  Nothing where candidates left after too few rounds to know that.
+        candidate that they know best.  Nothing where candidates left after too few rounds to know
+        that.
         """
         noise = noise_in_rounds(confirmed.course, confirmed.chosen)
         usual = {name: noise[name] for name in self._rules.goals if name in noise}
