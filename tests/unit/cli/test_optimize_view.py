@@ -213,7 +213,7 @@ def test_taking_settings_back_shows_its_own_steps_and_no_candidates():
     shown.begin("confirmation", None)
     standings = {name: Standing(name, 3, State.OPEN, GAINS, (), (), ()) for name in ("a", "b")}
     shown.standing(standings, ["a", "b"])
-    shown.begin("ablation", 6)
+    shown.begin("one setting less", 6)
     clock.now_s = 4.0
     shown.ran("a without narenas", None, None)
 

@@ -80,7 +80,7 @@ def effects_of(
     duets = None
     if len(subjects) <= MOST_AT_ONCE:
         duets = duets_for(work, ABLATION_FILE, candidates, reference)
-    work.view.begin("ablation", n_rounds * len(subjects))
+    work.view.begin("one setting less", n_rounds * len(subjects))
     until_s = work.watch.used_s + left_s
     plan = Rounds[None](
         subjects, (None,), n_rounds, work.request.seed,
