@@ -67,7 +67,7 @@ def measure(call: Call) -> None:
     chosen = inside.choose(words_of(call, PROGRAMS))
     if call.is_smoke:
         brief = {"arguments": _SMOKE_SCALE}
-        chosen = [(p.model_copy(update=brief), m) for p, m in chosen if p.name == HEAVY][-1:]
+        chosen = [(p.model_copy(update=brief), m) for p, m in chosen if p.name == HEAVY][:1]
     simulate(call, inside, chosen, ("glibc", "exgen") if call.is_smoke else (*PEERS, *OURS), JUDGED)
 
 

@@ -52,7 +52,7 @@ PROGRAM: Final = (
     "y = {i: str(i) for i in range(520000)}\n"
     "print(sum(map(len, x)), len(y))\n"
 )
-_BRIEF: Final = "print(sum(range(100000)))"
+_BRIEF: Final = ("/bin/true",)
 """For a first look: counting takes fifty times as long."""
 COUNTED: Final = "counted"
 LOADS: Final = {"quiet": 0, "loaded": 2, COUNTED: 2}
@@ -197,7 +197,7 @@ def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     ]
     header = {"schema": "malloc-tuner.benchmark.noise", "version": 1, "seconds": seconds}
     with ExitStack() as stack:
-        run = _runner(shim, _BRIEF if call.is_smoke else PROGRAM)
+        run = _runner(shim, _BRIEF if call.is_smoke else _python(PROGRAM))
         stack.enter_context(busy_loops(LOADS[part]))
         path = call.journal(part, ["seconds", seconds])
         journal = stack.enter_context(Journal(path, {**header, **call.begin}, same=("seconds",)))
@@ -235,10 +235,13 @@ def durations_s(n: int, seconds: float, modes: Sequence[str]) -> tuple[float, fl
     return round(one_s * sum(shares), 1), one_s * len(KINDS)
 
 
-def _runner(shim: Path, program: str) -> Callable[[Step[Experiment]], Outcome[Cost]]:
+def _python(program: str) -> tuple[str, ...]:
+    return sys.executable, "-E", "-S", "-c", program
+
+
+def _runner(shim: Path, command: Sequence[str]) -> Callable[[Step[Experiment]], Outcome[Cost]]:
     """Return what makes one run; the added work is a share of the program's own."""
     runner = ProgramRunner()
-    command = [sys.executable, "-E", "-S", "-c", program]
     cores = sorted(os.sched_getaffinity(0))
     surroundings = Surroundings(timeout_s=120.0)
 
@@ -257,7 +260,7 @@ def _runner(shim: Path, program: str) -> Callable[[Step[Experiment]], Outcome[Co
             raise ProgramError("cachegrind left no count")
         return Cost(found, time.monotonic_ns() - begin, os.getloadavg()[0])
 
-    idle = [sys.executable, "-E", "-S", "-c", ""]
+    idle = _python("")
     ns_of_step = statistics.median(
         (run_once(_CALIBRATION_STEPS, idle).work - run_once(0, idle).work) / _CALIBRATION_STEPS
         for _ in range(5)

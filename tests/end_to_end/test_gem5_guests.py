@@ -57,6 +57,11 @@ def test_missing_scale_is_an_error(guests: Path):
     assert "SCALE" in ended.stderr
 
 
+def test_only_what_runs_is_built(tmp_path: Path):
+    make_guests(gem5_dir() / "guests", tmp_path, names=["tree", "empty"])
+    assert {path.name for path in tmp_path.iterdir()} == {"tree", "empty"}
+
+
 def test_guest_that_does_not_compile_is_an_error(tmp_path: Path):
     (tmp_path / "Makefile").write_text("all:\n\t@echo broken.c:1: oh >&2; false\n")
     with pytest.raises(ProgramError, match=r"exit status 2: broken.c:1: oh"):

@@ -16,7 +16,7 @@ import contextlib
 import hashlib
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -260,13 +260,16 @@ def script(suite: Suite) -> Path:
     return own if own.is_file() else gem5_dir() / SCRIPT
 
 
-def make_guests(source: Path, folder: Path, *variables: str) -> None:
+def make_guests(
+    source: Path, folder: Path, *variables: str, names: Iterable[str] | None = None
+) -> None:
     """Build the guest programs of a folder that are missing or older than their source.
 
     Args:
         source: folder of the sources and their Makefile.
         folder: where the programs go.
         variables: for make: ``LINK=`` links them dynamically.
+        names: of the programs, for a Makefile that knows GUESTS; None: all.
 
     Raises:
         MissingToolError: make is not installed.
@@ -277,7 +280,10 @@ def make_guests(source: Path, folder: Path, *variables: str) -> None:
         raise MissingToolError(
             "make: not installed; install the packages make and gcc to build the guests"
         )
-    command = [make, "-s", "-C", str(source), f"OUT={folder.resolve()}", *variables]
+    out = folder.resolve()
+    paths = sorted(str(out / name) for name in set(names or ()))
+    wanted = [f"GUESTS={' '.join(paths)}"] if paths else []
+    command = [make, "-s", "-C", str(source), f"OUT={out}", *variables, *wanted]
     ended = Processes().run(command, environment=tool_environment({}), timeout_s=_BUILD_SECONDS)
     if ended.exit_status != 0:
         lines = ended.stderr.strip().splitlines() or ["no message"]

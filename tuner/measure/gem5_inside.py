@@ -234,7 +234,8 @@ def prepare_tasks(
     """
     guests = (folder / "guests-dynamic").resolve()
     if any(program.trace is None for program, _ in chosen):
-        make_guests(inside.folder / "guests", guests, "LINK=")
+        names = {EMPTY, *(program.guest for program, _ in chosen if program.guest)}
+        make_guests(inside.folder / "guests", guests, "LINK=", names=names)
     commands = {
         program: _commands(inside, program, guests, folder.resolve()) for program in dict(chosen)
     }

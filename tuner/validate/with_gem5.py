@@ -89,7 +89,8 @@ def compare_on_gem5(
     guests = (folder / "guests").resolve()
     environment = gem5_environment(os.environ)
     with Store.open(store_path(run.folder), writable=True) as store:
-        make_guests(loaded.folder / "guests", guests)
+        if names := {simulation.guest for simulation in chosen if simulation.guest}:
+            make_guests(loaded.folder / "guests", guests, names=names)
         prepared = prepare(subjects, run.campaign, environment, search_spaces(run.folder))
         warm_memory()
         validate_on_gem5(

@@ -113,7 +113,7 @@ def test_a_program_that_fails_shows_nothing(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(noise, "ProgramRunner", lambda: Namespace(run=lambda *_: CRASHED))
 
     with pytest.raises(ProgramError, match="killed by SIGSEGV"):
-        noise._runner(tmp_path / "added_work.so", noise.PROGRAM)  # noqa: SLF001 - the check itself
+        noise._runner(tmp_path / "added_work.so", ("true",))  # noqa: SLF001 - the check itself
 
 
 def test_the_interval_of_a_mode_is_shown_where_nothing_differs():
