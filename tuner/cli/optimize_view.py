@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tuner.campaign.progress import clock_text
 from tuner.optimize.answering.table import gain_words
-from tuner.optimize.proof.judgement import Gain, Standing
+from tuner.optimize.proof.judgement import Gain, Standing, State
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.view import View
 from tuner.page import wrapped
@@ -81,7 +81,7 @@ class ProgressView(View):
         self._stage_begun_s = self._begun_s
         self._best: dict[str, float] = {}
         self._standings: list[Standing] = []
-        self._n_left = 0
+        self._n_left = self._n_in_all = 0
         self._failures: dict[str, str] = {}
         self._live: Live | None = None
         self._ended = threading.Event()
@@ -144,6 +144,8 @@ class ProgressView(View):
         """Show what the rounds prove, of the most promising first."""
         self._standings = sorted((standings[label] for label in left), key=lambda one: -one.promise)
         self._n_left = len(left)
+        may_win = (one for one in standings.values() if one.state in (State.OPEN, State.CONFIRMED))
+        self._n_in_all = max(len(left), sum(1 for _ in may_win))
 
     def lines(self) -> Iterator[str]:
         """Yield the picture."""
@@ -177,8 +179,11 @@ class ProgressView(View):
         """Return how much of the stage is done, and about how long the rest takes."""
         runs = f"{self._n_done} run{'s'[: self._n_done != 1]}"
         if self._stage == "confirmation":
-            candidates = "candidate" if self._n_left == 1 else "candidates"
-            return f"{runs}, {self._n_left} {candidates} left"
+            some = f"{self._n_left} of " if self._n_left < self._n_in_all else ""
+            plural = "s"[: self._n_in_all != 1]
+            return (
+                f"{runs}, {some}{self._n_in_all} candidate{plural} {'running' if some else 'left'}"
+            )
         if self._n_steps is None:
             return runs if self._n_done else ""
         n_steps = max(self._n_steps, self._n_done)  # an estimate, where time is the limit

@@ -207,6 +207,19 @@ def test_what_stays_is_broken_at_a_blank_on_a_terminal_alone():
     assert shown[1] == [line]
 
 
+def test_candidates_that_wait_for_another_are_still_counted():
+    shown = view(Clock(), io.StringIO())
+    shown.begin("confirmation", None)
+    standings = {name: Standing(name, 3, State.OPEN, GAINS, (), (), ()) for name in ("a", "b")}
+    standings["c"] = Standing("c", 3, State.WORSE, GAINS, (), (), ())
+
+    shown.standing(standings, ["a"])
+
+    assert "1 of 2 candidates running" in shown.line()
+    shown.standing(standings, ["a", "b"])
+    assert "2 candidates left" in shown.line()
+
+
 def test_taking_settings_back_shows_its_own_steps_and_no_candidates():
     clock = Clock()
     shown = view(clock, io.StringIO())
