@@ -68,8 +68,12 @@ def stdout_console(table: Table | None = None) -> Console:
 
 
 def print_grid(grid: Grid) -> None:
-    """Print a table to standard output, and an empty line."""
+    """Print a table to standard output, and an empty line; a narrow terminal folds its heads."""
+    from tuner.report.terminal import width_for
+
     table = grid.drawn()
+    if width_for(table) > width_for():
+        table = grid.drawn(is_folded=True)
     console = stdout_console(table)
     console.print(table)
     console.print()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterable
+from enum import IntEnum
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +17,7 @@ from tuner.page import wrapped
 from tuner.report.beside_answer import BesideAnswer
 from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
 from tuner.report.grid import Grid, Row, ranking_grid
+from tuner.report.terminal import width_for
 from tuner.stats import Estimate
 from tuner.store.subject import DEFAULT, DOMINATED, FRONT
 from tuner.validate.summary import ValidationSummary
@@ -32,6 +35,9 @@ _STYLES = {
 
 _MOST_ROWS = 9
 _MOST_NOTES = 6
+_VERDICT_WIDTH = 20
+_NAME_WIDTH = 24
+"""Columns that verdicts and names are folded into on a narrow terminal."""
 _SHOWN = ("mean_heap", "peak_heap", "peak_rss", "cpu", "faults")
 """Metrics of the table that fits on a screen: claimed ones, and those of the decision."""
 
@@ -56,9 +62,8 @@ def print_summary(
     if beside is not None:
         console.print(_broken(beside.sentence, console), markup=False)
     console.print()
-    table = _screen(summary)
-    wide = stdout_console(table)
-    wide.print(table)
+    table = _fitting_screen(summary)
+    stdout_console(table).print(table)
     hidden = len(summary.subjects) - table.row_count
     if hidden > 0:
         where = "below" if has_details else "--details"
@@ -78,21 +83,62 @@ def _broken(text: str, console: Console) -> str:
     return "\n".join(wrapped(text, console.width))
 
 
-def _screen(summary: ValidationSummary) -> Table:
+class _Layout(IntEnum):
+    """How the table of the screen is drawn; the roomiest first."""
+
+    WIDE = 0
+    FOLDED = 1
+    """Heads and verdicts are broken at blanks."""
+    STACKED = 2
+    """Names, too, and a verdict stands below its name."""
+
+
+def _fitting_screen(summary: ValidationSummary) -> Table:
+    """Return the table of the screen in the first layout that fits the terminal, else the last.
+
+    Figures are never broken.
+    """
+    tables = (_screen(summary, layout) for layout in _Layout)
+    return next((t for t in tables if width_for(t) <= width_for()), _screen(summary, max(_Layout)))
+
+
+def _screen(summary: ValidationSummary, layout: _Layout) -> Table:
     """Return the baseline's medians, and the changes of the others."""
     shown = [name for name in _SHOWN if any(s.metric(name) for s in summary.subjects)]
     scales = {name: _scale(REAL[name], summary.subjects) for name in shown}
     n_rounds = f"{summary.n_rounds} of {summary.record.rounds} rounds"
     title = f"{n_rounds}; changes: medians of the ratios to {summary.baseline.label} in one round"
-    table = _table(title, "", *(REAL[name].label for name in shown), "verdict")
-    baseline = next(s for s in summary.subjects if s.is_baseline)
-    values = (f"{_median(baseline.metric(n), scales[n])} {scales[n].unit}" for n in shown)
-    table.add_row(baseline.subject.label, *values, "baseline")
-    for found in _first_rows(summary):
-        ratios = ((m.ratio if (m := found.metric(name)) else None) for name in shown)
+    heads = [REAL[name].label for name in shown]
+    if layout is not _Layout.WIDE:
+        heads = [head.replace(" ", "\n") for head in heads]
+    if layout is not _Layout.STACKED:
+        heads.append("verdict")
+    table = _table(title, "", *heads)
+    table.pad_edge = False
+    for found in (next(s for s in summary.subjects if s.is_baseline), *_first_rows(summary)):
         verdict = found.verdict_words or found.subject.roles[0]
-        table.add_row(_names(found), *map(_change, ratios), verdict)
+        own = [found.metric(name) for name in shown]
+        figures = [_change(one.ratio if one else None) for one in own]
+        if found.is_baseline:
+            verdict = "baseline"
+            figures = [f"{_median(found.metric(n), scales[n])} {scales[n].unit}" for n in shown]
+        if layout is _Layout.STACKED:
+            table.add_row(_stacked(_names(found), verdict), *figures)
+        else:
+            width = sys.maxsize if layout is _Layout.WIDE else _VERDICT_WIDTH
+            table.add_row(_names(found), *figures, _lines(verdict, width))
     return table
+
+
+def _lines(text: str, width: int, others: str = "") -> str:
+    return "\n".join(
+        line for one in text.split("\n") for line in wrapped(one, width, others=others)
+    )
+
+
+def _stacked(names: str, verdict: str) -> str:
+    below = _lines(f"  {verdict}", _NAME_WIDTH, others="  ")
+    return f"{_lines(names, _NAME_WIDTH, others='  ')}\n{below}"
 
 
 def _names(found: SubjectSummary) -> str:

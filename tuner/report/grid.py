@@ -37,15 +37,22 @@ class Grid:
     """Of the numbers."""
     rows: tuple[Row, ...]
 
-    def drawn(self) -> Table:
-        """Return the table for a terminal; changes stand in a line of their own."""
+    def drawn(self, *, is_folded: bool = False) -> Table:
+        """Return the table for a terminal; changes stand in a line of their own.
+
+        Args:
+            is_folded: True breaks the heads at blanks.
+        """
         from rich.table import Table  # noqa: PLC0415 - not needed by --help
 
-        table = Table(title=self.title, box=None, header_style="bold", title_justify="left")
+        table = Table(
+            title=self.title, box=None, header_style="bold", title_justify="left", pad_edge=False
+        )
         for name in self.names:
             table.add_column(name, no_wrap=True)
         for head in self.heads:
-            table.add_column(head.replace(" (", "\n("), justify="right")
+            lines = head.replace(" ", "\n") if is_folded else head.replace(" (", "\n(")
+            table.add_column(lines, justify="right", no_wrap=True)
         for row in self.rows:
             if row.is_out:
                 table.add_row(*row.names, "out", style="red")

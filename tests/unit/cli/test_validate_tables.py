@@ -1,5 +1,6 @@
 """The tables of a validation say what was measured, what was claimed and what is out."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,30 @@ def test_a_figure_keeps_its_unit_where_the_decision_is_broken(
     print_summary(decided, Path("runs/x"))
 
     assert capsys.readouterr().out.splitlines()[1].strip() == "least -6.5 %)."
+
+
+@pytest.mark.parametrize("columns", [80, 75])
+def test_tables_are_as_narrow_as_the_terminal_with_every_figure(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+):
+    summary = summarize(run, run.validations[-1])
+    first = next(one for one in summary.subjects if one.claims)
+    claims = [replace(claim, verdict=Verdict.WORSE) for claim in first.claims]
+    worse = replace(first, verdict=Verdict.WORSE, claims=tuple(claims))
+    subjects = (worse if s is first else s for s in summary.subjects)
+    found = replace(summary, subjects=tuple(subjects))
+
+    def printed(width: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_summary(found, Path("runs/x"))
+        return capsys.readouterr().out.split("\n\n")[1].split("note:")[0].splitlines()
+
+    wide, narrow = printed(160), printed(columns)
+
+    assert max(map(len, narrow)) <= columns < max(map(len, wide))
+    figures = r"[-+][\d.]+ %|[\d.,]+ [KMG]iB|[\d.]+ ms"
+    assert re.findall(figures, "\n".join(narrow)) == re.findall(figures, "\n".join(wide))
+    assert "worse" in " ".join(narrow)
 
 
 def test_details_do_not_name_themselves_as_the_next_command(run: Run, printed: Printed):

@@ -21,6 +21,11 @@ _NARROW_LABEL_WIDTH: Final = 20
 
 TABLE_WIDTH: Final = 96
 
+_TIGHT: Final = 11
+"""Columns of a figure without bounds, ``1023.9 MiB``, where a table is too wide otherwise."""
+_GAP: Final = 2
+"""Blanks between the heads of columns."""
+
 _MOST_WITH_BOUNDS: Final = 4
 """Quantities of a table whose cells show bounds."""
 
@@ -69,7 +74,7 @@ def rows_table(
         as_is: allocator of the program as it is.
         baseline: quantity -> its value; the columns.
         rows: in their order.
-        columns: of the page; a table that needs more is wider.
+        columns: of the page; a table that needs more becomes several.
     """
     names = list(baseline)
     has_bounds = len(names) <= _MOST_WITH_BOUNDS
@@ -77,33 +82,69 @@ def rows_table(
     most = (LABEL_WIDTH if has_bounds else _NARROW_LABEL_WIDTH) - (TABLE_WIDTH - columns)
     labels = [row.label for row in rows if len(row.label) <= most - 2]
     width = max(len(head), *map(len, labels), 0) + 2
-    widths = {name: _column(name, has_bounds=has_bounds) for name in names}
-    yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
-    values = (f"{value_words(name, value):>{widths[name]}}" for name, value in baseline.items())
-    yield f"{head:<{width}}" + "".join(values)
-    for row in rows:
-        cells = "".join(
-            f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{widths[name] - 1}}"
-            for name in names
-        )
-        text = f"{cells}  {row.note}" if row.changes else row.note
-        below = ""
-        if row.changes and width + len(text.rstrip()) > columns:
-            text, below = cells, row.note
-        if len(row.label) > width - 2:
-            yield from textwrap.wrap(row.label, columns, subsequent_indent="  ")
-            yield f"{'':<{width}}{text}".rstrip()
-        else:
-            yield f"{row.label:<{width}}{text}".rstrip()
-        if below:
-            yield from textwrap.wrap(
-                below, columns, initial_indent=" " * 4, subsequent_indent=" " * 4
-            )
+    parts = _parts(names, columns - width, has_bounds=has_bounds)
+    for widths in parts:
+        is_last = widths is parts[-1]
+        yield from (" " * width + line for line in _heads(widths))
+        values = (f"{value_words(name, baseline[name]):>{widths[name]}}" for name in widths)
+        yield f"{head:<{width}}" + "".join(values)
+        for row in rows:
+            if is_last or row.changes:
+                cells = _cells(row, widths, has_bounds=has_bounds)
+                yield from _row_lines(row, width, cells, row.note if is_last else "", columns)
+        if not is_last:
+            yield ""
     if has_bounds:
         yield from _hint(names, rows)
     peak = baseline.get(PEAK, 0.0)
     if baseline.get(MEAN, peak) < _FAR_BELOW * peak <= _FAR_BELOW * _SMALL:
         yield "peak memory has mapped files in it, such as libraries; mean memory has not"
+
+
+def _parts(names: Sequence[str], room: int, *, has_bounds: bool) -> list[dict[str, int]]:
+    """Return the widths of columns: of one table, or of several where one needs more room."""
+    roomy = {name: _column(name, has_bounds=has_bounds) for name in names}
+    if sum(roomy.values()) <= room:
+        return [roomy]
+    tight = {name: _column(name, has_bounds=has_bounds, is_tight=True) for name in names}
+    parts: list[dict[str, int]] = [{}]
+    for name, width in tight.items():
+        if parts[-1] and sum(parts[-1].values()) + width > room:
+            parts.append({})
+        parts[-1][name] = width
+    return parts
+
+
+def _heads(widths: Mapping[str, int]) -> Iterator[str]:
+    """Yield the names of columns; those that are too long for theirs are broken at blanks."""
+    heads = [n.split() if len(n) + _GAP > width else [n] for n, width in widths.items()]
+    height = max(map(len, heads))
+    for line in zip(*([""] * (height - len(head)) + head for head in heads), strict=True):
+        yield "".join(f"{w:>{width}}" for w, width in zip(line, widths.values(), strict=True))
+
+
+def _cells(row: AnswerRow, widths: Mapping[str, int], *, has_bounds: bool) -> str:
+    if not row.changes:
+        return ""
+    return "".join(
+        f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{width - 1}}"
+        for name, width in widths.items()
+    )
+
+
+def _row_lines(row: AnswerRow, width: int, cells: str, note: str, columns: int) -> Iterator[str]:
+    """Yield a row: a long label stands above its figures, and a long note below them."""
+    text = f"{cells}  {note}" if cells else note
+    below = ""
+    if cells and width + len(text.rstrip()) > columns:
+        text, below = cells, note
+    if len(row.label) > width - 2:
+        yield from textwrap.wrap(row.label, columns, subsequent_indent="  ")
+        yield f"{'':<{width}}{text}".rstrip()
+    else:
+        yield f"{row.label:<{width}}{text}".rstrip()
+    if below:
+        yield from textwrap.wrap(below, columns, initial_indent=" " * 4, subsequent_indent=" " * 4)
 
 
 def _hint(names: Iterable[str], rows: Iterable[AnswerRow]) -> Iterator[str]:
@@ -158,11 +199,13 @@ def limit_words(limit: float | None, *, is_halved: bool = False) -> str:
     return "" if limit is None else f" (limit {100.0 * limit:.3g} %{why})"
 
 
-def _column(name: str, *, has_bounds: bool) -> int:
+def _column(name: str, *, has_bounds: bool, is_tight: bool = False) -> int:
     """Return the width of a column: those of times show bounds where there is room."""
-    if not has_bounds:
-        return max(11, len(name) + 2)
-    return max(15, len(name) + 2) if TABLE[name].is_memory else 25
+    if has_bounds and not TABLE[name].is_memory:
+        return 25
+    if is_tight:
+        return max(_TIGHT, *(len(word) + _GAP for word in name.split()))
+    return max(15 if has_bounds else 11, len(name) + _GAP)
 
 
 def value_words(name: str, value: float) -> str:

@@ -12,12 +12,13 @@ from tuner.cli import optimize
 from tuner.errors import StoreError
 from tuner.optimize.answering.answer import Answer, Decision, rows_of, write_answer
 from tuner.optimize.answering.recommendation import recommended
-from tuner.optimize.answering.table import AnswerRow, value_words
+from tuner.optimize.answering.table import AnswerRow, rows_table, value_words
 from tuner.optimize.answering.turned_down import TurnedDown
 from tuner.optimize.proof.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE
+from tuner.units import signed_percent
 
 SETTING = Configuration.of("jemalloc", {"narenas": 2})
 GAINS = {
@@ -254,6 +255,23 @@ def test_the_table_fits_a_page_and_says_why_one_left():
     names = [SERVICE_NAMES[name] for name in ("mean", "peak", "floor", "cpu", "rate", "p99")]
     service = replace(DEPLOY, baseline=dict.fromkeys(names, 1e6), as_is="jemalloc")
     assert max(map(len, service.lines())) <= 100
+
+
+@pytest.mark.parametrize("columns", [96, 80, 60, 40])
+def test_the_table_of_a_service_is_as_narrow_as_the_page_with_every_figure(columns: int):
+    names = list(SERVICE_NAMES.values())
+    gains = {name: Gain(0.1 * (n + 1), -1.0, 1.0) for n, name in enumerate(names)}
+    rows = (AnswerRow("glibc arena_max=2", gains, note="few rounds"), AnswerRow("exgen", {}))
+    baseline = dict.fromkeys(names, 1e9)
+
+    lines = list(rows_table("jemalloc", baseline, rows, columns))
+
+    assert max(map(len, lines)) <= columns
+    figures = " ".join(line.split("arena_max=2")[-1] for line in lines)
+    assert all(signed_percent(gain.change) in figures for gain in gains.values())
+    words = " ".join(lines).split()
+    assert all(word in words for name in names for word in name.split())
+    assert sum("few rounds" in line for line in lines) == 1
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
     assert list(many.lines())[-1] == "4 more ran"
     last = replace(many, rows=(*DEPLOY.rows[:1] * 9, AnswerRow("exgen", GAINS)))
