@@ -13,23 +13,30 @@ import enum
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tuner.errors import SelectionError
 from tuner.explain.importance import FEWEST_TRIALS, FRONT, Floats, Importance, importance_of
 from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
-from tuner.front.ablation import Ablation
+from tuner.front.ablation import Ablation, Without
 from tuner.front.dominance import front, points_of
 from tuner.metrics import METRICS
-from tuner.records import Configuration, Status, Trial, Value
+from tuner.records import Status, Trial, Value
 from tuner.runs import Run
+from tuner.stats import TIE
+
+Bools = npt.NDArray[np.bool_]
 
 _CARRIES = 0.05
 """Share of the variance of a target from which a setting matters."""
 _NOTHING = 0.01
 """Share below which it does nothing, if that is so for all targets and no value harms."""
+
+_USUAL = 0.9
+"""Share of the good trials from which a setting that they have is usual among them."""
 
 _CLEAR = 0.01
 """Gain of a setting that matters which is said, whatever it costs."""
@@ -60,11 +67,13 @@ class SettingExplained:
     """That of the point, if it gains, else the one that brings the objectives farthest down in sum;
     None where unset is best."""
     danger: Danger | None
+    is_usual: bool = False
+    """Nearly all good trials set it, so that no effect seen does not mean that it has none."""
 
     @property
     def is_compared(self) -> bool:
         """False where nearly all trials set it: what it does is not known then."""
-        return all(level.is_compared for level in self.levels)
+        return not self.is_usual and all(level.is_compared for level in self.levels)
 
 
 @dataclass(frozen=True)
@@ -116,8 +125,7 @@ def explain_run(material: Material, ablation: Ablation | None, seed: int = 1) ->
         names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)
     good, targets, left_out = material.trials, material.targets, material.left_out
     found = [name for name in names if name not in left_out]
-    point = ablation.pick.trial.configuration if ablation else None
-    allocators = tuple(_explain(material, name, seed, point) for name in found)
+    allocators = tuple(_explain(material, name, seed, ablation) for name in found)
     n_uncounted = sum(trial.status is Status.UNCOUNTED for trial in run.trials)
     return Explanation(
         run,
@@ -244,7 +252,7 @@ def _between(good: Sequence[Trial], targets: Mapping[str, Floats]) -> dict[str, 
 
 
 def _explain(
-    material: Material, allocator: str, seed: int, point: Configuration | None
+    material: Material, allocator: str, seed: int, ablation: Ablation | None
 ) -> AllocatorExplained:
     run, good = material.run, material.trials
     own = np.array([trial.configuration.allocator == allocator for trial in good])
@@ -262,13 +270,44 @@ def _explain(
     objectives = {name: values for name, values in targets.items() if name != FRONT}
     failed = [_places(settings, trial) for trial in lost]
     levels = levels_of(settings, places, objectives, failed, seed)
-    chosen = point.as_dict if point and point.allocator == allocator else {}
+    own_point = ablation and ablation.pick.trial.configuration.allocator == allocator
+    chosen = {row[0]: row[1:] for row in ablation.settings} if ablation and own_point else {}
+    usual = _usual(places, targets)
     every = [
-        explained(setting, found, importance, chosen.get(setting.name))
-        for setting, found in zip(settings, levels, strict=True)
+        explained(setting, found, importance, chosen.get(setting.name), is_usual=bool(is_usual))
+        for setting, found, is_usual in zip(settings, levels, usual, strict=True)
     ]
     every.sort(key=lambda one: -_max_share(importance, one.name))
     return AllocatorExplained(allocator, len(trials), importance, tuple(every))
+
+
+def _usual(places: Floats, targets: Mapping[str, Floats]) -> Bools:
+    """Return which settings nearly all of the better half of the trials have.
+
+    Args:
+        places: (n_trials, n_settings), 0 for unset.
+        targets: of an allocator; the better trials are nearer to the front, or where that is not
+            known lower in sum.
+    """
+    worth = targets[FRONT] if FRONT in targets else np.sum([*targets.values()], axis=0)
+    better = places[np.argsort(worth, kind="stable")[: len(places) // 2]]
+    return np.asarray((better > 0).mean(axis=0) >= _USUAL)
+
+
+def _at_point(levels: Sequence[Level], chosen: Value, without: Without) -> list[Level]:
+    """Return the levels, that of the point with what it does there, if that was measured."""
+    if without.changes is None:
+        return [*levels]
+    found = []
+    for level in levels:
+        if level.value != chosen:
+            found.append(level)
+            continue
+        known = [name for name in level.changes if without.changes.get(name)]
+        there = {name: 1.0 / without.changes[name] for name in known}
+        changes = {**level.changes, **there}
+        found.append(replace(level, changes=changes, doubt=TIE, is_compared=True))
+    return found
 
 
 def _max_share(importance: Importance, name: str) -> float:
@@ -277,33 +316,51 @@ def _max_share(importance: Importance, name: str) -> float:
 
 
 def explained(
-    setting: Setting, levels: list[Level], importance: Importance, chosen: Value | None = None
+    setting: Setting,
+    levels: Sequence[Level],
+    importance: Importance,
+    chosen: tuple[Value, Without] | None = None,
+    *,
+    is_usual: bool = False,
 ) -> SettingExplained:
     """Return what a setting does: its role follows from its shares and from what its values do.
 
-    `chosen` is its value in the point that is explained.
+    Args:
+        setting: of an allocator.
+        levels: what its values do over all trials.
+        importance: the shares.
+        chosen: its value in the point that is explained, and the point without it; what was
+            measured there counts before `levels`.
+        is_usual: nearly all good trials set it.
     """
+    value, without = chosen or (None, None)
+    is_measured = without is not None and without.is_known
+    if value is not None and without is not None:
+        levels = _at_point(levels, value, without)
     shares = importance.shares[setting.name].values()
     matters = any(share.value >= _CARRIES and share.is_sure for share in shares)
     gaining = [level for level in levels if level.gains and not level.harms]
     paying = [level for level in gaining if level.pays]
     clear = [one for one in gaining if min(one.changes.values()) <= 1.0 - _CLEAR]
     some = clear if matters else []
-    own = [one for one in clear if chosen is not None and one.value == chosen]
+    own = [one for one in clear if value is not None and one.value == value]
     best = min(own or paying or some, key=lambda level: sum(level.changes.values()), default=None)
     danger = danger_of(setting, levels)
     is_known = len(shares) == len(importance.fit) and all(level.is_compared for level in levels)
-    acts = danger is not None or any(level.acts for level in levels)
+    fails = without is not None and without.reason is not None
+    acts = fails or danger is not None or any(level.acts for level in levels)
     matters = matters or (best is not None and best.is_sure)
+    unseen = False
     if best is not None and (best.trades or (matters and (best.loses or not best.pays))):
         role = Role.TRADES
     elif matters:
         role = Role.CARRIES if best else Role.COSTS
     elif is_known and not acts and all(share.value < _NOTHING for share in shares):
-        role = Role.NOTHING
+        unseen = is_usual and not is_measured
+        role, best = (Role.SMALL, None) if unseen else (Role.NOTHING, best)
     else:
         role = Role.SMALL
-    return SettingExplained(setting.name, role, tuple(levels), best, danger)
+    return SettingExplained(setting.name, role, tuple(levels), best, danger, unseen)
 
 
 def settings_of(run: Run, allocator: str, trials: Sequence[Trial]) -> list[Setting]:

@@ -30,6 +30,10 @@ VERSION: Final = 1
 """Of the JSON; docs/formats.md describes it."""
 
 
+_SHOWN: Final = 0.005
+"""Share below which it is written as 0 %."""
+
+
 def label(target: str) -> str:
     """Return the name of a target: ``mean heap``, ``distance to the front``."""
     return "distance to the front" if target == FRONT else METRICS[target].label
@@ -40,9 +44,9 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     decides = ", ".join(_share_of(t, s) for t, s in explanation.by_allocator.items())
     yield f"In emulation, the allocator decides {decides} (variance over all trials)."
     yield (
-        "What a value gives is against the setting left alone: where it was tried alone, as "
-        "measured, else on average over the trials of its allocator; `front` compares whole "
-        "settings with the baseline."
+        "What a value gives is against the setting left alone: as measured at the point below or "
+        "where it was tried alone, else on average over the trials of its allocator; `front` "
+        "compares whole settings with the baseline."
     )
     if explanation.n_uncounted:
         yield (
@@ -126,7 +130,10 @@ def _effect(found: AllocatorExplained, one: SettingExplained) -> str:
     shares = found.importance.shares[one.name]
     parts = [_share_of(target, share.value) for target, share in shares.items()]
     text = ", ".join(parts) or "share unknown"
-    return text if one.best is None else f"{text}; {_level(one.best)}"
+    if one.best is None:
+        return text
+    is_seen = not shares or any(share.value >= _SHOWN for share in shares.values())
+    return f"{text}; {_level(one.best)}" if is_seen else _level(one.best)
 
 
 def _level(level: Level) -> str:

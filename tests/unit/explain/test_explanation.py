@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,11 +28,13 @@ from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
+from tuner.front.ablation import Without
 from tuner.optimize.answering.answer import write_answer
-from tuner.records import Outcome, Status
+from tuner.records import Configuration, Outcome, Status, Value
 from tuner.runs import Run
 from tuner.space import Parameter
 
+UNKNOWN = Without(Configuration("exgen"), None, None)
 POINT = 3
 """A trial with settings, not of the run's first allocator."""
 
@@ -113,12 +116,59 @@ def test_the_value_of_the_point_is_shown_and_what_it_gains_for_sure_is_not_small
     cheap = Level(500, 9, 0, {"mean_heap": 1.0, "cost": 0.9})
     shares = Importance({"cost": 0.9}, {"decommit_delay": {"cost": Share(0.01, 0.001)}}, ())
 
-    found = explained(setting, [lean, cheap], shares, 0)
+    found = explained(setting, [lean, cheap], shares, (0, UNKNOWN))
 
     assert (found.role, found.best) == (Role.CARRIES, lean)
     assert explained(setting, [lean, cheap], shares).best == cheap
     dear = replace(lean, changes={"mean_heap": 0.63, "cost": 1.7})
-    assert explained(setting, [dear, cheap], shares, 0).role is Role.TRADES
+    assert explained(setting, [dear, cheap], shares, (0, UNKNOWN)).role is Role.TRADES
+
+
+@pytest.mark.parametrize(
+    ("without", "role", "gives"),
+    [
+        ({"mean_heap": 1.25, "cost": 1.0}, Role.CARRIES, {"mean_heap": 0.8, "cost": 1.0}),
+        ({"mean_heap": 1.25, "cost": 0.8}, Role.TRADES, {"mean_heap": 0.8, "cost": 1.25}),
+        ({"mean_heap": 1.008, "cost": 1.0}, Role.SMALL, {"mean_heap": 1 / 1.008, "cost": 1.0}),
+        ({"mean_heap": 1.001, "cost": 0.999}, Role.NOTHING, None),
+    ],
+)
+def test_what_was_measured_at_the_point_counts_before_what_the_trials_let_expect(
+    without: Mapping[str, float], role: Role, gives: Mapping[str, float] | None
+):
+    """`no effect seen` stood above what leaving it alone loses, and a gain above `needless`."""
+    setting = Setting("class_steps", (None, 8), is_scale=True)
+    idle = Level(8, 40, 0, {"mean_heap": 0.998, "cost": 1.001})
+    shares = Importance({"cost": 0.9}, {"class_steps": {"cost": Share(0.0, 0.0)}}, ())
+    measured = replace(UNKNOWN, changes=without)
+
+    for level in (idle, replace(idle, changes={"mean_heap": 0.9, "cost": 1.2})):
+        for is_usual in (False, True):
+            found = explained(setting, [level], shares, (8, measured), is_usual=is_usual)
+
+            assert (found.role, found.is_compared) == (role, True)
+            assert (found.best and found.best.changes) == (gives and pytest.approx(gives))
+
+
+def test_what_the_point_fails_without_has_an_effect():
+    setting = Setting("class_steps", (None, 8), is_scale=True)
+    idle = Level(8, 40, 0, {"cost": 1.001})
+    shares = Importance({"cost": 0.9}, {"class_steps": {"cost": Share(0.0, 0.0)}}, ())
+
+    found = explained(setting, [idle], shares, (8, replace(UNKNOWN, reason="killed by SIGSEGV")))
+
+    assert found.role is Role.SMALL
+
+
+def test_what_is_0_without_a_setting_is_left_to_the_trials():
+    setting = Setting("purge_how", (None, "free"), is_scale=False)
+    idle = Level("free", 40, 0, {"mean_heap": 1.001, "syscalls": 1.5})
+    shares = Importance({"cost": 0.9}, {"purge_how": {"cost": Share(0.0, 0.0)}}, ())
+    measured = replace(UNKNOWN, changes={"mean_heap": 1.1, "syscalls": 0.0})
+
+    (level,) = explained(setting, [idle], shares, ("free", measured)).levels
+
+    assert level.changes == pytest.approx({"mean_heap": 1 / 1.1, "syscalls": 1.5})
 
 
 def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation):
@@ -209,6 +259,41 @@ def test_what_nearly_all_trials_set_is_said_to_be_so(
     assert any(line.startswith(said.format(name)) for line in sentences(found))
     (setting,) = json.loads(explanation_json(found))["allocators"][0]["settings"]
     assert [level["is_compared"] for level in setting["levels"]] == [False]
+
+
+def test_shares_of_nothing_do_not_stand_before_what_a_setting_carries_at_the_point(
+    explanation: Explanation,
+):
+    (first, *_), name = explanation.allocators, "lg_extent_max_active_fit"
+    (one,) = (one for one in first.settings if one.name == name)
+    best = replace(one.levels[-1], changes={"mean_heap": 0.9491})
+    carries = replace(one, role=Role.CARRIES, best=best)
+    found = replace(explanation, allocators=(replace(first, settings=(carries,)),))
+
+    gives = f"    {name}: {best.value} gives mean heap -5.09 %"
+    assert gives in list(sentences(found))
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_of_what_nearly_all_good_trials_set_no_effect_is_not_said_to_be_seen(run: Run):
+    """Three trials of 29 left it alone, all of them bad; alone at the point it lost 5 %."""
+    name = "lg_extent_max_active_fit"
+    trials = [
+        replace(one, configuration=with_setting(one.configuration, name, 6))
+        if one.configuration.allocator == "jemalloc" and one.number % 24
+        else one
+        for one in run.trials
+    ]
+    found = explain_run(material_of(replace(run, trials=tuple(trials))), None)
+
+    text = "\n".join(sentences(found))
+
+    assert f"{name} (nearly always set)" in text
+    assert not any(name in line for line in text.splitlines() if "no effect seen" in line)
+
+
+def with_setting(configuration: Configuration, name: str, value: Value) -> Configuration:
+    return Configuration.of(configuration.allocator, {**configuration.as_dict, name: value})
 
 
 def test_of_the_allocator_of_the_point_too_few_trials_are_said_once(explanation: Explanation):
