@@ -251,7 +251,7 @@ class Answer:
                 for name, gain in gains.items()
                 if _is_seen(gain, self.rules)
             ]
-            seen = ", ".join(changes) or _unproven_words(gains, self.rules)
+            seen = _unbroken(changes) or _unproven_words(gains, self.rules)
             words = "; there was no time to prove it needless" if is_needless else ""
             yield f"  {setting}: {seen}{words}"
         if together:
@@ -311,8 +311,7 @@ class Answer:
                 for name, gain in self.standing.gains.items()
             ]
             changes += [f"{what} {signed_percent(x)}" for what, x in self.counted.items()]
-            whole = ", ".join(changes).replace(" ", _HARD_SPACE).replace(f",{_HARD_SPACE}", ", ")
-            yield f"    {whole}"
+            yield f"    {_unbroken(changes)}"
             yield from self._floor_lines(self.standing)
             yield from self._held_out_lines()
             if self.may_be_settled and self._gains_nothing_so_far:
@@ -423,6 +422,11 @@ def with_words(label: str) -> str:
     """
     allocator, _, settings = label.partition(" ")
     return f"{allocator} with {settings or 'its default settings'}"
+
+
+def _unbroken(changes: Sequence[str]) -> str:
+    """Return changes in a row, in none of which a line breaks."""
+    return ", ".join(change.replace(" ", _HARD_SPACE) for change in changes)
 
 
 def _wrapped(text: str, columns: int) -> list[str]:

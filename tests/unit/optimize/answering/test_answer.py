@@ -206,6 +206,15 @@ def test_no_line_breaks_within_a_change_of_what_is_open():
         assert "\N{NO-BREAK SPACE}" not in text
 
 
+def test_no_line_breaks_within_what_a_setting_does():
+    for end in range(1, 40):
+        effect = (f"narenas={'2' * end}", GAINS, False)
+        text = "\n".join(replace(DEPLOY, effects=[effect]).lines(60))
+
+        assert "mean memory -10.0 %" in text
+        assert "CPU time -4.0 % (-7.0 .. -1.0)" in text
+
+
 def test_an_open_question_says_what_would_settle_it():
     lines = list(replace(OPEN, given_s=600.0).lines())
 
