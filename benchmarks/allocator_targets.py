@@ -9,8 +9,6 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Final
 
-from scipy.stats import gmean
-
 from benchmarks.allocator_programs import PAIRS
 from benchmarks.harness import Target
 from benchmarks.results import Parts
@@ -95,6 +93,8 @@ def common(rows: Medians, subjects: Sequence[str]) -> Medians:
 def geometric(rows: Medians, subject: str) -> float | None:
     """Return the geometric mean of a subject's medians; None unless it has all of them."""
     values = [row[subject].median for row in rows.values() if subject in row]
+    from scipy.stats import gmean  # noqa: PLC0415 - slow to import, rarely needed
+
     return float(gmean(values)) if values and len(values) == len(rows) else None
 
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from scipy.stats import binomtest
-
 from benchmarks.harness import Call, Target
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
@@ -262,6 +260,8 @@ def worse_target(are_worse: Collection[bool | None], note: str) -> Target:
 
 def share_target(what: str, n: int, n_all: int, limit: float, *, at_least: bool = False) -> Target:
     """Return the target of a share of independent trials, with its exact 95 % interval."""
+    from scipy.stats import binomtest  # noqa: PLC0415 - slow to import, rarely needed
+
     ends = binomtest(n, n_all).proportion_ci()
     interval = Interval(float(ends.low), float(ends.high))
     return Target(what, n / n_all, limit, at_least, f"{n:,} of {n_all:,}", ".1%", interval)
