@@ -389,7 +389,7 @@ class Benchmark:
             found = read_results(call.path)
             call.parts, call.stamps = found["parts"], found["provenance"]
         if not call.options.print:
-            warm_memory()
+            warm_memory(0 if call.is_smoke else None)
             call._stamp if not call.is_smoke else None  # noqa: B018, SLF001 - before anything runs
             self.measure(call)
             call.end()
