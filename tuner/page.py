@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Iterable
 
 _HARD_SPACE = "\N{NO-BREAK SPACE}"
-_UNBROKEN = re.compile(r" (?=%|[+-]\d|\([+-]|\.\. |(?<=\d )(?:[KMGT]i?B|[nµum]?s|min)\b)")
+_SIGN = "[-+±\N{MULTIPLICATION SIGN}]"
+_UNBROKEN = re.compile(rf" (?=%|{_SIGN}\d|\({_SIGN}|\.\. |(?<=\d )(?:[KMGT]i?B|[nµum]?s|min)\b)")
 """Blanks where no line ends."""
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 BYTES_PER_UNIT: Final[Mapping[str, int]] = {
     "B": 1,
@@ -104,23 +104,44 @@ def parse_percent(text: str) -> float:
     return float(Decimal(match["number"]) / 100)
 
 
-def show_percent(share: float, decimals: int = 1) -> str:
-    """Write a share: ``12.5 %``.
+FACTOR_FROM: Final = 10.0
+"""Ratio from which a factor reads better than a percentage."""
+
+
+def show_factor(ratio: float) -> str:
+    """Write a ratio as a factor, with three digits at least, behind a multiplication sign.
 
     Example:
-        >>> show_percent(0.125), show_percent(0.00126, 2)
-        ('12.5 %', '0.13 %')
+        >>> show_factor(37.843)[1:], show_factor(12345.0)[1:]
+        ('37.8', '12,345')
     """
-    return f"{100.0 * share:.{decimals}f} %"
+    return f"\N{MULTIPLICATION SIGN}{ratio:,.{max(0, 3 - len(f'{ratio:.0f}'))}f}"
+
+
+def show_percent(share: float, decimals: int = 1) -> str:
+    """Write a share: ``12.5 %``; a great one without decimals.
+
+    Example:
+        >>> show_percent(0.125), show_percent(0.00126, 2), show_percent(36.843)
+        ('12.5 %', '0.13 %', '3684 %')
+    """
+    is_great = share >= FACTOR_FROM - 1.0
+    return f"{100.0 * share:.{0 if is_great else decimals}f} %"
 
 
 def signed_percent(share: float, decimals: int = 1) -> str:
     """Write a change with its sign: ``-4.0 %``; one that rounds to nothing has none of its own.
 
+    From ten times the value up it is a factor.
+
     Example:
         >>> signed_percent(-0.04), signed_percent(-0.0001), signed_percent(0.3, 0)
         ('-4.0 %', '±0.0 %', '+30 %')
+        >>> signed_percent(36.843) == show_factor(37.843)
+        True
     """
+    if 1.0 + share >= FACTOR_FROM:
+        return show_factor(1.0 + share)
     percent = round(100.0 * share, decimals)
     return f"{percent:+.{decimals}f} %" if percent else f"±{0.0:.{decimals}f} %"
 
@@ -129,10 +150,17 @@ def percent_range(low: float, high: float) -> str:
     """Write the ends of an interval of changes, without the unit: that stands before it.
 
     Example:
-        >>> percent_range(-0.071, 0.0001)
-        '-7.1 .. ±0.0'
+        >>> percent_range(-0.071, 0.0001), percent_range(-0.071, 36.843)[:9]
+        ('-7.1 .. ±0.0', '-7.1 % ..')
     """
-    return " .. ".join(signed_percent(end).removesuffix(" %") for end in (low, high))
+    return " .. ".join(without_unit((signed_percent(low), signed_percent(high))))
+
+
+def without_unit(ends: Sequence[str]) -> Sequence[str]:
+    """Return changes without their percent sign, where it is the unit of all of them."""
+    if all(end.endswith(" %") for end in ends):
+        return [end.removesuffix(" %") for end in ends]
+    return ends
 
 
 @dataclass(frozen=True)

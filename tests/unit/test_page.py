@@ -5,7 +5,16 @@ import pytest
 from tuner.page import wrapped
 
 
-@pytest.mark.parametrize("figure", ["+6.25 %", "1.4 MiB", "15 s", "-3.1 % (-4.0 .. -1.0)"])
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "+6.25 %",
+        "1.4 MiB",
+        "15 s",
+        "-3.1 % (-4.0 .. -1.0)",
+        "\N{MULTIPLICATION SIGN}12.0 (-4.0 % .. \N{MULTIPLICATION SIGN}40.0)",
+    ],
+)
 def test_a_figure_stays_whole_wherever_the_line_ends(figure: str):
     text = f"class_steps: 2 gives the cost {figure}"
 

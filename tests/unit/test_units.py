@@ -12,7 +12,10 @@ from tuner.units import (
     parse_duration,
     parse_percent,
     parse_size,
+    percent_range,
+    show_percent,
     show_size,
+    signed_percent,
 )
 
 
@@ -122,3 +125,25 @@ def test_a_range_takes_what_lies_in_it_and_its_ends(text: str):
 def test_what_lies_beyond_a_range_is_refused_with_its_ends(text: str, said: str):
     with pytest.raises(UnitError, match=said):
         Range(parse_duration, "1 s", "1 min").check(text)
+
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (8.994, "+899.4 %"),
+        (9.0, f"{TIMES}10.0"),
+        (36.843, f"{TIMES}37.8"),
+        (12344.0, f"{TIMES}12,345"),
+    ],
+)
+def test_a_great_change_is_a_factor(share: float, text: str):
+    assert signed_percent(share) == text
+    assert show_percent(36.843) == "3684 %"
+
+
+def test_a_range_with_a_factor_keeps_the_unit_of_the_other_end():
+    assert percent_range(-0.2, 11.0) == f"-20.0 % .. {TIMES}12.0"
+    assert percent_range(-0.2, 0.1) == "-20.0 .. +10.0"

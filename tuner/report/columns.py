@@ -12,6 +12,7 @@ from tuner.front.whole import expected_words
 from tuner.metrics import Kind, Metric
 from tuner.records import Measurement
 from tuner.stats import Estimate
+from tuner.units import FACTOR_FROM, show_factor, without_unit
 
 _STEPS: dict[Kind, tuple[tuple[str, float], ...]] = {
     Kind.BYTES: (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30)),
@@ -24,8 +25,6 @@ ALMOST = "\N{ALMOST EQUAL TO}"
 MISSING = "\N{EN DASH}"
 """What tables show where nothing was measured: never a 0."""
 
-_FACTOR_FROM = 10.0
-"""Ratio from which a factor reads better than a percentage."""
 _LEAST_CHANGE = 0.01
 """Smallest change, in percent, that is written as a number; below it is almost 0."""
 _PLAIN_COUNT_LIMIT = 100_000.0
@@ -106,8 +105,8 @@ def show_change(ratio: float | None) -> str:
     """
     if ratio is None:
         return MISSING
-    if ratio >= _FACTOR_FROM:
-        return f"\N{MULTIPLICATION SIGN}{ratio:.3g}"
+    if ratio >= FACTOR_FROM:
+        return show_factor(ratio)
     change = (ratio - 1.0) * 100.0
     if change == 0.0:
         return "0 %"
@@ -122,8 +121,8 @@ def show_estimate(estimate: Estimate | None) -> str:
     """Write a ratio to the baseline as a change with its interval: ``-12.3 % [-13.0, -11.9]``."""
     if estimate is None or estimate.interval is None:
         return show_change(estimate.median if estimate else None)
-    low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
-    return f"{show_change(estimate.median)} [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
+    ends = (show_change(estimate.interval.low), show_change(estimate.interval.high))
+    return f"{show_change(estimate.median)} [{', '.join(without_unit(ends))}]"
 
 
 def ratio(value: float | None, baseline: float | None) -> float | None:

@@ -8,7 +8,8 @@ import pytest
 from tests.doubles.runs import MIB
 from tuner.errors import SpecError
 from tuner.metrics import Kind, find_metric
-from tuner.report.columns import ratio, scale_for, show_change, show_expected
+from tuner.report.columns import ratio, scale_for, show_change, show_estimate, show_expected
+from tuner.stats import Estimate, Interval
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from tuner.report.columns import ratio, scale_for, show_change, show_expected
         (0.9, "-10.0 %"),
         (2.5, "+150 %"),
         (12.345, "\N{MULTIPLICATION SIGN}12.3"),
+        (1234.5, "\N{MULTIPLICATION SIGN}1,234"),
         (None, "\N{EN DASH}"),
     ],
 )
@@ -78,3 +80,11 @@ def test_there_is_one_kind_of_minus_sign():
     other = [p.name for p in tuner.rglob("*.py") if re.search("\u2212|MINUS SIGN", p.read_text())]
 
     assert other == []
+
+
+@pytest.mark.parametrize(
+    ("high", "text"),
+    [(1.5, "+20.0 % [-10.0, +50.0]"), (12.0, "+20.0 % [-10.0 %, \N{MULTIPLICATION SIGN}12.0]")],
+)
+def test_an_interval_with_a_factor_keeps_the_unit_of_the_other_end(high: float, text: str):
+    assert show_estimate(Estimate(1.2, Interval(0.9, high), 7)) == text
