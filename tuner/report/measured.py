@@ -108,6 +108,17 @@ class MeasuredFront:
         return len(_steps(self, *self.goals[:2])) > 1
 
     @property
+    def front_words(self) -> str:
+        """What the caption of the figure says of the front."""
+        drawn, hidden = self.goals[:2], self.goals[2:]
+        if not hidden:
+            return "The dotted line is the front." if self.has_line else ""
+        line = f"The dotted line is the front of {series(drawn)}. " if self.has_line else ""
+        verb = "are" if len(hidden) > 1 else "is"
+        whose = f"The rows marked front are those of {series(hidden)} as well"
+        return f"{line}{whose}, which {verb} not drawn."
+
+    @property
     def folded(self) -> frozenset[str]:
         """Labels of what a page shows on demand: of few runs, and off the front."""
         return frozenset(

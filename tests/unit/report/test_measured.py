@@ -259,6 +259,20 @@ def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront):
     assert corners == [round(100 * one.changes[MEAN].change, 1) for one in found.front]
 
 
+def test_the_caption_says_of_which_goals_the_dotted_line_is_the_front(
+    folder: Path, found: MeasuredFront
+):
+    assert found.front_words == "The dotted line is the front."
+
+    three = replace(found, goals=(MEAN, CPU, PEAK))
+
+    assert three.front_words == (
+        "The dotted line is the front of mean memory and CPU time. The rows marked front are those "
+        "of peak memory as well, which is not drawn."
+    )
+    assert three.front_words in render_measured(folder, three)
+
+
 def test_front_and_report_work_where_nothing_was_emulated(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ):
