@@ -244,9 +244,14 @@ def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]
 
 
 def growth_of(course: Course[None, Sample], label: str) -> float | None:
-    """Return the median growth of a service, in bytes per minute; None where none was measured."""
-    found = [run[GROWTH] for run in course.good(None, label).values() if GROWTH in run]
-    return median(found) if found else None
+    """Return the median growth of a service, in bytes per minute.
+
+    Returns:
+        None unless most of its runs were under load long enough for it.
+    """
+    runs = course.good(None, label).values()
+    found = [run[GROWTH] for run in runs if GROWTH in run]
+    return median(found) if 2 * len(found) > len(runs) else None
 
 
 def _good(course: Course[None, Sample], label: str) -> dict[int, Sample]:

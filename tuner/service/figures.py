@@ -13,7 +13,7 @@ _FLOOR_SHARE = 0.2
 """Of the idle phase, at its end, over which the floor is the mean."""
 
 _FEWEST_FOR_GROWTH = 4
-_LEAST_WINDOW_FOR_GROWTH_S = 10.0
+LEAST_WINDOW_FOR_GROWTH_S = 10.0
 """A slope of less says what starting costs, many times over."""
 
 _NS_PER_S = 1e9
@@ -85,7 +85,7 @@ def growth_per_minute(window: Sequence[Use]) -> float | None:
     Returns:
         None where there are too few samples, or the window is too short.
     """
-    if window[-1].time_ns - window[0].time_ns < _LEAST_WINDOW_FOR_GROWTH_S * _NS_PER_S:
+    if window[-1].time_ns - window[0].time_ns < LEAST_WINDOW_FOR_GROWTH_S * _NS_PER_S:
         return None
     middle_ns = (window[0].time_ns + window[-1].time_ns) / 2.0
     late = [one for one in window if one.time_ns >= middle_ns]

@@ -31,6 +31,7 @@ from tuner.output import write_text
 from tuner.page import series, wrapped
 from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE
+from tuner.service.figures import LEAST_WINDOW_FOR_GROWTH_S
 from tuner.units import show_duration, show_percent, signed_percent
 
 _MOST_ROWS = 8
@@ -38,6 +39,9 @@ EARLY = 0.8
 """Of the time that was given: an answer before it needed no more."""
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
+
+_MOST_WITHOUT_GROWTH = 3
+"""Subjects that are named where their growth is not known."""
 
 _NOTHING_ALONE = "alone nothing that these runs show"
 
@@ -220,7 +224,8 @@ class Answer:
     def _growth_lines(self, columns: int) -> Iterator[str]:
         yield "Growth in the second half of the load, median of the runs; shown, not judged:"
         names = {AS_IS: as_is_words(self.as_is)}
-        for label in (AS_IS, *(row.label for row in _shown(self))):
+        labels = [AS_IS, *(row.label for row in _shown(self) if row.changes)]
+        for label in labels:
             if label in self.growth:
                 value = round(self.growth[label])
                 text = f"{'+' if value > 0 else ''}{SERVICE['growth'].show(value)}"
@@ -230,6 +235,17 @@ class Answer:
                     initial_indent="  ",
                     subsequent_indent=" " * 20,
                 )
+        without = [label for label in labels if label not in self.growth]
+        if without:
+            named = [names.get(label, label) for label in without[:_MOST_WITHOUT_GROWTH]]
+            if without[_MOST_WITHOUT_GROWTH:]:
+                named.append(f"{len(without) - _MOST_WITHOUT_GROWTH} more")
+            least = f"{LEAST_WINDOW_FOR_GROWTH_S:.0f} s"
+            yield from wrapped(
+                f"  Not known of {series(named)}: under load for less than {least} in most runs.",
+                columns,
+                others="  ",
+            )
 
     def _effect_lines(self) -> Iterator[str]:
         effects = self.effects

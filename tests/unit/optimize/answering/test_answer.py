@@ -16,6 +16,7 @@ from tuner.optimize.answering.table import AnswerRow, rows_table, value_words
 from tuner.optimize.answering.turned_down import TurnedDown
 from tuner.optimize.proof.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
+from tuner.optimize.tuned import AS_IS
 from tuner.records import Configuration
 from tuner.runs import ANSWER_FILE
 from tuner.units import signed_percent
@@ -264,6 +265,22 @@ def test_the_table_fits_a_page_and_says_why_one_left():
     names = [SERVICE_NAMES[name] for name in ("mean", "peak", "floor", "cpu", "rate", "p99")]
     service = replace(DEPLOY, baseline=dict.fromkeys(names, 1e6), as_is="jemalloc")
     assert max(map(len, service.lines())) <= 100
+
+
+def test_subjects_without_a_growth_are_named_with_the_reason():
+    labels = ("glibc", "glibc arena_max=2", "mimalloc", "tcmalloc")
+    rows = tuple(AnswerRow(label, GAINS, is_candidate=True) for label in labels)
+    service = replace(DEPLOY, rows=rows, as_is="jemalloc")
+
+    lines = list(replace(service, growth={"glibc": 2.0**21}).lines(80))
+    known = list(replace(service, growth=dict.fromkeys((AS_IS, *labels), 0.0)).lines())
+
+    assert lines[-3:] == [
+        "    +2.0 MiB/min  glibc",
+        "  Not known of as it is (jemalloc), glibc arena_max=2, mimalloc and 1 more:",
+        "  under load for less than 10 s in most runs.",
+    ]
+    assert not any("Not known" in line for line in known)
 
 
 @pytest.mark.parametrize("columns", [96, 80, 60, 40])
