@@ -147,7 +147,7 @@ def test_a_script_of_several_programs_is_refused_unless_it_works_itself(
     assert run(words) == 7
     what, heaviest, advice = capfd.readouterr().err.split("\n  ")
     assert "sh: 9" in what
-    assert heaviest.startswith("the heaviest: python")
+    assert heaviest.startswith("the heaviest by CPU time: python")
     assert f"`malloc-tuner optimize -- {sys.executable} -S -c " in advice
     assert not folder.exists()
 

@@ -62,6 +62,7 @@ def record(
     is_silent: bool = False,
     timeout_s: float | None = None,
     window: WindowPlan = WHOLE,
+    is_watched: bool = False,
 ) -> Recording:
     """Run a program and write the trace of its allocations.
 
@@ -77,6 +78,7 @@ def record(
         is_silent: give the program no input, drop what it prints, and keep no part of a trace.
         timeout_s: limit of a program that is run so; None for none.
         window: which part the traces are of.
+        is_watched: see what each of its processes uses; it is in the ending.
 
     Raises:
         MissingToolError: the program does not exist.
@@ -100,6 +102,7 @@ def record(
                     timeout_s=timeout_s,
                     on_signal=watch.take_signal,
                     watches_window=window.has_signal,
+                    is_watched=is_watched,
                 )
             background = lasting_writers(spool) if follow else None
             _check_started(spool, command, ending)

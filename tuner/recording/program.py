@@ -7,14 +7,15 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from errno import ENOEXEC
 from pathlib import Path
 from typing import Final
 
 from tuner.errors import MissingToolError, ProgramError
 from tuner.interrupts import ENDS, handling, held
+from tuner.recording.descendants import DescendantWatch, ProcessUse, descendants
 from tuner.recording.memory import AnonymousMemory
 from tuner.recording.spool import writers
 from tuner.records import signal_name
@@ -55,6 +56,8 @@ class Ending:
     """The same over elapsed time."""
     pid: int | None = None
     """Of the process that was started; None: not known."""
+    uses: Mapping[int, ProcessUse] = field(default_factory=dict)
+    """Process -> what it was seen to use; empty unless the program was watched."""
 
     @property
     def is_crash(self) -> bool:
@@ -89,6 +92,7 @@ def run_program(
     timeout_s: float | None = None,
     on_signal: Callable[[int], None] = lambda _: None,
     watches_window: bool = False,
+    is_watched: bool = False,
 ) -> Ending:
     """Run a program with the recorder preloaded, to its end.
 
@@ -105,6 +109,7 @@ def run_program(
         timeout_s: limit of a silent program, which is then ended in the same way; None for none.
         on_signal: is called with each signal to this process, in its handler.
         watches_window: take `WINDOW_SIGNAL` too.
+        is_watched: see what each of its processes uses.
 
     Raises:
         MissingToolError: the program does not exist, or the recorder is in a folder that
@@ -121,7 +126,11 @@ def run_program(
                 process = _started(command, spool, follow=follow, is_silent=is_silent)
                 passing.process = process
             passing.is_starting = False
-            with AnonymousMemory(process.pid, start_ns / 1e9) as memory:
+            watch = DescendantWatch(process.pid)
+            with (
+                AnonymousMemory(process.pid, start_ns / 1e9) as memory,
+                watch if is_watched else contextlib.nullcontext(),
+            ):
                 if timeout_s is not None:
                     _check_ends(process.pid, command[0], timeout_s)
                 _, status, usage = os.wait4(process.pid, 0)
@@ -140,6 +149,7 @@ def run_program(
         peak_anon_bytes=memory.peak_bytes,
         mean_anon_bytes=memory.mean_bytes,
         pid=process.pid,
+        uses=watch.found,
     )
 
 
@@ -174,7 +184,7 @@ def _end(process: subprocess.Popen[bytes], spool: Path) -> None:
     """
     others: set[int] = set()
     try:
-        others.update(_descendants(process.pid))
+        others.update(descendants(process.pid))
         others.update(writers(spool))
     finally:
         with contextlib.suppress(ProcessLookupError):  # it has just ended
@@ -183,20 +193,6 @@ def _end(process: subprocess.Popen[bytes], spool: Path) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    """Find them as far as they live: each, and each thread, may end meanwhile."""
-    threads: list[Path] = []
-    with contextlib.suppress(OSError):
-        threads.extend(Path(f"/proc/{pid}/task").iterdir())
-    for thread in threads:
-        words: list[str] = []
-        with contextlib.suppress(OSError):
-            words = (thread / "children").read_text(encoding="ascii").split()
-        for child in map(int, words):
-            yield child
-            yield from _descendants(child)
 
 
 def _check_ends(pid: int, name: str, limit_s: float) -> None:

@@ -334,7 +334,7 @@ def test_a_command_whose_children_do_nearly_all_is_refused_and_no_other(
             program(run, run, run, run).examine()
         what, heaviest, advice = str(error.value).split("\n  ")
         assert what.startswith("app: 80 % of the CPU time is that of child processes")
-        assert heaviest.startswith("the heaviest: make -s (60 %), cc1 a.c (40 % of all")
+        assert heaviest == "the heaviest by CPU time: make -s (60 %), cc1 a.c (40 %)"
         assert "malloc-tuner optimize -- cc1 a.c" in advice
     else:
         (note,) = program(run, run, run, run).examine().notes

@@ -1,0 +1,47 @@
+"""CPU time and standard input of a program and its descendants."""
+
+import subprocess
+from pathlib import Path
+
+from tuner.recording.descendants import DescendantWatch
+
+
+def test_of_each_it_is_seen_what_it_uses_and_what_it_reads(tmp_path: Path):
+    (tmp_path / "a.txt").touch()
+    last = "while read -r line; do echo $line; done; exec sleep 60"
+    script = f"sh -c 'echo; exec sleep 60' < a.txt | sh -c '{last}'; true"
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", script],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    watch = DescendantWatch(process.pid)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        watch.look()
+    finally:
+        subprocess.run(["kill", "-9", "--", f"-{process.pid}"], check=True)
+        process.communicate()
+    own, *others = watch.found.values()
+    watch.look()
+
+    assert own.reads == "/dev/null"
+    assert [one.reads for one in others if not one.reads.startswith("pipe:")] == [
+        str(tmp_path / "a.txt")
+    ]
+    assert any(one.reads.startswith("pipe:") for one in others)
+    assert all(one.cpu_ns > 0 for one in watch.found.values())
+
+
+def test_of_what_has_ended_nothing_is_seen_and_nothing_fails():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    watch = DescendantWatch(process.pid)
+
+    with watch:
+        watch.look()
+
+    assert watch.found == {}
