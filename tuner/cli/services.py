@@ -309,6 +309,6 @@ def print_compared(compared: Compared, *, as_json: bool = False) -> None:
     word = shlex.quote(str(compared.run))
     if compared.answer.decision == "deploy":
         print(f"malloc-tuner export {word}     for a shell, systemd, Docker, Kubernetes")
-    elif compared.answer.decision == "undecided":
+    elif compared.answer.decision == "undecided" and compared.answer.may_be_settled:
         print("The same command with a higher --rounds goes on from here.")
     print(f"malloc-tuner report {word}     what ran")

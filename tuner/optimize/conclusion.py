@@ -33,7 +33,7 @@ from tuner.optimize.kinds.counted import changes_of_work, counted_words, disagre
 from tuner.optimize.proof.duets import n_at_once, n_duets
 from tuner.optimize.proof.evidence import fewest_rounds, rounds_for
 from tuner.optimize.proof.judgement import Gain, Standing, State
-from tuner.optimize.proof.noise import noise_as_it_is, noise_in_rounds
+from tuner.optimize.proof.noise import RUNS_TO_KNOW, noise_as_it_is, noise_in_rounds
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import AS_IS, Reference, growth_of, label_of
 from tuner.optimize.work import FIRST_RUNS, Work
@@ -400,15 +400,19 @@ class Conclusion:
         """Return how many rounds more may settle what is open of a candidate.
 
         All guards that are open must hold, and of the goals one must gain where none does yet.
-        No fewer than ran: what is nearly settled is so by luck as often as not.
+        No fewer than ran: what is nearly settled is so by luck as often as not.  Where too few
+        ran to know by what they differ, as many as that takes.
         """
         rules = self._rules
         error = rules.error / confirmed.n_claims
+        if nearest.n_rounds < RUNS_TO_KNOW:
+            least = max(RUNS_TO_KNOW, fewest_rounds(error))
+            return max(1, nearest.n_rounds, least - nearest.n_rounds)
         varies = noise_as_it_is(confirmed.course)
         noise = noise_in_rounds(confirmed.course, confirmed.chosen)
 
         def rounds_to(name: str, limit: float, error: float) -> int:
-            noise_of_it = noise.get(name, 0.0)  # not known of few rounds, which may ask for days
+            noise_of_it = noise.get(name, 0.0)  # it may not have been measured in enough of them
             return _rounds_to(
                 limit, nearest, name, noise=noise_of_it, least=rules.least, error=error
             )

@@ -14,9 +14,11 @@ import pytest
 
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import installed_run, synthetic_run, write_run
-from tests.unit.optimize.answering.test_answer import DEPLOY
+from tests.unit.optimize.answering.test_answer import DEPLOY, OPEN
 from tuner.cli import main
+from tuner.cli.services import print_compared
 from tuner.cli.validate import check_outcome
+from tuner.compare.plan import Course
 from tuner.errors import (
     ComparisonError,
     MissingToolError,
@@ -28,8 +30,11 @@ from tuner.library import LEAST_EFFECT
 from tuner.measure.program import Surroundings
 from tuner.optimize import comparison
 from tuner.optimize.answering.answer import write_answer
+from tuner.optimize.comparison import Compared
+from tuner.optimize.confirming.confirmation import Confirmed
 from tuner.optimize.kinds import service
 from tuner.optimize.kinds.service import Service
+from tuner.optimize.tuned import AS_IS
 from tuner.optimize.work import Watch
 from tuner.records import Configuration, Outcome
 from tuner.registry import DEFAULT_ALLOCATORS
@@ -394,6 +399,20 @@ def test_gains_that_the_rounds_cannot_show_are_named(
     assert "Keep glibc as it is." in shown
     assert said in shown
     assert "--time" not in shown
+
+
+@pytest.mark.parametrize(("seconds", "is_advised"), [(250.0, True), (4e5, False)])
+def test_more_rounds_are_advised_only_where_they_may_settle_it(
+    capsys: pytest.CaptureFixture[str], seconds: float, is_advised: bool
+):
+    found = replace(OPEN, more_seconds=seconds)
+    confirmed = Confirmed({}, {}, Course(AS_IS), None, None)
+
+    print_compared(Compared(Path("runs/x"), found, confirmed, 3))
+
+    shown = capsys.readouterr().out
+    assert ("The same command with a higher --rounds goes on from here." in shown) is is_advised
+    assert ("cannot be shown here" in shown) is not is_advised
 
 
 def test_an_answer_names_the_time_of_earlier_calls_too(

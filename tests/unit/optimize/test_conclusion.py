@@ -20,7 +20,7 @@ from tuner.optimize.confirming.held_out import HeldOutStanding
 from tuner.optimize.proof.duets import AT_ONCE
 from tuner.optimize.proof.evidence import showable_gain
 from tuner.optimize.proof.judgement import Gain, Rules, Standing, State
-from tuner.optimize.proof.noise import noise_of
+from tuner.optimize.proof.noise import RUNS_TO_KNOW, noise_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, OWN_MALLOC, Reference, Sample, Tuned, values_of
@@ -270,6 +270,26 @@ def test_of_a_noise_that_is_not_known_an_interval_says_how_many_rounds_are_missi
     answer = conclusion.conclude(None, found)
 
     assert answer.more_seconds > 10 * run_seconds(REFERENCE)
+
+
+@pytest.mark.parametrize(("n_rounds", "is_short"), [(3, True), (9, False)])
+def test_rounds_that_are_too_few_to_know_the_noise_ask_for_no_days(
+    conclusion: Conclusion, n_rounds: int, is_short: bool
+):
+    """Several candidates give many differences, which three rounds share."""
+    rounds = course(*[1.0, 3.0, 0.4, 2.2, 0.3, 1.7, 0.6, 2.6, 0.8][:n_rounds])
+    settings = [f"mimalloc purge_delay={n}" for n in range(4)]
+    for number, _, label in list(rounds.samples):
+        if label == "mimalloc":
+            for setting in settings:
+                rounds.add((number, None, setting), rounds.samples[number, None, label])
+    found = changed(confirmed(State.OPEN, 0.03), n_rounds=n_rounds)
+    chosen = dict.fromkeys([*found.chosen, *settings], Configuration("mimalloc"))
+
+    answer = conclusion.conclude(None, replace(found, course=rounds, chosen=chosen))
+
+    most = 2.0 * RUNS_TO_KNOW * run_seconds(REFERENCE)
+    assert (answer.more_seconds <= most) is is_short
 
 
 def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusion):
