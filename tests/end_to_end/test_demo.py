@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         | {
             "PYTHONPATH": str(ROOT),
             "VALIDATE_OPTIONS": "--rounds 1 --front 1 --dominated 1",
-            "OPTIMIZE_OPTIONS": "--time 2s --evaluations 8 --allocators glibc,mimalloc",
+            "OPTIMIZE_OPTIONS": "--time 8s --evaluations 8 --allocators glibc,mimalloc",
         },
         cwd=folder,
     )
