@@ -1,8 +1,8 @@
 """CPU time and standard input of a program and its descendants, while it is recorded.
 
-A thread looks every few milliseconds at which there are; the CPU clock of a process can be read
-until its parent has waited for it.  So of each all but the last few milliseconds are known, and
-one that is shorter may be missed.
+A thread looks every few milliseconds at which there are, more rarely where there are many; the CPU
+clock of a process can be read until its parent has waited for it.  So of each all but the last few
+milliseconds are known, and one that is shorter may be missed.
 
 Source: clock_getcpuclockid(3) of glibc, for the number of the clock.
 """
@@ -17,7 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+_PROC: Final = Path("/proc")
 _INTERVAL_S: Final = 0.002
+_TIMES_A_LOOK: Final = 20.0
+"""That a look takes, between two: the program keeps its cores."""
+
 _OF_PROCESS: Final = 2
 """Kind of the clock: time on a core, of all threads."""
 
@@ -49,15 +53,18 @@ class DescendantWatch:
                 cpu_ns = time.clock_gettime_ns(((~pid) << 3) | _OF_PROCESS)
                 reads = self.found[pid].reads if pid in self.found else ""
                 with contextlib.suppress(OSError):  # it has ended, or is another user's now
-                    reads = str(Path(f"/proc/{pid}/fd/0").readlink())
+                    reads = str((_PROC / str(pid) / "fd/0").readlink())
                 self.found[pid] = ProcessUse(cpu_ns, reads)
 
     def _watch(self) -> None:
         signal.pthread_sigmask(
             signal.SIG_BLOCK, signal.valid_signals()
         )  # they end a wait elsewhere
-        while not self._is_over.wait(_INTERVAL_S):
+        wait_s = _INTERVAL_S
+        while not self._is_over.wait(wait_s):
+            begun_s = time.thread_time()
             self.look()
+            wait_s = max(_INTERVAL_S, _TIMES_A_LOOK * (time.thread_time() - begun_s))
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -79,7 +86,7 @@ def descendants(pid: int) -> Iterator[int]:
     """Find them as far as they live: each, and each thread, may end meanwhile."""
     threads: list[Path] = []
     with contextlib.suppress(OSError):
-        threads.extend(Path(f"/proc/{pid}/task").iterdir())
+        threads.extend((_PROC / str(pid) / "task").iterdir())
     for thread in threads:
         words: list[str] = []
         with contextlib.suppress(OSError):

@@ -1,12 +1,12 @@
 """The processes of a service, read from /proc: titles, and the allocators in them."""
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.measure.preloads import PRELOAD, TUNABLES, brings_malloc, parts_of
+from tuner.recording.descendants import descendants
 
 _PROC = Path("/proc")
 _TITLE_CHARS = 60
@@ -31,24 +31,7 @@ class Process:
 
 def processes_below(pid: int) -> list[Process]:
     """Return all descendants of a process that can be read."""
-    return [found for child in _children(pid) for found in (process_of(child),) if found]
-
-
-def _children(pid: int) -> Iterator[int]:
-    for task in _listed(_PROC / str(pid) / "task"):
-        words: list[str] = []
-        with contextlib.suppress(OSError):  # a thread may end meanwhile, the others have not
-            words = (task / "children").read_text().split()
-        for word in words:
-            yield int(word)
-            yield from _children(int(word))
-
-
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
+    return [found for child in descendants(pid) for found in (process_of(child),) if found]
 
 
 def process_of(pid: int) -> Process | None:
@@ -81,7 +64,7 @@ def lacking(pids: Iterable[int], variables: Mapping[str, str]) -> str | None:
     a process was started with cannot be known where it may not be read, or where it has written
     its title there, as nginx and the workers of PostgreSQL do.
     """
-    last = (pid for pid in pids if next(_children(pid), None) is None)
+    last = (pid for pid in pids if next(descendants(pid), None) is None)
     known = [found for found in map(_environ, last) if found is not None]
     return next(
         (

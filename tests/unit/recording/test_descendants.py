@@ -3,6 +3,9 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from tuner.recording import descendants
 from tuner.recording.descendants import DescendantWatch
 
 
@@ -34,6 +37,19 @@ def test_of_each_it_is_seen_what_it_uses_and_what_it_reads(tmp_path: Path):
     ]
     assert any(one.reads.startswith("pipe:") for one in others)
     assert all(one.cpu_ns > 0 for one in watch.found.values())
+
+
+def test_children_of_all_threads_are_found_though_one_thread_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(descendants, "_PROC", tmp_path)
+    for thread, children in (("1", "10 "), ("2", None), ("3", "11 ")):
+        folder = tmp_path / "1" / "task" / thread
+        folder.mkdir(parents=True)
+        if children is not None:
+            (folder / "children").write_text(children)
+
+    assert sorted(descendants.descendants(1)) == [10, 11]
 
 
 def test_of_what_has_ended_nothing_is_seen_and_nothing_fails():

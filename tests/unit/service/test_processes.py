@@ -26,23 +26,6 @@ def test_what_a_container_maps_is_read_where_its_process_has_it(
     assert [one.libraries for one in found if one] == [("/opt/libmalloc_x.so",), ()]
 
 
-def test_children_of_all_threads_are_found_though_one_thread_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(processes, "_PROC", tmp_path)
-    for thread, children in (("1", "10 "), ("2", None), ("3", "11 ")):
-        folder = tmp_path / "1" / "task" / thread
-        folder.mkdir(parents=True)
-        if children is not None:
-            (folder / "children").write_text(children)
-    for pid in ("10", "11"):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cmdline").write_bytes(b"worker\0")
-        (tmp_path / pid / "maps").write_text("")
-
-    assert {one.pid for one in processes.processes_below(1)} == {10, 11}
-
-
 @pytest.mark.parametrize(
     ("given", "content", "is_lacking"),
     [
