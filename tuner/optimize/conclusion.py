@@ -212,10 +212,10 @@ class Conclusion:
         return one.sure_score(self._rules), one.score(self._rules)
 
     def _not_run(self, selected: Selected | None) -> tuple[str, ...]:
-        """Say what the time was too short to try, and does not run here any more."""
+        """Say what the time was too short to try: a decided answer stays, but for a longer one."""
         if selected is None or not selected.n_untried:
             return ()
-        return (f"{_ran_words(selected)}; the others need a new -o with more --time.",)
+        return (f"{_ran_words(selected)}; a longer --time tries more.",)
 
     def _scaled(self, best: Standing, where: str) -> Iterator[str]:
         """Say which guards hold only within what the program as it is varies by."""

@@ -333,7 +333,7 @@ def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion, tmp_p
     closed = conclusion.nothing_near(selected)
 
     assert closed.decision is Decision.KEEP
-    assert closed.reasons[0].startswith("1 of 9 promising settings ran; the others need a new -o")
+    assert closed.reasons[0].startswith("1 of 9 promising settings ran; a longer --time")
     assert answer.decision is Decision.UNDECIDED
     assert "1 of 9 promising settings ran, and none gains enough" in answer.sentence
     assert answer.more_seconds == pytest.approx(10.2)
@@ -376,7 +376,7 @@ def test_where_candidates_are_out_and_others_never_ran_it_is_not_decided_but_whe
 
     assert answer.decision is (Decision.KEEP if is_over else Decision.UNDECIDED)
     text = " ".join(" ".join(answer.lines()).split())
-    needs = "0 of 8 promising settings ran; the others need a new -o with more --time."
+    needs = "0 of 8 promising settings ran; a longer --time tries more."
     assert ("0 of 8 promising settings ran, and none gains enough" in text) is not is_over
     assert (needs in text) is is_over
     assert "was not needed" not in text
@@ -634,4 +634,6 @@ def test_settings_that_emulation_took_away_are_among_those_left_out(conclusion: 
     answer = conclusion.conclude(selected, replace(found, best=found.standings["mimalloc"]))
 
     assert answer.as_record()["left_out"] == ["arena=4"]
-    assert any("the others need a new -o" in one for one in answer.reasons), "deployed all the same"
+    assert any("a longer --time tries more" in one for one in answer.reasons), (
+        "deployed all the same"
+    )
