@@ -29,7 +29,7 @@ from tuner.optimize.answering.recommendation import (
     deployed_before,
     recommended,
 )
-from tuner.optimize.aside import run_of
+from tuner.optimize.aside import last_before, run_of
 from tuner.optimize.kinds.driver import RUN_ALONE
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference
@@ -61,14 +61,15 @@ def find_deployment(
         return setting_deployment(source, library)
     folder = source.folder if isinstance(source, Run) else store_path(Path(source)).parent
     is_open = pick in {None, RECOMMENDED}
-    answer = recommended(folder) if validation is None else None
+    answer = _answer_in(folder) if validation is None else None
     folder = run_of(folder)
     if answer is not None and is_open:
         if answer.note:
             on_note(answer.note)
         return _answered(source, folder, answer, library)
     run = source if isinstance(source, Run) else _load(folder)
-    proven = validated_pick(run, validation) if is_open else None
+    is_under_way = answer is None and validation is None and last_before(folder) is not None
+    proven = validated_pick(run, validation) if is_open and not is_under_way else None
     if proven is None and is_open and validation is None and _is_begun(folder):
         words = shlex.quote(str(folder))
         message = f"{folder}: not decided yet; `malloc-tuner optimize {words}` goes on. "
@@ -86,6 +87,14 @@ def find_deployment(
     if (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
     return _in_place(deployment(run, chosen, library, validation=validation), run.folder)
+
+
+def _answer_in(folder: Path) -> Recommendation | None:
+    """Return the answer of a run folder, or of one of earlier answers, which is one of these."""
+    answer, run = recommended(folder), run_of(folder)
+    if answer is None and folder != run:
+        raise SelectionError(f"{folder}: holds no answer; {run} may have one")
+    return answer
 
 
 def _answered(

@@ -155,7 +155,7 @@ def constraint_words(run: Run) -> tuple[str, ...]:
     )
 
 
-GUARD_OF_OPTIMIZE = "the guard of peak memory that `optimize` sets"
+GUARD_OF_OPTIMIZE = "the guard of peak memory that `optimize` began with"
 
 
 def within(

@@ -458,7 +458,7 @@ class Session:
         if begun and (self.run / SELECTION_FILE).exists():
             return emulation.load(self.run)
         begun_s = self._watch.used_s
-        seconds = _SHARE_EMULATION * self.request.seconds
+        seconds = min(_SHARE_EMULATION * self.request.seconds, max(0.0, self._watch.left_s))
         wanted = self.request.evaluations or max(
             begun.budget if begun else 0,
             emulation.evaluations_within(self._spec(100), seconds, self._first_default.seconds),
@@ -562,7 +562,8 @@ class Session:
             else conclusion.nothing_near(selected)
         )
         self._tell_what_ran(work, selected, confirmed, answer, took_s)
-        if answer.decision is not Decision.DEPLOY and (words := self._deployed_before()):
+        is_known = answer.decision is Decision.DEPLOY
+        if not is_known and (words := self._deployed_before(confirmed)):
             answer = replace(answer, reasons=(words, *answer.reasons))
         if work.machines is not None or not work.has_run:
             return answer
@@ -595,6 +596,8 @@ class Session:
             found = choosing.finalists(selected, out)
         elif n_at_once > 1:  # else it would run alone
             found = choosing.finalists(selected, [deployed, *out])
+        if not found:
+            self._view.tell("note       nothing else promises to gain more: the answer stays")
         if before and deployed and found:
             label = label_of(deployed)
             if before.trial is not None:
@@ -607,12 +610,14 @@ class Session:
         self._write_request(work)
         return found
 
-    def _deployed_before(self) -> str:
-        """Say what was deployed before it was searched on; nothing where nothing was."""
+    def _deployed_before(self, confirmed: Confirmed | None) -> str:
+        """Say what was deployed before it was searched on; nothing where it is turned down now."""
         found = deployed_before(self.run)
         if found is None or found[1].configuration is None:
             return ""
         label = label_of(found[1].configuration)
+        if confirmed and label in confirmed.held_back:
+            return ""
         return f"{label} was proven better before more was tried, see {found[0].name}."
 
     def _tell_what_ran(

@@ -272,7 +272,7 @@ def marks(row: TrialRow) -> str:
     words = list(row.picks)
     if row.is_near_front:
         words.append(_NEAR)
-    elif row.state != FRONT:
+    elif row.state != FRONT and RECOMMENDED not in row.picks:  # the program has the last word
         by = "" if row.hidden_by is None else f" by {row.hidden_by}"
         words.append(row.state.replace("_", " ") + by)
     return ", ".join(words)

@@ -48,7 +48,7 @@ def test_a_campaign_without_a_feasible_trial_ends_with_its_counts(tmp_path: Path
     assert "break a constraint; 0 points on the front" in " ".join(line.split())
     (tmp_path / REQUEST_FILE).write_text("{}")
     (line,) = outcome_lines(run.campaign, summarise(run.campaign, broken), tmp_path)
-    assert "break the guard of peak memory that `optimize` sets" in " ".join(line.split())
+    assert "break the guard of peak memory that `optimize` began with" in " ".join(line.split())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tests.doubles.answers import write_record
 from tests.doubles.machine import MACHINE
 from tests.doubles.runs import MIB, synthetic_run, trial, write_run
 from tuner.errors import MissingToolError, SelectionError
+from tuner.export import sources
 from tuner.export.deployment import Deployment
 from tuner.export.formats import render
 from tuner.export.gains import proven_gains
@@ -229,6 +230,21 @@ def test_a_session_without_an_answer_exports_only_what_is_named(tmp_path: Path):
     assert export(run, pick=1)
 
 
+def test_what_is_judged_anew_is_not_answered_by_a_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / REQUEST_FILE).write_text("{}")
+    run = replace(run_of_two(), folder=tmp_path)
+    proven = Pick("recommended", run.trials[1], "validation 1")
+    monkeypatch.setattr(sources, "validated_pick", lambda *_: proven)
+    assert export(run)
+
+    (tmp_path / "before-1").mkdir()
+
+    with pytest.raises(SelectionError, match="not decided yet"):
+        export(run)
+
+
 def test_a_point_leaves_out_of_the_programs_variables_what_optimize_did(tmp_path: Path):
     direct_folder(tmp_path, decision="keep")
     run = replace(run_of_two(), folder=tmp_path)
@@ -273,6 +289,8 @@ def test_what_was_proven_before_more_was_tried_can_be_exported(tmp_path: Path):
     (before / SELECTION_FILE).touch()
     with pytest.raises(SelectionError, match=r"Not decided\. .*optimize .* goes on"):
         export(tmp_path)  # that was of other constraints
+    with pytest.raises(SelectionError, match=re.escape(f"before-2: holds no answer; {tmp_path}")):
+        export(tmp_path / "before-2")
 
 
 def test_an_answer_that_no_trial_stands_behind_is_valid_where_its_campaign_ran(tmp_path: Path):

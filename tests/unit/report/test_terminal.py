@@ -13,8 +13,8 @@ from tuner.front.picks import standard_picks
 from tuner.metrics import Metric, find_metrics, objective_names
 from tuner.records import Configuration
 from tuner.report.columns import show_change
-from tuner.report.table import TrialRow, front_table
-from tuner.report.terminal import MOST_POINTS, condensed, table_text
+from tuner.report.table import INFEASIBLE, TrialRow, front_table
+from tuner.report.terminal import MOST_POINTS, condensed, marks, table_text
 from tuner.runs import REQUEST_FILE, Run
 
 
@@ -56,8 +56,11 @@ def test_what_an_infeasible_default_breaks_is_named(tmp_path: Path):
 
     (tmp_path / REQUEST_FILE).write_text("{}")
     text = table_text(front_table(replace(broken, folder=tmp_path), ("mean_heap", "cost")))
-    whose = "the guard of peak memory that `optimize` sets"
+    whose = "the guard of peak memory that `optimize` began with"
     assert f"infeasible: breaks peak heap <= 40.0 KiB, {whose}." in " ".join(text.split())
+    table = front_table(broken, ("mean_heap", "cost"))
+    (row,) = [row for row in table.rows if row.state == INFEASIBLE]
+    assert marks(replace(row, picks=("recommended",))) == "recommended"
 
 
 def test_each_value_of_many_trials_is_read_once(monkeypatch: pytest.MonkeyPatch):

@@ -161,6 +161,13 @@ class Answer:
         return all(one.gains[goal].middle <= 0.0 for goal in self.rules.goals if goal in one.gains)
 
     @property
+    def _open(self) -> set[str]:
+        """What the rounds of the nearest candidate leave open."""
+        if self.standing is None:
+            return set()
+        return {*self.standing.unsure, *(() if self.standing.better else self.rules.goals)}
+
+    @property
     def _is_early(self) -> bool:
         return self.seconds < EARLY * self.given_s
 
@@ -342,7 +349,8 @@ class Answer:
             words = f"About {minutes} more may settle it."
             if self.standing is not None and 0 < self.standing.n_rounds < RUNS_TO_KNOW:
                 words = f"It takes {minutes} more at least."  # what rounds differ by is not known
-        name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
+        noise = {n: spread for n, spread in self.noise.items() if n in self._open} or self.noise
+        name, spread = max(noise.items(), key=lambda pair: pair[1], default=("", 0.0))
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
         yield f"  {words[0].upper()}{words[1:]}"

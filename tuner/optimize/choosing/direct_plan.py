@@ -233,11 +233,16 @@ class DirectPlan:
 
         Of those that are known to suit; and of a search that is nothing but runs, a generation.
         """
-        ran = {subject for _, _, subject in course.samples} - {AS_IS}
+        ran = {subject for _, _, subject in course.samples}
         known = [one for one in self._work.known if one in self._genomes]
         left = sum(label_of(one) not in ran | self._refused for one in known)
-        is_short = self._is_cut and self._course_before is None
-        return max(left, _GENERATION - len(ran)) if is_short else left
+        return max(left, self._n_to_generation(course)) if self._is_cut else left
+
+    def _n_to_generation(self, course: Course[None, Sample]) -> int:
+        """Return how many settings a search that is nothing but runs lacks to a generation."""
+        if self._course_before is not None:
+            return 0
+        return _GENERATION - len({subject for _, _, subject in course.samples} - {AS_IS})
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return 0: how many runs there will be is open."""
@@ -245,7 +250,12 @@ class DirectPlan:
         return 0
 
     def _share_of_search(self, course: Course[None, Sample]) -> float:
-        """Return until when the search goes on; what is near is asked once, when it would end."""
+        """Return until when the search goes on; what is near is asked once, when it would end.
+
+        One that is nothing but runs has a generation at least: without, there is no answer.
+        """
+        if not self._is_cut and self._n_to_generation(course) > 0:
+            return _SHARE_ALONE
         is_over = not self._has_time(self._round + 1, self._share)
         if is_over and self._share < self._share_if_near:
             if self._is_near(course.first(self._n_rounds)):

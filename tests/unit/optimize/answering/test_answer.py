@@ -256,6 +256,15 @@ def test_a_default_that_did_not_run_is_named_below_the_table():
     assert lines[-1] == "the defaults of exgen and mimalloc did not run"
 
 
+def test_the_noise_that_is_named_is_of_what_is_open():
+    unsure = replace(STANDING, unsure=(CPU,))
+    found = replace(OPEN, standing=unsure, noise={CPU: 0.02, MEAN: 0.045})
+
+    assert any("CPU time varies by 2.0 %" in line for line in found.lines())
+    nothing = replace(found, standing=replace(unsure, better=()))
+    assert any("mean memory varies by 4.5 %" in line.lower() for line in nothing.lines())
+
+
 def test_the_table_fits_a_page_and_says_why_one_left():
     lines = list(DEPLOY.lines())
 
