@@ -29,10 +29,11 @@ from tuner.optimize.answering.recommendation import (
     deployed_before,
     recommended,
 )
+from tuner.optimize.answering.table import TURNED_DOWN
 from tuner.optimize.aside import last_before, run_of
 from tuner.optimize.kinds.driver import RUN_ALONE
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
-from tuner.optimize.tuned import Reference
+from tuner.optimize.tuned import Reference, label_of
 from tuner.recording.explain import SWITCHES, switches_in
 from tuner.records import Configuration
 from tuner.resources import native_file
@@ -233,7 +234,8 @@ def _check_here(adapter: Allocator, measured: Installation, elsewhere: Path | No
 
 def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool) -> SelectionError:
     words = "There is nothing to export"
-    if found.decision is Decision.UNDECIDED and (before := deployed_before(folder)):
+    before = deployed_before(folder)
+    if found.decision is Decision.UNDECIDED and before and not _is_turned_down(before[1], found):
         path = shlex.quote(str(before[0]))
         words = f"`malloc-tuner export {path}` exports what was proven before more was tried"
     elif has_points:
@@ -241,6 +243,12 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
     elif found.decision is Decision.UNDECIDED:
         words = f"There is nothing to export yet; {what_goes_on(folder, is_over=True)} goes on"
     return SelectionError(f"{folder}: {found.sentence} {words}")
+
+
+def _is_turned_down(before: Recommendation, found: Recommendation) -> bool:
+    """Return whether a later answer speaks against what an earlier one deployed."""
+    label = before.configuration and label_of(before.configuration)
+    return any(row.label == label and row.note.startswith(TURNED_DOWN) for row in found.rows)
 
 
 def _proof(found: Recommendation, folder: Path) -> str:

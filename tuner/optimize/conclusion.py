@@ -20,7 +20,13 @@ from tuner.optimize.answering.answer import (
     rows_of,
 )
 from tuner.optimize.answering.recommendation import recommended_before
-from tuner.optimize.answering.table import AnswerRow, gain_words, limit_words, loss_words
+from tuner.optimize.answering.table import (
+    TURNED_DOWN,
+    AnswerRow,
+    gain_words,
+    limit_words,
+    loss_words,
+)
 from tuner.optimize.answering.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.choosing.outlook import showable_gains
 from tuner.optimize.choosing.proposals import Proposal, score, spread_of
@@ -447,7 +453,7 @@ class Conclusion:
             counted = changes_of_work(self._work, self._reference, label, chosen)
         rows = rows_of(label, found, singles, selected.failures if selected else {})
         if confirmed:
-            words = f"turned down by the held-out {self._work.request.given}"
+            words = f"{TURNED_DOWN} {self._work.request.given}"
             rows = tuple(
                 replace(r, note=words) if r.label in confirmed.held_back else r for r in rows
             )

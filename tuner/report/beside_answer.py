@@ -114,7 +114,7 @@ def _known(answer: Recommendation) -> Iterator[tuple[str, float, float]]:
 
 def _changes(gains: Mapping[str, tuple[float, float]]) -> str:
     return series(
-        f"{REAL[_SEEN_IN[name]].label} {signed_percent(change)} (at least {signed_percent(most)})"
+        f"{name} {signed_percent(change)} (at least {signed_percent(most)})"
         for name, (change, most) in gains.items()
     )
 

@@ -22,6 +22,7 @@ from tuner.front.picks import Pick
 from tuner.library import export
 from tuner.optimize.answering.answer import Decision
 from tuner.optimize.answering.recommendation import Recommendation
+from tuner.optimize.answering.table import TURNED_DOWN
 from tuner.optimize.aside import move_to_before
 from tuner.optimize.kinds.driver import followed_words
 from tuner.optimize.request import Request
@@ -286,6 +287,11 @@ def test_what_was_proven_before_more_was_tried_can_be_exported(tmp_path: Path):
     with pytest.raises(SelectionError, match=re.escape(f"`malloc-tuner export {before}` exports")):
         export(tmp_path)
     assert export(before) == text
+    turned_down = {"label": "glibc mxfast=0", "changes": {}, "note": f"{TURNED_DOWN} input"}
+    write_record(tmp_path, decision="undecided", configuration=None, subjects=[turned_down])
+    with pytest.raises(SelectionError, match="goes on"):
+        export(tmp_path)
+    write_record(tmp_path, decision="undecided", sentence="Not decided.", configuration=None)
     (before / SELECTION_FILE).touch()
     with pytest.raises(SelectionError, match=r"Not decided\. .*optimize .* goes on"):
         export(tmp_path)  # that was of other constraints

@@ -74,7 +74,7 @@ def test_rounds_confirm_contradict_or_do_neither(
     assert found is not None
     assert found.agreement is agreement
     text = found.sentence
-    assert text.startswith("`optimize` proved mean heap ")
+    assert text.startswith("`optimize` proved mean memory ")
     assert " of glibc mxfast=0 in 23 rounds; this validation of " in text
     assert re.search(verdict + "$", text)
 
@@ -90,7 +90,7 @@ def test_of_memory_half_of_the_least_effect_is_a_gain():
     half = replace(PROVEN, changes={"mean_memory": (-0.008, (-0.009, -0.006))}, least=0.01)
     found = beside_answer(half, summarize(make_run(), RECORD))
     assert found is not None
-    assert found.sentence.startswith("`optimize` proved mean heap -0.8 % (at least -0.6 %) of ")
+    assert found.sentence.startswith("`optimize` proved mean memory -0.8 % (at least -0.6 %) of ")
 
 
 def test_a_setting_that_failed_contradicts_and_one_that_did_not_run_is_named():

@@ -336,6 +336,7 @@ class Answer:
             changes += [f"{what} {signed_percent(x)}" for what, x in self.counted.items()]
             yield f"    {_unbroken(changes)}"
             yield from self._floor_lines(self.standing)
+            yield from self._range_lines(self.standing)
             yield from self._held_out_lines()
             if self.may_be_settled and self._gains_nothing_so_far:
                 yield "  It gains nothing so far; once that is settled, others are tried."
@@ -354,6 +355,18 @@ class Answer:
         if spread >= _LEAST_NOISE and self.held_out is None:  # it is that of the tuned input
             words = f"{name} varies by {show_percent(spread)} from run to run here. {words}"
         yield f"  {words[0].upper()}{words[1:]}"
+
+    def _range_lines(self, standing: Standing) -> Iterator[str]:
+        """Say why a range that excludes no gain is no proof."""
+        gains = {n: standing.gains[n] for n in self.rules.goals if n in standing.gains}
+        if not standing.better and any(
+            not gain.is_exact and gain.bounds and gain.low > self.rules.threshold(name)
+            for name, gain in gains.items()
+        ):
+            yield (
+                "  A range is that of one change alone; a proof, which holds for all candidates "
+                "together, takes more rounds."
+            )
 
     def _floor_lines(self, standing: Standing) -> Iterator[str]:
         """Say from where on a gain in memory counts, if that is more than the least effect."""

@@ -40,6 +40,9 @@ _LEAST_MS: Final = 0.1
 _WITHOUT_DECIMALS: Final = 1000.0
 """Times below it are shown in us."""
 
+TURNED_DOWN: Final = "turned down by the held-out"
+"""Begin of the note of a candidate that is worse on what was not tuned on."""
+
 
 @dataclass(frozen=True)
 class AnswerRow:

@@ -258,7 +258,10 @@ def _loss_words(gains: Mapping[str, Gain], *, is_proven: bool) -> str:
     words: list[str] = []
     before = ""
     for name, gain in gains.items():
-        verb, what = _loss(name, show_percent(abs(gain.change)))
+        share = show_percent(abs(gain.change))
+        if gain.limit is not None and share == show_percent(gain.limit):
+            share = show_percent(abs(gain.change), 2)
+        verb, what = _loss(name, share)
         if is_proven and gain.high >= 0.0:
             verb = f"seems to {verb.removesuffix('s')}"
         limit = limit_words(gain.limit, is_halved=gain.is_halved)

@@ -256,6 +256,14 @@ def test_a_default_that_did_not_run_is_named_below_the_table():
     assert lines[-1] == "the defaults of exgen and mimalloc did not run"
 
 
+@pytest.mark.parametrize(("low", "is_said"), [(0.06, True), (0.005, False)])
+def test_a_range_without_a_proof_is_explained(low: float, *, is_said: bool):
+    gains = {**GAINS, MEAN: Gain(0.0, -0.1, 0.1), CPU: Gain(0.075, low, 0.09)}
+    found = replace(OPEN, standing=replace(STANDING, better=(), gains=gains))
+
+    assert any("A range is that of one change alone" in line for line in found.lines()) is is_said
+
+
 def test_the_noise_that_is_named_is_of_what_is_open():
     unsure = replace(STANDING, unsure=(CPU,))
     found = replace(OPEN, standing=unsure, noise={CPU: 0.02, MEAN: 0.045})

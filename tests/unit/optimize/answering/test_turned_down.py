@@ -66,6 +66,13 @@ def test_what_is_worse_within_its_noise_is_allowed_too():
     assert len(one.constraints) == 2
 
 
+def test_what_is_lost_is_never_written_as_its_limit():
+    (one,) = found({"mimalloc": (changes(0.0, 0.0052, -0.2), (PEAK,))})
+    gains = {**one.gains, PEAK: replace(one.gains[PEAK], limit=0.005)}
+
+    assert "0.52 % more peak memory (limit 0.5 %)" in replace(one, gains=gains).words
+
+
 def test_what_in_rounds_is_not_called_one_run():
     (one,) = found({"mimalloc": (changes(0.0, 0.05, -0.2), (PEAK,))})
 
