@@ -406,11 +406,11 @@ class Session:
         return is_longer and before is not None and before.decision is not Decision.UNDECIDED
 
     def _is_settled(self, work: Work) -> bool:
-        """Return whether what is deployed stays: in no more time, and judged as is asked for."""
+        """Return whether a decided answer stays: in no more time, and judged as is asked for."""
         begun, before = self._begun_with, self._recommended
-        is_deployed = before is not None and before.decision is Decision.DEPLOY
+        is_decided = before is not None and before.decision is not Decision.UNDECIDED
         is_judged = begun is not None and begun.held_out == self.request.held_out
-        return is_deployed and is_judged and not work.is_searched_on
+        return is_decided and is_judged and not work.is_searched_on
 
     def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""

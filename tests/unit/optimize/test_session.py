@@ -374,6 +374,10 @@ def test_what_is_kept_is_searched_on_for_other_candidates(
     assert answer(tmp_path, app).decision is Decision.KEEP
     (tmp_path / SELECTION_FILE).touch()
     monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(plain, NO_CACHE))
+    n_ran = len(app.ran)
+    shorter = replace(REQUEST, seconds=REQUEST.seconds / 2.0)
+    kept = [answer(tmp_path, app, one).decision for one in (REQUEST, shorter)]
+    assert (kept, len(app.ran)) == ([Decision.KEEP] * 2, n_ran), "it stays in no more time"
 
     found = answer(tmp_path, app, LONGER)
 

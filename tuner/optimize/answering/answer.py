@@ -633,8 +633,7 @@ def rows_of(
     """Return the rows: the winner, those of the confirmation, then those that only ran once."""
     first = sorted(standings, key=lambda one: (one.label != winner, one.state is State.FAILED))
     rows = [
-        AnswerRow(s.label, s.gains if s.n_rounds else {}, is_candidate=True, note=_left_words(s))
-        for s in first
+        AnswerRow(s.label, _seen(s, others), is_candidate=True, note=_left_words(s)) for s in first
     ]
     known = {row.label for row in rows}
     defaults_first = sorted(
@@ -642,6 +641,18 @@ def rows_of(
     )
     rows += [AnswerRow(label, others[label], note=notes.get(label, "")) for label in defaults_first]
     return tuple(rows)
+
+
+def _seen(standing: Standing, others: Mapping[str, Mapping[str, Gain]]) -> Mapping[str, Gain]:
+    """Return what rounds show, and what few runs showed of what no round does."""
+    if not standing.n_rounds:
+        return {}
+    few = others.get(standing.label, {})
+    return {
+        name: few[name] if name in standing.unseen else gain
+        for name, gain in standing.gains.items()
+        if name not in standing.unseen or name in few
+    }
 
 
 def _left_words(standing: Standing) -> str:

@@ -265,6 +265,8 @@ class Standing:
     """Guards that hold only within what the program as it is varies by -> that share."""
     by_count: Mapping[str, float] = field(default_factory=dict)
     """Goals and guards that only counted work proves -> what it gains, in logarithms."""
+    unseen: frozenset[str] = frozenset()
+    """Quantities that no round shows: memory, where all were made beside others."""
 
     @property
     def is_bad(self) -> bool:
@@ -352,7 +354,7 @@ def judge(
     return Standing(
         label, n_rounds, state, _Gains(judged), better, worse, unsure,
         promise=_promise(judged, rules), likely_worse=likely_worse, stuck=stuck,
-        scaled=scaled, by_count=by_count,
+        scaled=scaled, by_count=by_count, unseen=frozenset(q for q in names if not logs.get(q)),
     )  # fmt: skip
 
 

@@ -264,6 +264,16 @@ def test_a_range_without_a_proof_is_explained(low: float, *, is_said: bool):
     assert any("A range is that of one change alone" in line for line in found.lines()) is is_said
 
 
+def test_of_what_no_round_shows_few_runs_stand_in_the_table():
+    gains = {name: Gain(0.0, -math.inf, math.inf) for name in (MEAN, PEAK)} | {CPU: GAINS[CPU]}
+    one = replace(STANDING, gains=gains, unseen=frozenset({MEAN, PEAK}))
+    few = {MEAN: Gain(0.09, -math.inf, math.inf)}
+
+    (row,) = rows_of("", [one], {one.label: few}, {})
+
+    assert row.changes == {MEAN: few[MEAN], CPU: GAINS[CPU]}
+
+
 def test_the_noise_that_is_named_is_of_what_is_open():
     unsure = replace(STANDING, unsure=(CPU,))
     found = replace(OPEN, standing=unsure, noise={CPU: 0.02, MEAN: 0.045})

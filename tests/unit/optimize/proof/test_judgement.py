@@ -68,6 +68,12 @@ def test_few_rounds_leave_it_open():
     assert found.unsure == (CPU,)
 
 
+def test_what_no_round_shows_is_unseen():
+    found = judge("x", {CPU: [0.1], MEAN: []}, EXACT, RULES, 2)
+
+    assert found.unseen == {MEAN, PEAK}
+
+
 def test_more_candidates_need_more_evidence():
     rounds = {n: judge("x", logs(0.0, 0.0, 0.05, 9), EXACT, RULES, n).state for n in (1, 100)}
 
