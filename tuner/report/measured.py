@@ -34,6 +34,7 @@ from tuner.optimize.answering.table import (
     rows_table,
     value_words,
 )
+from tuner.optimize.aside import run_of
 from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import key_of
 from tuner.optimize.request import Request, no_answer_yet
@@ -144,7 +145,7 @@ def measured_front(folder: Path) -> MeasuredFront:
             raise SelectionError(no_answer_yet(folder))
         begin = "begin with `malloc-tuner optimize -- COMMAND`"
         raise StoreError(f"{folder}: holds no optimisation; {begin}")
-    request = Request.load(folder)
+    request = Request.load(run_of(folder))
     goals = tuple(name for name in request.rules.goals if name in answer.baseline)
     zero = {name: Gain(0.0, 0.0, 0.0, is_exact=True) for name in answer.baseline}
     ran = [AnswerRow(AS_IS, zero, is_candidate=True), *(r for r in answer.rows if r.changes)]

@@ -16,6 +16,7 @@ from tuner.cli import main
 from tuner.errors import SelectionError, StoreError
 from tuner.optimize.answering.answer import write_answer
 from tuner.optimize.answering.table import AnswerRow
+from tuner.optimize.aside import move_to_before
 from tuner.optimize.proof.judgement import Gain
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
@@ -30,7 +31,7 @@ from tuner.report.measured import (
     measured_text,
 )
 from tuner.report.page import render_measured
-from tuner.runs import REQUEST_FILE, load_run
+from tuner.runs import ANSWER_FILE, REQUEST_FILE, load_run
 
 
 def row(label: str, mean: float, cpu: float, *, is_candidate: bool = False) -> AnswerRow:
@@ -64,6 +65,12 @@ def found(folder: Path) -> MeasuredFront:
 def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: MeasuredFront):
     assert [one.label for one in found.front] == ["jemalloc narenas=2", "mimalloc"]
     assert [one.label for one in found.others] == [AS_IS, "glibc mxfast=0", "exgen"]
+
+
+def test_an_earlier_answer_has_the_request_of_its_run(folder: Path):
+    move_to_before(folder, (), copied=ANSWER_FILE)
+
+    assert measured_front(folder / "before-1").goals == measured_front(folder).goals
 
 
 def test_a_lucky_run_makes_no_front(folder: Path):
