@@ -60,6 +60,7 @@ def explain(
     from tuner.drawing.figure import files_text, save_figure
     from tuner.explain.figure import importance_figure
     from tuner.explain.wording import explanation_json, sentences
+    from tuner.front.kept import answered_pick, deployed_subject
     from tuner.optimize.answering.recommendation import on_the_program
 
     if not measure:
@@ -74,7 +75,9 @@ def explain(
         for line in sentences(explanation):
             print(folded(line, len(line) - len(line.lstrip()) + 4))
         if proven := on_the_program(found.folder):
-            print(folded(proven, 2))
+            is_another = deployed_subject(found) is not None and answered_pick(found) is None
+            another = " No trial has these settings, so the point above is another one."
+            print(folded(f"{proven}{another if is_another and point is None else ''}", 2))
     if figures:
         folder = (output or found.folder) / "figures"
         figure = importance_figure(explanation)

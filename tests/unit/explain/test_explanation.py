@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run, without_counts, write_run
 from tests.doubles.small_runs import run_of
@@ -413,3 +414,21 @@ def test_the_command_explains_and_draws(run: Run, cli: CommandLine):
     assert "In emulation, the allocator decides" in out
     assert "figures/importance.png, .svg" in err
     assert (Path(run.folder) / "figures" / "importance.png").stat().st_size > 0
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_a_point_that_is_not_what_is_deployed_is_said_to_be_another(
+    run: Run, tmp_path: Path, cli: CommandLine
+):
+    run = replace(run, folder=tmp_path)
+    write_run(run)
+    tried = run.trials[-1].configuration
+    for configuration in (Configuration.of("glibc", {"mxfast": 77}), tried):
+        trial = run.trials[-1].number if configuration == tried else None
+        fields = {"configuration": configuration.key, "trial": trial}
+        write_record(run.folder, decision="deploy", sentence="Deploy it.", **fields)
+
+        out, _ = cli.run("explain", run.folder, "--no-figures")
+
+        is_said = "point above is another one." in " ".join(out.split())
+        assert is_said is (configuration != tried)
