@@ -222,7 +222,7 @@ def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: C
     answer, other = conclusion.conclude(None, nothing), conclusion.conclude(None, proven)
 
     nor = "nor that mean memory is no worse"
-    assert answer.missing == f"40 rounds prove no gain of the best candidate yet, {nor}"
+    assert answer.missing == f"40 rounds prove no gain that counts yet, {nor}"
     assert other.missing == "whether mean memory is no worse"
     assert answer.more_seconds > 5.0 * other.more_seconds
 

@@ -600,7 +600,7 @@ def open_words(standing: Standing) -> str:
         >>> open_words(Standing("x", 9, State.OPEN, {}, ("mean memory",), (), ("CPU time",)))
         'whether CPU time is no worse'
         >>> open_words(Standing("x", 9, State.OPEN, {}, (), (), ("CPU time",)))
-        '9 rounds prove no gain of the best candidate yet, nor that CPU time is no worse'
+        '9 rounds prove no gain that counts yet, nor that CPU time is no worse'
         >>> open_words(Standing("x", 0, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
         'no time was left to run the best candidate'
     """
@@ -613,7 +613,7 @@ def open_words(standing: Standing) -> str:
     if standing.better:
         return f"whether {kept}"
     nor = f", nor that {kept}" if kept else ""
-    return f"{rounds} no gain of the best candidate yet{nor}"
+    return f"{rounds} no gain that counts yet{nor}"
 
 
 def no_worse_words(names: Sequence[str]) -> str:
