@@ -8,14 +8,13 @@ Source: clock_getcpuclockid(3) of glibc, for the number of the clock.
 """
 
 import contextlib
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
+
+from tuner.recording.watching import Watching
 
 _PROC: Final = Path("/proc")
 _INTERVAL_S: Final = 0.002
@@ -36,18 +35,18 @@ class ProcessUse:
     """What its standard input was, as the kernel names it: a file, or ``pipe:[7]``; else empty."""
 
 
-class DescendantWatch:
+class DescendantWatch(Watching):
     """Looks at a process and its descendants from here to the end of the block."""
 
     def __init__(self, pid: int) -> None:
         """Prepare to watch a process of this user."""
+        super().__init__(_INTERVAL_S)
         self._pid = pid
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
         self.found: dict[int, ProcessUse] = {}
 
-    def look(self) -> None:
-        """Take what each uses now."""
+    def look(self) -> float:
+        """Take what each uses now, and return the seconds until the next time."""
+        begun_s = time.thread_time()
         for pid in (self._pid, *descendants(self._pid)):
             with contextlib.suppress(OSError):  # it has ended meanwhile
                 cpu_ns = time.clock_gettime_ns(((~pid) << 3) | _OF_PROCESS)
@@ -56,30 +55,7 @@ class DescendantWatch:
                     reads = str((_PROC / str(pid) / "fd/0").readlink())
                 self.found[pid] = ProcessUse(cpu_ns, reads)
 
-    def _watch(self) -> None:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # they end a wait elsewhere
-        wait_s = _INTERVAL_S
-        while not self._is_over.wait(wait_s):
-            begun_s = time.thread_time()
-            self.look()
-            wait_s = max(_INTERVAL_S, _TIMES_A_LOOK * (time.thread_time() - begun_s))
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End."""
-        self._is_over.set()
-        self._thread.join()
+        return max(_INTERVAL_S, _TIMES_A_LOOK * (time.thread_time() - begun_s))
 
 
 def descendants(pid: int) -> Iterator[int]:

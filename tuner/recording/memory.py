@@ -7,12 +7,11 @@ sample on a busy machine does little.  Lazily freed pages count, and so does wha
 beyond its spool.  An exec starts the account afresh.
 """
 
-import signal
-import threading
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
+
+from tuner.recording.watching import Watching
 
 _INTERVAL_S: Final = 0.01
 _FIRST_S: Final = 0.001
@@ -23,15 +22,14 @@ _AFRESH: Final = 0.9
 core and sums up now and then."""
 
 
-class AnonymousMemory:
+class AnonymousMemory(Watching):
     """Samples a process from here to the end of the block."""
 
     def __init__(self, pid: int, begun_s: float) -> None:
         """Prepare to sample a process of this user, started at a time of `time.monotonic`."""
+        super().__init__(_FIRST_S)
         self._begun_s = begun_s
         self._status = Path(f"/proc/{pid}/status")
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
         self._forget()
 
     def _forget(self) -> None:
@@ -67,30 +65,11 @@ class AnonymousMemory:
         self._file = max(self._file, values["RssFile"] + values["RssShmem"])
         self._until_s, self._last_high, self._last_anon = now_s, high, anon
 
-    def _watch(self) -> None:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # they end a wait elsewhere
-        wait_s = _FIRST_S
-        while not self._is_over.wait(wait_s):
-            wait_s = _INTERVAL_S
-            try:
-                text = self._status.read_text(encoding="ascii", errors="replace")
-            except OSError:
-                return
-            self.sample(text, time.monotonic())
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End."""
-        self._is_over.set()
-        self._thread.join()
+    def look(self) -> float | None:
+        """Take a sample, and return the seconds until the next one; None of what has ended."""
+        try:
+            text = self._status.read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return None
+        self.sample(text, time.monotonic())
+        return _INTERVAL_S
