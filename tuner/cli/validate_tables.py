@@ -98,8 +98,8 @@ def _fitting_screen(summary: ValidationSummary) -> Table:
 
     Figures are never broken.
     """
-    tables = (_screen(summary, layout) for layout in _Layout)
-    return next((t for t in tables if width_for(t) <= width_for()), _screen(summary, max(_Layout)))
+    tables = [_screen(summary, layout) for layout in _Layout]
+    return next((one for one in tables if width_for(one) <= width_for()), tables[-1])
 
 
 def _screen(summary: ValidationSummary, layout: _Layout) -> Table:

@@ -562,8 +562,7 @@ class Session:
             else conclusion.nothing_near(selected)
         )
         self._tell_what_ran(work, selected, confirmed, answer, took_s)
-        is_known = answer.decision is Decision.DEPLOY
-        if not is_known and (words := self._deployed_before(confirmed)):
+        if answer.decision is not Decision.DEPLOY and (words := self._deployed_before(confirmed)):
             answer = replace(answer, reasons=(words, *answer.reasons))
         if work.machines is not None or not work.has_run:
             return answer

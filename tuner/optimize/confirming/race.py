@@ -212,7 +212,7 @@ def standings(
     found = {}
     for label in labels:
         logs, beside = logs_in_proof(course, label)
-        unlike = {n for n, found in beside.items() if not agree(list(map(math.exp, found)), rules)}
+        unlike = {n for n, some in beside.items() if not agree(list(map(math.exp, some)), rules)}
         n_rounds = max(map(len, logs.values()), default=0)
         n_in_all = more_rounds + n_rounds if gives_up else math.inf
         n_candidates = n_claims or len(labels)
