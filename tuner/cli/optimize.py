@@ -342,11 +342,14 @@ def _commands(request: Request) -> Iterator[tuple[str, ...]]:
 
 
 def _check_program(program: str, *, is_begun: bool) -> None:
+    from tuner.optimize.aside import run_of
     from tuner.store import Store
 
     nor = ", nor a run folder of `optimize`"
     if is_begun and "/" in program:
         nor = " in this folder; go on where the run folder was begun"
+    if (run := run_of(Path(program))) != Path(program):
+        nor = f", but what an earlier answer of {run} stands on; go on with {run}"
     if Store.exists(Path(program)):
         nor = "; a run folder of `tune`, but `optimize` wants the program: -- COMMAND"
     check_program(program, nor)

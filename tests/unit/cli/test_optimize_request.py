@@ -246,6 +246,10 @@ def test_a_run_folder_goes_on_where_it_was_begun(working_folder: Path, cli: Comm
     said = cli.fails(4, "optimize", run)
     assert "./app: no such program in this folder; go on where the run folder was begun" in said
 
+    (run / "before-1").mkdir()
+    said = cli.fails(4, "optimize", run / "before-1")
+    assert f"what an earlier answer of {run} stands on; go on with {run}" in " ".join(said.split())
+
 
 @pytest.mark.parametrize(
     ("given", "advice"),
