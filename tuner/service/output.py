@@ -153,12 +153,13 @@ def _hey(text: str) -> LoadReport:
         re.MULTILINE,
     )
     failed = sum(every) - sum(good) + sum(map(int, errors))
-    rows = re.findall(r"^ +([\d.]+)%%? in ([\d.]+) (secs|ms|s)", text, re.MULTILINE)
+    # oha's unit is of its slowest request, from ns to hr: also 10 sec and 10 min.
+    rows = re.findall(r"^ +([\d.]+)%%? in ([\d.]+) (10 )?(ns|us|ms|s|m|h)", text, re.MULTILINE)
     return LoadReport(
         _number(r"Requests/sec:\s+([\d.]+)", text),
         float(sum(good)),
         float(failed),
-        _percentiles(rows),
+        _percentiles((name, f"{value}e{bool(ten):d}", unit) for name, value, ten, unit in rows),
     )
 
 

@@ -158,6 +158,17 @@ def test_a_tool_is_read_by_name_and_by_what_it_prints(name: str, text: str, expe
         assert dict(found.latencies) == pytest.approx(dict(expected.latencies))
 
 
+@pytest.mark.parametrize(
+    ("unit", "ns"),
+    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("sec", 1e9), ("10 sec", 1e10), ("min", 60e9),
+     ("10 min", 600e9), ("hr", 3600e9)],
+)  # fmt: skip
+def test_percentiles_of_oha_are_in_the_unit_of_its_slowest_request(unit: str, ns: float):
+    found = read_load(OHA_TEXT.replace("secs", unit), "oha").latencies
+
+    assert dict(found) == pytest.approx({"p50": 0.001 * ns, "p99": 0.0125 * ns})
+
+
 def test_an_expression_names_what_it_finds():
     pattern = (
         r"(?P<requests>\d+) done in (?P<seconds>[\d.]+) s, p99 (?P<p99_us>\d+), bad (?P<failed>\d+)"
