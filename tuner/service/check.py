@@ -57,6 +57,8 @@ class ExportedSetting:
     """All but LD_PRELOAD."""
     unset: tuple[str, ...] = ()
     """What the program had as it was, and must not have."""
+    preloads_libc: bool = False
+    """Whether LD_PRELOAD is to put libc's malloc before one that the program brings."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def load_expected(path: Path) -> ExportedSetting:
         ) from error
     variables = {name: text for name, text in found.environment.items() if name != PRELOAD}
     configuration = Configuration.of(found.allocator, found.settings)
-    return ExportedSetting(configuration, found.library, variables, found.unset)
+    is_libc = _is_libc_first(found.environment)
+    return ExportedSetting(configuration, found.library, variables, found.unset, is_libc)
 
 
 def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
@@ -112,7 +115,7 @@ def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
         raise SpecError(
             f"process {pid}: has ended, or is one of the kernel: it has no memory to look at"
         )
-    findings = [_library(process, expected)]
+    findings = [_library(process, environment, expected)]
     findings += _variables(environment, expected)
     is_as_asked = all(one.is_in_effect for one in findings)
     findings += _settings(process, environment, expected, is_as_asked=is_as_asked)
@@ -140,14 +143,24 @@ def _way_in() -> str:
     )
 
 
-def _library(process: Process, expected: ExportedSetting) -> InEffect:
+def _is_libc_first(environment: Mapping[str, str]) -> bool:
+    return parts_of(environment.get(PRELOAD))[:1] == [_LIBC]
+
+
+def _library(
+    process: Process, environment: Mapping[str, str] | None, expected: ExportedSetting
+) -> InEffect:
     if exports_malloc(Path(f"/proc/{process.pid}/exe")):
         asked = Path(expected.library).name if expected.library else _LIBCS
         return InEffect("library", asked, is_in_effect=False, why=_OWN_MALLOC)
     if expected.library is None:
         others = ", ".join(process.libraries)
-        why = f"{others} is in the process" if others else ""
-        return InEffect("library", _LIBCS, not others, why)
+        is_first = not others or _is_libc_first(environment or {})
+        is_unseen = not is_first and expected.preloads_libc and environment is None
+        why = "" if is_first else f"{others} is in the process"
+        if is_unseen:
+            why += "; which one comes first, its variables would show"
+        return InEffect("library", _LIBCS, None if is_unseen else is_first, why)
     is_there = _mapped(process, expected.library) is not None
     why = "" if is_there else "it is not in the process; is LD_PRELOAD lost, or the program static?"
     return InEffect("library", Path(expected.library).name, is_there, why)

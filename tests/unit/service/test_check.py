@@ -139,6 +139,25 @@ def test_a_library_is_looked_for_in_the_process_itself():
         assert verdicts(pid, GLIBC)["library"] is False
 
 
+def test_libc_comes_before_an_allocator_that_the_program_brings_where_it_is_preloaded(
+    tmp_path: Path,
+):
+    mapped = f"mmap.mmap(os.open({jemalloc()!r}, 0), 0, access=mmap.ACCESS_READ)"
+    brings = f"import mmap, os\nlibrary = {mapped}"
+    variables = {**TUNABLES, "LD_PRELOAD": "libc.so.6"}
+    (tmp_path / "x").write_text(
+        json.dumps({**EXPORT, "settings": {"arena_max": 2}, "environment": variables})
+    )
+    asked = load_expected(tmp_path / "x")
+
+    with process(variables, brings) as pid, process(TUNABLES, brings) as without:
+        assert set(verdicts(pid, asked).values()) == {True}
+        assert verdicts(without, asked)["library"] is False
+    with process(variables, f"{brings}\n{OVERWRITE}") as hidden:
+        assert verdicts(hidden, asked)["library"] is None
+        assert verdicts(hidden, GLIBC)["library"] is False
+
+
 def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path):
     """As distributions ship them: libmimalloc.so.2 leads to libmimalloc.so.2.0."""
     file, link = tmp_path / "libjemalloc.so.2.5", tmp_path / "libjemalloc.so"
