@@ -3,7 +3,7 @@
 Sources: POSIX shell (IEEE Std 1003.1, 2.2 Quoting), docker(1) ``--env-file``
 (raw values, no quoting), systemd.syntax(7) and systemd.exec(5) ``Environment=``
 (``%`` is a specifier), Dockerfile reference ``ENV`` (``$`` expands), Kubernetes
-"dependent environment variables" (``$(NAME)`` expands), YAML 1.2 double-quoted
+"dependent environment variables" (``$(NAME)`` expands, ``$$`` is ``$``), YAML 1.2 double-quoted
 scalars.  Everything but the values is ASCII, and no text of a campaign can end
 a comment: control characters become blanks.
 """
@@ -95,7 +95,8 @@ def shell_wrapper(deployment: Deployment) -> str:
         "    return 2 2>/dev/null || exit 2",  # sourced by mistake, it must not end the shell
         "fi",
         *filter(None, [_unset(deployment).removesuffix("; ")]),
-        " \\\n    ".join(["exec env", *words, '"$@"']),
+        *([" \\\n    ".join(["export", *words])] if words else []),
+        'exec "$@"',  # env would take a program's path with = for a variable
     ]
     name = shlex.quote(deployment.file_name or "malloc.sh")
     heading = comments(deployment, f"use: sh {name} PROGRAM ARGUMENT...")
@@ -140,7 +141,7 @@ def kubernetes_env(deployment: Deployment) -> str:
     use += _to_remove(deployment) + _replaced(deployment)
     lines = ["env:" if deployment.variables else "env: []"]
     for name, value in deployment.variables:
-        escaped = json.dumps(value.replace("$(", "$$("), ensure_ascii=False)
+        escaped = json.dumps(value.replace("$", "$$"), ensure_ascii=False)
         lines += [f"  - name: {name}", f"    value: {escaped}"]
     return document(comments(deployment, *use), lines)
 

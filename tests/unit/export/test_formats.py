@@ -33,7 +33,7 @@ from tuner.registry import EXPORTERS
 from tuner.runs import Run
 from tuner.store import AllocatorRecord, WorkloadRecord
 
-HOSTILE = "a b\"c'd$HOME`id`%h\\n$(NAME)\\\\;#\N{LATIN SMALL LETTER E WITH ACUTE}"
+HOSTILE = "a b\"c'd$HOME`id`%h\\n$(NAME)$$(N)$$$\\\\;#\N{LATIN SMALL LETTER E WITH ACUTE}"
 """Every character that means something to some reader."""
 
 
@@ -285,9 +285,11 @@ def test_shell_wrapper_gives_its_arguments_the_environment(tmp_path: Path):
     found = replace(plain(), variables=(("CONF", HOSTILE),))
     path = tmp_path / "malloc.sh"
     path.write_text(render(found, "sh"))
+    program = tmp_path / "a=b"  # what env would take for a variable
+    program.symlink_to("/usr/bin/printenv")
 
     done = subprocess.run(
-        ["/bin/sh", path, "/usr/bin/printenv", "CONF"], capture_output=True, check=True, env={}
+        ["/bin/sh", path, program, "CONF"], capture_output=True, check=True, env={}
     )
 
     assert done.stdout.decode() == HOSTILE + "\n"
@@ -422,7 +424,7 @@ def test_json_carries_settings_environment_and_gain():
 def test_what_the_program_had_and_was_measured_without_is_unset():
     had = replace(plain(tcache=False), unset=("GLIBC_TUNABLES", "MALLOC_ARENA_MAX"))
 
-    assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexec env" in render(had, "sh")
+    assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexport " in render(had, "sh")
     assert "\nUnsetEnvironment=GLIBC_TUNABLES MALLOC_ARENA_MAX\n" in render(had, "systemd")
     assert json.loads(render(had, "json"))["unset"] == ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX"]
     for name in ("env", "docker", "kubernetes"):

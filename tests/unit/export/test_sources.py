@@ -171,7 +171,7 @@ def test_what_no_pick_names_is_what_the_report_speaks_of():
     text = export(run, form="sh")
 
     assert 'chosen: pick "no-regret" of campaign' in text
-    assert "MALLOC_CONF=narenas:2 " in text
+    assert "MALLOC_CONF=narenas:2\n" in text
     assert "no-regret (jemalloc with 1 setting, trial 2)" in headline(run, all_picks(run), {})
     assert find_pick(run, "balanced").trial == trades
 
@@ -250,7 +250,7 @@ def test_a_point_leaves_out_of_the_programs_variables_what_optimize_did(tmp_path
     direct_folder(tmp_path, decision="keep")
     run = replace(run_of_two(), folder=tmp_path)
 
-    assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexec env" in export(run, pick=1, form="sh")
+    assert "\nunset GLIBC_TUNABLES MALLOC_ARENA_MAX\nexport " in export(run, pick=1, form="sh")
 
 
 def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program():
@@ -333,7 +333,7 @@ def test_no_allocator_that_was_preloaded_stays_where_the_c_librarys_is_deployed(
     beside = {"LD_PRELOAD": "shim.so"}
     old_direct(tmp_path, "glibc", None, versions={}, steered=["LD_PRELOAD"], beside=beside)
 
-    assert ' LD_PRELOAD=shim.so \\\n    "$@"' in export(tmp_path, form="sh")
+    assert ' LD_PRELOAD=shim.so\nexec "$@"' in export(tmp_path, form="sh")
 
 
 OLD = {
