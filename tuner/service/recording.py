@@ -5,7 +5,6 @@ What it frees after its stop signal is in no trace: memory at the end is that of
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from tuner.errors import ProgramError
 from tuner.measure.preloads import PRELOAD
 from tuner.measure.program import Surroundings, environment_under
+from tuner.output import fresh_folder
 from tuner.recording import Ending, RecordedProcess
 from tuner.recording.build import RecordedPart, build_traces
 from tuner.recording.program import SETTING, recorder_setting
@@ -40,8 +40,7 @@ def record_service(
         ProgramError: the service fails under the recorder, or nothing was recorded.
         OutputError: a trace cannot be written.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    fresh_folder(folder)
     begun_s = time.monotonic()
     with begun_run(plan, environment, Surroundings()) as run:
         spool = preload_recorder(run)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import service as service_double
-from tuner.errors import ProgramError
+from tuner.errors import OutputError, ProgramError
 from tuner.recording import RecordedProcess
 from tuner.recording.build import RecordedPart, build_traces
 from tuner.service.guard import Guard
@@ -45,6 +45,13 @@ def test_all_processes_are_recorded_and_the_idle_phase_is_part_of_their_life(tmp
     with Trace(max(found, key=lambda one: one.totals.n_events).path) as trace:
         assert trace.totals.end_ns is not None
         assert trace.totals.end_ns - (trace.totals.start_ns or 0) > IDLE_S * 1e9
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OutputError, match="file/traces: cannot be created"):
+        record_service(PLAN, ENVIRONMENT, tmp_path / "file" / "traces")
 
 
 def test_what_a_service_frees_when_it_stops_is_in_no_trace(

@@ -27,6 +27,7 @@ from tuner.optimize.kinds.suite import further_trace
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.tuned import ProgramRecording, Reference, Runs, Sample
+from tuner.output import writing
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.constraints import DEFAULTS
 from tuner.service.lifecycle import ServiceRun, run_service
@@ -34,6 +35,7 @@ from tuner.service.output import PERCENTILES
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
 from tuner.service.roles import roles_that_matter
+from tuner.trace import place_while_written
 from tuner.units import show_percent
 
 PROCESSES: Final = "processes"
@@ -165,15 +167,25 @@ class Service:
 
         Further traces stand beside the first, see `further_traces`; those of all processes are in
         the folder `PROCESSES`.
+
+        Raises:
+            ProgramError: it fails under the recorder, or nothing was recorded.
+            OutputError: a trace cannot be written.
         """
         del reference
         begun_s = time.monotonic()
         found = record_service(self._plan, self._environment, trace.parent / PROCESSES)
         roles = roles_that_matter(found)
-        # The first trace says that all are there, so it comes last.
-        for number in reversed(range(len(roles))):
-            path = further_trace(trace, number + 1) if number else trace
-            shutil.copyfile(roles[number].busiest.path, path)
+        # The first trace says that all are there, so it comes last, and whole.
+        copy = place_while_written(trace)
+        with writing(trace):
+            for number in reversed(range(len(roles))):
+                path = further_trace(trace, number + 1) if number else trace
+                try:
+                    shutil.copyfile(roles[number].busiest.path, copy)
+                    copy.replace(path)
+                finally:
+                    copy.unlink(missing_ok=True)
         n_events = sum(role.busiest.totals.n_events for role in roles)
         others = ""
         if len(found) > 1:

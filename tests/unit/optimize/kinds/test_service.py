@@ -1,6 +1,8 @@
 """A service as something that is tuned: what is judged, what a run must give."""
 
+import errno
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.programs import JEMALLOC, calls_jemalloc
+from tests.doubles.recorded import recorded_process
 from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
@@ -26,6 +29,7 @@ from tuner.optimize.answering.answer import Decision
 from tuner.optimize.choosing.expecting import Expecting
 from tuner.optimize.choosing.proposals import Proposal, with_known
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
+from tuner.optimize.kinds import service as kind
 from tuner.optimize.kinds.known import COPIED, KNOWN
 from tuner.optimize.kinds.service import Service, service_rules
 from tuner.optimize.proof.judgement import Rules, State
@@ -110,6 +114,29 @@ def test_values_of_a_request_are_those_of_the_whole_load_for_emulation():
 
     assert reference.whole_values[cpu] == pytest.approx(500.0 * reference.values[cpu])
     assert reference.whole_values[SERVICE_NAMES["mean"]] == reference.values[SERVICE_NAMES["mean"]]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(OSError(errno.ENOSPC, "full"), OutputError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_a_trace_that_is_not_whole_is_not_there(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    raised: type[BaseException],
+):
+    def copy_a_part(_: Path, target: Path) -> None:
+        target.write_text("part")
+        raise error
+
+    monkeypatch.setattr(kind, "record_service", lambda *_: (recorded_process(),))
+    monkeypatch.setattr(shutil, "copyfile", copy_a_part)
+
+    with pytest.raises(raised):
+        service(Server()).record(tmp_path / "app.trace", service(Server()).examine())
+
+    assert list(tmp_path.iterdir()) == []
 
 
 class Seen(View):
