@@ -29,22 +29,30 @@ def scratch_folder() -> Iterator[Path]:
     """Make a folder that is gone in the end; those of killed tools are removed.
 
     Raises:
-        OutputError: there is no place for it.
+        OutputError: there is no place for it, or no room in it.
     """
     try:
         folder = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
         holder = os.open(folder.name, os.O_RDONLY)
     except OSError as error:
-        place = tempfile.tempdir or os.environ.get("TMPDIR", "the temporary folder")
-        raise OutputError(f"{place}: cannot be written ({error.strerror}); set TMPDIR") from error
+        raise _unusable(error) from error
     with folder as name:
         try:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(holder, fcntl.LOCK_SH)
             _remove_abandoned(Path(name).parent)
             yield Path(name)
+        except OSError as error:
+            if not (_room(error) and str(error.filename).startswith(name)):
+                raise
+            raise _unusable(error) from error
         finally:
             os.close(holder)
+
+
+def _unusable(error: OSError) -> OutputError:
+    place = tempfile.tempdir or os.environ.get("TMPDIR", "the temporary folder")
+    return OutputError(f"{place}: cannot be written ({error.strerror}); {_room(error)}set TMPDIR")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Files are complete or not there, and a failure says which file and why."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -130,6 +131,16 @@ def test_a_machine_without_a_temporary_folder_is_an_error(monkeypatch: pytest.Mo
 
     with pytest.raises(OutputError, match=r"^/full: .*No usable .*; set TMPDIR"), scratch_folder():
         pass
+
+
+def test_a_temporary_folder_that_is_full_is_said_but_no_other_error_is_hidden():
+    full = r": cannot be written \(No space.*\); make room, or set TMPDIR"
+    with pytest.raises(OutputError, match=full), scratch_folder() as folder:
+        raise OSError(errno.ENOSPC, "No space left", str(folder / "file"))
+    with pytest.raises(FileNotFoundError), scratch_folder() as folder:
+        (folder / "nothing").read_text()
+    with pytest.raises(OSError, match="No space"), scratch_folder():
+        raise OSError(errno.ENOSPC, "No space left", "/elsewhere")
 
 
 HOLDER = """
