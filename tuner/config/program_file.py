@@ -100,6 +100,17 @@ class ProgramFile(StrictModel):
     service: ServiceTable | None = None
     """None: the program ends by itself."""
 
+    @model_validator(mode="after")
+    def _check(self) -> ProgramFile:
+        lacks = ("commands", "held_out", "expect_status", "goals", "constraints")
+        found = [name for name in lacks if getattr(self.program, name)]
+        if self.service is not None and found:
+            raise ValueError(
+                f"program.{found[0]}: is of a program that ends; [service] has constraints and "
+                "held_out_load"
+            )
+        return self
+
 
 def load_program_file(path: Path) -> ProgramFile:
     """Read a file for ``optimize``.

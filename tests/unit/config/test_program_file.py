@@ -90,6 +90,8 @@ def test_allocators_are_those_of_the_file(tmp_path: Path):
         ('timeout = "30s"', 'timeout = "0s"', "timeout.*'0s' is not from 1 ms"),
         ('timeout = "30s"', 'time = "0s"', "time.*'0s' is not from 1 s"),
         ('timeout = "30s"', 'least = "0%"', "least.*'0%' is not from 0.01 %"),
+        ('timeout = "30s"', 'constraints = ["x"]', r"program\.constraints: is of a program that"),
+        ('timeout = "30s"', 'held_out = ["x"]', r"program\.held_out: .* held_out_load"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, said: str):
