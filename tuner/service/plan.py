@@ -17,9 +17,10 @@ from tuner.errors import SpecError
 from tuner.service.output import AUTO, check_reader
 from tuner.service.readiness import check_ready
 
-_PORT = re.compile(r"\{port\d*\}")
+_PORT = re.compile(r"(?<!\$)\{port\d*\}")
 STATE = "{state}"
 """Stands for the state folder; ``{port}``, ``{port2}``, ... stand for free ports."""
+_NAMED = re.compile(rf"{_PORT.pattern}|(?<!\$)\{STATE}")
 _NEARLY = re.compile(r"(?<!\$)\{(?:ports?|states?)[-_]?\d*\}", re.IGNORECASE)
 """What is meant as one of these names.  Any other word in braces is of the shell or a script."""
 _LEAST_PORT: Final = 10_000
@@ -94,9 +95,7 @@ class ServicePlan:
         known = dict(zip(names, map(str, free_ports(len(names))), strict=True)) | {STATE: state}
 
         def fill(text: str) -> str:
-            for name, value in known.items():
-                text = text.replace(name, value)
-            return text
+            return _NAMED.sub(lambda name: known[name[0]], text)
 
         changes: dict[str, Any] = {
             name: fill(value)

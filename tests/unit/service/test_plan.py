@@ -75,9 +75,10 @@ def test_every_kind_of_readiness_is_accepted(ready: str):
 
 
 def test_braces_of_shells_and_scripts_stay():
-    load = "awk '{print}'; python3 -c 'print(f\"{n}\")'; echo ${PORT} %{http_code} {port}"
+    load = "awk '{print}'; python3 -c 'print(f\"{n}\")'; echo ${PORT} %{http_code} ${port} ${state}"
+    plan = replace(PLAN, load=load).checked()
 
-    assert replace(PLAN, load=load).checked().load == load
+    assert plan.placed("/s").load == plan.load == load
 
 
 def test_a_plan_survives_its_file():
