@@ -68,6 +68,8 @@ class ServiceRun:
     """When its stop signal was sent, CLOCK_MONOTONIC."""
     n_threads: int | None = None
     """Greatest number seen in one process; None where it is not known."""
+    n_unshared: int = 0
+    """Processes under load whose shared pages count in full."""
 
 
 class _FailedError(Exception):
@@ -224,6 +226,7 @@ class RunUnderWay:
             requests=phases.requests(load),
             stopped_ns=stopped_ns,
             n_threads=max(use.threads for use in service.uses),
+            n_unshared=end.unshared_processes,
         )
 
     def _wait_until_ready(self, service: Guard, log: Path) -> None:

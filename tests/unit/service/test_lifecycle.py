@@ -22,7 +22,7 @@ from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.records import Status
 from tuner.resources import native_file
-from tuner.service.guard import ShellRun, run_shell
+from tuner.service.guard import Guard, ShellRun, Use, run_shell
 from tuner.service.lifecycle import ServiceRun, run_service
 from tuner.service.plan import ServicePlan, free_ports
 from tuner.service.readiness import is_open
@@ -72,6 +72,15 @@ def test_a_run_yields_memory_cpu_and_requests():
     assert run.requests == 10
     assert len(run.titles) == 3
     assert run.n_threads == 1
+
+
+def test_processes_whose_shares_are_hidden_are_counted(monkeypatch: pytest.MonkeyPatch):
+    def sample(service: Guard) -> Use:
+        return replace(service.sample(), unshared_processes=2)
+
+    monkeypatch.setattr("tuner.service.lifecycle._sample", sample)
+
+    assert good_run(PLAN).n_unshared == 2
 
 
 def test_threads_of_the_largest_process_are_seen():

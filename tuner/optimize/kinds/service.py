@@ -132,7 +132,11 @@ class Service:
             timeout_s=self._plan.load_s,
             n_threads=max(run.n_threads or 0 for run in runs) or None,
             requests=runs[1].requests,
-            notes=(*steered_words(self._environment), *jemalloc_names_words(runs[1].files)),
+            notes=(
+                *steered_words(self._environment),
+                *jemalloc_names_words(runs[1].files),
+                *_unshared_words(runs[1].n_unshared),
+            ),
             steered=steering(self._environment),
             beside=staying(self._environment),
         )
@@ -221,6 +225,14 @@ class Service:
             return _sample(run, reference)
 
         return measure
+
+
+def _unshared_words(n_processes: int) -> tuple[str, ...]:
+    if not n_processes:
+        return ()
+    of = f"{n_processes} process{'es' * (n_processes > 1)}"
+    words = f"Pages that processes share count in full for {of}: /proc/PID/smaps_rollup cannot be"
+    return (f"{words} read.",)
 
 
 def _sample(run: Outcome[ServiceRun], reference: Reference) -> Outcome[Sample]:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,6 +107,14 @@ def test_names_of_jemalloc_that_a_service_calls_are_said(tmp_path: Path):
     run = ServiceRun(VALUES, files=(calls_jemalloc(tmp_path), JEMALLOC))
 
     assert "(mallocx)" in service(lambda *_: Outcome.succeeded(run)).examine().notes[0]
+
+
+@pytest.mark.parametrize(("n", "said"), [(0, []), (1, ["1 process:"]), (4, ["4 processes:"])])
+def test_processes_whose_shared_pages_count_in_full_are_said(n: int, said: list[str]):
+    run = ServiceRun(VALUES, n_unshared=n)
+    notes = service(lambda *_: Outcome.succeeded(run)).examine().notes
+
+    assert [re.findall(r"\d process\w*:", note)[0] for note in notes] == said
 
 
 def test_values_of_a_request_are_those_of_the_whole_load_for_emulation():
