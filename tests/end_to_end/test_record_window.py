@@ -172,7 +172,7 @@ def test_a_window_that_never_begins_is_an_error_and_nothing_is_lost(
     code, errors = stepped("--from", "1h").end()
 
     assert code == ProgramError.exit_code
-    assert "is of the whole run: the program ended within 3600.0 s" in errors
+    assert "is of the whole run: the program ended within 1 h" in errors
     assert len(sizes(load(tmp_path / "a.trace"))) == 5
 
 

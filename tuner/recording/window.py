@@ -22,7 +22,7 @@ from tuner.errors import SpecError
 from tuner.limits import REST
 from tuner.recording.build import NO_WINDOW, RecordedPart, run_build_trace
 from tuner.recording.program import WINDOW_SIGNAL
-from tuner.units import UnitError, parse_duration
+from tuner.units import UnitError, format_duration, parse_duration
 
 START, READY, SIGNAL, STOP, END = "start", "ready", "signal", "stop", "end"
 
@@ -136,7 +136,10 @@ class WindowWatch:
         why = {
             READY: "the program was never ready",
             SIGNAL: f"no {WINDOW_SIGNAL.name} came to this command",
-        }.get(str(begin), f"the program ended within {begin} s")
+        }.get(str(begin))
+        if not isinstance(begin, str):
+            begin = format_duration(round(begin * 1e9))
+        why = why or f"the program ended within {begin}"
         return f"is of the whole run: {why}, so --from {begin} never came"
 
     def take_signal(self, number: int) -> None:
@@ -148,7 +151,12 @@ class WindowWatch:
             self._stop_ns = now_ns
         else:
             return
-        self.look()  # the program may end before the watcher looks
+        self._look_back()  # the program may end before the watcher looks
+
+    def _look_back(self) -> None:
+        """Look without a probe, which takes time, and fails when the program has ended."""
+        if self._from_ns is not None or self._plan.begin != READY:
+            self.look()
 
     def look(self) -> None:
         """Note what has begun or ended by now."""
@@ -168,9 +176,8 @@ class WindowWatch:
         self._is_over.set()
         if self._watcher.is_alive():
             self._watcher.join()
-        if self._from_ns is not None:
-            self.look()
-            self._begin()
+        self._look_back()
+        self._begin()
 
     def _watch(self) -> None:
         while not self._is_over.wait(_POLL_S):
