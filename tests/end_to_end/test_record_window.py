@@ -133,6 +133,7 @@ def test_what_comes_after_a_window_is_not_in_its_trace(
         assert trace.totals.start_ns == 0
         assert trace.totals.end_ns is not None
         assert trace.totals.end_ns >= trace.totals.duration_ns
+        assert trace.metadata["is_cut"], "though its recorder had no event to see that by"
 
 
 def test_a_window_begins_when_the_program_is_ready(tmp_path: Path, stepped: Callable[..., Stepped]):

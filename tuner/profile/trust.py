@@ -248,7 +248,8 @@ def _program(metadata: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     # An older recording has resident memory, files included.
     peak_bytes = _number(metadata, "peak_anon_bytes") or _number(metadata, "peak_rss_bytes")
     is_cut = metadata.get("is_cut") or metadata.get("stopped")
-    is_part = is_cut or metadata.get("thinned_from") is not None
+    # With blocks that lived before it begins a window; of a fork nothing is known anyway.
+    is_part = is_cut or metadata.get("inherited_blocks") or metadata.get("thinned_from") is not None
     if not cpu_s or not peak_bytes or is_part:
         return ()
     known = ("cost", cpu_s * 1e9), ("peak_heap", float(peak_bytes))

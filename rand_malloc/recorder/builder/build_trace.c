@@ -74,7 +74,7 @@ static void put_title(struct json *json, const struct spool_header *header) {
     json_bytes(json, "title", title, n_bytes);
 }
 
-static void put_process(struct json *json, const struct spool_header *header) {
+static void put_process(struct json *json, const struct spool_header *header, bool is_cut) {
     json_signed(json, "pid", header->pid);
     json_signed(json, "ppid", header->parent_pid);
     put_command(json, header);
@@ -83,7 +83,7 @@ static void put_process(struct json *json, const struct spool_header *header) {
     json_integer(json, "start_clock_ns", header->start_clock_ns);
     bool is_broken = header->stop_stamp != 0 && header->stop_errno != 0;
     json_text(json, "stopped", is_broken ? strerror(header->stop_errno) : NULL);
-    json_bool(json, "is_cut", header->stop_stamp != 0 && !is_broken);
+    json_bool(json, "is_cut", is_cut || (header->stop_stamp != 0 && !is_broken));
     put_title(json, header);
 }
 
@@ -95,8 +95,8 @@ static void put_count(struct json *json, const char *name, uint64_t count) {
 }
 
 static void put_facts(struct json *json, const struct spool_header *header,
-                      const struct builder_counts *counts) {
-    put_process(json, header);
+                      const struct builder_counts *counts, bool is_cut) {
+    put_process(json, header, is_cut);
     put_count(json, "foreign_frees", counts->foreign_frees);
     put_count(json, "repaired_events", counts->repaired_events);
     put_count(json, "inherited_blocks", counts->inherited_blocks);
@@ -112,11 +112,12 @@ static void put_extra(struct json *json, const char *extra) {
 
 /* The metadata of the trace, with a NUL behind it; NULL if it is longer than METADATA_BYTES. */
 static const char *write_metadata(const struct spool_header *header,
-                                  const struct builder_counts *counts, const char *extra) {
+                                  const struct builder_counts *counts, bool is_cut,
+                                  const char *extra) {
     static char bytes[METADATA_BYTES];
     struct json json = json_in(bytes, sizeof bytes - 1);
     json_open(&json, NULL);
-    put_facts(&json, header, counts);
+    put_facts(&json, header, counts, is_cut);
     put_extra(&json, extra);
     json_close(&json);
     bytes[json.length] = '\0';
@@ -199,7 +200,7 @@ static int add_history(struct builder *builder, struct history *history,
 
 /* Prints the metadata, and the totals as a reader of the trace finds them. */
 static int print_result(const char *path, const struct spool_header *header,
-                        const struct builder_counts *counts, const char *extra) {
+                        const struct builder_counts *counts, bool is_cut, const char *extra) {
     struct trace_reader *reader;
     struct trace_info info;
     if (trace_open(path, &reader, message, sizeof message) != TRACE_OK)
@@ -208,7 +209,7 @@ static int print_result(const char *path, const struct spool_header *header,
     trace_close(reader);
     struct json json = json_to(STDOUT_FILENO);
     json_open(&json, NULL);
-    put_facts(&json, header, counts);
+    put_facts(&json, header, counts, is_cut);
     put_extra(&json, extra);
     json_open(&json, "totals");
     json_integer(&json, "n_events", info.n_events);
@@ -230,6 +231,16 @@ static uint64_t end_of(const struct builder *builder, const struct spool_header 
     if (end_clock_ns <= header->start_clock_ns)
         return 0;
     return builder_time_ns(builder, header->start_stamp) + end_clock_ns - header->start_clock_ns;
+}
+
+/* Whether the process went on behind the window, as far as is known, be it without an event by
+ * which its recorder would have seen the end. */
+static bool outlives(const struct builder *builder, const struct spool_header *header,
+                     uint64_t end_clock_ns, const struct window *window) {
+    uint64_t end_ns = end_of(builder, header, end_clock_ns);
+    return window->until_ns != 0 &&
+           (end_ns == 0 ||
+            end_ns > builder_time_ns(builder, stamp_at(builder, header, window->until_ns)));
 }
 
 /* The life of the process, as far as it is in the window; that of a fork begins with it. */
@@ -256,7 +267,7 @@ static int write_trace(struct history *history, const char *path, const char *ex
     static struct builder builder;
     struct trace_writer *writer;
     const struct spool_header *header = history->spools[0].header;
-    const char *metadata = write_metadata(header, &builder.counts, extra);
+    const char *metadata = write_metadata(header, &builder.counts, false, extra);
     if (metadata == NULL)
         return fail("METADATA is too long");
     if (trace_create(path, metadata, header->page_bytes, &writer, message, sizeof message) !=
@@ -269,8 +280,10 @@ static int write_trace(struct history *history, const char *path, const char *ex
         struct trace_life life = life_of(&builder, history, end_clock_ns, window);
         trace_set_life(writer, &life);
     }
+    bool is_cut = outlives(&builder, header, end_clock_ns, window);
     if (status == TRACE_OK)
-        status = trace_replace_metadata(writer, write_metadata(header, &builder.counts, extra));
+        status =
+            trace_replace_metadata(writer, write_metadata(header, &builder.counts, is_cut, extra));
     snprintf(message, sizeof message, "%s", trace_writer_message(writer));
     builder_close(&builder);
     if (status != TRACE_OK)
@@ -279,7 +292,7 @@ static int write_trace(struct history *history, const char *path, const char *ex
         snprintf(message, sizeof message, "%.300s: cannot write: %s", path, strerror(errno));
     if (status != TRACE_OK)
         return fail(message[0] != '\0' ? message : builder_message(status));
-    return print_result(path, header, &builder.counts, extra);
+    return print_result(path, header, &builder.counts, is_cut, extra);
 }
 
 static int describe(const char *path) {
@@ -288,7 +301,7 @@ static int describe(const char *path) {
         return fail(message);
     struct json json = json_to(STDOUT_FILENO);
     json_open(&json, NULL);
-    put_process(&json, spool.header);
+    put_process(&json, spool.header, false);
     json_integer(&json, "born_ticks", spool.header->born_ticks);
     json_close(&json);
     return json_finish(&json) ? 0 : fail("standard output: cannot be written");

@@ -168,6 +168,7 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path):
         ({"cpu_s": None, "peak_rss_bytes": None}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "thinned_from": 9}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "is_cut": True}, {}),
+        ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "inherited_blocks": 1}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "stopped": "full"}, {}),
         ({"cpu_s": "0.5", "peak_rss_bytes": 4096}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": "4096"}, {}),
