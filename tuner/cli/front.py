@@ -9,7 +9,7 @@ import typer
 
 from tuner.cli.console import PAGE_WIDTH, folded, page_width, print_or_write
 from tuner.cli.epilog import subcommand
-from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, chosen_form, split_names
+from tuner.cli.options import AsJson, MeasuredFolder, OutputFile, chosen_form, given_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 
@@ -76,7 +76,7 @@ def front(
     words = chosen_form(form, _BY_ENDING, output, "table", is_json=as_json_object)
     form = TableFormat(words)
     if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
-        if objectives or relative_to:
+        if objectives is not None or relative_to is not None:
             raise typer.BadParameter(
                 "--objectives and --relative-to apply to emulation, not to what ran"
             )
@@ -88,7 +88,7 @@ def front(
 
     table = library.front(
         library.load(run),
-        split_names(objectives) if objectives else None,
+        None if objectives is None else given_names("--objectives", objectives, "cost"),
         relative_to=relative_to,
         everything=everything,
     )

@@ -98,7 +98,7 @@ def chosen_form(
         default: the form of any other file, and of standard output.
         is_json: --json is given.
     """
-    if is_json and form not in {None, default, "json"}:
+    if is_json and form not in {None, "json"}:
         raise typer.BadParameter("give one of --format and --json")
     ending = output.suffix.lower() if output else ""
     return "json" if is_json else form or by_ending.get(ending, default)
@@ -193,9 +193,18 @@ def allocator_names(text: str) -> tuple[str, ...]:
     Raises:
         SpecError: it names none.
     """
+    return given_names("--allocators", text, "glibc")
+
+
+def given_names(option: str, text: str, example: str) -> tuple[str, ...]:
+    """Return the names that an option has.
+
+    Raises:
+        SpecError: it has none.
+    """
     names = split_names(text)
     if not names:
-        raise SpecError(f"--allocators {text!r}: name one, such as glibc")
+        raise SpecError(f"{option} {text!r}: name one, such as {example}")
     return names
 
 

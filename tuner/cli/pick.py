@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import subcommand
-from tuner.cli.options import AsJson, RunFolder, TrialNumber, split_names
+from tuner.cli.options import AsJson, RunFolder, TrialNumber, allocator_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
@@ -97,7 +97,7 @@ def pick(
         chosen = pick_of_trial(found, trial)
     else:
         wanted = best or (KNEE if knee else BALANCED)
-        names = split_names(allocators or "")
+        names = () if allocators is None else allocator_names(allocators)
         chosen = _choose(found, wanted, maximum or [], names, relative_to)
     if name is not None:
         chosen = replace(chosen, name=check_new_name(name, chosen.trial.number))

@@ -62,6 +62,8 @@ def report(
     from tuner.store import store_path
 
     if not store_path(run).exists() and (run / REQUEST_FILE).is_file():
+        if validation is not None:
+            raise typer.BadParameter("--validation applies to emulation, and there is none here")
         folder = output or run
         ran = measured_front(run)
         text, drawn = render_measured(run, ran), measured_figures(ran)

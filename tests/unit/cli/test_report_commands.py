@@ -90,8 +90,30 @@ def test_front_table_ends_with_what_runs_of_the_program_proved(fresh: Run, cli: 
     assert last == f"On the program itself, in 43 runs: {said}"
     rows = json.loads(cli.prints("front", fresh.folder, "--json"))["rows"]
     assert [row["trial"] for row in rows if "recommended" in row["picks"]] == [3]
-    both = ("front", fresh.folder, "--json", "--format", "csv")
-    assert "give one of --format and --json" in cli.fails(2, *both)
+    for form in ("csv", "table"):
+        both = ("front", fresh.folder, "--json", "--format", form)
+        assert "give one of --format and --json" in cli.fails(2, *both)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("front", "--objectives", ","), "--objectives ',': name one, such as cost"),
+        (("pick", "--balanced", "--allocators", " "), "--allocators ' ': name one, such as glibc"),
+    ],
+)
+def test_a_list_without_a_name_is_no_default(
+    kept: Run, cli: CommandLine, words: tuple[str, ...], said: str
+):
+    command, *options = words
+
+    assert said in cli.fails(SpecError.exit_code, command, kept.folder, *options)
+
+
+def test_a_report_of_runs_alone_has_no_validation(tmp_path: Path, cli: CommandLine):
+    (tmp_path / REQUEST_FILE).touch()
+
+    assert "--validation applies to emulation" in cli.fails(2, "report", tmp_path, "--validation=1")
 
 
 def test_front_table_says_what_the_deployed_has_less_than_its_trial(fresh: Run, cli: CommandLine):
