@@ -118,7 +118,7 @@ def _as_it_ran(record: CampaignRecord, folder: Path) -> CampaignRecord:
         return record
     try:
         first = least = json.loads((folder / REFERENCE_FILE).read_bytes())["values"][_CPU]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return record
     for path in map(folder.joinpath, (SELECTION_FILE, *CONFIRMATION_FILES)):
         with contextlib.suppress(StoreError, KeyError):
@@ -126,6 +126,6 @@ def _as_it_ran(record: CampaignRecord, folder: Path) -> CampaignRecord:
             for one in content.records if content else ():
                 if one["subject"] == "as it is" and one["values"]:
                     least = min(least, one["values"][_CPU])
-    if "cost" in program:
+    if "cost" in program and first:
         program["cost"] *= least / first
     return replace(record, workload=replace(record.workload, program=tuple(program.items())))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tuner.campaign.setup import recorded
 from tuner.campaign.summary import summarise
-from tuner.errors import InterruptedCampaign, TunerError
+from tuner.errors import InterruptedCampaign, StoreError, TunerError, what_is_wrong
 from tuner.front.whole import expected_ratio, whole_of
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
@@ -34,6 +34,9 @@ SCHEMA: Final = "malloc-tuner.held-out"
 VERSION: Final = 1
 
 Row = Mapping[str, Any]
+
+_ROW: Final = ("workload", "sha256", "configuration", "reason", "values")
+"""Members that each has."""
 
 
 def measure_held_out(run: Run, workloads: Sequence[Path], emulations: Sequence[Emulation]) -> None:
@@ -105,13 +108,23 @@ def _write(folder: Path, rows: Sequence[Row]) -> None:
 
 
 def read_held_out(folder: Path) -> list[Row]:
-    """Return the rows of a run folder; none where nothing was held out."""
-    try:
-        document = json.loads((folder / HELD_OUT_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    """Return the rows of a run folder; none where nothing was held out.
+
+    Raises:
+        StoreError: they are damaged, or of another version.
+    """
+    path = folder / HELD_OUT_FILE
+    if not path.is_file():
         return []
-    rows: list[Row] = document.get("rows", []) if document.get("version") == VERSION else []
-    return rows
+    try:
+        document = json.loads(path.read_bytes())
+        if (document["schema"], document["version"]) != (SCHEMA, VERSION):
+            raise StoreError(f"{path}: is not of version {VERSION}; `malloc-tuner tune` anew")
+        return [{name: row[name] for name in _ROW} | row for row in document["rows"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{path}: damaged ({what_is_wrong(error)}); remove it, `malloc-tuner tune` makes it"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,16 @@ def test_a_list_without_a_name_is_no_default(
     assert said in cli.fails(SpecError.exit_code, command, kept.folder, *options)
 
 
+@pytest.mark.parametrize("reference", ["[]", '{"values": null}', '{"values": {"CPU time": 0}}'])
+def test_a_reference_without_cpu_time_is_no_defect(fresh: Run, reference: str):
+    workload = replace(fresh.campaign.workload, program=(("cost", 1.0),))
+    run = replace(fresh, campaign=replace(fresh.campaign, workload=workload))
+    folder = write_run(replace(run, folder=fresh.folder.with_name("other")))
+    (folder / REFERENCE_FILE).write_text(reference)
+
+    assert dict(load_run(folder).campaign.workload.program) == {"cost": 1.0}
+
+
 def test_a_report_of_runs_alone_has_no_validation(tmp_path: Path, cli: CommandLine):
     (tmp_path / REQUEST_FILE).touch()
 

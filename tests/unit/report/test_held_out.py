@@ -1,11 +1,15 @@
 """The table of workloads that nothing was tuned for."""
 
 import json
+import re
 from pathlib import Path
 
+import pytest
+
 from tests.doubles.runs import synthetic_run, write_run
-from tuner.campaign.held_out import HELD_OUT_FILE
+from tuner.campaign.held_out import HELD_OUT_FILE, SCHEMA, read_held_out
 from tuner.campaign.summary import summarise
+from tuner.errors import StoreError
 from tuner.records import Configuration
 from tuner.report.held_out import held_out_grid
 from tuner.report.page import compute_report, render_page
@@ -53,6 +57,24 @@ def test_what_failed_says_why(tmp_path: Path):
 
     assert grid is not None
     assert any("killed by SIGABRT" in row.names[1] and row.is_out for row in grid.rows)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([], "damaged"),
+        ({"schema": SCHEMA, "version": 2, "rows": [{}]}, "is not of version 1"),
+        ({"schema": SCHEMA, "version": 1, "rows": [{}]}, "damaged (no 'workload')"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_not_taken_for_none(
+    tmp_path: Path, document: object, said: str
+):
+    """The next campaign there wrote its own over them."""
+    (tmp_path / HELD_OUT_FILE).write_text(json.dumps(document))
+
+    with pytest.raises(StoreError, match=re.escape(said)):
+        read_held_out(tmp_path)
 
 
 def test_the_page_has_it_where_something_was_held_out(tmp_path: Path):
