@@ -549,6 +549,21 @@ def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subje
     assert not (tmp_path / "a.trace.spool").exists()
 
 
+def test_a_child_of_a_static_program_is_not_taken_for_it(tmp_path: Path):
+    starts = 'execlp("ls", "ls", "/none", (char *)0)'
+    code = "#include <sys/wait.h>\n#include <unistd.h>\n"
+    code += f"int main(void) {{ if (fork() == 0) {starts}; wait(0); return 7; }}"
+    program = compile_(tmp_path, code, "-static")
+
+    found = record([str(program)], tmp_path / "a.trace", follow=True)
+
+    assert found.ending.exit_status == 7
+    with Trace(tmp_path / "a.trace") as trace:
+        assert trace.argv[0] == "ls"
+        keys = ("command", "exit_status", "cpu_s")
+        assert [trace.metadata[key] for key in keys] == [None, None, None]
+
+
 def test_a_static_program_is_explained(tmp_path: Path):
     program = compile_(tmp_path, SINGLE, "-static")
     with pytest.raises(ProgramError, match="nothing was recorded: it is statically linked"):

@@ -138,7 +138,10 @@ def _build_each(
     processes: list[RecordedProcess] = []
     for images in all_images:
         trace = _trace_path(output, images[-1].program, len(processes))
-        ended, typed = (ending, command) if images is all_images[0] else (None, ())
+        # What was started is not among them where no recorder can be in it, as in static programs.
+        is_started = ending is None or ending.pid in {None, images[0].process[0]}
+        is_first = images is all_images[0] and is_started
+        ended, typed = (ending, command) if is_first else (None, ())
         partial = _partial(trace)
         if partial != Path(os.path.realpath(trace)):  # else it is no file, and the user's
             _remove_left(partial)
