@@ -28,6 +28,9 @@ LEAST_SHRUNK_TAU: Final = 0.5
 At 0.5 three pairs of four are ordered rightly.
 """
 
+USED: Final = ("cpu_s", "peak_anon_bytes", "mean_anon_bytes", "peak_rss_bytes")
+"""Metadata that says what the whole program used; of a varied profile none does."""
+
 GUARDED: Final = "peak_heap"
 """The objective that is not tuned for at all on a profile that does not rank it."""
 

@@ -28,6 +28,7 @@ from tuner.profile.fit import fit
 from tuner.profile.model import FREED, Life, Model, Window, take_apart
 from tuner.profile.plateaus import scale_length
 from tuner.profile.scaling import scale_intensity, scale_sizes, scale_threads, starts
+from tuner.profile.trust import USED
 from tuner.trace.file import MAX_SIZE, Op, Trace
 from tuner.trace.lives import Ints, Lives, find_lives
 
@@ -159,7 +160,10 @@ def shrink(path: Path, fidelity: float) -> dict[str, Any]:
 def _with_source(members: Mapping[str, Any], variation: Variation) -> dict[str, Any]:
     source = dict(members.get("source") or {})
     source["varied"] = [*(source.get("varied") or []), variation.changes]
-    return {key: source if key == "source" else value for key, value in members.items()}
+    facts = members.get("metadata") or {}
+    metadata = {name: value for name, value in facts.items() if name not in USED}
+    changed = {"source": source, "metadata": metadata}
+    return {key: changed.get(key, value) for key, value in members.items()}
 
 
 def _changes(model: Model, lives: Lives) -> Ints:

@@ -111,11 +111,16 @@ def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
     server: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     judged, output = tmp_path / "judged.json", tmp_path / "two.json"
-    write_profile(judged, {**read_profile(server), "fidelity": {"configurations": 1}})
+    made = read_profile(server)
+    used = {"cpu_s": 0.5, "peak_anon_bytes": 4096, "mean_anon_bytes": 2048}
+    metadata = {**made["metadata"], **used, "exit_status": 0}
+    write_profile(judged, {**made, "metadata": metadata, "fidelity": {"configurations": 1}})
     assert run(["vary", str(judged), "-o", str(output), "--size", "2"]) == 0
     members = read_profile(output)
     assert "fidelity" not in members
     assert members["source"]["varied"] == [{"size": 2.0}]
+    assert members["metadata"]["exit_status"] == 0
+    assert not used.keys() & members["metadata"].keys(), "what the program used was of half of it"
     assert "peak live" in capsys.readouterr().err
     assert run(["vary", str(judged), "-o", str(output)]) == SpecError.exit_code
     assert run(["vary", str(judged), "-o", str(output), "--aged", "much"]) == SpecError.exit_code
