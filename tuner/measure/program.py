@@ -49,7 +49,8 @@ from tuner.resources import native_file
 FURTHER_VARIABLES: Final = {
     "glibc": r"MALLOC_(?!TUNER_|CONF).*",
     "jemalloc": r"(JE_|_RJEM_)?MALLOC_CONF.*",
-    "tcmalloc": r"HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*",
+    "tcmalloc": r"MALLOCSTATS|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*",
+    "mimalloc": r"(?i:mimalloc_.*)",
 }
 """Allocator -> variables that steer it, beside those that its file names."""
 

@@ -304,7 +304,9 @@ def test_missing_launcher_is_an_error(tmp_path: Path):
         "GLIBC_TUNABLES",
         "TCMALLOC_RELEASE_RATE",
         "MIMALLOC_PURGE_DELAY",
+        "mimalloc_purge_delay",  # read whatever its case
         "LD_PRELOAD",
+        "MALLOCSTATS",
         "HEAPPROFILE",
         "HEAP_PROFILE_MMAP",
         "HEAPCHECK",
