@@ -100,7 +100,7 @@ static void remove_variable(char **environment, const char *name, size_t length)
     environment[kept] = NULL;
 }
 
-/* entry: NAME=VALUE, kept by reference. */
+/* entry: NAME=VALUE, kept by reference.  It comes first: mimalloc 2.0 reads 256 variables. */
 static void set_variable(struct plan *plan, char *entry) {
     const char *equals = strchr(entry, '=');
     if (equals == NULL || equals == entry)
@@ -110,8 +110,8 @@ static void set_variable(struct plan *plan, char *entry) {
     char **longer = realloc(plan->environment, (n + 2) * sizeof *longer);
     if (longer == NULL)
         fail(SUPERVISE_FAILED, "environment: %s", strerror(errno));
-    longer[n] = entry;
-    longer[n + 1] = NULL;
+    memmove(longer + 1, longer, (n + 1) * sizeof *longer);
+    longer[0] = entry;
     plan->environment = longer;
 }
 

@@ -245,7 +245,8 @@ CASE(what_is_just_ending_is_not_left) {
 
 CASE(environment_is_for_the_program_only) {
     (void)setenv("SUPERVISE_TEST_GONE", "here", 1);
-    bool is_set = run("--env A_NAME=a=b -- $S echo A_NAME") == 0 && strcmp(output, "a=b\n") == 0;
+    bool is_set = run("--env A_NAME=a=b -- $S echo A_NAME") == 0 && strcmp(output, "a=b\n") == 0 &&
+                  run("--env A_NAME=a=b -- env") == 0 && strncmp(output, "A_NAME=a=b\n", 11) == 0;
     return is_set && run("--unset SUPERVISE_TEST_GONE -- $S echo SUPERVISE_TEST_GONE") == 0 &&
            strcmp(output, "unset\n") == 0;
 }
