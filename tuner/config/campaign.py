@@ -407,10 +407,16 @@ def allocator_files(spec: CampaignSpec) -> dict[str, AllocatorFile]:
     """Return the search-space file of every allocator of a campaign.
 
     Raises:
-        SpecError: a file of `space_files` is wrong.
+        SpecError: a file of `space_files` is wrong, or of no allocator of the campaign.
     """
-    given = {file.name: file for file in map(load_allocator_file, spec.space_files)}
     names = [choice.name for choice in spec.choices]
+    given: dict[str, AllocatorFile] = {}
+    for path in spec.space_files:
+        file = load_allocator_file(path)
+        if file.name not in names or file.name in given:
+            why = "given twice" if file.name in given else "not in this campaign"
+            raise SpecError(f"{path}: name = {show(file.name)}: {why}{closest(file.name, names)}")
+        given[file.name] = file
     return {name: given.get(name) or shipped_allocator_file(name) for name in names}
 
 

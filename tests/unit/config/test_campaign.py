@@ -147,6 +147,22 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path):
     assert "7 is outside" in message_of(tmp_path, text.replace("[3]", "[7]"))
 
 
+@pytest.mark.parametrize(
+    ("name", "files", "expected"),
+    [
+        ("glib", '["own.toml"]', "name = \"glib\": not in this campaign; did you mean 'glibc'?"),
+        ("mimalloc", '["own.toml"]', "not in this campaign"),
+        ("glibc", '["own.toml", "own.toml"]', "given twice"),
+    ],
+)
+def test_a_space_file_that_replaces_nothing_is_refused(
+    tmp_path: Path, name: str, files: str, expected: str
+):
+    own = PARAMETER.replace('"glibc"', f'"{name}"') + 'scale = "ordinal"\nvalues = [3, 5]\n'
+    (tmp_path / "own.toml").write_text(own + '[environment]\nvariable = "X_{NAME}"\n')
+    assert expected in message_of(tmp_path, MINIMAL + f"space_files = {files}\n")
+
+
 # Campaigns that are wrong
 
 
