@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     "malloc-tuner tune app.trace --allocators glibc,jemalloc --evaluations 300",
     'malloc-tuner tune app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
     "malloc-tuner tune app.trace --executor dask --scheduler tcp://host:8786",
-    "malloc-tuner tune app.trace --threads free --objectives cost,p99_latency",
+    "malloc-tuner tune app.trace --threads free --objectives faults,p99_latency",
     errors=(
         SpecError,
         MissingToolError,

@@ -10,6 +10,7 @@ from tests.doubles.command_line import CommandLine
 from tests.doubles.runs import synthetic_run
 from tuner.campaign.summary import summarise
 from tuner.cli.outcome import outcome_lines
+from tuner.config import campaign_from_options
 from tuner.errors import SpecError, StoreError
 from tuner.runs import REQUEST_FILE
 
@@ -27,6 +28,16 @@ def test_a_campaign_ends_with_a_line_for_each_pick():
     assert lines[-1].startswith(f"next: malloc-tuner front {run.folder}\n")
     assert max(map(len, "\n".join(lines).splitlines())) <= 100
     assert not re.search(r"\d%", "\n".join(lines)), "changes look as those of `front` do"
+
+
+def test_the_example_of_free_threads_names_what_they_measure(cli: CommandLine):
+    help_ = cli.prints("tune", "--help")
+    (names,) = re.findall(r"app.trace --threads free --objectives (\S+)", help_)
+
+    free = {"threads": "free"}
+    campaign_from_options(
+        trace="x", allocators=["glibc"], objectives=names.split(","), emulation=free
+    )
 
 
 def test_what_comes_next_can_be_pasted_whatever_the_folder_is_called():
