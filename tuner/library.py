@@ -437,7 +437,7 @@ def run_campaign(
     ready = open_campaign(spec, folder, workload)
     with contextlib.ExitStack() as stack:
         stack.enter_context(ready.store)
-        for note in (*workload.gaps, *filter(None, [ready.warmth])):
+        for note in (*workload.gaps, *filter(None, [ready.warmth]), *ready.idle):
             on_note(note)
         if "cost" in spec.metrics:
             on_note(ready.store.campaign().prices.describe())

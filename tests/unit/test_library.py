@@ -374,6 +374,7 @@ def test_screening_has_the_workers_of_the_search(
     ready = SimpleNamespace(
         store=nullcontext(), evaluator=None, emulations=(), screener=object(), spaces=(),
         warmth=None,
+        idle=(),
     )  # fmt: skip
     search = SimpleNamespace(run=list, stopped_because=None)
     nothing = SimpleNamespace(notes=(), gaps=())

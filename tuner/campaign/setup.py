@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
@@ -82,6 +82,8 @@ class Campaign:
     """Evaluates on the shrunk workload; None where nothing is screened."""
     warmth: str | None = None
     """What is to be said of a warm start; None where the campaign goes on, or has none."""
+    idle: tuple[str, ...] = ()
+    """Which settings that it names are not searched, and why."""
 
 
 def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = None) -> Campaign:
@@ -164,7 +166,8 @@ def _begin(
     except BaseException:
         store.close()
         raise
-    return Campaign(store, spaces, _evaluator(emulations), emulations, screener, warmth)
+    idle = tuple(_idle(spec, located, traces.facts))
+    return Campaign(store, spaces, _evaluator(emulations), emulations, screener, warmth, idle)
 
 
 def evaluator_again(run: Path) -> EmulatorEvaluator | SeveralWorkloads:
@@ -300,14 +303,27 @@ def _parts(
     spec: CampaignSpec, located: Located, workload: WorkloadFacts
 ) -> dict[str, tuple[Parameter, ...]]:
     """Return the parameters of every allocator that can act on this workload and machine."""
-    host = HostFacts.detect()
-    if spec.emulation.thp == "never":
-        # Settings about huge pages cannot act without them.
-        host = replace(host, thp_mode="never")
+    host = _host(spec)
     return {
         name: adapter.parameters(installation, host, workload, spec.space.get(name))
         for name, (adapter, installation) in located.items()
     }
+
+
+def _host(spec: CampaignSpec) -> HostFacts:
+    host = HostFacts.detect()
+    # Settings about huge pages cannot act without them.
+    return replace(host, thp_mode="never") if spec.emulation.thp == "never" else host
+
+
+def _idle(spec: CampaignSpec, located: Located, workload: WorkloadFacts) -> Iterator[str]:
+    """Say which settings that a campaign names cannot act on this workload and machine."""
+    host = _host(spec)
+    for name, (adapter, installation) in located.items():
+        reasons = adapter.left_out(installation, host, workload)
+        for setting, narrowing in spec.space.get(name, {}).items():
+            if setting in reasons and narrowing.form != "unset":
+                yield f"space.{name}.{setting} is not searched: {reasons[setting]}"
 
 
 def make_spaces(parts: Mapping[str, Sequence[Parameter]], search: str) -> tuple[Space, ...]:

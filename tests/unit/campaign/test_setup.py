@@ -84,6 +84,21 @@ def test_the_limit_of_a_replay_is_in_seconds():
     assert emulation_options(spec(["mean_heap"], timeout="250 ms")).timeout_s == 0.25
 
 
+def test_a_setting_that_is_named_and_cannot_act_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
+    space = {"glibc": {"arena_max": [1, 2], "mxfast": [0], "hugetlb": "unset"}}
+    wanted = campaign_from_options(
+        trace=PROFILE, allocators=["glibc"], objectives=["peak_heap"], evaluations=1, space=space
+    )
+
+    campaign = open_campaign(wanted, tmp_path / "run")
+    campaign.store.close()
+
+    assert campaign.idle == ("space.glibc.arena_max is not searched: the workload has one thread",)
+
+
 def test_versions_are_those_of_the_installed_libraries():
     found = setup.versions()
 
