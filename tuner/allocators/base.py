@@ -240,7 +240,7 @@ class Allocator:
         typed: dict[str, Value] = {}
         for name, value in settings.items():
             try:
-                spec = self.file.find(name, version)
+                spec = self.file.setting(name, version)
             except ValueError as error:
                 raise SpecError(str(error)) from error
             try:

@@ -271,6 +271,16 @@ class AllocatorFile(StrictModel):
             f"{self.name} has no setting {name!r}{hint or ';'} known: {', '.join(names)}"
         )
 
+    def setting(self, name: str, version: str | None = None) -> ParameterSpec:
+        """Return what `find` does, of what the allocator itself has; raises ValueError too."""
+        found = self.find(name, version)
+        if found.structural:
+            raise ValueError(
+                f"{self.name}.{name} decides which settings are searched and is none itself; "
+                "leave it out"
+            )
+        return found
+
     def purges_by_clock(self, settings: Mapping[str, object]) -> bool:
         """Return whether freed memory goes back after a time: more where work takes longer.
 

@@ -146,7 +146,9 @@ class AllocatorChoice:
         Raises:
             ValueError: the name is unknown, or the path cannot be one; says what can.
         """
-        name, _, path = text.partition(":")
+        name, colon, path = text.partition(":")
+        if colon and not path:
+            raise ValueError(f"{text!r} names no library; leave the colon out")
         if "/" in name:
             raise ValueError(f"a library is given as NAME:PATH, such as jemalloc:{text}")
         if path and name not in ALLOCATORS:
@@ -475,8 +477,7 @@ def _seed_problems(spec: CampaignSpec, files: Mapping[str, AllocatorFile]) -> li
             continue
         for name, value in seed.settings.items():
             try:
-                parameter = files[seed.allocator].find(name)
-                parameter.coerce(value)
+                files[seed.allocator].setting(name).coerce(value)
             except ValueError as error:
                 problems.append(f"{path}.settings.{name} = {show(value)}: {error}")
     return problems

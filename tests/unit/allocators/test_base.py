@@ -49,6 +49,7 @@ def test_every_shipped_file_has_an_adapter():
             "jemaloc:/none.so",
             "'jemaloc' is no known kind of allocator; did you mean 'jemalloc'\\? NAME",
         ),
+        ("jemalloc:", "'jemalloc:' names no library"),
         ("jemalloc:a.so", "a colon or a blank cannot be preloaded"),
         ("jemalloc:/a:b.so", "a colon or a blank cannot be preloaded"),
     ],

@@ -207,6 +207,10 @@ def test_a_space_file_that_replaces_nothing_is_refused(
             "[[seed_configurations]]\nallocator = 'glibc'\nsettings = { mxfast = '64K' }\n",
             'seed_configurations[0].settings.mxfast = "64K": ',
         ),
+        (
+            "[[seed_configurations]]\nallocator = 'glibc'\nsettings = { mode = 'static' }\n",
+            "glibc.mode decides which settings are searched and is none itself; leave it out",
+        ),
         ("[emulation]\nthreads = 'free'\n", "cost cannot be measured"),
         (
             "objectives = ['peak_heap', 'syscalls']\n[emulation]\nthreads = 'free'\n",
