@@ -30,9 +30,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuner.emulation import Calibration, Interval
+from tuner.errors import OutputError
 from tuner.measure.answers import misunderstood
 from tuner.measure.clocks import Snapshot, snapshot
 from tuner.measure.instruments import ask_emulator
+from tuner.output import write_bytes
 from tuner.resources import cache_folder
 
 FEWEST_DRAWS = 3
@@ -209,12 +211,8 @@ def load_calibration(
             break
         draws.append(_take(emulator, clock))
     draws = draws[-_MOST_DRAWS:]
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and renamed: a concurrent reader sees all of it or none.
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_bytes(_DRAWS.dump_json(tuple(draws)))
-        draft.replace(path)
+    with contextlib.suppress(OutputError):
+        write_bytes(path, _DRAWS.dump_json(tuple(draws)))
     return _combined(draws)
 
 

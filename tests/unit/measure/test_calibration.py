@@ -201,6 +201,17 @@ def test_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("in_process")
+def test_prices_that_cannot_be_kept_leave_no_file_behind(cache: Path):
+    load_calibration(_DOUBLE)
+    kept = cached_file(cache)
+    kept.unlink()
+    (kept / "in the way").mkdir(parents=True)
+
+    assert load_calibration(_DOUBLE) == _EXPECTED
+    assert [*cache.iterdir()] == [kept]
+
+
+@pytest.mark.usefixtures("in_process")
 def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Path):
     load_calibration(_DOUBLE)
     newer = tmp_path / "rand_malloc"
