@@ -145,6 +145,9 @@ def _ended_by(error: Exception) -> int:
         message = f"{error.filename}: cannot be reached ({error.strerror})"
         print(f"malloc-tuner: {message}", file=sys.stderr)
         return SpecError.exit_code
+    if isinstance(error, FileNotFoundError) and not error.filename:  # of getcwd(3)
+        print("malloc-tuner: the current folder is gone; change to another", file=sys.stderr)
+        return SpecError.exit_code
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
         _abandon_stdout()
         return _report_full_output(error)

@@ -101,3 +101,11 @@ def test_a_path_that_cannot_be_reached_is_no_defect(
     assert f"{path}: cannot be reached (File name too long)" in cli.fails(
         SpecError.exit_code, *[word.format(path=path) for word in words]
     )
+
+
+def test_a_current_folder_that_is_gone_is_no_defect(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert "the current folder is gone" in cli.fails(3, "tune", TRACE, "-o", "/run")
