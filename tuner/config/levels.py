@@ -207,7 +207,7 @@ class Levels:
         """Return exactly the wanted values, and unset where it exists.
 
         Args:
-            wanted: values in the order of search.
+            wanted: values in any order.
             is_free: True for a numeric scale, on which any value between its ends may be wanted.
 
         Raises:
@@ -216,8 +216,10 @@ class Levels:
         others = [value for value in wanted if self.default is None or value != self.default]
         for value in others:
             self._check_within(value, is_free=is_free)
-        kept = tuple(dict.fromkeys(others))
-        return Levels(self.unset, (), kept, self.default)
+        numbers = {value for value in others if not isinstance(value, str)}
+        texts = [level for level in self.specials + self.scale if isinstance(level, str)]
+        kept = [text for text in texts if text in others]
+        return Levels(self.unset, (), (*kept, *sorted(numbers)), self.default)
 
     def between(self, low: float | None, high: float | None) -> Levels:
         """Return the part of a numeric scale between two ends, with unset and the specials.

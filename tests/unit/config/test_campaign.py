@@ -17,7 +17,7 @@ from tuner.config import (
 from tuner.config.allocator_file import Narrowing
 from tuner.config.versions import is_version_in, parse_version, version_range
 from tuner.errors import SpecError
-from tuner.records import Configuration
+from tuner.records import Configuration, Value
 from tuner.registry import ALLOCATORS
 
 MINIMAL = """
@@ -436,6 +436,21 @@ def test_values_in_any_order_are_each_a_level_once(tmp_path: Path):
     parameter = shipped_allocator_file("exgen").find("dirty_percent")
     kept = parameter.narrowed(spec.space["exgen"]["dirty_percent"])
     assert sorted(kept.all, key=str) == [0, 1000, 50, None]
+
+
+@pytest.mark.parametrize(
+    ("allocator", "name", "values", "expected"),
+    [
+        ("glibc", "arena_max", [64, 1, 2], (None, 1, 2, 64)),
+        ("jemalloc", "dirty_decay_ms", [1000, 0, 50, -1], (None, -1, 0, 50, 1000)),
+        ("jemalloc", "slab_sizes", ["1-14336:8", "1-14336:2"], (None, "1-14336:2", "1-14336:8")),
+    ],
+)
+def test_neighbours_on_a_scale_are_alike_in_whatever_order_they_are_given(
+    allocator: str, name: str, values: list[Value], expected: tuple[Value | None, ...]
+):
+    parameter = shipped_allocator_file(allocator).find(name)
+    assert parameter.narrowed(Narrowing(values=tuple(values))).all == expected
 
 
 # Versions
