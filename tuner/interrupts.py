@@ -15,7 +15,9 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What ends a command."""
 
 
-def take(handler: Callable[[int, FrameType | None], Any], *numbers: int) -> Mapping[int, Any]:
+def take(
+    handler: Callable[[int, FrameType | None], Any] | signal.Handlers, *numbers: int
+) -> Mapping[int, Any]:
     """Handle signals; a SIGHUP that is ignored stays so.
 
     Returns:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import tuner
 from tuner.cli import record_run
 from tuner.errors import OutputError, SpecError, TunerError
-from tuner.interrupts import take
+from tuner.interrupts import ENDS, take
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
@@ -186,6 +186,7 @@ def main() -> None:
     _open_closed_streams()
     take(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP)
     code = run()
+    take(signal.SIG_DFL, *ENDS)  # no traceback of what Python still does
     gc.freeze()  # nothing is looked through for garbage at the end: a tenth of a second
     sys.exit(code)
 

@@ -375,6 +375,19 @@ def test_a_condition_at_its_limit_leaves_no_process(
     assert is_soon_gone(str(tmp_path))
 
 
+def test_a_ctrl_c_after_the_end_ends_it_at_once():
+    code = (
+        "import atexit, signal; from tuner.cli.main import main;"
+        "atexit.register(signal.raise_signal, signal.SIGINT); main()"
+    )
+    words = [sys.executable, "-c", code, "--version"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stdout.startswith("malloc-tuner ")
+    assert ended.stderr == "", "no traceback"
+
+
 def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path):
     heavy = "{'typer', 'pydantic', 'numpy', 'rich'}"
     code = (
