@@ -53,7 +53,7 @@ def print_answer(answer: Answer) -> None:
 def stdout_console(table: Table | None = None) -> Console:
     """Return a console for standard output, wide enough for a table that is given.
 
-    It makes no guesses about highlighting.
+    It shows text as it is: no guesses about highlighting, no markup.
     """
     from rich.console import Console
 
@@ -64,7 +64,7 @@ def stdout_console(table: Table | None = None) -> Console:
             """Leave a reader that went away to the command line; rich would exit with 1."""
             raise BrokenPipeError
 
-    return StandardOutput(width=width_for(table), highlight=False)
+    return StandardOutput(width=width_for(table), highlight=False, markup=False)
 
 
 def print_grid(grid: Grid) -> None:

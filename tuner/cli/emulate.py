@@ -168,9 +168,7 @@ def _print(found: Emulated, *, as_json: bool) -> None:
     against = "; change: of the first column against the one beside it"
     has_change = len(found.evaluations) > 1
     words = f"{emulation.trace}, threads {emulation.options.threads}; {names}{cost * has_cost}"
-    console.print(
-        folded(f"{words}{against * has_change}", 2), style="dim", markup=False, soft_wrap=True
-    )
+    console.print(folded(f"{words}{against * has_change}", 2), style="dim", soft_wrap=True)
 
 
 def _document(found: Emulated) -> dict[str, Any]:

@@ -39,9 +39,9 @@ def print_remarks(summaries: Sequence[Gem5Summary]) -> None:
     """Print what is out of summaries, and their notes."""
     console = stdout_console()
     for text in (text for summary in summaries for text in out_lines(summary)):
-        console.print(text, markup=False)
+        console.print(text)
     for notice in dict.fromkeys(text for summary in summaries for text in summary.notices):
-        console.print(f"note: {notice}", markup=False)
+        console.print(f"note: {notice}")
 
 
 def _over_rounds(summaries: Sequence[Gem5Summary]) -> str:

@@ -23,7 +23,7 @@ class ProgressBar(Progress):
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         """Take where to print, and a clock in seconds."""
         super().__init__(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tuner.cli.console import print_grid, stdout_console
 from tuner.metrics import REAL, Metric, find_objective
@@ -58,9 +59,9 @@ def print_summary(
         beside: what it makes of the answer of `optimize`; None where there is none to speak of.
     """
     console = stdout_console()
-    console.print(_broken(summary.decision.sentence, console), style="bold", markup=False)
+    console.print(_broken(summary.decision.sentence, console), style="bold")
     if beside is not None:
-        console.print(_broken(beside.sentence, console), markup=False)
+        console.print(_broken(beside.sentence, console))
     console.print()
     table = _fitting_screen(summary)
     stdout_console(table).print(table)
@@ -70,13 +71,13 @@ def print_summary(
         console.print(f"{hidden} more: {where}", style="dim")
     for found in summary.subjects:
         if found.reason:
-            console.print(f"{found.subject.label} is out: {found.reason}", markup=False)
+            console.print(f"{found.subject.label} is out: {found.reason}")
     for notice in summary.notices[:_MOST_NOTES]:
-        console.print(_broken(f"note: {notice}", console), markup=False)
+        console.print(_broken(f"note: {notice}", console))
     console.print()
     commands = _next_commands(summary, run)
     for line in commands[: -1 if has_details else None]:
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _broken(text: str, console: Console) -> str:
@@ -183,7 +184,7 @@ def print_details(summary: ValidationSummary) -> None:
         console.print()
         print_grid(ranking_grid(summary.rankings, "the real program does"))
     for notice in summary.notices[_MOST_NOTES:]:
-        console.print(f"note: {notice}", markup=False)
+        console.print(f"note: {notice}")
     console.print(_reading(summary), style="dim")
 
 
@@ -282,6 +283,6 @@ def _interval(ratio: Estimate | None) -> str:
     return f"{'range ' if ratio.is_range else ''}{low} .. {high}"
 
 
-def _styled(found: SubjectSummary) -> str:
+def _styled(found: SubjectSummary) -> Text:
     style = _STYLES.get(found.verdict) if found.verdict else None
-    return f"[{style}]{found.verdict_words}[/]" if style else found.verdict_words
+    return Text(found.verdict_words, style or "")

@@ -3,8 +3,9 @@
 import sys
 
 import pytest
+from rich.table import Table
 
-from tuner.cli.console import PAGE_WIDTH, folded, print_note
+from tuner.cli.console import PAGE_WIDTH, folded, print_note, stdout_console
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -26,3 +27,11 @@ def test_a_page_is_as_wide_as_the_terminal_but_no_wider_than_can_be_read(
     monkeypatch.setenv("COLUMNS", columns)
 
     assert most - 6 < max(map(len, folded("words " * 60, 2).splitlines())) <= most
+
+
+def test_brackets_of_a_table_stay_as_they_are(capsys: pytest.CaptureFixture[str]):
+    table = Table("mine[new] a[/b]")
+
+    stdout_console(table).print(table)
+
+    assert "mine[new] a[/b]" in capsys.readouterr().out

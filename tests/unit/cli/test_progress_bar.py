@@ -29,6 +29,15 @@ def test_a_terminal_has_the_bar_and_gets_no_lines():
     assert "2 of 3:" not in told(is_terminal=True)
 
 
+def test_brackets_of_a_label_stay_as_they_are():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, record=True)
+
+    with ProgressBar(console) as progress:
+        progress.add_task("ring  a[/b] mine[new]")
+
+    assert "ring  a[/b] mine[new]" in console.export_text()
+
+
 def test_no_more_time_is_left_than_a_budget_allows():
     out, moments = io.StringIO(), [0.0]
     progress = ProgressBar(Console(file=out, width=80), lambda: moments[0])
