@@ -264,9 +264,10 @@ def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
     overhead = _clock_overhead(comparison)
     n_rounds = len({number for number, _, _ in comparison.samples})
     meaning = (
-        "Medians of the rounds with half the width of their 95 % interval"
+        "Medians of the rounds with half the width of their 95 % interval (of fewer than six "
+        "rounds: of their range)"
         if n_rounds > 1
-        else "One round: no interval; raise --budget"
+        else "One round: no interval"
     )
     print(
         f"{meaning}; -: no run, or no such call was timed; call times are less the clock's own "
