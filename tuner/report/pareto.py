@@ -171,8 +171,8 @@ def _plot(
     )
     labels = _labels(points, picks)
     focus = [point for point in points if _is_in_focus(point, labels)]
-    x_axis = _axis(x, [point.x for point in focus])
-    y_axis = _axis(y, [point.y for point in focus])
+    x_axis = _axis(x, [point.x for point in focus], min(point.x for point in points))
+    y_axis = _axis(y, [point.y for point in focus], min(point.y for point in points))
     names = run.campaign.objectives
     is_plane = len(names) == 2  # noqa: PLR2004 - front lines exist in a plane only
     return ParetoPlot(
@@ -237,9 +237,10 @@ def _is_in_focus(point: Point, labels: Sequence[Label]) -> bool:
     )
 
 
-def _axis(what: Metric, values: Sequence[float]) -> PlotAxis:
+def _axis(what: Metric, values: Sequence[float], least: float) -> PlotAxis:
+    """Return an axis for what is in focus, on which `least`, of all points, has a place too."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    if low > 0.0 and high / low >= _LOG_FROM:
+    if min(low, least) > 0.0 and high / low >= _LOG_FROM:
         factor = (high / low) ** _MARGIN
         scale = scale_for(what.kind, [math.sqrt(low * high)])
         return PlotAxis(what, scale, low / factor, high * factor, is_log=True)

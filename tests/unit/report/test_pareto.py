@@ -9,6 +9,7 @@ from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.front.picks import Pick
 from tuner.records import Outcome, Status
 from tuner.report.pareto import PointRole, pareto_plots
+from tuner.report.pareto_figure import pareto_figure
 from tuner.store import Recheck
 
 
@@ -99,3 +100,19 @@ def test_nothing_measured_gives_no_plot():
     )
 
     assert pareto_plots(replace(run, trials=(failed,)), []) == []
+
+
+def test_a_point_at_0_outside_of_the_view_has_a_place_on_the_axis():
+    """Settings that need no system call, and break a constraint, are drawn on demand."""
+    run = run_of(
+        *(
+            replace(one, outcome=Outcome.succeeded(measurement(syscalls=n)), violation=excess)
+            for one, n, excess in ((BASELINE, 1000, 0.0), (BETTER, 100, 0.0), (SMALL, 0, 0.5))
+        ),
+        names=("mean_heap", "syscalls"),
+    )
+
+    (plot,) = pareto_plots(run, [])
+
+    assert not plot.y.is_log
+    assert pareto_figure(plot, "front").name == "front"
