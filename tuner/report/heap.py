@@ -35,6 +35,8 @@ class HeapPlot:
     """``trace time (s)`` or ``events (million)``."""
     x_scale: Scale
     y_scale: Scale
+    greatest: int
+    """Bytes: what is drawn at the top."""
     curves: tuple[Curve, ...]
     """Defaults first."""
     live_xs: tuple[float, ...]
@@ -57,7 +59,8 @@ def heap_plot(run: Run, picks: Sequence[Pick]) -> HeapPlot | None:
     is_timed = all(_points(trial)[-1].time_ns > 0 for trial, _ in with_curve)
     curves = tuple(_curve(trial, title, is_timed) for trial, title in with_curve)
     live = _points(with_curve[0][0])
-    greatest = max(max(curve.heap_bytes) for curve in curves)
+    live_bytes = tuple(point.live_bytes for point in live)
+    greatest = max(*live_bytes, *(max(curve.heap_bytes) for curve in curves))
     kind = Kind.NANOSECONDS if is_timed else Kind.COUNT
     x_scale = scale_for(kind, [max(curve.xs[-1] for curve in curves)])
     name = "trace time" if is_timed else "events"
@@ -65,9 +68,10 @@ def heap_plot(run: Run, picks: Sequence[Pick]) -> HeapPlot | None:
         f"{name} ({x_scale.unit})" if x_scale.unit else name,
         x_scale,
         scale_for(Kind.BYTES, [float(greatest)]),
+        greatest,
         curves,
         tuple(_x(point, is_timed) for point in live),
-        tuple(point.live_bytes for point in live),
+        live_bytes,
     )
 
 
@@ -115,7 +119,7 @@ _DOTTED: Final = [2, 2]
 def heap_figure(plot: HeapPlot) -> Figure:
     """Draw the curves, each named at its right end."""
     end_x = max(curve.xs[-1] for curve in plot.curves) / plot.x_scale.divisor
-    top = max(max(curve.heap_bytes) for curve in plot.curves) / plot.y_scale.divisor * 1.03
+    top = plot.greatest / plot.y_scale.divisor * 1.03
     y_title = f"heap ({plot.y_scale.unit})"
     position = {
         "x": quantity("x", plot.x_title, scale={"domain": [0, end_x], "nice": False}),

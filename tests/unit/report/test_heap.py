@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from tests.doubles.runs import measurement, synthetic_run
+from tests.doubles.runs import MIB, measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, RUN, run_of
 from tuner.front.picks import Pick, standard_picks
 from tuner.records import CurvePoint, Outcome
-from tuner.report.heap import heap_plot
+from tuner.report.heap import heap_figure, heap_plot
 
 
 def test_heap_shows_defaults_first_and_each_pick_once():
@@ -47,3 +47,15 @@ def test_heap_of_a_trace_without_time_runs_over_events():
 
 def test_heap_without_curves_is_absent():
     assert heap_plot(RUN, []) is None
+
+
+def test_live_bytes_that_were_never_touched_stay_within_the_axes():
+    curve = tuple(CurvePoint(n, n * 10**8, 10 * MIB, 30 * MIB) for n in range(1, 4))
+    untouched = replace(BASELINE, outcome=Outcome.succeeded(replace(measurement(), curve=curve)))
+
+    plot = heap_plot(run_of(untouched), [])
+
+    assert plot is not None
+    area, *_ = heap_figure(plot).spec["layer"]
+    _, top = area["encoding"]["y"]["scale"]["domain"]
+    assert max(row["y"] for row in area["data"]["values"]) < top
