@@ -335,7 +335,10 @@ _HEIGHT: Final = 380
 
 
 def several_figure(found: SeveralRuns) -> Figure:
-    """Draw the front of every run, and what half and all of a group attain, as changes."""
+    """Draw the front of every run, and what half and all of a group attain, as changes.
+
+    Lines are drawn of two objectives: of more, a front is none in the plane of the first two.
+    """
     names = [one.name for one in found.runs]
     titles = [f"{METRICS[name].label}, change against the default" for name in found.objectives]
     rows = [row for one in found.runs for row in _rows(found, one.points, one.name)]
@@ -347,8 +350,10 @@ def several_figure(found: SeveralRuns) -> Figure:
     shared: Spec = {**position, "color": colours("run", names)}
     line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.6, "opacity": 0.8}
     point = {"type": "point", "filled": True, "size": 36}
-    layers = [layer(rows, line, **shared), layer(rows, point, **shared, tooltip={"field": "tip"})]
-    for group in found.groups:
+    is_plane = len(found.objectives) == 2  # noqa: PLR2004 - as above
+    layers = [layer(rows, line, **shared)] * is_plane
+    layers.append(layer(rows, point, **shared, tooltip={"field": "tip"}))
+    for group in found.groups * is_plane:
         for percent, points in group.attained.items():
             dashed = {"type": "line", "interpolate": "step-after", "color": "#1c2430",
                       "strokeDash": [6, 3] if percent < 100 else [2, 2]}  # fmt: skip  # noqa: PLR2004

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.command_line import CommandLine
-from tests.doubles.runs import MIB, trial, write_run
+from tests.doubles.runs import MIB, synthetic_run, trial, write_run
 from tests.doubles.small_runs import BASELINE, run_of, tried
 from tuner.cli.console import PAGE_WIDTH
 from tuner.errors import SelectionError
@@ -135,6 +135,17 @@ def test_words_json_and_picture_agree():
     assert "half of these searches reach" in text
     assert [len(one["finds"]) for one in document["runs"]] == [1, 1, 0]
     assert len(figure.spec["layer"]) == 2 + 2
+
+
+def test_fronts_of_three_objectives_are_no_lines_in_the_plane_of_two():
+    names = ("mean_heap", "cost", "faults")
+    made = [synthetic_run(Path(f"runs/{n}"), names=names, n_trials=60, seed=n) for n in (1, 2, 3)]
+    runs = [replace(one, campaign=replace(one.campaign, seed=n)) for n, one in enumerate(made)]
+
+    found = join_runs(runs)
+
+    assert found.groups[0].attained
+    assert [one["mark"]["type"] for one in several_figure(found).spec["layer"]] == ["point"]
 
 
 def test_one_run_is_nothing_to_compare(cli: CommandLine):
