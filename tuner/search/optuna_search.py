@@ -48,7 +48,7 @@ class OptunaTpe(BatchStrategy):
 
     def _make_sampler(self, seed: int) -> optuna.samplers.BaseSampler:
         """Return what proposes."""
-        return optuna.samplers.TPESampler(seed=seed)
+        return optuna.samplers.TPESampler(seed=seed % (1 << 32))  # what it takes
 
     def _propose(self) -> list[Genome]:
         asked = [self._fixed(genome) for genome in self._initial] if self._is_first else []

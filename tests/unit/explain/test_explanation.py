@@ -30,6 +30,7 @@ from tuner.explain.importance import FRONT, Importance, Share
 from tuner.explain.levels import Level, Setting
 from tuner.explain.wording import explanation_json, sentences
 from tuner.front.ablation import Without
+from tuner.limits import MOST_SEED
 from tuner.optimize.answering.answer import write_answer
 from tuner.records import Configuration, Outcome, Status, Value
 from tuner.runs import Run
@@ -402,6 +403,12 @@ def test_values_stand_in_the_order_of_the_space(run: Run):
 
     assert settings["mxfast"].values == (None, 160, 64, 32, 0, 8)
     assert settings["top_pad"].values == (None, 0, 65536, 1048576, 16777216)
+
+
+@pytest.mark.usefixtures("few_trees")
+@pytest.mark.parametrize("seed", [-1, MOST_SEED])
+def test_every_seed_is_one(run: Run, seed: int):
+    assert explain_run(material_of(run), None, seed).allocators
 
 
 @pytest.mark.usefixtures("few_trees")

@@ -13,6 +13,7 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.strategies import INSTALLED, LEARNERS
 from tuner.errors import MissingToolError, SpecError
+from tuner.limits import MOST_SEED
 from tuner.registry import STRATEGIES, Entry
 from tuner.search import Strategy, Told, make_strategy, population_for
 from tuner.space import Condition, Genome, Parameter, Space, joint_space
@@ -103,6 +104,10 @@ def test_genomes_are_canonical_tuples_of_python_integers_within_the_levels(name:
         assert {type(level) for level in genome} == {int}
         assert all(0 <= level < n for level, n in zip(genome, space.n_levels, strict=True))
         assert space.canonical(genome) == genome
+
+
+def test_the_greatest_seed_that_can_be_given_is_one(name: str):
+    assert make(name, seed=MOST_SEED).ask()
 
 
 def test_no_configuration_is_asked_twice(name: str):
