@@ -26,7 +26,7 @@ from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.config.reading import closest
 from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
-from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, check_words, usable_core
+from tuner.limits import SERVICE_ROUNDS, USUAL_EFFECT, check_rounds, check_words, usable_core
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
@@ -617,6 +617,7 @@ def compare(
         on_note: called with what is not in the summary's notices.
 
     Raises:
+        SpecError: an argument is wrong.
         SelectionError: a name is no pick, or a trial has no numbers.
         ComparisonError: there is nothing but the baseline to measure.
         MissingToolError: the program or a library is not here, or of another version.
@@ -639,6 +640,7 @@ def compare(
     from tuner.validate.verdicts import default_rounds, too_few
 
     check_words("command", command, least=1)
+    check_rounds(rounds)
     run = _loaded(run)
     subjects = choose_subjects(run, points, most_front, most_dominated)
     check_subjects(run, subjects)
@@ -728,19 +730,22 @@ def compare_service(
         view: shows progress.
 
     Raises:
-        SpecError: no setting is left to compare.
+        SpecError: no setting is left to compare, or an argument is wrong.
         ProgramError: the service fails as it is.
         MissingToolError: an allocator or the service is not here, or an allocator is of another
             version than was measured, in the campaign or the folder.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.measure.program import Surroundings
+    from tuner.metrics import SERVICE, find_metrics
     from tuner.optimize.comparison import compare_settings, service_candidates
     from tuner.optimize.kinds.service import Service, service_rules
     from tuner.optimize.request import Request
     from tuner.validate.setup import locate_choices, search_spaces
     from tuner.validate.subjects import choose_subjects
 
+    check_rounds(rounds)
+    find_metrics(limits or (), SERVICE, "limit of a service")
     found = load_run(Path(run)) if run else None
     measured = found.campaign.allocators if found else {}
     files = locate_choices(allocators, measured, search_spaces(found.folder) if found else {})

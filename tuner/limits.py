@@ -62,6 +62,12 @@ def usable_core(cpu: int | None) -> int | None:
     return cpu
 
 
+def check_rounds(rounds: int | None) -> None:
+    """Refuse what is no number of rounds, None being the usual one; raises SpecError."""
+    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
+        raise SpecError(f"rounds {rounds}: give 1 to {MOST_ROUNDS:,}")
+
+
 def check_words(name: str, words: object, least: int = 0) -> None:
     """Refuse what is no list of texts, such as one text, or is too short; raises SpecError."""
     found = words if isinstance(words, Collection) and not isinstance(words, str) else None

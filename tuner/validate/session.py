@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Generic, Protocol
 
 from tuner.compare.plan import Step, TaskT
+from tuner.errors import SpecError
+from tuner.limits import check_rounds
 from tuner.machine import Machine
 from tuner.measure.preloads import preloaded_allocator
 from tuner.measure.program import ProgramRun, Surroundings, limit_after
@@ -73,6 +75,13 @@ class ValidationOptions:
     `CACHEGRIND` once per subject; or `NONE`."""
     seed: int = 1
     """Seed of the order within the rounds."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would be passed over; raises SpecError."""
+        check_rounds(self.rounds)
+        if self.instrument not in (HARDWARE, CACHEGRIND, NONE):
+            allowed = f"{HARDWARE}, {CACHEGRIND}, {NONE}"
+            raise SpecError(f"instrument {self.instrument!r}: give one of {allowed}")
 
     def conditions(self) -> ValidationConditions:
         """Return what must be equal for a validation to be continued.

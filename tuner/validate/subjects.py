@@ -16,6 +16,7 @@ from tuner.errors import ComparisonError
 from tuner.front.dominance import front_points
 from tuner.front.kept import RECOMMENDED, all_picks, deployed_subject, find_pick, pick_of_trial
 from tuner.front.picks import Pick
+from tuner.limits import check_words
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
 from tuner.store.subject import DEFAULT, DOMINATED, FRONT, Subject
@@ -40,8 +41,10 @@ def choose_subjects(
         n_dominated: greatest number of dominated points, spread over the ranking.
 
     Raises:
+        SpecError: the points are one text.
         SelectionError: a name is no pick, a number no trial, or a trial has no numbers.
     """
+    check_words("points", points)
     chosen: dict[Configuration, list[str]] = {}
     for allocator in _baseline_first(run):
         chosen[Configuration(allocator)] = [DEFAULT]
