@@ -24,10 +24,10 @@ from tuner.measure.process import Processes, last_line
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
-from tuner.runs import Run, load_run
+from tuner.runs import Run, load_run, search_spaces
 from tuner.store.subject import Subject
 from tuner.validate.gem5 import with_known_malloc
-from tuner.validate.setup import Prepared, prepare, search_spaces
+from tuner.validate.setup import Prepared, prepare
 from tuner.validate.subjects import spread
 
 RUNS: Final = ROOT / "runs"

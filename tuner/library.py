@@ -32,7 +32,7 @@ from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, unique_configurations
 from tuner.registry import DEFAULT_ALLOCATORS, EXPORTERS
-from tuner.runs import Run, load_run, run_with
+from tuner.runs import Run, load_run, run_with, search_spaces
 from tuner.units import parse_percent
 
 if TYPE_CHECKING:  # each function imports what does its work: a campaign needs no validation
@@ -633,7 +633,7 @@ def compare(
     from tuner.store import Store, store_path
     from tuner.validate.program import validate
     from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
-    from tuner.validate.setup import prepare, search_spaces, with_program_as_it_is
+    from tuner.validate.setup import prepare, with_program_as_it_is
     from tuner.validate.subjects import check_subjects, choose_subjects
     from tuner.validate.summary import count_claims, summarize
     from tuner.validate.trust import recorded_program
@@ -741,7 +741,7 @@ def compare_service(
     from tuner.optimize.comparison import compare_settings, service_candidates
     from tuner.optimize.kinds.service import Service, service_rules
     from tuner.optimize.request import Request
-    from tuner.validate.setup import locate_choices, search_spaces
+    from tuner.validate.setup import locate_choices
     from tuner.validate.subjects import choose_subjects
 
     check_rounds(rounds)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.compare.journal import read_journal
+from tuner.config import AllocatorFile, load_campaign
+from tuner.config.campaign import allocator_files
 from tuner.errors import SelectionError, StoreError
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord, Incident, Recheck, Store, ValidationRecord, store_path
@@ -129,3 +131,16 @@ def _as_it_ran(record: CampaignRecord, folder: Path) -> CampaignRecord:
     if "cost" in program and first:
         program["cost"] *= least / first
     return replace(record, workload=replace(record.workload, program=tuple(program.items())))
+
+
+def search_spaces(folder: Path) -> dict[str, AllocatorFile]:
+    """Return the search spaces of the campaign of a run folder, by allocator.
+
+    Returns:
+        Nothing where the folder has no campaign file: the shipped ones then hold.
+
+    Raises:
+        SpecError: the campaign file or one of its search spaces is wrong.
+    """
+    path = folder / "campaign.toml"
+    return allocator_files(load_campaign(path)) if path.is_file() else {}

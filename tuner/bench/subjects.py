@@ -14,7 +14,7 @@ from tuner.errors import MissingToolError, SpecError
 from tuner.front.kept import find_configuration
 from tuner.provenance import digest
 from tuner.records import Configuration
-from tuner.runs import load_run
+from tuner.runs import load_run, search_spaces
 
 SINGLE_THREADED = frozenset({"exgen-st"})
 """Left out unless named: each workload runs in threads of its own."""
@@ -151,7 +151,8 @@ def pick_subject(text: str) -> BenchSubject:
     configuration = find_configuration(run, name)
     record = run.campaign.allocators[configuration.allocator]
     measured = Path(record.library) if record.library else None
-    adapter = get_allocator(configuration.allocator)
+    spaces = search_spaces(run.folder)
+    adapter = get_allocator(configuration.allocator, spaces.get(configuration.allocator))
     here = adapter.locate(measured if measured and measured.is_file() else None)
     if here.version != record.version:
         raise MissingToolError(

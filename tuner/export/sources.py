@@ -37,9 +37,9 @@ from tuner.optimize.tuned import Reference, label_of
 from tuner.recording.explain import SWITCHES, switches_in
 from tuner.records import Configuration
 from tuner.resources import native_file
-from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run
+from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run, search_spaces
 from tuner.store import CampaignRecord, store_path
-from tuner.validate.setup import check_version, search_spaces
+from tuner.validate.setup import check_version
 from tuner.validate.summary import summarize
 from tuner.validate.trust import proving_validation, recorded_program
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.allocators import Allocator, Installation, Located, get_allocator, libc_malloc
-from tuner.config import AllocatorChoice, AllocatorFile, load_campaign
-from tuner.config.campaign import allocator_files
+from tuner.config import AllocatorChoice, AllocatorFile
 from tuner.errors import MissingToolError, SettingError
 from tuner.measure.preloads import PRELOAD, in_front, preloaded_allocator
 from tuner.measure.program import environment_under, padded
@@ -122,19 +121,6 @@ def _alike(entries: Iterable[Prepared]) -> list[Prepared]:
     found = list(entries)
     environments = padded([one.environment for one in found])
     return [replace(a, environment=b) for a, b in zip(found, environments, strict=True)]
-
-
-def search_spaces(folder: Path) -> dict[str, AllocatorFile]:
-    """Return the search spaces of the campaign of a run folder, by allocator.
-
-    Returns:
-        Nothing where the folder has no campaign file: the shipped ones then hold.
-
-    Raises:
-        SpecError: the campaign file or one of its search spaces is wrong.
-    """
-    path = folder / "campaign.toml"
-    return allocator_files(load_campaign(path)) if path.is_file() else {}
 
 
 def locate_choices(

@@ -20,7 +20,7 @@ from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
 from tuner.metrics import INSIDE, find_metrics
 from tuner.resources import gem5_dir
-from tuner.runs import Run, load_run
+from tuner.runs import Run, load_run, search_spaces
 from tuner.store import RealMeasurement, Store, store_path
 from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
@@ -28,7 +28,7 @@ from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem
 from tuner.validate.inside import run_inside
 from tuner.validate.inside_summary import JOURNAL, summarize_inside
 from tuner.validate.session import CACHEGRIND, ValidationOptions
-from tuner.validate.setup import prepare, search_spaces
+from tuner.validate.setup import prepare
 from tuner.validate.subjects import check_subjects, choose_subjects
 
 WORK_FOLDER = "gem5"

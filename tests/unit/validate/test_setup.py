@@ -11,6 +11,7 @@ from tuner.allocators import Installation
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration
 from tuner.resources import configs_dir
+from tuner.runs import search_spaces
 from tuner.store.subject import Subject
 from tuner.validate import setup
 
@@ -108,13 +109,13 @@ def test_another_version_than_the_campaigns_proves_nothing(monkeypatch: pytest.M
 
 
 def test_search_space_of_the_campaign_replaces_the_shipped_one(tmp_path: Path):
-    assert setup.search_spaces(tmp_path) == {}
+    assert search_spaces(tmp_path) == {}
     shipped = (configs_dir() / "allocators" / "glibc.toml").read_text()
     (tmp_path / "glibc.toml").write_text(shipped.replace('name = "mxfast"', 'name = "mxslow"', 1))
     (tmp_path / "campaign.toml").write_text(
         'name = "x"\ntrace = "x.trace"\nallocators = ["glibc"]\nspace_files = ["glibc.toml"]\n'
     )
-    assert "mxslow" in setup.search_spaces(tmp_path)["glibc"].keys
+    assert "mxslow" in search_spaces(tmp_path)["glibc"].keys
 
 
 def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.MonkeyPatch):
