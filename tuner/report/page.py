@@ -158,6 +158,7 @@ def render_page(report: Report) -> str:
         report=report,
         run=report.run,
         campaign=report.run.campaign,
+        folder=shlex.quote(str(report.run.folder)),
         title=_title(report.run),
         headline=wording.headline(*found),
         validated=wording.validated_sentence(report.run, report.picks, report.claims),

@@ -13,12 +13,14 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.doubles.answers import write_record
-from tests.doubles.runs import failed_trial, synthetic_run, write_run
+from tests.doubles.runs import MIB, failed_trial, measurement, synthetic_run, write_run
+from tests.doubles.small_runs import BASELINE, BETTER, DOMINATED, run_of
 from tests.doubles.small_runs import RUN as SMALL_RUN
 from tuner.drawing.figure import described, embedding_script
 from tuner.optimize.request import Request
-from tuner.records import Configuration, Status
+from tuner.records import Configuration, Outcome, Status
 from tuner.report.page import Report, compute_report, figures_of, render_page
+from tuner.report.pareto import pareto_plots
 from tuner.runs import REQUEST_FILE, Run, load_run
 
 pytestmark = pytest.mark.slow
@@ -257,6 +259,21 @@ def test_page_of_a_campaign_without_any_success():
 
     assert "No configuration succeeded and held every constraint." in words
     assert "1 failed" in words
+
+
+def test_what_lies_outside_of_another_view_than_the_first_is_said_too():
+    seen = measurement(90.0 * MIB, 0.95e8, faults=10**9)
+    far = replace(DOMINATED, outcome=Outcome.succeeded(seen))
+    run = run_of(BASELINE, BETTER, far, names=("mean_heap", "cost", "faults"))
+
+    assert [plot.n_outside for plot in pareto_plots(run, [])] == [0, 1, 1]
+    assert "“all points” shows what lies outside the first view" in page_of(run).words
+
+
+def test_the_command_that_the_page_names_holds_for_every_folder():
+    run = replace(synthetic_run(n_trials=4), folder=Path("runs/my app"))
+
+    assert page_of(run).words.count("malloc-tuner validate 'runs/my app' -- PROGRAM") == 2
 
 
 def test_page_of_an_interrupted_campaign_says_so():
