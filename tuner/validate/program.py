@@ -41,6 +41,7 @@ from tuner.validate.setup import Prepared, with_libc_malloc
 
 _TIMEOUT_FLOOR_S = 30.0
 _CHILDREN_SHARE = 0.5
+_ITS_OUTPUT = "its output"
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def judge_run(
     if _file(output) and not run.output_sha256:
         return Status.FAILED, f"{output} was not written"
     if output != IGNORED and run.output_sha256 != reference.output_sha256:
-        return Status.FAILED, f"its output ({output}) differs from the baseline's"
+        return Status.FAILED, f"{_ITS_OUTPUT} ({output}) differs from the baseline's"
     return Status.OK, None
 
 
@@ -365,7 +366,10 @@ def _about_addresses(reference: ProgramRun, surroundings: Surroundings) -> list[
 
 
 def _not_repeatable(command: Sequence[str], reason: str | None) -> str:
-    return (
-        f"{command[0]}: two runs with the baseline differ: {reason}; a program "
-        "whose output holds times or addresses needs --ignore-output or --output-file"
+    found = f"{command[0]}: two runs with the baseline differ: {reason}"
+    if not (reason or "").startswith(_ITS_OUTPUT):
+        return found
+    advice = (
+        "a program whose output holds times or addresses needs --ignore-output or --output-file"
     )
+    return f"{found}; {advice}"

@@ -322,6 +322,14 @@ def test_output_that_never_repeats_is_noticed_before_a_subject_is_blamed(store: 
     assert runs.calls == ["base", "base"]
 
 
+@pytest.mark.parametrize("n_good", [1, 2])
+def test_a_baseline_that_crashes_later_is_not_said_to_print_times(store: Store, n_good: int):
+    crash = replace(GOOD, exit_status=None, signal=11)
+    runs = Program(lambda name, call: GOOD if name != "base" or call <= n_good else crash)
+    with pytest.raises(ProgramError, match=r"killed by SIGSEGV, but exit status 0 .* baseline$"):
+        run_all(store, runs)
+
+
 def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: Path):
     path = tmp_path / "out"
     path.write_text("old")
