@@ -251,8 +251,8 @@ def _between(good: Sequence[Trial], targets: Mapping[str, Floats]) -> dict[str, 
         means = np.empty(len(values))
         for name in set(names.tolist()):
             means[names == name] = values[names == name].mean()
-        whole = float(values.var())
-        found[target] = float(means.var()) / whole if whole else 0.0
+        is_constant = np.ptp(values) == 0.0  # its variance may be what rounding leaves
+        found[target] = 0.0 if is_constant else float(means.var() / values.var())
     return found
 
 

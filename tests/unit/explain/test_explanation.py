@@ -10,7 +10,7 @@ import pytest
 
 from tests.doubles.answers import write_record
 from tests.doubles.command_line import CommandLine
-from tests.doubles.runs import synthetic_run, without_counts, write_run
+from tests.doubles.runs import MIB, measurement, synthetic_run, without_counts, write_run
 from tests.doubles.small_runs import run_of
 from tests.unit.optimize.answering.test_answer import DEPLOY, KEEP
 from tuner import library
@@ -403,6 +403,20 @@ def test_values_stand_in_the_order_of_the_space(run: Run):
 
     assert settings["mxfast"].values == (None, 160, 64, 32, 0, 8)
     assert settings["top_pad"].values == (None, 0, 65536, 1048576, 16777216)
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_an_allocator_alone_decides_nothing_of_what_never_changes(run: Run):
+    constant = measurement(cost=1e7)
+    trials = tuple(
+        replace(one, outcome=Outcome.succeeded(constant), objectives=(50.0 * MIB, 1e7))
+        for one in run.trials
+        if one.measurement and one.configuration.allocator == "glibc"
+    )
+
+    found = explain_run(material_of(replace(run, trials=trials)), None)
+
+    assert set(found.by_allocator.values()) == {0.0}
 
 
 @pytest.mark.usefixtures("few_trees")
