@@ -435,7 +435,10 @@ def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool)
     from tuner.validate.verdicts import Verdict
 
     if not summary.is_comparison:
-        raise ComparisonError(NOTHING_COMPARED)
+        is_left = any(s.reason is None for s in summary.subjects if not s.is_baseline)
+        raise ComparisonError(
+            "nothing was compared yet, see above" if is_left else NOTHING_COMPARED
+        )
     picks = [s for s in summary.subjects if s.subject.is_pick and not s.is_baseline]
     bad = [s for s in picks if s.verdict in (Verdict.WORSE, Verdict.REJECTED)]
     if worse and bad:
