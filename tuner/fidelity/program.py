@@ -155,9 +155,13 @@ def _values(program: ProgramPanel, index: int, field: str) -> list[float]:
 
 
 def _spread(program: ProgramPanel, good: Sequence[int], field: str) -> float | None:
-    """Return the median over configurations of the spread between the program's own runs."""
-    rows = [_values(program, index, field) for index in good]
-    spreads = [(max(row) - min(row)) / np.median(row) for row in rows if np.median(row) > 0]
+    """Return the median over configurations of the spread between the program's own runs.
+
+    None where each ran once.
+    """
+    rows = (_values(program, index, field) for index in good)
+    many = (row for row in rows if len(row) > 1)
+    spreads = [(max(row) - min(row)) / np.median(row) for row in many if np.median(row) > 0]
     return float(np.median(spreads)) if spreads else None
 
 

@@ -77,6 +77,13 @@ def test_ranks_against_the_program_are_apart_from_those_against_the_trace():
     assert found.trace_metrics["cost"] is None
 
 
+def test_one_run_of_each_shows_no_spread():
+    panel, program, _ = on_program([1000, 2000, 9000, 6000])
+    once = replace(program, runs=[runs and runs[:1] for runs in program.runs])
+
+    assert set(judge_program(panel, once).spread.values()) == {None}
+
+
 def test_every_configuration_runs_in_every_round_until_it_fails():
     panel, program, runner = on_program([1000, 2000, 9000, 6000], failing=2)
     found = judge_program(panel, program)
