@@ -46,7 +46,7 @@ _FURTHER: Final = (
     Look("#c49a00", "triangle-left"),
     Look("#1b7f7a", "triangle-right"),
 )
-"""For all others, in turn."""
+"""For all others, in turn; in each further turn every colour has another marker."""
 
 INK: Final = "#1c2430"
 """Text."""
@@ -69,8 +69,13 @@ CONTRAST: Final = "#d55e00"
 def looks(names: Sequence[str]) -> dict[str, Look]:
     """Return the look of every name: the known allocators' own, further ones in turn."""
     others = [name for name in dict.fromkeys(names) if name not in _LOOKS]
-    further = {name: _FURTHER[index % len(_FURTHER)] for index, name in enumerate(others)}
+    further = {name: _further(index) for index, name in enumerate(others)}
     return {name: _LOOKS.get(name) or further[name] for name in names}
+
+
+def _further(index: int) -> Look:
+    n = len(_FURTHER)
+    return Look(_FURTHER[index % n].colour, _FURTHER[(index + index // n) % n].shape)
 
 
 def look(allocator: str) -> Look:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.campaign.identity import LIBRARY, builds
-from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity
+from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, shapes
 from tuner.errors import SelectionError
 from tuner.front.bounds import baseline_trial
 from tuner.front.dominance import (
@@ -352,7 +352,9 @@ def several_figure(found: SeveralRuns) -> Figure:
     point = {"type": "point", "filled": True, "size": 36}
     is_plane = len(found.objectives) == 2  # noqa: PLR2004 - as above
     layers = [layer(rows, line, **shared)] * is_plane
-    layers.append(layer(rows, point, **shared, tooltip={"field": "tip"}))
+    layers.append(
+        layer(rows, point, **shared, shape=shapes("run", names), tooltip={"field": "tip"})
+    )
     for group in found.groups * is_plane:
         for percent, points in group.attained.items():
             dashed = {"type": "line", "interpolate": "step-after", "color": "#1c2430",

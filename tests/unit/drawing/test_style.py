@@ -17,3 +17,10 @@ def test_further_names_get_looks_in_turn_and_leave_the_known_theirs():
     assert len({one.colour for one in found.values()}) == 3
     assert found["glibc"] == look("glibc")
     assert looks(["bob", "alice"])["bob"] == found["bob"]
+
+
+def test_many_names_can_be_told_apart():
+    """Ten seeds, or ten settings of one allocator, are compared in one figure."""
+    found = looks([f"seed-{n}" for n in range(20)])
+
+    assert len(set(found.values())) == 20
