@@ -13,6 +13,7 @@ from tuner.report.beside_answer import BesideAnswer
 from tuner.report.columns import MISSING, scale_for, show_change, show_estimate, show_expected
 from tuner.report.grid import ranking_grid
 from tuner.stats import Estimate
+from tuner.validate.session import IGNORED
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
@@ -202,6 +203,7 @@ def claims_context(summary: ValidationSummary) -> dict[str, Any]:
         "summary": summary,
         "command": shlex.join(summary.record.command),
         "date": summary.record.created_at[:16].replace("T", " "),
+        "ignores_output": summary.record.conditions.output == IGNORED,
         "claim_heads": list(checks.values()),
         "real_heads": [REAL[name].label for name in measured],
         "rows": [

@@ -237,6 +237,16 @@ def test_page_sets_claims_beside_what_was_validated():
     assert "All numbers on this page are emulated." not in words
 
 
+def test_output_that_was_ignored_is_not_said_to_be_equal():
+    run = synthetic_run(n_trials=30, validation=True)
+    (record,) = run.validations
+
+    for output, said in (("stdout", "status and output had to"), ("ignored", "output was ignored")):
+        conditions = replace(record.conditions, output=output)
+        shown = replace(run, validations=(replace(record, conditions=conditions),))
+        assert said in page_of(shown).words
+
+
 @pytest.mark.parametrize("n_samples", [0, 1])
 def test_page_of_a_validation_that_ranks_nothing(n_samples: int):
     run = synthetic_run(n_trials=80, validation=True)
