@@ -193,31 +193,21 @@ def test_one_text_is_no_list_of_allocators_or_settings():
         tuner.emulate(TRACE, settings="jemalloc narenas=1")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"rounds": 0}, "rounds 0: give 1 to 10,000"),
-        ({"instrument": "perf"}, "instrument 'perf': give one of auto, cachegrind, none"),
-        ({"points": "balanced"}, "points 'balanced': give a list of words"),
-    ],
-)
-def test_a_comparison_passes_over_no_argument(options: dict[str, Any], said: str):
-    with pytest.raises(SpecError, match=said):
-        tuner.compare(synthetic_run(n_trials=8), ["./app"], **options)
+def test_a_comparison_passes_over_no_argument():
+    compare = partial(tuner.compare, synthetic_run(n_trials=8), ["./app"])
+    with pytest.raises(SpecError, match="rounds 0: give 1 to 10,000"):
+        compare(rounds=0)
+    with pytest.raises(SpecError, match="instrument 'perf': give one of auto, cachegrind, none"):
+        compare(instrument="perf")
+    with pytest.raises(SpecError, match="points 'knee': give a list of words"):
+        compare(points="knee")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"rounds": 0}, "rounds 0: give 1 to 10,000"),
-        ({"limits": {"p98": 0.1}}, "'p98' is no limit of a service"),
-    ],
-)
-def test_a_comparison_of_a_service_passes_over_none_either(
-    tmp_path: Path, options: dict[str, Any], said: str
-):
-    with pytest.raises(SpecError, match=said):
-        library.compare_service(tmp_path, Mock(), allocators=["glibc"], **options)
+def test_a_comparison_of_a_service_passes_over_none_either(tmp_path: Path):
+    with pytest.raises(SpecError, match="rounds 0: give 1"):
+        library.compare_service(tmp_path, Mock(), rounds=0)
+    with pytest.raises(SpecError, match="'p98' is no limit of a service"):
+        library.compare_service(tmp_path, Mock(), limits={"p98": 0.1})
 
 
 def test_a_form_that_there_is_not_is_refused():

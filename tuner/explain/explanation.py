@@ -42,10 +42,6 @@ _CLEAR = 0.01
 """Gain of a setting that matters which is said, whatever it costs."""
 
 
-_SEEDS = 1 << 31
-"""That are told apart: forests take 32 bits, and some more than the seed itself."""
-
-
 class Role(enum.StrEnum):
     """What a setting does."""
 
@@ -124,7 +120,7 @@ def explain_run(material: Material, ablation: Ablation | None, seed: int = 1) ->
         seed: of the forests.
     """
     run = material.run
-    seed %= _SEEDS
+    seed %= 1 << 31  # forests take 32 bits, and a little more than the seed itself
     names = list(run.campaign.allocators)
     if ablation is not None:
         names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)

@@ -337,7 +337,7 @@ _HEIGHT: Final = 380
 def several_figure(found: SeveralRuns) -> Figure:
     """Draw the front of every run, and what half and all of a group attain, as changes.
 
-    Lines are drawn of two objectives: of more, a front is none in the plane of the first two.
+    A front is a line where there are two objectives, and else points alone.
     """
     names = [one.name for one in found.runs]
     titles = [f"{METRICS[name].label}, change against the default" for name in found.objectives]

@@ -79,9 +79,8 @@ class ValidationOptions:
     def __post_init__(self) -> None:
         """Refuse what would be passed over; raises SpecError."""
         check_rounds(self.rounds)
-        if self.instrument not in (HARDWARE, CACHEGRIND, NONE):
-            allowed = f"{HARDWARE}, {CACHEGRIND}, {NONE}"
-            raise SpecError(f"instrument {self.instrument!r}: give one of {allowed}")
+        if self.instrument not in (known := (HARDWARE, CACHEGRIND, NONE)):
+            raise SpecError(f"instrument {self.instrument!r}: give one of {', '.join(known)}")
 
     def conditions(self) -> ValidationConditions:
         """Return what must be equal for a validation to be continued.

@@ -7,11 +7,10 @@ import pytest
 
 from tests.doubles.bench import ALICE, BOB
 from tests.doubles.places import ROOT
-from tests.doubles.runs import synthetic_run, trial, write_run
+from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.bench import subjects
 from tuner.bench.subjects import check_labels, library_subject, pick_subject, with_variables
-from tuner.config import campaign_from_options, dump_campaign
 from tuner.errors import MissingToolError, SpecError
 from tuner.records import Configuration
 from tuner.store import AllocatorRecord
@@ -63,24 +62,22 @@ def test_a_pick_whose_library_is_gone_runs_with_the_one_that_is_here(measured: P
     assert pick_subject("run:trial-2").library == measured.with_name("found.so")
 
 
-def test_a_pick_is_read_back_by_the_search_space_of_its_campaign(tmp_path: Path):
-    """What becomes of this setting cannot be seen, so a value off the scale is refused."""
-    space, folder = tmp_path / "mine.toml", tmp_path / "run"
+def test_a_pick_is_read_back_by_the_search_space_of_its_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     shipped = (ROOT / "configs/allocators/tcmalloc.toml").read_text()
-    space.write_text(shipped.replace("high = 8192", "high = 16384"))
-    adapter = get_allocator("tcmalloc")
-    library, version = adapter.locate().library, adapter.locate().version
+    (tmp_path / "mine.toml").write_text(shipped.replace("high = 8192", "high = 16384"))
+    (tmp_path / "campaign.toml").write_text(
+        'name = "x"\ntrace = "x"\nallocators = ["tcmalloc"]\nspace_files = ["mine.toml"]\n'
+    )
+    here = get_allocator("tcmalloc").locate()
+    run = synthetic_run(tmp_path, n_trials=1, rechecks=False)
+    record = {"tcmalloc": AllocatorRecord(str(here.library), here.version)}
     wide = trial(1, Configuration.of("tcmalloc", {"transfer_num_obj": 10000}))
-    run = synthetic_run(folder, allocators=("tcmalloc",), n_trials=1)
-    record = {"tcmalloc": AllocatorRecord(str(library), version)}
-    campaign = replace(run.campaign, allocators=record)
-    write_run(replace(run, campaign=campaign, trials=(*run.trials, wide), rechecks=()))
-    spec = campaign_from_options(trace="a.trace", allocators=["tcmalloc"], space_files=[str(space)])
-    (folder / "campaign.toml").write_text(dump_campaign(spec))
+    found = replace(run, campaign=replace(run.campaign, allocators=record), trials=(wide,))
+    monkeypatch.setattr(subjects, "load_run", lambda _: found)
 
-    found = pick_subject(f"{folder}:trial-1")
-
-    assert dict(found.variables) == {"TCMALLOC_TRANSFER_NUM_OBJ": "10000"}
+    assert pick_subject("run:trial-1").variables == (("TCMALLOC_TRANSFER_NUM_OBJ", "10000"),)
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

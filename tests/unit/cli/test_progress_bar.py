@@ -33,9 +33,9 @@ def test_brackets_of_a_label_stay_as_they_are():
     console = Console(file=io.StringIO(), force_terminal=True, width=80, record=True)
 
     with ProgressBar(console) as progress:
-        progress.add_task("ring  a[/b] mine[new]")
+        progress.add_task("a[/b] mine[new]")
 
-    assert "ring  a[/b] mine[new]" in console.export_text()
+    assert "a[/b] mine[new]" in console.export_text()
 
 
 def test_no_more_time_is_left_than_a_budget_allows():

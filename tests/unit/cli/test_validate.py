@@ -88,11 +88,9 @@ def test_nothing_to_compare_is_an_error_of_its_own(subjects: Sequence[SubjectSum
 
 
 def test_what_was_interrupted_before_any_ran_is_not_said_to_be_out():
-    waiting = replace(subject("lean", Verdict.UNDECIDED), n_samples=0, metrics=())
+    found = outcome(replace(subject("lean", Verdict.UNDECIDED), n_samples=0, metrics=()))
     with pytest.raises(ComparisonError, match="nothing was compared yet, see above"):
-        check_outcome(
-            outcome(subject("knee", Verdict.REJECTED), waiting), worse=False, unconfirmed=False
-        )
+        check_outcome(found, worse=False, unconfirmed=False)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.WORSE, Verdict.REJECTED])

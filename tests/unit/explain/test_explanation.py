@@ -407,12 +407,9 @@ def test_values_stand_in_the_order_of_the_space(run: Run):
 
 @pytest.mark.usefixtures("few_trees")
 def test_an_allocator_alone_decides_nothing_of_what_never_changes(run: Run):
-    constant = measurement(cost=1e7)
-    trials = tuple(
-        replace(one, outcome=Outcome.succeeded(constant), objectives=(50.0 * MIB, 1e7))
-        for one in run.trials
-        if one.measurement and one.configuration.allocator == "glibc"
-    )
+    same = Outcome.succeeded(measurement(cost=1e7))
+    glibc = [one for one in run.trials if one.configuration.allocator == "glibc"]
+    trials = tuple(replace(one, outcome=same, objectives=(50.0 * MIB, 1e7)) for one in glibc)
 
     found = explain_run(material_of(replace(run, trials=trials)), None)
 

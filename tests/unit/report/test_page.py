@@ -20,7 +20,6 @@ from tuner.drawing.figure import described, embedding_script
 from tuner.optimize.request import Request
 from tuner.records import Configuration, Outcome, Status
 from tuner.report.page import Report, compute_report, figures_of, render_page
-from tuner.report.pareto import pareto_plots
 from tuner.runs import REQUEST_FILE, Run, load_run
 
 pytestmark = pytest.mark.slow
@@ -276,14 +275,13 @@ def test_what_lies_outside_of_another_view_than_the_first_is_said_too():
     far = replace(DOMINATED, outcome=Outcome.succeeded(seen))
     run = run_of(BASELINE, BETTER, far, names=("mean_heap", "cost", "faults"))
 
-    assert [plot.n_outside for plot in pareto_plots(run, [])] == [0, 1, 1]
     assert "“all points” shows what lies outside the first view" in page_of(run).words
 
 
 def test_the_command_that_the_page_names_holds_for_every_folder():
-    run = replace(synthetic_run(n_trials=4), folder=Path("runs/my app"))
+    words = page_of(replace(SMALL_RUN, folder=Path("a b"))).words
 
-    assert page_of(run).words.count("malloc-tuner validate 'runs/my app' -- PROGRAM") == 2
+    assert words.count("malloc-tuner validate 'a b' -- PROGRAM") == 2
 
 
 def test_page_of_an_interrupted_campaign_says_so():

@@ -103,16 +103,13 @@ def test_nothing_measured_gives_no_plot():
 
 
 def test_a_point_at_0_outside_of_the_view_has_a_place_on_the_axis():
-    """Settings that need no system call, and break a constraint, are drawn on demand."""
-    run = run_of(
-        *(
-            replace(one, outcome=Outcome.succeeded(measurement(syscalls=n)), violation=excess)
-            for one, n, excess in ((BASELINE, 1000, 0.0), (BETTER, 100, 0.0), (SMALL, 0, 0.5))
-        ),
-        names=("mean_heap", "syscalls"),
-    )
+    needs = ((BASELINE, 1000, 0.0), (BETTER, 100, 0.0), (SMALL, 0, 0.5))
+    trials = [
+        replace(one, outcome=Outcome.succeeded(measurement(syscalls=n)), violation=excess)
+        for one, n, excess in needs
+    ]
 
-    (plot,) = pareto_plots(run, [])
+    (plot,) = pareto_plots(run_of(*trials, names=("mean_heap", "syscalls")), [])
 
     assert not plot.y.is_log
-    assert pareto_figure(plot, "front").name == "front"
+    assert pareto_figure(plot, "front").spec
