@@ -1,4 +1,5 @@
-/* test_idle.c - what threads hold that rest goes back, by the hand of another thread.
+/* test_idle.c - what threads hold that rest, or left when they ended, goes back by the hand of
+ * another.
  *
  * The linker sends os_clock_ms and os_purge to the functions below (--wrap).  A machine without
  * membarrier cannot do this: exit code 77.
@@ -324,6 +325,45 @@ static void visits_come_before_looks_into_what_is_kept(void) {
     pthread_join(thread, NULL);
 }
 
+/* --- a thread that never allocated: it may be there for nothing else --- */
+
+static void *burst_and_end(void *argument) {
+    struct work *w = argument;
+    w->heap = thread_attach();
+    burst(w);
+    return NULL;
+}
+
+static void *free_and_end(void *unused) {
+    exgen_free(exgen_malloc(100)); /* which stays in a list of the heap */
+    return unused;
+}
+
+static void *purge_from_outside(void *unused) {
+    exgen_purge();
+    EXPECT(local.heap == NULL);
+    return unused;
+}
+
+static void *count_from_outside(void *n) {
+    EXPECT(exgen_check_leaks(0) == (size_t)n);
+    EXPECT(local.heap == NULL);
+    return NULL;
+}
+
+static void what_ended_threads_left_is_reached_from_outside(void) {
+    struct work *w = &works[0];
+    *w = (struct work){.random = 1};
+    run_thread(free_and_end, NULL);
+    run_thread(count_from_outside, (void *)0);
+    run_thread(burst_and_end, w);
+    EXPECT(w->heap->n_dirty << 14 > N_BLOCKS / KEPT * MOST);
+    run_thread(purge_from_outside, NULL);
+    EXPECT(w->heap->n_dirty << 14 < 4 * options.purge_min);
+    run_thread(count_from_outside, (void *)(N_BLOCKS / KEPT));
+    finish(w);
+}
+
 int main(void) {
     if (!os_fence_threads()) {
         fprintf(stderr, "skipped: the system has no membarrier\n");
@@ -340,5 +380,6 @@ int main(void) {
     with_rich_thread(exgen_purge);
     visits_leave_working_threads_alone();
     visits_come_before_looks_into_what_is_kept();
+    what_ended_threads_left_is_reached_from_outside();
     return test_passed();
 }

@@ -25,14 +25,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Blocks that threads freed, ended ones too, back into their slabs. */
-static void bring_home(uint64_t now_ms) {
-    quarantine_flush(local.heap);
-    remote_return_lists(local.heap, &local);
+/* Blocks that threads freed, ended ones too, back into their slabs; `heap` is the calling thread's,
+ * NULL if it has none. */
+static void bring_home(struct heap *heap, uint64_t now_ms) {
+    if (heap != NULL) {
+        quarantine_flush(heap);
+        remote_return_lists(heap, &local);
+    }
     thread_collect(now_ms, SIZE_MAX);
-    remote_send_all_home(local.heap);
+    remote_send_all_home(heap);
     thread_collect(now_ms, SIZE_MAX);
-    remote_drain_slowly(local.heap, SIZE_MAX);
+    if (heap != NULL)
+        remote_drain_slowly(heap, SIZE_MAX);
 }
 
 EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
@@ -115,9 +119,11 @@ EXPORT size_t exgen_check_leaks(int report) {
     size_t large_bytes = 0;
     if (local.heap != NULL) {
         heap_enter(local.heap);
-        bring_home(os_clock_ms());
+        bring_home(local.heap, os_clock_ms());
         heap_count(local.heap, &local, &n_small, &small_bytes);
         heap_leave(local.heap);
+    } else {
+        bring_home(NULL, os_clock_ms());
     }
     large_count(&n_large, &large_bytes);
     size_t n_nothing = nothing_count();
@@ -135,11 +141,13 @@ EXPORT void exgen_purge(void) {
     thread_return_parked();
     if (local.heap != NULL) {
         heap_enter(local.heap);
-        bring_home(UINT64_MAX);
+        bring_home(local.heap, UINT64_MAX);
         heap_trim(local.heap, SIZE_MAX);
         sparse_give_back(local.heap);
         supply_purge_all(local.heap);
         heap_leave(local.heap);
+    } else {
+        bring_home(NULL, UINT64_MAX);
     }
     idle_give_back_all(local.heap);
     large_purge_all();

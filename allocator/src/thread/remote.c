@@ -48,7 +48,8 @@ bool remote_send_idle_home(uint64_t now_ms) {
 void remote_send_all_home(struct heap *sender) {
     void *blocks[N_HOME];
     size_t n;
-    remote_flush(sender);
+    if (sender != NULL)
+        remote_flush(sender);
     while ((n = exchange_take_any(blocks, N_HOME)) > 0)
         inbox_send(blocks, n);
 }

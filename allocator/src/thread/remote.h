@@ -85,7 +85,7 @@ void remote_flush(struct heap *heap);
 /* Put the thread's lists back on the slabs they came from, those of other heaps too. */
 void remote_return_lists(struct heap *heap, struct local *from);
 
-/* remote_flush, and send everything home that is in the exchange. */
+/* remote_flush, unless the thread has no heap, and send everything home that is in the exchange. */
 void remote_send_all_home(struct heap *sender);
 
 /* Most blocks of the smallest size class in a batch, whatever remote_batch says. */
