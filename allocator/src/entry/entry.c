@@ -745,12 +745,18 @@ EXPORT int exgen_posix_memalign(void **block, size_t alignment, size_t size) {
     return 0;
 }
 
+/* Known once the allocator has started. */
+static size_t page_bytes(void) {
+    allocator_start();
+    return os_page_bytes();
+}
+
 EXPORT void *exgen_valloc(size_t size) {
-    return allocate_aligned(os_page_bytes(), size);
+    return allocate_aligned(page_bytes(), size);
 }
 
 EXPORT void *exgen_pvalloc(size_t size) {
-    size_t page = os_page_bytes();
+    size_t page = page_bytes();
     if (size > PTRDIFF_MAX - page)
         return out_of_memory();
     return allocate_aligned(page, size == 0 ? page : round_up(size, page));
