@@ -263,6 +263,8 @@ static void configuration_can_be_read_back(void) {
     EXPECT(strncmp(json, "{\"library\":\"exgen", 17) == 0);
     EXPECT(strstr(json, "\"options\":{\"superblock_size\":") != NULL);
     EXPECT(exgen_config_json(json, 10) == length && strlen(json) == 9);
+    EXPECT(exgen_config_json(json, 1) == length && json[0] == '\0');
+    EXPECT(exgen_config_json(NULL, 0) == length);
 }
 
 static void statistics_count_blocks(void) {

@@ -68,6 +68,8 @@ EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
 EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     struct text t = {buffer, capacity, 0};
     bool has_started = allocator_start();
+    if (capacity > 0)
+        buffer[0] = '\0';
     text_string(&t, "{\"library\":\"");
     text_string(&t, THREADS ? "exgen" : "exgen-st");
     text_string(&t, "\",\"version\":\"" EXGEN_VERSION "\",\"options\":");
