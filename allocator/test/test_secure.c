@@ -39,6 +39,18 @@ static void aligned_blocks_have_their_size(void) {
         }
 }
 
+/* Whatever their alignment, so that they end at a guard page. */
+static void aligned_blocks_of_a_page_are_mappings(void) {
+    static const size_t sizes[] = {4089, 4096, 4200};
+    for (size_t alignment = 32; alignment <= 4096; alignment *= 2)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            size_t n_before = stats().n_large;
+            void *p = exgen_memalign(alignment, sizes[i]);
+            EXPECT(((uintptr_t)p & (alignment - 1)) == 0 && stats().n_large == n_before + 1);
+            exgen_free(p);
+        }
+}
+
 static size_t count_nonzero(const volatile char *bytes, size_t n) {
     size_t n_nonzero = 0;
     for (size_t i = 0; i < n; i++)
@@ -105,6 +117,7 @@ static void addresses_come_back_late(void) {
 int main(void) {
     usable_size_is_what_was_asked_for();
     aligned_blocks_have_their_size();
+    aligned_blocks_of_a_page_are_mappings();
     freed_blocks_are_cleared();
     new_blocks_are_clear();
     blocks_of_no_bytes_differ();

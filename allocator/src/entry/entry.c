@@ -710,7 +710,7 @@ static void *allocate_aligned(size_t alignment, size_t size) {
         return allocate(size);
     if (local.heap == NULL)
         return attach_and(allocate_aligned, alignment, size);
-    bool is_small = size <= classes.largest;
+    bool is_small = size <= (options.secure ? canary_largest_request() : classes.largest);
     size_t class = is_small ? class_of_aligned(size + canary_bytes(), alignment) : CLASS_NONE;
     if (class != CLASS_NONE)
         return options.secure ? allocate_with_canary(class, size)
