@@ -369,7 +369,7 @@ class Session:
         """Return whether emulation searches: as it was begun, or where there is time for it."""
         if self.request.evaluations or emulation.begun(self.run):
             return True
-        if (self.run / SELECTION_FILE).exists():
+        if (self.run / SELECTION_FILE).exists() or self._watch.left_s <= 0.0:
             return False
         needed_s = len(self.request.allocators) * self._first_default.seconds
         left_s, its_share_s = self._watch.left_s, _SHARE_EMULATION * self.request.seconds

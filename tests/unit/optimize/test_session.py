@@ -668,6 +668,19 @@ def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
     assert "little is live" in then.reasons
 
 
+def test_nothing_is_emulated_when_the_time_is_over(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    def record(*_: object) -> ProgramRecording:
+        app.now_s += REQUEST.seconds
+        return ProgramRecording("events", ())
+
+    monkeypatch.setattr(app, "record", record)
+    monkeypatch.setattr(emulation, "first_default", None)
+
+    assert answer(tmp_path, app, replace(REQUEST, is_direct=False)).decision is Decision.UNDECIDED
+
+
 def test_emulation_searches_where_there_is_time_for_the_defaults(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
