@@ -73,7 +73,8 @@ def _why_kept(subjects: Sequence[SubjectSummary]) -> str:
     others = (found for found in subjects if not found.is_baseline)
     if not any(found.n_samples or found.reason for found in others):
         return " for now: nothing beside it was measured yet."
-    verdicts = {claim.verdict for s in subjects for claim in s.claims if claim.is_gain}
+    claims = [claim for found in subjects for claim in found.claims]
+    verdicts = {claim.verdict for claim in [c for c in claims if c.is_gain] or claims}
     if verdicts and verdicts <= {Verdict.UNDECIDED}:
         return " for now: too few rounds to decide anything."
     unsettled = [(found, claim) for found in subjects for claim in _unsettled(found)]

@@ -127,8 +127,12 @@ def test_a_gain_that_the_rounds_neither_show_nor_exclude_is_open(heap: float, sp
     )
 
 
-def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains():
-    found = recommend([BASELINE, subject("balanced", "exgen", SEVEN, Verdict.UNDECIDED, 0.9)])
+@pytest.mark.parametrize("expected", [0.9, 1.0])
+def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains(expected: float):
+    one = subject("balanced", "exgen", SEVEN, Verdict.UNDECIDED, 0.9)
+    (claim,) = one.claims
+    one = replace(one, claims=(replace(claim, expected_ratio=expected),))
+    found = recommend([BASELINE, one])
     assert found.sentence == "Keep glibc's default for now: too few rounds to decide anything."
 
 
