@@ -228,7 +228,7 @@ class Conclusion:
         for name, share in best.scaled.items():
             lost = min(share, math.expm1(-best.gains[name].low))
             limit = math.expm1(self._rules.margin(name))
-            if lost <= limit:  # its bounds say by now that it holds
+            if round(lost - limit, 3) <= 0.0:  # its bounds, as shown, say by now that it holds
                 continue
             yield (
                 f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven at "
@@ -291,8 +291,8 @@ class Conclusion:
             return ()
         one = max(more, key=lambda each: each.score(self._rules))
         is_surer = best.sure_score(self._rules) > one.sure_score(self._rules)
-        why = "is proven to gain more" if is_surer else "has fewer settings"
-        return (f"Proven, too: {one.label}; what is deployed {why}.",)
+        why = "is proven to gain less" if is_surer else "has more settings"
+        return (f"Proven, too: {one.label}, which seems to gain more than that, but {why}.",)
 
     def _saved(self, one: Standing, best: Standing, lost: Mapping[str, float]) -> list[str]:
         """Return the goals in which a candidate gains more than the best one, by what counts.
