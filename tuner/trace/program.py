@@ -5,9 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path, PurePath
+from typing import Final
 
 from tuner.trace.file import Trace
+
+_SHELLS: Final = ("sh", "bash", "dash")
+_OPERATORS: Final = frozenset("();<>|&")
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,8 @@ class Recorded:
         """Return whether a command runs the same program; None where that is not known."""
         if not self.command or not command:
             return None
-        return PurePath(command[0]).name == PurePath(self.command[0]).name
+        mine, other = behind_shell(self.command), behind_shell(command)
+        return PurePath(other[0]).name == PurePath(mine[0]).name
 
     def differs_from(self, command: Sequence[str]) -> str:
         """Say in what a command is another than the recorded one; empty if it is the same."""
@@ -31,9 +37,32 @@ class Recorded:
             return ""
         if not self.is_run_by(command):
             return f"another program than the recorded one ({shlex.join(self.command)})"
-        if tuple(command[1:]) != self.command[1:]:
+        if behind_shell(command)[1:] != behind_shell(self.command)[1:]:
             return f"other arguments than recorded ({shlex.join(self.command)})"
         return ""
+
+
+def behind_shell(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command, or what a shell that it starts becomes in the end.
+
+    Example:
+        >>> behind_shell(("sh", "-c", "rm -f out; exec ./app -v=1,2 <data"))
+        ('./app', '-v=1,2')
+        >>> behind_shell(("./app", "-v"))
+        ('./app', '-v')
+    """
+    if PurePath(command[0]).name in _SHELLS and [*command[1:2]] == ["-c"] and command[2:]:
+        lexer = shlex.shlex(command[2], posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        try:
+            words = list(lexer)
+        except ValueError:  # a quote is open
+            words = []
+        if "exec" in words:
+            last = words[len(words) - words[::-1].index("exec") :]
+            own = takewhile(lambda word: not word or not _OPERATORS.issuperset(word), last)
+            return tuple(own) or tuple(command)
+    return tuple(command)
 
 
 def recorded_in(trace: Path) -> Recorded:

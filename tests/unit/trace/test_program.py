@@ -9,7 +9,15 @@ RECORDED = Recorded(("/opt/bin/app", "data"), 0)
 
 @pytest.mark.parametrize(
     ("command", "is_same"),
-    [(("app", "data"), True), (("./app", "other"), True), (("sh", "-c", "app data"), False)],
+    [
+        (("app", "data"), True),
+        (("./app", "other"), True),
+        (("sh", "-c", "app data"), False),
+        (("sh", "-c", "rm -f x; exec ./app <in"), True),
+        (("sh", "-c", "exec other"), False),
+        (("sh", "-c", "exec 'app"), False),
+        (("sh", "-c", "exec <app"), False),
+    ],
 )
 def test_a_program_is_known_by_its_name(command: tuple[str, ...], *, is_same: bool):
     assert RECORDED.is_run_by(command) is is_same
@@ -17,6 +25,8 @@ def test_a_program_is_known_by_its_name(command: tuple[str, ...], *, is_same: bo
 
 def test_what_differs_is_said():
     assert RECORDED.differs_from(("app", "data")) == ""
+    assert RECORDED.differs_from(["bash", "-c", "exec app data <in"]) == ""
     assert "other arguments than recorded" in RECORDED.differs_from(("app", "more"))
+    assert "other arguments" in RECORDED.differs_from(("sh", "-c", "exec app more < in"))
     assert "another program than the recorded one" in RECORDED.differs_from(("true",))
     assert Recorded((), 0).is_run_by(("true",)) is None
