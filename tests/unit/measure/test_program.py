@@ -134,7 +134,7 @@ def test_environment_is_exactly_the_one_given(
     monkeypatch.setenv("TMPDIR", "/tmp")
     environment = {"A": "b=c", "E": "", "MALLOC_CONF": "narenas:1"}
     run = runner.run(["/usr/bin/env"], environment, Surroundings())
-    expected = b"MALLOC_CONF=narenas:1\nA=b=c\nE=\n"
+    expected = b"A=b=c\nE=\nMALLOC_CONF=narenas:1\n"
     assert run.output_sha256 == hashlib.sha256(expected).hexdigest()
 
 
