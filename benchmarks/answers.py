@@ -567,14 +567,15 @@ def _volume_targets(
 
 
 def summary(parts: Parts, verdict: str) -> str:
-    """Return how many settings were deployed, and how many of them held."""
+    """Return how many settings were deployed, how many of them held, and what is missed."""
     n_deployed = sum(one.subject == OURS for one in judged_of(parts))
     words = f"{n_deployed} of {len(parts)} deploy a setting"
     if not n_deployed:
         return f"{NOT_SHOWN}: {words}"
-    worse = next(targets(parts))
+    worse, *others = targets(parts)
+    missed = (one.brief for one in others if one.is_missed)
     doubts = (f"hypervolume of {name} {doubt}" for name, doubt in doubts_of(parts).items())
-    return "; ".join([f"{verdict}: {words}", worse.brief, *doubts])
+    return "; ".join([f"{verdict}: {words}", worse.brief, *missed, *doubts])
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

@@ -237,6 +237,11 @@ def test_being_behind_a_rival_misses_a_target():
         "times behind a rival",
     ]
     assert missed[0].note == "parts: 1, of 10 rounds or more"
+    parts["x"]["subjects"] = {OURS: "key"}
+    mine = [row for row in parts["x"]["rows"] if row["subject"] == "ours"]
+    parts["x"]["rows"] += [{**row, "subject": OURS} for row in mine]
+    said = summary(parts, "missed")
+    assert "at 5 minutes: 0.731 (aim: at least 1.200); times behind a rival: 1" in said
 
 
 def twice(part: dict[str, Any], *ratios: float) -> dict[str, Any]:
