@@ -35,7 +35,7 @@ from tuner.service.output import PERCENTILES
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
 from tuner.service.roles import roles_that_matter
-from tuner.trace import place_while_written
+from tuner.trace import place_while_written, put_in_place
 from tuner.units import show_percent
 
 PROCESSES: Final = "processes"
@@ -187,7 +187,7 @@ class Service:
                 path = further_trace(trace, number + 1) if number else trace
                 try:
                     shutil.copyfile(roles[number].busiest.path, copy)
-                    copy.replace(path)
+                    put_in_place(copy, path)
                 finally:
                     copy.unlink(missing_ok=True)
         n_events = sum(role.busiest.totals.n_events for role in roles)
