@@ -222,7 +222,7 @@ class Models:
         known = self._worth_fitting()
         seen = self._features.of([result.genome for result in known])
         values = _logarithms(np.array([result.objectives for result in known], dtype=np.float64))
-        self._fit(known, seen, values)
+        values = self._fit(known, seen, values)
         best = self._best(known, seen, values)
         self._front = self._means((seen[0][best], seen[1][best]))
 
@@ -237,11 +237,17 @@ class Models:
         penalties = self._penalties(asked)
         return _most_promising(self._front, (means, deviations), self._limits, penalties, optimism)
 
-    def _fit(self, known: Sequence[Told], seen: tuple[Floats, Floats], values: Floats) -> None:
+    def _fit(self, known: Sequence[Told], seen: tuple[Floats, Floats], values: Floats) -> Floats:
+        """Fit the models; return the logarithms of results as they count."""
         features, active = seen
-        for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
+        believed = values.copy()
+        for number, model in enumerate(self._objectives):
             rows = [i for i, result in enumerate(known) if number not in result.bounded]
-            model.fit(features[rows], active[rows], column[rows])
+            is_noisy = np.array([any(known[i].noise[number : number + 1]) for i in rows])
+            believed[rows, number] = model.fit(
+                features[rows], active[rows], values[rows, number], is_single=is_noisy
+            )
+        return believed
 
     def _means(self, asked: tuple[Floats, Floats]) -> Floats:
         """Return the predicted logarithms of objectives, (n_genomes, n_objectives)."""

@@ -10,10 +10,14 @@ nothing gets no variance, and an allocator's settings say nothing about another'
 The variances are fitted by a few steps of the minorise-maximise algorithm for variance components,
 which needs no gradient and never leaves the positive numbers, from where the last fit ended.
 
+A run now and then is far from all that is like it, as where a collector of garbage comes a moment
+sooner.  The process would take that for what its setting does, and the luckiest runs of many would
+make the front.  So a single run counts as no farther from what the others predict than most are.
+
 Source: Duvenaud, Nickisch, Rasmussen, "Additive Gaussian Processes", NeurIPS 2011 (the sum of
 parts).  Zhou, Hu, Zhou, Lange, "MM algorithms for variance components models", J. Comput. Graph.
 Stat. 28(2), 2019, eq. (3) (the steps).  Rasmussen and Williams, "Gaussian Processes for Machine
-Learning", 2006, eq. (2.25) and (2.26) (the predictions).
+Learning", 2006, eq. (2.25) and (2.26) (the predictions), (5.12) (what the others predict).
 """
 
 import math
@@ -29,8 +33,10 @@ from threadpoolctl import ThreadpoolController
 
 from tuner.records import Value
 from tuner.space import Genome, Parameter, Space
+from tuner.stats import robust_sd
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 _CORRELATION_LENGTH: Final = 0.3
 """Of levels along a scale, as a share of the scale."""
@@ -43,6 +49,8 @@ _DISTANCE: Final = 3.0
 """Of two genomes that differ in every active gene; the interactions fade as exp(-distance)."""
 _LEAST: Final = 1e-6
 """The least variance, as a share of that of the observations: more would be lost to rounding."""
+_FAR: Final = 3.0
+"""Standard deviations of what most single runs are off by, beyond which none counts."""
 
 
 class Features:
@@ -131,19 +139,34 @@ class Surrogate:
         self._improved = self._variances
 
     def fit(
-        self, features: Floats, active: Floats, values: Floats, *, n_steps: int | None = None
-    ) -> None:
-        """Learn from observations.
+        self,
+        features: Floats,
+        active: Floats,
+        values: Floats,
+        *,
+        is_single: Mask | None = None,
+        n_steps: int | None = None,
+    ) -> Floats:
+        """Learn from observations; return these as they count, (n,).
 
         Args:
             features: (n, n_features), of `Features.of`.
             active: (n, n_genes).
             values: (n,), finite.
+            is_single: (n,), which of them may be lucky or unlucky runs; None: none.
             n_steps: of the variances; None suits a process that is fitted again and again.
         """
         # Levels that nothing observed has are most of the features, and add only zeros.
         self._seen = np.flatnonzero(features.any(axis=0))
         self._features, self._active = features[:, self._seen], active
+        self._explain(values, n_steps)
+        excess = _excess(self._residuals, is_single)
+        if excess.any():
+            values = values - excess
+            self._explain(values, n_steps)
+        return values
+
+    def _explain(self, values: Floats, n_steps: int | None) -> None:
         self._middle = float(np.mean(values))
         self._scale = float(np.std(values)) or 1.0
         centred = (values - self._middle) / self._scale
@@ -159,6 +182,11 @@ class Surrogate:
         self._weights: Floats = self._inverse @ centred
         improved = variances * np.sqrt(self._ratios(joint))
         self._improved = np.maximum(improved, _LEAST)
+
+    @property
+    def _residuals(self) -> Floats:
+        """Each observation less what the others predict of its genome, (n,)."""
+        return np.asarray(self._scale * self._weights / np.diag(self._inverse))
 
     @property
     def noise(self) -> float:
@@ -209,3 +237,11 @@ class Surrogate:
         shown = np.append(shown, [weights @ joint @ weights, weights @ weights])
         expected = np.append(expected, [np.sum(inverse * joint), np.trace(inverse)])
         return np.asarray((shown + 1e-12) / (expected + 1e-12))
+
+
+def _excess(residuals: Floats, is_single: Mask | None) -> Floats:
+    """Return by how much single runs are farther from what the others predict than most are."""
+    if is_single is None or not is_single.any():
+        return np.zeros_like(residuals)
+    most = _FAR * robust_sd(residuals[is_single].tolist())
+    return np.where(is_single, residuals - np.clip(residuals, -most, most), 0.0)

@@ -1,5 +1,7 @@
 """What `auto` adds to NSGA-II; the contract of all strategies is in test_strategies.py."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -252,9 +254,11 @@ def test_the_models_use_one_core(monkeypatch: pytest.MonkeyPatch):
     seen: list[int] = []
     fit = Surrogate.fit
 
-    def watched(self: Surrogate, *data: npt.NDArray[np.float64]) -> None:
+    def watched(
+        self: Surrogate, *data: npt.NDArray[np.float64], **options: Any
+    ) -> npt.NDArray[np.float64]:
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-        fit(self, *data)
+        return fit(self, *data, **options)
 
     monkeypatch.setattr(Surrogate, "fit", watched)
     models.choose([space.random(rng) for _ in range(10)], 4, rng)

@@ -285,7 +285,10 @@ class DirectSearch:
     def _learn(self, course: Course[None, Sample]) -> None:
         """Fit the model to what ran, if anything did."""
         self._tried, space = self._plan.tried(course), self._plan.space
-        self._model = Smoothed(space, self._tried, self._as_is) if space and self._tried else None
+        self._model = None
+        if space and self._tried:
+            exact = exact_in(self._whole(course), self._work.request.rules)
+            self._model = Smoothed(space, self._tried, self._as_is, exact)
 
     def _whole(self, course: Course[None, Sample]) -> Course[None, Sample]:
         """Return the runs with those before them."""

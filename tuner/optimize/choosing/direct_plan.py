@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,6 +67,7 @@ class Tried:
     genome: Genome
     configuration: Configuration
     logs: Logs
+    n_runs: int
 
 
 @dataclass(frozen=True)
@@ -221,11 +223,13 @@ class DirectPlan:
     def tried(self, course: Course[None, Sample]) -> dict[str, Tried]:
         """Return the settings that ran well each time, by label."""
         found = {}
+        courses = filter(None, (course, self._course_before))
+        counts = Counter(label for one in courses for _, _, label in one.samples)
         for configuration, genome in self._genomes.items():
             label, logs = label_of(configuration), self._logs(course, configuration)
             has_failed = (None, label) in course.out
             if logs is not None and not has_failed and configuration != self._as_is:
-                found[label] = Tried(genome, configuration, logs)
+                found[label] = Tried(genome, configuration, logs, counts[label])
         return found
 
     def n_untried(self, course: Course[None, Sample]) -> int:

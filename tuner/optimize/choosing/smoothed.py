@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -29,9 +29,20 @@ class Smoothed:
     """What all runs together say of settings: a Gaussian process for each quantity."""
 
     def __init__(
-        self, space: Space, tried: Mapping[str, Tried], as_is: Configuration | None
+        self,
+        space: Space,
+        tried: Mapping[str, Tried],
+        as_is: Configuration | None,
+        exact: Collection[str] = (),
     ) -> None:
-        """Fit to what ran, by label, at least one; what the program runs under changes nothing."""
+        """Fit to what ran.
+
+        Args:
+            space: what can be set.
+            tried: what ran, by label, at least one.
+            as_is: what the program runs under, which changes nothing; None: a setting of its own.
+            exact: quantities of which no run is lucky.
+        """
         self._space = space
         self._as_is = as_is
         self._features = features_of(space)
@@ -39,10 +50,12 @@ class Smoothed:
         plain = space.genome_of(as_is) if as_is else None
         zeros = [] if plain is None else [plain]
         seen = self._features.of([*(one.genome for one in tried.values()), *zeros])
+        is_single = np.array([one.n_runs == 1 for one in tried.values()] + [False] * len(zeros))
         for name in next(iter(tried.values())).logs:
             model = Surrogate(self._features.gene, len(space.parameters))
             values = [*(one.logs[name] for one in tried.values()), *(0.0 for _ in zeros)]
-            model.fit(*seen, np.array(values, dtype=np.float64), n_steps=_FITTING_STEPS)
+            lucky = None if name in exact else is_single
+            model.fit(*seen, np.array(values), is_single=lucky, n_steps=_FITTING_STEPS)
             self._models[name] = model
 
     def of(self, genomes: Sequence[Genome]) -> dict[str, tuple[Floats, Floats]]:
