@@ -1,6 +1,7 @@
 """Say why a recording is empty, or lacks something."""
 
 import mmap
+import os
 import re
 import shutil
 import stat
@@ -68,12 +69,12 @@ def why_nothing(command: Sequence[str], ending: Ending) -> str:
     if found is None:
         return f"{start}: the program {ending}"
     try:
-        mode, has_no_loader = Path(found).stat().st_mode, is_static(Path(found))
+        has_other_rights, has_no_loader = gains_rights(Path(found)), is_static(Path(found))
     except OSError:
         return f"{start}: the program cannot be read"
     if has_no_loader:
         return f"{start}: it is statically linked, so no library can be preloaded into it"
-    if mode & (stat.S_ISUID | stat.S_ISGID):
+    if has_other_rights:
         return f"{start}: it is setuid or setgid, for which the system ignores LD_PRELOAD"
     return (
         f"{start}: the recorder did not start in it (another architecture, or a C library "
@@ -176,6 +177,18 @@ def has_glibc(program: Path) -> bool:
     """Return whether a static program holds a C library that reads settings of its malloc."""
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         return content.find(b"GLIBC_TUNABLES") >= 0
+
+
+def gains_rights(program: Path) -> bool:
+    """Return whether it is setuid or setgid to another than the user.
+
+    The system then ignores LD_PRELOAD, and what the environment says to malloc; under a tracer the
+    program runs without these rights, as if it were any other.
+    """
+    status = program.stat()
+    as_user = status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid()
+    as_group = status.st_mode & stat.S_ISGID and status.st_gid != os.getegid()
+    return bool(as_user or as_group)
 
 
 def is_static(program: Path) -> bool:

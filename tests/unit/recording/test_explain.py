@@ -1,5 +1,6 @@
 """A recording without events is explained."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,9 +87,12 @@ def test_a_static_program_that_is_loaded_anywhere_is_static_and_the_loader_is_no
     ("mode", "why"),
     [(0o4755, "it is setuid or setgid"), (0o755, "the recorder did not start in it")],
 )
-def test_a_script_that_did_not_load_the_recorder_may_be_setuid(tmp_path: Path, mode: int, why: str):
+def test_a_script_that_did_not_load_the_recorder_may_be_setuid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, why: str
+):
     program = tmp_path / "app"
     program.write_text("#!/bin/sh\n")
     program.chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: program.stat().st_uid + 1)
 
     assert why in why_nothing([str(program)], ENDED)

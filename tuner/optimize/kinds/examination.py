@@ -28,7 +28,7 @@ from tuner.optimize.view import View
 from tuner.optimize.work import HELD_OUT_REFERENCE_FILE
 from tuner.output import write_text
 from tuner.page import series
-from tuner.recording.explain import has_glibc, is_static
+from tuner.recording.explain import gains_rights, has_glibc, is_static
 from tuner.runs import REFERENCE_FILE
 from tuner.service.plan import ServicePlan
 from tuner.validate.setup import check_version
@@ -145,6 +145,12 @@ def loadable(
     Raises:
         ProgramError: it can have none of them, or no setting of any.
     """
+    privileged = next(filter(gains_rights, _programs(reference)), None)
+    if privileged is not None:
+        raise ProgramError(
+            f"{privileged} is setuid or setgid: the system ignores LD_PRELOAD and malloc's "
+            "variables for it; it can be linked with another malloc: docs/how-to/link.md"
+        )
     static = static_part(reference)
     if static is None:
         return tuple(names)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -178,3 +179,25 @@ def test_a_static_program_without_glibc_has_nothing_to_tune(tmp_path: Path):
     assert left(static) == ("glibc",)
     with pytest.raises(ProgramError, match="statically linked, and not with glibc: nothing in"):
         left(bare)
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "is_refused"),
+    [
+        (0o4755, "geteuid", True),
+        (0o2755, "getegid", True),
+        (0o4755, "getegid", False),
+        (0o755, "geteuid", False),
+    ],
+)
+def test_of_a_program_with_other_rights_no_setting_acts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, asked: str, *, is_refused: bool
+):
+    program = tmp_path / "app"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(mode)
+    monkeypatch.setattr(os, asked, lambda: 4321)
+    is_so = pytest.raises(ProgramError, match=r"app is setuid or setgid: the system ignores")
+
+    with is_so if is_refused else nullcontext():
+        loadable(("exgen",), {}, replace(FAILING, command=(str(program),)), View())
