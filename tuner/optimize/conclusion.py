@@ -99,7 +99,7 @@ class Conclusion:
         """Return whether promising settings never ran, and do with more time here."""
         work = self._work
         is_over = work.request.is_direct and work.is_chosen  # nothing is searched beside it
-        is_closed = is_over or work.is_explored or work.has_no_more_confirmations
+        is_closed = is_over or work.is_settled or work.is_explored or work.has_no_more_confirmations
         return selected is not None and selected.n_untried > 0 and not is_closed
 
     def _not_all_ran(self, selected: Selected, answer: Answer) -> Answer:
@@ -176,6 +176,9 @@ class Conclusion:
         if selected and self._may_run(selected) and not still_open:
             answer = self._answer(Decision.UNDECIDED, None, selected, confirmed)
             return self._not_all_ran(selected, answer)
+        if confirmed.not_run and not still_open:
+            answer = self._answer(Decision.UNDECIDED, None, selected, confirmed)
+            return self._reserve_open(confirmed, answer)
         if back and not still_open:
             return self._answer(Decision.KEEP, back[0], selected, confirmed)
         if not still_open:
@@ -192,26 +195,35 @@ class Conclusion:
         answer = replace(answer, reasons=(*known, *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
 
+    def _reserve_open(self, confirmed: Confirmed, answer: Answer) -> Answer:
+        """Return an answer that is open since there was no time left for the next candidate."""
+        n_rounds = max(RUNS_TO_KNOW, fewest_rounds(self._rules.error / confirmed.n_claims))
+        return replace(
+            answer,
+            missing=f"whether {confirmed.not_run[0]} gains enough, which no time was left to run",
+            more_seconds=2 * n_rounds * self._work.run_seconds(self._reference),
+        )
+
     def _remedy(self, confirmed: Confirmed) -> str:
         """Return what would run more, by the rule that ends a race; nothing where nothing would.
 
         By the time of all calls: an answer that is asked for again stays.
         """
-        watch = self._work.watch
+        given_s = max(self._work.longest_s, self._work.watch.seconds)
         round_s = (1 + len(confirmed.chosen)) * self._work.run_seconds(self._reference)
         course = confirmed.course.first(confirmed.course.n_rounds)  # nobody has left
         for more in (2, 4, 8, 16, 32):
-            if more * watch.seconds > MOST_ADVISED_S:
+            if more * given_s > MOST_ADVISED_S:
                 return ""
             found = standings(
                 course, list(confirmed.chosen), self._rules, confirmed.n_claims,
-                more * watch.seconds / round_s, counted=confirmed.counted,
+                more * given_s / round_s, counted=confirmed.counted,
                 varying=self._work.varying,
             )  # fmt: skip
             is_wanted = (one.state is State.OPEN for one in found.values())
             if confirmed.course.samples and any(is_wanted):
-                return f"`--time {minutes_words(more * watch.seconds).replace(' ', '')}` here"
-        return "" if self._work.used_s < EARLY * watch.seconds else _ANEW
+                return f"`--time {minutes_words(more * given_s).replace(' ', '')}` here"
+        return "" if self._work.used_s < EARLY * given_s else _ANEW
 
     def _nearness(self, one: Standing) -> tuple[float, float]:
         """Return what a candidate gains for sure, then as seen: few rounds show mostly luck."""
@@ -270,7 +282,7 @@ class Conclusion:
         label, gains = one.label, one.gains
         saved = self._saved(one, best, lost)
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
-        most = series(f"{name} is up to {show_percent(lost[name])} worse" for name in lost)
+        most = series(_open_loss_words(name, share) for name, share in lost.items())
         words = f"More is open: {label} saves {shares}, but its rounds leave open whether {most}"
         if not self._may_be_allowed(lost):
             return (f"{words}; a longer --time goes on with it.",)
@@ -369,8 +381,7 @@ class Conclusion:
         """Return what shows in rounds of so many runs, of candidates that share the error."""
         n_rounds = self._most_rounds
         if n_rounds is None:
-            in_all_s = self._work.before_s + self._work.watch.seconds
-            n_runs = in_all_s / self._work.run_seconds(self._reference)
+            n_runs = self._work.given_s / self._work.run_seconds(self._reference)
             n_rounds = int(n_runs / n_in_round)
         return showable_gains(self._rules, noise, n_rounds, n_candidates)
 
@@ -545,6 +556,12 @@ class Conclusion:
             expected=expected,
             is_service=self._work.request.service is not None,
         )
+
+
+def _open_loss_words(name: str, share: float) -> str:
+    """Say what rounds leave open of a quantity: how much worse it may be, if they bound it."""
+    how = f"up to {show_percent(share)} worse" if math.isfinite(share) else "no worse"
+    return f"{name} is {how}"
 
 
 def _ran_words(selected: Selected) -> str:

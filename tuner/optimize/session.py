@@ -275,7 +275,9 @@ class Session:
         if is_anew:
             move_to_before(self.run, _OF_RULES)
         self._write_request(work)
-        if self._is_settled(work):
+        work.longest_s = self._begun_with.seconds if self._begun_with else 0.0
+        work.is_settled = self._is_settled(work)
+        if work.is_settled:
             self._watch.end()
         kit = kit_of(self.request, files, self._environment)
         # In another environment nothing runs, nor is a machine admitted by what it does there.
@@ -408,9 +410,11 @@ class Session:
     def _is_settled(self, work: Work) -> bool:
         """Return whether a decided answer stays: in no more time, and judged as is asked for."""
         begun, before = self._begun_with, self._recommended
-        is_decided = before is not None and before.decision is not Decision.UNDECIDED
-        is_judged = begun is not None and begun.held_out == self.request.held_out
-        return is_decided and is_judged and not work.is_searched_on
+        if begun is None or before is None or begun.held_out != self.request.held_out:
+            return False
+        if before.decision is Decision.DEPLOY and begun.held_out and not before.is_held_out:
+            return False  # it was given later, and the call that judged ended early
+        return before.decision is not Decision.UNDECIDED and not work.is_searched_on
 
     def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
@@ -543,12 +547,9 @@ class Session:
         begun_s = self._watch.used_s
         before = snapshot()
         selected = _selected(work, choosing, n_possible)
-        chosen = (
-            self._better(work, reference, choosing, selected)
-            or work.kept(CONFIRMATION_FILE)
-            or choosing.finalists(selected)
-            or trade(work, reference, selected)
-        )
+        chosen = self._better(work, reference, choosing, selected) or work.kept(CONFIRMATION_FILE)
+        if not (chosen or work.is_settled):
+            chosen = choosing.finalists(selected) or trade(work, reference, selected)
         confirmed = None
         if chosen:
             fewest_s = n_fewest * work.run_seconds(reference)
@@ -581,22 +582,25 @@ class Session:
     ) -> dict[str, Configuration]:
         """Return candidates that a search which went on found, beside what is deployed.
 
-        All of them are proven anew, on runs of their own; those that were candidates before are
+        All of them are proven anew, on runs of their own; those that ran as candidates before are
         out.  None are where there is no time to run one beside what is deployed.
         """
         if not work.is_searched_on:
             return {}
         before = self._recommended
         deployed = before.configuration if before else None
-        out = [one for file in _PROVEN for one in work.kept(file).values()]
+        out = [one for file in _PROVEN for one in work.ran(file)]
         n_at_once = affordable(work, reference, work.watch.left_s).at_once
         found: dict[str, Configuration] = {}
+        words = "nothing else promises to gain more"
         if deployed is None:
             found = choosing.finalists(selected, out)
-        elif n_at_once > 1:  # else it would run alone
+        elif n_at_once > 1:
             found = choosing.finalists(selected, [deployed, *out])
+        else:
+            words = "too little time is left to run another setting beside what is deployed"
         if not found:
-            self._view.tell("note       nothing else promises to gain more: the answer stays")
+            self._view.tell(f"note       {words}: the answer stays")
         if before and deployed and found:
             label = label_of(deployed)
             if before.trial is not None:

@@ -114,6 +114,10 @@ class Work:
     """Digest of what steers allocators in the runs that are there; empty: not known."""
     is_searched_on: bool = False
     """Settings run beside a confirmation that is over: there may be better than what it proved."""
+    is_settled: bool = False
+    """The answer is known and asked for again: nothing runs, and it stays."""
+    longest_s: float = 0.0
+    """Longest time that an earlier call was given."""
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Allocator -> what the runs that chose candidates did not repeat; see `varying_under`."""
 
@@ -121,6 +125,13 @@ class Work:
     def used_s(self) -> float:
         """Time that all calls took so far."""
         return self.before_s + self.watch.used_s
+
+    @property
+    def given_s(self) -> float:
+        """Time that was given in all; an answer that is asked for again is given no more."""
+        if self.is_settled:
+            return max(self.before_s, self.longest_s)
+        return self.before_s + self.watch.seconds
 
     def run_seconds(self, reference: Reference) -> float:
         """Return how long one of many runs takes, where several machines make them at once."""
@@ -133,8 +144,9 @@ class Work:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether a confirmation has begun, beside which nothing is searched."""
-        return (self.run / CONFIRMATION_FILE).exists() and not self.is_searched_on
+        """Whether the answer is known, or a confirmation has begun: nothing is searched beside."""
+        is_begun = (self.run / CONFIRMATION_FILE).exists() and not self.is_searched_on
+        return is_begun or self.is_settled
 
     @property
     def has_no_more_confirmations(self) -> bool:
@@ -162,6 +174,12 @@ class Work:
             return {}
         self.trials |= content.header.get("trials", {})
         return _candidates_of(content)
+
+    def ran(self, file: str) -> list[Configuration]:
+        """Return those of the candidates of a comparison that had a run."""
+        content = read_journal(self.run / file)
+        ran = {one["subject"] for one in content.records} if content else set()
+        return [one for label, one in self.kept(file).items() if label in ran]
 
     def n_rounds(self, file: str) -> int:
         """Return how many rounds a journal has, the last one perhaps in part."""

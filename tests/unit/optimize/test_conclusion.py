@@ -519,6 +519,59 @@ def test_what_surely_gains_more_is_open_however_much_its_rounds_leave_open(concl
     )
 
 
+def test_of_what_no_round_bounds_no_number_is_said(conclusion: Conclusion):
+    none = Gain(0.0, 0.0, 0.0, is_exact=True)
+    saves, open_ = Gain(0.05, 0.05, 0.05, is_exact=True), Gain(0.0, -math.inf, math.inf)
+    gains = {MEAN: saves, PEAK: none, CPU: none}
+    best = Standing("exgen", 9, State.CONFIRMED, gains, (MEAN,), (), ())
+    gains = {MEAN: replace(saves, middle=0.1, low=0.1, high=0.1), PEAK: none, CPU: open_}
+    other = Standing("mimalloc", 4, State.OPEN, gains, (MEAN,), (), (CPU,))
+    chosen = {**CHOSEN, "exgen": Configuration("exgen")}
+    found = Confirmed(chosen, {"exgen": best, "mimalloc": other}, course(1.0, 1.1), best, None)
+
+    (reason,) = conclusion.conclude(None, found).reasons
+
+    assert reason == (
+        "More is open: mimalloc saves 9.5 % of mean memory, but its rounds leave open whether CPU "
+        "time is no worse; a longer --time goes on with it."
+    )
+
+
+def test_a_candidate_in_reserve_that_no_time_was_left_for_leaves_the_answer_open(
+    conclusion: Conclusion,
+):
+    found = confirmed(State.HOPELESS, 0.0)
+    more = {**CHOSEN, "exgen": Configuration("exgen")}
+
+    answer = conclusion.conclude(None, replace(found, chosen=more))
+
+    assert answer.decision is Decision.UNDECIDED
+    assert answer.missing == "whether exgen gains enough, which no time was left to run"
+    assert answer.more_seconds > 0.0
+
+
+def test_an_answer_that_is_known_is_not_opened_by_what_never_ran(conclusion: Conclusion):
+    found = replace(selected_of(course(1.0), {}), n_untried=3)
+    assert conclusion.nothing_near(found).decision is Decision.UNDECIDED
+
+    conclusion._work.is_settled = True  # noqa: SLF001
+
+    assert conclusion.nothing_near(found).decision is Decision.KEEP
+
+
+def test_a_known_answer_advises_more_than_the_longest_time_and_hides_what_it_hid(
+    conclusion: Conclusion,
+):
+    work = conclusion._work  # noqa: SLF001
+    found = confirmed(State.HOPELESS, 0.001)
+    first = conclusion.conclude(None, found).reasons
+    work.before_s, work.longest_s = 60.0, 100.0
+    work.watch.seconds, work.is_settled = 10.0, True
+
+    assert conclusion.conclude(None, found).reasons == first
+    assert "does not show" in first[0]
+
+
 def test_of_too_few_rounds_the_selection_says_which_gains_do_not_show(conclusion: Conclusion):
     found = confirmed(State.HOPELESS, 0.0)
     few = replace(found, course=course(1.0, 1.3))

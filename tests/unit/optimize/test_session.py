@@ -276,6 +276,23 @@ def test_what_is_deployed_stays_where_a_longer_search_finds_nothing_else(
     assert not (tmp_path / "before-1").exists()
 
 
+def test_a_candidate_that_never_ran_is_not_out_where_more_time_is_given(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    plain = Configuration("jemalloc")
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(NO_CACHE, plain))
+    answer(tmp_path, app)
+    journal = tmp_path / CONFIRMATION_FILE
+    header, *runs = journal.read_text().splitlines()
+    of_others = [run for run in runs if json.loads(run)["subject"] != label_of(plain)]
+    assert len(of_others) < len(runs)
+    journal.write_text("\n".join([header, *of_others, ""]))
+
+    answer(tmp_path, app, LONGER)
+
+    assert (tmp_path / "before-1").exists(), "it runs beside what is deployed"
+
+
 def test_candidates_that_lost_to_what_is_deployed_are_not_proven_anew(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
@@ -297,9 +314,12 @@ def test_what_is_deployed_stays_where_another_would_have_no_time_beside_it(
             return super().select(n_possible, without)
 
     monkeypatch.setattr(session, "DirectSearch", lambda *_: Slow(FIT))
+    said: list[str] = []
+    monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
 
     assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
     assert not (tmp_path / "before-1").exists()
+    assert any("too little time is left to run another setting beside" in line for line in said)
 
 
 @pytest.mark.usefixtures("_deployed")
@@ -414,6 +434,30 @@ def test_what_ran_is_said_where_nothing_is_worth_confirming(
     monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn(Configuration("jemalloc")))
     answer(tmp_path / "one", app)
     assert "ran        1 setting on the program, " in said[-1]
+
+
+def test_a_program_that_is_kept_is_not_searched_when_asked_again(tmp_path: Path, app: App):
+    request = replace(REQUEST, rules=Rules(least=0.5))
+    first = answer(tmp_path, app, request)
+    n_ran = len(app.ran)
+
+    again = [answer(tmp_path, app, replace(request, seconds=one)) for one in (100.0, 20.0)]
+
+    assert {one.decision for one in again} == {first.decision} == {Decision.KEEP}
+    assert [one.reasons for one in again] == [first.reasons] * 2
+    assert len(app.ran) == n_ran
+
+
+def test_a_program_that_is_kept_gets_no_candidates_when_asked_again(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn())
+    assert answer(tmp_path, app).decision is Decision.KEEP
+    (tmp_path / SELECTION_FILE).touch()
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn(NO_CACHE))
+
+    assert answer(tmp_path, app).decision is Decision.KEEP
+    assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
 
 
 @pytest.mark.parametrize("is_explored", [False, True])
@@ -536,6 +580,21 @@ def test_an_input_to_judge_on_may_be_added(tmp_path: Path, app: App, held_out: A
     assert found.held_out is not None
     assert held_out.n_examined == 1
     assert len(list(tmp_path.glob(HELD_OUT_FILES))) == 1
+
+
+def test_an_input_whose_judging_was_interrupted_is_judged_with_the_time_that_is_given(
+    tmp_path: Path, app: App, held_out: App
+):
+    answer(tmp_path, app)
+    held_out.ends_after = 3
+    with pytest.raises(InterruptedCampaign):
+        answer(tmp_path, app, WITH_HELD_OUT)
+    held_out.ends_after = -1
+
+    found = answer(tmp_path, app, WITH_HELD_OUT)
+
+    assert found.held_out is not None
+    assert held_out.ran.count(AS_IS) >= 10, "as many rounds as if nothing had interrupted"
 
 
 def test_where_what_was_deployed_is_not_confirmed_others_follow_its_winner(

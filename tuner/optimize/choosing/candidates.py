@@ -347,7 +347,9 @@ class Choosing:
         runs = runs_as_is(course)
         if min(map(len, runs.values()), default=0) < RUNS_TO_GUESS:
             return {}
-        seconds = self._work.watch.left_s if seconds is None else seconds
+        if seconds is None:
+            work = self._work
+            seconds = work.given_s if work.is_settled else work.watch.left_s
         n_rounds = int(seconds / (2.0 * self._work.run_seconds(self._reference)))
         usual = {goal: one for goal, one in noise_of_few(runs).items() if goal in self._rules.goals}
         found = showable_gains(self._rules, usual, n_rounds, 1)

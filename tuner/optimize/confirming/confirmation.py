@@ -71,6 +71,11 @@ class Confirmed:
         all_ran = self.chosen.keys() <= self.standings.keys()
         return self.best is None and all_ran and not any(one.state in may_gain for one in left)
 
+    @property
+    def not_run(self) -> list[str]:
+        """Labels of those in reserve that there was no time for."""
+        return [n for n in self.chosen if n not in self.standings and n not in self.held_back]
+
     def followed_by(self, later: Confirmed) -> Confirmed:
         """Return what is known once other candidates ran after these, which are out."""
         standings = {**self.standings, **later.standings}

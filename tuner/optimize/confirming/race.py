@@ -27,6 +27,9 @@ _MARGIN = 0.5
 """Of the least effect: a candidate that cannot overtake by more no longer holds the answer up."""
 
 
+MOST_ROUNDS = 5_000
+"""Each look goes over all rounds so far, which then takes as long as a short program."""
+
 _GIVEN_UP = (State.HOPELESS, State.OUT_OF_REACH)
 
 
@@ -40,7 +43,7 @@ class Race:
         has_time: Callable[[int], bool],
         seed: int = 1,
         *,
-        most_rounds: int = 1000,
+        most_rounds: int = MOST_ROUNDS,
         n_claims: float | None = None,
         view: View | None = None,
         duets: Duets | None = None,
@@ -121,7 +124,8 @@ class Race:
 
     def _standings_so_far(self, course: Course[None, Sample], most: int) -> dict[str, Standing]:
         """Return the standings, without hope for what the time left cannot show."""
-        self._more_rounds = self._rounds_left(self.n_left(course)) if self._rounds_left else most
+        left = self._rounds_left(self.n_left(course)) if self._rounds_left else most
+        self._more_rounds = left if math.isinf(left) else min(left, most)
         return self._standings(course, gives_up=self._rounds_left is not None)
 
     def _standings(self, course: Course[None, Sample], *, gives_up: bool) -> dict[str, Standing]:

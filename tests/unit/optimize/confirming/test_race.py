@@ -136,7 +136,10 @@ def test_one_with_a_guard_that_cannot_be_proven_waits_for_those_in_reserve():
 
 def test_where_no_guard_can_be_proven_the_first_one_goes_on():
     ratios = {"first": (0.6, 0.6, 1.02), "second": (0.8, 0.8, 1.02)}
-    plan = racing(ratios, most_rounds=11, at_once=1, rounds_left=lambda _: 60.0)
+    has_time = iter([True] * 11 + [False])
+    plan = Race(
+        tuple(ratios), RULES, lambda _: next(has_time), at_once=1, rounds_left=lambda _: 60.0
+    )
 
     course = run_race(plan, program(ratios))
 
@@ -366,10 +369,10 @@ def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over
 def test_what_the_time_cannot_show_is_given_up_early():
 
     def ended(more: float) -> Course[None, Sample]:
-        plan = racing(["same"], most_rounds=60, rounds_left=lambda _: more)
+        plan = racing(["same"], rounds_left=lambda _: more)
         return run_race(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05))
 
-    short, long = ended(50.0), ended(1e6)
+    short, long = ended(50.0), ended(500.0)
     assert n_rounds(short, AS_IS) <= 20
     assert n_rounds(short, AS_IS) < n_rounds(long, AS_IS)
     assert standings(short, ["same"], RULES)["same"].state is State.OUT_OF_REACH
@@ -462,6 +465,9 @@ def test_a_guard_that_varies_is_looked_at_in_the_second_half_of_the_time():
     assert timed.scaled.keys() == endless.scaled.keys() == limited.scaled.keys() == {CPU}
     assert endless.n_rounds < 30 <= timed.n_rounds < 40
     assert 30 <= limited.n_rounds < 40
+
+    capped = racing(ratios, rounds_left=lambda _: 1e9, most_rounds=60)
+    assert capped.standings(run_race(capped, runs))["less"].state is State.CONFIRMED
 
     again = racing(ratios, rounds_left=lambda _: 1e3, is_answered=True)
     kept = run_race(again, run, Kept(dict(course.samples)))
