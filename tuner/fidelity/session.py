@@ -107,7 +107,7 @@ def judge_profile(
         trace: the one it was fitted to; None judges only shrunk profiles, beside the whole one.
         allocators: of the panel.
         configurations: least number of them, equal per allocator.
-        seeds: workloads generated from the profile.
+        seeds: workloads generated from the profile, at least 1.
         options: how it is emulated; None: as `EmulationOptions` are.
         shares: shrunk profiles to judge too, each between 0 and 1; none for classic records.
         program: what the panel is run on too; needs the trace.
@@ -115,12 +115,14 @@ def judge_profile(
         on_note: called with what a reader of the verdict must know.
 
     Raises:
-        SpecError: the profile is a trace.
+        SpecError: the profile is a trace, or a number is out of its range.
         TraceError: a file cannot be read, or the verdict that is to be added to.
         MissingToolError: a library or an instrument is not here.
         ProgramError: the program fails.
         OutputError: the profile cannot be written.
     """
+    if seeds < 1 or not all(0.0 < share < 1.0 for share in shares):
+        raise SpecError("seeds must be at least 1, and shares between 0 and 1")
     members = members_of(profile)
     if members:
         _check_place(profile)

@@ -50,6 +50,8 @@ def read_object(path: Path) -> ElfObject:
             core dump, damaged, or for a machine exgen does not run on.
     """
     try:
+        if path.is_fifo():  # whose opening waits for a writer
+            raise BinaryError(f"{path}: a pipe; name a program file")
         with path.open("rb") as file:
             _check_magic(path, file.read(4096))
             try:

@@ -86,7 +86,9 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
         _check(source, how, n_between)
         n_kept = 0
         slots = np.full(totals.n_slots, _NO_SLOT, np.uint32)
-        metadata = {**source.metadata, "thinned_from": totals.n_events}
+        before = source.metadata.get("thinned_from")
+        n_whole = before if isinstance(before, int) else totals.n_events
+        metadata = {**source.metadata, "thinned_from": n_whole}
         if how.set_up_ns:
             metadata["set_up_ns"] = how.set_up_ns
         if how.pace != 1.0:

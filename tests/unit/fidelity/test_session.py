@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +92,14 @@ def test_a_program_that_is_not_run_as_it_was_recorded_is_said(
 
     said = [note.partition(":")[0] for note in notes if "recorded" in note]
     assert said == expected
+
+
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"shares": (1.0,)}, {"shares": (0.0,)}])
+def test_a_number_out_of_its_range_is_refused_before_anything_is_measured(
+    profile: Path, wrong: dict[str, Any]
+):
+    with pytest.raises(SpecError, match="seeds must be at least 1, and shares between 0 and 1"):
+        judge_profile(profile, profile.parent / "mixed.trace", **wrong)
 
 
 def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,6 +1,7 @@
 """What is no program is refused in one sentence; damaged files end nothing else."""
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ def test_a_file_that_is_not_there_is_missing(tmp_path: Path):
         advise(tmp_path / "no")
     with pytest.raises(MissingToolError, match="cannot be read"):
         advise(tmp_path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_no_program(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(BinaryError, match="pipe: a pipe; name a program file"):
+        advise(tmp_path / "pipe")
 
 
 @pytest.fixture(scope="session")

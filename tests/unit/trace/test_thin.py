@@ -73,6 +73,15 @@ def test_time_goes_on_as_before_and_begin_and_end_are_whole(tmp_path: Path):
     assert np.array_equal(sizes[-100:], kept_sizes[-100:])
 
 
+def test_what_is_thinned_again_stands_for_the_whole(tmp_path: Path):
+    long = churn(tmp_path / "long.trace")
+    thin(long, tmp_path / "thin.trace", HOW)
+    thin(tmp_path / "thin.trace", tmp_path / "thinner.trace", replace(HOW, n_middle=150))
+
+    with Trace(long) as whole, Trace(tmp_path / "thinner.trace") as kept:
+        assert kept.metadata["thinned_from"] == whole.totals.n_events
+
+
 def test_lives_that_cross_a_border_stay(tmp_path: Path):
     maker = TraceMaker()
     before = maker.allocate(1)
