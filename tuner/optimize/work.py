@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -427,6 +427,10 @@ def run_seconds(reference: Reference) -> float:
     return reference.wall_s + _START_S
 
 
+_KeptSample = tuple[tuple[int, None, str], Outcome[Sample]]
+"""Round, task and subject, and the sample."""
+
+
 class SampleKeeper(JournalKeeper[None, Sample]):
     """Keeps samples in a journal as they were measured, each with its machine.
 
@@ -444,6 +448,7 @@ class SampleKeeper(JournalKeeper[None, Sample]):
         self.made_on: dict[tuple[int, None, str], str] = {}
         """Place of a sample -> its machine; this one where it says nothing."""
         super().__init__(journal, self._encode_run, self._decode_run)
+        self._kept = _without_accidents(self._kept)
 
     def _encode_run(self, step: Step[None], sample: Outcome[Sample]) -> Record:
         return {
@@ -455,11 +460,11 @@ class SampleKeeper(JournalKeeper[None, Sample]):
             "machine": self.made_on.get(step.key, platform.node()),
         }
 
-    def _decode_run(self, record: Record) -> tuple[tuple[int, None, str], Outcome[Sample]] | None:
+    def _decode_run(self, record: Record) -> _KeptSample:
         outcome = Outcome(Status(record["status"]), record["reason"], record["values"] or None)
         key = record["round"], None, record["subject"]
-        if record["subject"] == AS_IS and outcome.good is None:
-            return None  # it ended a call, and is made again
+        if _is_failed_as_is(key, outcome):
+            return key, outcome
         self.made_on[key] = record["machine"]
         return key, self.relative(key, outcome)
 
@@ -479,6 +484,24 @@ class SampleKeeper(JournalKeeper[None, Sample]):
     def relative(self, key: tuple[int, None, str], sample: Outcome[Sample]) -> Outcome[Sample]:
         """Return a sample as if it had been measured on this machine."""
         return self._relative(self.made_on.get(key), sample)
+
+
+def _without_accidents(samples: Iterable[_KeptSample]) -> list[_KeptSample]:
+    """Leave out failed runs of the program as it is: each ended a call, and is made again.
+
+    So are the runs that failed before it in its round: it may be one accident that ended them all.
+    """
+    found: list[_KeptSample] = []
+    for key, sample in samples:
+        if _is_failed_as_is(key, sample):
+            found = [one for one in found if one[0][0] != key[0] or one[1].good is not None]
+        else:
+            found.append((key, sample))
+    return found
+
+
+def _is_failed_as_is(key: tuple[int, None, str], sample: Outcome[Sample]) -> bool:
+    return key[2] == AS_IS and sample.good is None
 
 
 class _Lanes:

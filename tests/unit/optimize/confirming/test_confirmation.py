@@ -39,6 +39,8 @@ USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
 CHOSEN = {"mimalloc": Configuration("mimalloc"), "exgen": Configuration("exgen")}
 ONE = {"exgen": CHOSEN["exgen"]}
+ACCIDENT = 2
+"""Round of the confirmation in which candidates run before the program as it is."""
 
 
 class App(View, Counting, AsDeployed):
@@ -527,6 +529,41 @@ def test_a_program_that_fails_as_it_is_is_an_error_that_names_the_run(tmp_path: 
     app.fails = lambda *_: False
 
     assert Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN).best
+
+
+def records_in(journal: Path) -> list[tuple[int, str, str | None]]:
+    content = read_journal(journal)
+    assert content
+    return [(one["round"], one["subject"], one["reason"]) for one in content.records]
+
+
+def test_an_accident_that_fails_the_program_as_it_is_puts_no_candidate_out(tmp_path: Path):
+    app = Failing(lambda number, _: number == ACCIDENT)
+    with pytest.raises(ProgramError, match="as it is"):
+        Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
+    before = records_in(tmp_path / CONFIRMATION_FILE)
+    out = {subject for number, subject, _ in before if number == ACCIDENT} - {AS_IS}
+    assert out, "a candidate ran before the program as it is, and failed, too"
+    app.fails = lambda *_: False
+
+    for _ in range(2):
+        found = Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
+        assert {one.state for one in found.standings.values()} == {State.CONFIRMED}
+    after = records_in(tmp_path / CONFIRMATION_FILE)[len(before) :]
+    assert out < {subject for number, subject, _ in after if number == ACCIDENT}
+
+
+def test_who_fails_again_after_an_accident_is_out_in_later_calls_too(tmp_path: Path):
+    app = Failing(lambda number, _: number == ACCIDENT)
+    with pytest.raises(ProgramError, match="as it is"):
+        Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
+    _, failed, _ = records_in(tmp_path / CONFIRMATION_FILE)[-2]
+    app.fails = lambda number, subject: (number, subject) == (ACCIDENT, failed)
+
+    for _ in range(2):
+        found = Confirming(work_of(tmp_path, app, 60.0), REFERENCE, None).confirm(CHOSEN)
+        assert found.standings[failed].state is State.FAILED
+        app.fails = lambda *_: False
 
 
 class Alternating(App):
