@@ -53,6 +53,11 @@ TABLE: Final = {
 }
 """All quantities by name."""
 
+LATENCIES: Final = frozenset(
+    row.name for row in TABLE.values() if row.unit == "ns" and row.emulated is None
+)
+"""Those of requests to a service, as far as its load prints them."""
+
 
 def key_of(name: str) -> str:
     """Return a quantity as files and options name it: ``mean_memory``."""

@@ -23,6 +23,7 @@ from tuner.measure.program import steering_digest
 from tuner.optimize.aside import is_searched_on, move_aside
 from tuner.optimize.proof.abreast import Abreast, abreast_on, cores_abreast
 from tuner.optimize.proof.duets import Duets, duets_of
+from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.proof.machines import Relative, RoundExecutor, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
@@ -120,6 +121,12 @@ class Work:
     """Longest time that an earlier call was given."""
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Allocator -> what the runs that chose candidates did not repeat; see `varying_under`."""
+    asked: Rules = field(init=False)
+    """Rules as they were asked for; `request` has those of what the tuned input shows."""
+
+    def __post_init__(self) -> None:
+        """Keep what was asked for."""
+        self.asked = self.request.rules
 
     @property
     def used_s(self) -> float:

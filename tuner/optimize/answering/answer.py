@@ -25,7 +25,7 @@ from tuner.optimize.answering.table import (
 from tuner.optimize.answering.turned_down import TurnedDown
 from tuner.optimize.proof.judgement import LEAST_BYTES, Gain, Rules, Standing, State
 from tuner.optimize.proof.noise import RUNS_TO_KNOW
-from tuner.optimize.quantities import CPU, MEAN, PEAK, TABLE, key_of
+from tuner.optimize.quantities import CPU, LATENCIES, MEAN, PEAK, TABLE, key_of
 from tuner.optimize.tuned import AS_IS, allocator_of
 from tuner.output import write_text
 from tuner.page import series, wrapped
@@ -216,7 +216,9 @@ class Answer:
             ):
                 words = ", where nothing worse was seen, in too few rounds for bounds"
             yield f"On the {self.given} that was not tuned on{words}:"
-            yield from _gain_lines(self.held_out, self.rules)
+            yield from _gain_lines(self.held_out, _with_guards_of(self.held_out, self.rules))
+            if LATENCIES.intersection(self.rules.guards) and not LATENCIES & self.held_out.keys():
+                yield "  No latency was judged there: the output of that load does not say it."
             if self.standing is not None:
                 yield from self._wider_lines(self.standing, self.held_out)
 
@@ -503,6 +505,12 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
         if name in gains:
             gain = gains[name]
             yield f"  {name:<12} {signed_percent(gain.change):>8}{_bound_words(gain)}"
+
+
+def _with_guards_of(held_out: Mapping[str, Gain], rules: Rules) -> Rules:
+    """Return rules with what was judged on the held-out input alone, such as its p95, too."""
+    judged = (name for name, gain in held_out.items() if gain.limit is not None)
+    return replace(rules, guards=tuple(dict.fromkeys((*rules.guards, *judged))))
 
 
 def _bound_words(gain: Gain) -> str:

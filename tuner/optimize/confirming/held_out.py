@@ -96,7 +96,7 @@ class Judging:
         self._work = work
         self._reference = held_out.reference
         self._tuned = held_out.tuned
-        self._rules = work.request.rules.of(self._reference.values)
+        self._rules = work.asked.of(self._reference.values)
 
     @property
     def reserved_s(self) -> float:

@@ -590,6 +590,26 @@ def test_of_another_input_only_what_it_shows_is_printed():
     assert not any(line.split()[:2] == ["peak", "memory"] for line in lines[at:])
 
 
+@pytest.mark.parametrize("latency", ["p99", "p95", None])
+def test_of_another_load_the_latency_that_it_prints_is_shown_or_that_there_is_none(
+    latency: str | None,
+):
+    rules = Rules(guards=(MEAN, SERVICE_NAMES["p99"]))
+    held_out = {MEAN: GAINS[MEAN]}
+    if latency:
+        held_out[SERVICE_NAMES[latency]] = Gain(-0.03, -0.04, -0.02, limit=0.05)
+    lines = list(replace(DEPLOY, rules=rules, held_out=held_out, given="load").lines())
+
+    shown = [line for line in lines if latency and f"{latency} latency" in line]
+    assert [line.split()[2:4] for line in shown] == [["+3.0", "%"]] * bool(latency)
+    none = "  No latency was judged there: the output of that load does not say it."
+    assert (none in lines) is (latency is None)
+
+
+def test_a_program_has_no_latency_to_speak_of():
+    assert "latency" not in " ".join(replace(DEPLOY, held_out=GAINS).lines())
+
+
 @pytest.mark.parametrize(
     ("gain", "is_sure"),
     [

@@ -26,8 +26,9 @@ from tuner.optimize.confirming.confirmation import Confirmed, Confirming
 from tuner.optimize.confirming.held_out import HeldOutInput, Judging
 from tuner.optimize.kinds import counted
 from tuner.optimize.kinds.counted import COUNTED_FILE, seconds_to_count
+from tuner.optimize.kinds.service import service_rules
 from tuner.optimize.proof.judgement import State
-from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned, label_of
 from tuner.optimize.view import View
@@ -212,6 +213,39 @@ def test_a_guard_that_the_held_out_input_does_not_show_is_not_judged_on_it(tmp_p
     assert found is not None
     assert found.standing.gains.keys() == values.keys()
     assert PEAK not in found.standing.unsure
+
+
+class Served(App):
+    """A service whose load prints one latency, which settings change by a factor."""
+
+    def __init__(self, latency: str, factor: float = 1.0) -> None:
+        super().__init__({}, noise=0.001)
+        self.latency, self.factor = SERVICE_NAMES[latency], factor
+
+    @property
+    def reference(self) -> Reference:
+        return replace(REFERENCE, values={**USES, self.latency: 1e6})
+
+    def sample(self, step: Step[None]) -> Sample:
+        took = 1e6 * (1.0 if step.subject == AS_IS else self.factor)
+        return {**super().sample(step), self.latency: took}
+
+
+@pytest.mark.parametrize(("factor", "worse"), [(1.0, ()), (2.0, (SERVICE_NAMES["p95"],))])
+def test_the_latency_that_a_held_out_load_prints_is_judged_whatever_the_tuned_one_does(
+    tmp_path: Path, factor: float, worse: tuple[str, ...]
+):
+    tuned, other = Served("p99"), Served("p95", factor)
+    request = Request(("app",), 200.0, ("glibc",), rules=service_rules(0.01, {}))
+    work = Work(tmp_path, request, cast("Tuned", tuned), Watch(200.0, lambda: tuned.now_s), tuned)
+    work.request = replace(request, rules=request.rules.of(tuned.reference.values))
+
+    held_out = held_out_of(other, other.reference)
+    found = Confirming(work, tuned.reference, held_out).confirm(ONE)
+
+    judged_there = found.held_out or found.held_back["exgen"]
+    assert judged_there.standing.worse == worse
+    assert (found.best is None) is bool(worse)
 
 
 @pytest.mark.parametrize("seconds", [2000.0, 5.0])
