@@ -145,8 +145,15 @@ def recommended_deployment(
         if name not in found.configuration.as_dict
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
-    made = _in_place(deployment(run, pick, library, reduction=reduction), run.folder)
+    made = _without_switches(deployment(run, pick, library, reduction=reduction))
+    made = _in_place(made, run.folder)
     return replace(made, gains=proven_gains(found), proof=_proof(found, run.folder))
+
+
+def _without_switches(made: Deployment) -> Deployment:
+    """Leave out the switches that a validation of the setting had: the answer had none of them."""
+    own = tuple((name, value) for name, value in made.variables if name not in SWITCHES)
+    return replace(made, variables=own)
 
 
 def _in_place(made: Deployment, folder: Path) -> Deployment:

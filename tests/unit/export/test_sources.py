@@ -27,6 +27,7 @@ from tuner.optimize.aside import move_to_before
 from tuner.optimize.kinds.driver import followed_words
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Reference
+from tuner.recording.explain import SWITCHES
 from tuner.records import Configuration
 from tuner.registry import EXPORTERS
 from tuner.report.wording import headline
@@ -317,6 +318,28 @@ def test_what_was_measured_beside_a_setting_is_exported_with_it(tmp_path: Path):
 
     assert "\nGLIBC_TUNABLES=glibc.malloc.mxfast=0:x=1\n" in export(tmp_path)
     assert dict(found.variables) == {"LD_PRELOAD": "/lib/exgen.so:shim.so", "GLIBC_TUNABLES": "x=1"}
+
+
+@pytest.mark.parametrize("beside", [{}, {"PYTHONMALLOC": "malloc"}])
+def test_an_answer_has_the_switches_that_it_was_proven_with_not_those_of_a_validation(
+    tmp_path: Path, beside: dict[str, str]
+):
+    run = synthetic_run(tmp_path, validation=True)
+    reference = Reference(("./app",), {}, 0, None, None, 1.0, 30.0, beside=beside)
+    (tmp_path / REFERENCE_FILE).write_text(json.dumps(reference.as_record()))
+    (record,) = run.validations
+    subjects = (*record.subjects[:-1], replace(record.subjects[-1], configuration=PROVEN))
+    conditions = replace(record.conditions, beside={"USE_ZEND_ALLOC": "0"})
+    record = replace(record, subjects=subjects, conditions=conditions)
+    trials = tuple(trial(1, TRIED) if one.number == 1 else one for one in run.trials)
+    run = replace(run, trials=trials, validations=(record,))
+
+    found = recommended_deployment(run, ANSWER)
+
+    assert found.validation, "it ran what was proven"
+    switches = {name: value for name, value in found.variables if name in SWITCHES}
+    assert switches == beside
+    assert ("set too" in render(found, "env")) is bool(beside)
 
 
 @pytest.mark.parametrize("form", EXPORTERS)
