@@ -261,7 +261,8 @@ def _is_turned_down(before: Recommendation, found: Recommendation) -> bool:
 def _proof(found: Recommendation, folder: Path) -> str:
     other = ", and within its limits on what was held out" if found.is_held_out else ""
     if found.is_held_out and not found.is_held_out_bounded:
-        other = ", and nothing worse was seen on what was held out, in too few rounds for bounds"
+        seen = "nothing beyond its limit was seen on what was held out"
+        other = f", and {seen}, in too few rounds for bounds"
     amount = f"{found.n_rounds} rounds" if found.n_rounds else f"{found.n_runs} runs"
     path = folder / REFERENCE_FILE
     notes = Reference.load(path).notes if path.exists() else ()

@@ -214,7 +214,7 @@ class Answer:
             if self.decision is Decision.DEPLOY and not all(
                 gain.bounds for gain in self.held_out.values()
             ):
-                words = ", where nothing worse was seen, in too few rounds for bounds"
+                words = ", where nothing beyond its limit was seen, in too few rounds for bounds"
             yield f"On the {self.given} that was not tuned on{words}:"
             yield from _gain_lines(self.held_out, _with_guards_of(self.held_out, self.rules))
             if LATENCIES.intersection(self.rules.guards) and not LATENCIES & self.held_out.keys():
