@@ -12,7 +12,8 @@ which needs no gradient and never leaves the positive numbers, from where the la
 
 A run now and then is far from all that is like it, as where a collector of garbage comes a moment
 sooner.  The process would take that for what its setting does, and the luckiest runs of many would
-make the front.  So a single run counts as no farther from what the others predict than most are.
+make the front.  So a single run counts as no better, against what the others predict, than most
+are; unless few others are like it, as of an allocator that ran but once.
 
 Source: Duvenaud, Nickisch, Rasmussen, "Additive Gaussian Processes", NeurIPS 2011 (the sum of
 parts).  Zhou, Hu, Zhou, Lange, "MM algorithms for variance components models", J. Comput. Graph.
@@ -49,8 +50,12 @@ _DISTANCE: Final = 3.0
 """Of two genomes that differ in every active gene; the interactions fade as exp(-distance)."""
 _LEAST: Final = 1e-6
 """The least variance, as a share of that of the observations: more would be lost to rounding."""
-_FAR: Final = 3.0
-"""Standard deviations of what most single runs are off by, beyond which none counts."""
+_LUCKIEST: Final = 3.0
+"""Standard deviations of what most single runs are off by, that one may gain by luck."""
+_ALIKE: Final = 0.5
+"""Of the active genes of a genome, those that one like it has active, too."""
+_FEW_ALIKE: Final = 10
+"""With fewer that are like it, nothing says that a genome was lucky."""
 
 
 class Features:
@@ -153,18 +158,32 @@ class Surrogate:
             features: (n, n_features), of `Features.of`.
             active: (n, n_genes).
             values: (n,), finite.
-            is_single: (n,), which of them may be lucky or unlucky runs; None: none.
+            is_single: (n,), which of them may be lucky runs; None: none.
             n_steps: of the variances; None suits a process that is fitted again and again.
         """
         # Levels that nothing observed has are most of the features, and add only zeros.
         self._seen = np.flatnonzero(features.any(axis=0))
         self._features, self._active = features[:, self._seen], active
         self._explain(values, n_steps)
-        excess = _excess(self._residuals, is_single)
-        if excess.any():
-            values = values - excess
+        luck = self._luck(is_single)
+        if luck.any():
+            values = values - luck
             self._explain(values, n_steps)
         return values
+
+    def _luck(self, is_single: Mask | None) -> Floats:
+        """Return by how much more single runs gain, against the others, than most do: (n,)."""
+        residuals = np.asarray(self._scale * self._weights / np.diag(self._inverse))
+        if is_single is None or not is_single.any():
+            return np.zeros_like(residuals)
+        most = _LUCKIEST * robust_sd(residuals[is_single].tolist())
+        return np.where(is_single & self._has_alike(), np.minimum(residuals + most, 0.0), 0.0)
+
+    def _has_alike(self) -> Mask:
+        """Return which observations have several others of the same active genes."""
+        shared = self._active @ self._active.T
+        is_alike = shared >= _ALIKE * np.diag(shared)[:, None]
+        return np.asarray(is_alike.sum(axis=1) > _FEW_ALIKE)
 
     def _explain(self, values: Floats, n_steps: int | None) -> None:
         self._middle = float(np.mean(values))
@@ -182,11 +201,6 @@ class Surrogate:
         self._weights: Floats = self._inverse @ centred
         improved = variances * np.sqrt(self._ratios(joint))
         self._improved = np.maximum(improved, _LEAST)
-
-    @property
-    def _residuals(self) -> Floats:
-        """Each observation less what the others predict of its genome, (n,)."""
-        return np.asarray(self._scale * self._weights / np.diag(self._inverse))
 
     @property
     def noise(self) -> float:
@@ -237,11 +251,3 @@ class Surrogate:
         shown = np.append(shown, [weights @ joint @ weights, weights @ weights])
         expected = np.append(expected, [np.sum(inverse * joint), np.trace(inverse)])
         return np.asarray((shown + 1e-12) / (expected + 1e-12))
-
-
-def _excess(residuals: Floats, is_single: Mask | None) -> Floats:
-    """Return by how much single runs are farther from what the others predict than most are."""
-    if is_single is None or not is_single.any():
-        return np.zeros_like(residuals)
-    most = _FAR * robust_sd(residuals[is_single].tolist())
-    return np.where(is_single, residuals - np.clip(residuals, -most, most), 0.0)

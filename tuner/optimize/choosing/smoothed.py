@@ -54,8 +54,8 @@ class Smoothed:
         for name in next(iter(tried.values())).logs:
             model = Surrogate(self._features.gene, len(space.parameters))
             values = [*(one.logs[name] for one in tried.values()), *(0.0 for _ in zeros)]
-            lucky = None if name in exact else is_single
-            model.fit(*seen, np.array(values), is_single=lucky, n_steps=_FITTING_STEPS)
+            may_be_lucky = None if name in exact else is_single
+            model.fit(*seen, np.array(values), is_single=may_be_lucky, n_steps=_FITTING_STEPS)
             self._models[name] = model
 
     def of(self, genomes: Sequence[Genome]) -> dict[str, tuple[Floats, Floats]]:
