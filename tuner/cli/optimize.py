@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import sys
@@ -301,21 +300,20 @@ def optimize(
     is_same = begun is not None and replace(begun, seconds=request.seconds) == request
     kept = _kept_for_good(run) if is_same else None
     if kept is not None:
-        _show_kept(run, kept, as_json=as_json)
+        print(f"note       {run} cannot be written: its answer is shown as it is", file=sys.stderr)
+        _show(run, kept, as_json=as_json)
         refuse(conditions, kept)
         return
     for command in _commands(request):
         _check_program(command[0], is_begun=begun is not None)
     check_run_folder(run, Path(request.command[0]).stem)
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
-        where = Where(executor, workers, scheduler)
-        answer = Session(run, request, view, where=where).answer()
-    if as_json:
-        print(json.dumps(answer.as_record(), indent=1))
-    else:
-        if not quiet:  # between the progress and the answer
-            print()
-        print_answer(answer)
+        session = Session(run, request, view, where=Where(executor, workers, scheduler))
+        answer = session.standing() or session.answer()
+    if not (quiet or as_json):  # between the progress and the answer
+        print()
+    _show(run, answer, as_json=as_json)
+    if not as_json:
         _print_next(run, answer)
     refuse(conditions, answer)
 
@@ -327,11 +325,17 @@ def _kept_for_good(run: Path) -> Recommendation | None:
     return None if os.access(run, os.W_OK) else recommended(run)
 
 
-def _show_kept(run: Path, kept: Recommendation, *, as_json: bool) -> None:
+def _show(run: Path, answer: Answer | Recommendation, *, as_json: bool) -> None:
+    """Print an answer, or the one that a folder holds."""
+    from tuner.optimize.answering.answer import Answer
     from tuner.runs import ANSWER_FILE
 
-    print(f"note       {run} cannot be written: its answer is shown as it is", file=sys.stderr)
-    print((run / ANSWER_FILE).read_text().rstrip() if as_json else "\n".join(kept.text))
+    if as_json:
+        print((run / ANSWER_FILE).read_text().rstrip())
+    elif isinstance(answer, Answer):
+        print_answer(answer)
+    else:
+        print("\n".join(answer.text))
 
 
 def _commands(request: Request) -> Iterator[tuple[str, ...]]:
@@ -369,20 +373,20 @@ def _shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterat
         yield view
 
 
-def _print_next(run: Path, answer: Answer) -> None:
-    from tuner.optimize.answering.answer import minutes_words
+def _print_next(run: Path, answer: Answer | Recommendation) -> None:
+    from tuner.optimize.answering.answer import Answer, minutes_words
     from tuner.store import store_path
 
     print()
     word = shlex.quote(str(run))
     if answer.decision == "deploy":
         print(f"malloc-tuner export {word}     for a shell, systemd, Docker, Kubernetes")
-    elif answer.decision == "undecided" and answer.may_be_settled:
+    elif isinstance(answer, Answer) and answer.decision == "undecided" and answer.may_be_settled:
         more = minutes_words(max(60.0, answer.more_seconds)).replace(" ", "")
         print(f"malloc-tuner optimize {word} --time {more}     goes on from here")
     tried = "what was tried" if store_path(run).exists() else "what ran"
     if answer.decision == "deploy":
         tried += ", and why this one"
     print(f"malloc-tuner report {word}     {tried}")
-    if answer.n_more:
+    if isinstance(answer, Answer) and answer.n_more:
         print(f"malloc-tuner front {word} --measured --all     a row for each of them")

@@ -54,7 +54,11 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
             )
         return _of_file(Path(words[0]), output, options)
     command, held_out = split_held_out(words)
-    return output or usual_folder(command), request_of([command], held_out, options)
+    run = output or usual_folder(command)
+    request = request_of([command], held_out, options)
+    if options.time is None and (run / REQUEST_FILE).is_file():
+        request = replace(request, seconds=Request.load(run).seconds)
+    return run, request
 
 
 def _of_file(path: Path, output: Path | None, options: Options) -> tuple[Path, Request]:

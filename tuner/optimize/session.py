@@ -221,6 +221,25 @@ class Session:
         if self._begun_with:
             check_goes_on(run, self._begun_with, request)
 
+    def standing(self) -> Recommendation | None:
+        """Return the answer that the folder holds, where asking again changes nothing; else None.
+
+        Raises:
+            SpecError: the program's file has changed since, or one that a command names.
+            MissingToolError: a library is not here, or of another version.
+            StoreError: what the folder holds is damaged.
+        """
+        if not self._is_settled:
+            return None
+        files = locate(self._spec(self.request.evaluations or 100))
+        tuned = tuned_of(self.request, files, self._environment)
+        self._examine(tuned, files)
+        other = held_out_of(self.request, files, self._environment)
+        if other is not None:
+            self._examine_held_out(other, is_begun=True)
+        self._view.tell("ran        nothing: the answer is known; a longer --time searches on")
+        return self._recommended
+
     def answer(self) -> Answer:
         """Do what is left to do, and return the answer, which is in the folder too.
 
@@ -255,15 +274,7 @@ class Session:
             self.run, self.request, tuned, self._watch, self._view,
             on_kept=used.keep, before_s=used.before_s,
         )  # fmt: skip
-        installations = [installation for _, installation in files.values()]
-        reference = examine(
-            self.run,
-            tuned,
-            self._view,
-            is_begun=bool(self._begun_with),
-            installations=installations,
-            service=self.request.service,
-        )
+        reference = self._examine(tuned, files)
         work.n_runs += FIRST_RUNS
         work.environment = reference.environment
         is_anew, work.is_searched_on = self._is_judged_anew, self._is_searched_on
@@ -276,7 +287,7 @@ class Session:
             move_to_before(self.run, _OF_RULES)
         self._write_request(work)
         work.longest_s = self._begun_with.seconds if self._begun_with else 0.0
-        work.is_settled = self._is_settled(work)
+        work.is_settled = self._is_settled
         if work.is_settled:
             self._watch.end()
         kit = kit_of(self.request, files, self._environment)
@@ -285,6 +296,17 @@ class Session:
         with machines_for(where, kit, reference, self.run, self._view.tell) as machines:
             work.machines = machines
             return self._answered(work, reference, files, held_out)
+
+    def _examine(self, tuned: Tuned, files: Files) -> Reference:
+        """Return what the program as it is does."""
+        return examine(
+            self.run,
+            tuned,
+            self._view,
+            is_begun=bool(self._begun_with),
+            installations=[installation for _, installation in files.values()],
+            service=self.request.service,
+        )
 
     def _write_request(self, work: Work) -> None:
         """Keep what is asked for, with the longest time in which candidates were chosen."""
@@ -407,14 +429,15 @@ class Session:
         is_longer = begun is not None and begun.seconds < self.request.seconds
         return is_longer and before is not None and before.decision is not Decision.UNDECIDED
 
-    def _is_settled(self, work: Work) -> bool:
-        """Return whether a decided answer stays: in no more time, and judged as is asked for."""
+    @property
+    def _is_settled(self) -> bool:
+        """Whether a decided answer stays: in no more time, and judged as is asked for."""
         begun, before = self._begun_with, self._recommended
         if begun is None or before is None or begun.held_out != self.request.held_out:
             return False
         if before.decision is Decision.DEPLOY and begun.held_out and not before.is_held_out:
             return False  # it was given later, and the call that judged ended early
-        return before.decision is not Decision.UNDECIDED and not work.is_searched_on
+        return before.decision is not Decision.UNDECIDED and not self._is_searched_on
 
     def _held_out(self, work: Work, files: Files) -> HeldOutInput | None:
         """Return the held-out input, and what the program as it is does with it."""
@@ -425,20 +448,23 @@ class Session:
         is_begun = begun is not None and begun.held_out == self.request.held_out
         if not is_begun:
             work.check_environment()
-        given = self.request.given
-        found = examine_held_out(
-            self.run,
-            tuned,
-            self._view,
-            is_begun=is_begun,
-            given=given,
-            texts=self.request.held_out or (),
-        )
+        found = self._examine_held_out(tuned, is_begun=is_begun)
         least_s = least_seconds(found)
         if least_s > SHARE_HELD_OUT * self.request.seconds:
             words = f"each setting that wins runs {minutes_words(least_s)} or more, past --time too"
             self._view.tell(f"held out   {words}")
         return HeldOutInput(tuned, found)
+
+    def _examine_held_out(self, tuned: Tuned, *, is_begun: bool) -> Reference:
+        """Return what the program as it is does with the held-out input."""
+        return examine_held_out(
+            self.run,
+            tuned,
+            self._view,
+            is_begun=is_begun,
+            given=self.request.given,
+            texts=self.request.held_out or (),
+        )
 
     def _spec(
         self,

@@ -167,11 +167,12 @@ def measured_text(
 
     Args:
         found: what ran.
-        everything: see above.
+        everything: see above; what rounds compared is shown in any case.
         columns: of the page; a table that needs more is wider.
     """
     answer = found.answer
-    rows = [row for row in found.rows if everything or row in found.front or found.is_answer(row)]
+    kept = {row.label for row in found.front} | {r.label for r in found.rows if r.is_candidate}
+    rows = [row for row in found.rows if everything or row.label in kept or found.is_answer(row)]
     marked = [
         AnswerRow(row.label, row.changes, is_candidate=row.is_candidate, note=_note(row, found))
         for row in rows
@@ -210,7 +211,7 @@ def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
     if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
-        yield "Of what had few runs, the figures are what all runs together say of it."
+        yield "What had few runs is shown as a model of all runs expects it."
     yield answer.sentence
     if answer.note:
         yield answer.note

@@ -103,11 +103,13 @@ def test_a_command_whose_program_has_the_name_of_its_folder_goes_on(
     monkeypatch.chdir(tmp_path)
     run = Path("true")
     run.mkdir()
-    (run / REQUEST_FILE).write_text("{}")
+    _, begun = read_request(["true", "data"], None, Options(time="90s"))
+    (run / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
 
     found, request = read_request(["true", "data"], run, Options())
 
-    assert (found, request.command) == (run, ("true", "data"))
+    assert (found, request) == (run, begun), "in no more time, unless it is named"
+    assert read_request(["true", "data"], run, Options(time="2min"))[1].seconds == 120.0
 
 
 def test_a_folder_of_tune_is_told_what_it_is(tmp_path: Path, cli: CommandLine):

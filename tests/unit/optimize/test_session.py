@@ -448,6 +448,34 @@ def test_a_program_that_is_kept_is_not_searched_when_asked_again(tmp_path: Path,
     assert len(app.ran) == n_ran
 
 
+def test_an_answer_that_stands_is_shown_as_it_is(
+    tmp_path: Path, app: App, held_out: App, monkeypatch: pytest.MonkeyPatch
+):
+    def standing(request: Request) -> str | None:
+        found = Session(tmp_path, request, environment={}, clock=app).standing()
+        return found.sentence if found else None
+
+    assert standing(WITH_HELD_OUT) is None
+    sentence = answer(tmp_path, app, WITH_HELD_OUT).sentence
+    n_ran = len(app.ran) + len(held_out.ran)
+
+    assert standing(WITH_HELD_OUT) == standing(replace(WITH_HELD_OUT, seconds=1.0)) == sentence
+    assert standing(replace(WITH_HELD_OUT, seconds=200.0)) is None
+    other = replace(WITH_HELD_OUT, rules=Rules(limits=((PEAK, 0.1),)))
+    assert standing(other) is None
+    assert len(app.ran) + len(held_out.ran) == n_ran
+    app.versions["jemalloc"] = "2"
+    with pytest.raises(MissingToolError):
+        standing(WITH_HELD_OUT)
+
+
+def test_an_open_answer_does_not_stand(tmp_path: Path, app: App):
+    request = replace(REQUEST, seconds=30.0)
+    assert answer(tmp_path, app, request).decision is Decision.UNDECIDED
+
+    assert Session(tmp_path, request, environment={}, clock=app).standing() is None
+
+
 def test_a_program_that_is_kept_gets_no_candidates_when_asked_again(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):

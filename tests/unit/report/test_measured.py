@@ -84,7 +84,7 @@ def test_a_lucky_run_makes_no_front(folder: Path):
 
     assert [one.label for one in found.front] == ["exgen b=1"]
     text = measured_text(found, everything=True)
-    words = "the figures are what all runs together say of it"
+    words = "What had few runs is shown as a model of all runs expects it."
     proven = replace(other, changes=gains, is_candidate=True)
     write_answer(folder, replace(DEPLOY, rows=(rows[0], proven)))
     assert words not in measured_text(measured_front(folder)), "no row has few runs"
@@ -102,6 +102,13 @@ def test_a_lucky_run_makes_no_front(folder: Path):
     for name, values in mine["changes"].items():
         assert float(cells[f"{name}_change"]) == values["change"]
         assert cells[f"{name}_smoothed"] == str(values["smoothed"] or "")
+
+
+def test_what_rounds_compared_is_shown_even_where_it_is_dominated(folder: Path):
+    compared = replace(row("exgen a=1", 0.01, 0.02), is_candidate=True)
+    write_answer(folder, replace(DEPLOY, rows=(compared, row("mimalloc", -0.1, -0.2))))
+
+    assert "exgen a=1" in measured_text(measured_front(folder))
 
 
 def test_the_program_as_it_is_ran_in_rounds_where_anything_did(found: MeasuredFront):

@@ -60,6 +60,10 @@ _LEAST_NOISE = 0.0005
 """Less is no reason for an open question, or not known: of one run, it is 0."""
 
 
+_AS_SHOWN = 0.0005
+"""Less beyond a limit does not show in the figures."""
+
+
 class Decision(enum.StrEnum):
     """How an optimisation ends."""
 
@@ -201,10 +205,17 @@ class Answer:
             yield from self._keep_lines()
         else:
             yield from self._open_lines()
-        notes = (*(one.words for one in self.turned_down), *self.reasons)
+        notes = (*self._limit_words(), *(one.words for one in self.turned_down), *self.reasons)
         if notes:
             yield ""
         yield from notes
+
+    def _limit_words(self) -> Iterator[str]:
+        """Say within which limits of the user the answer is."""
+        if self.rules.strict:
+            margin = self.rules.margin
+            limits = (f"{n}{limit_words(math.expm1(margin(n)))}" for n in self.rules.strict)
+            yield f"By --constraint: {series(limits)}."
 
     def _held_out_lines(self) -> Iterator[str]:
         if self.held_out is not None:
@@ -219,16 +230,23 @@ class Answer:
             yield from _gain_lines(self.held_out, _with_guards_of(self.held_out, self.rules))
             if LATENCIES.intersection(self.rules.guards) and not LATENCIES & self.held_out.keys():
                 yield "  No latency was judged there: the output of that load does not say it."
-            if self.standing is not None:
+            if self.standing is not None and self.decision is Decision.DEPLOY:
                 yield from self._wider_lines(self.standing, self.held_out)
 
     def _wider_lines(self, standing: Standing, held_out: Mapping[str, Gain]) -> Iterator[str]:
-        """Say which guards with a wider limit the held-out runs leave more open than the tuned."""
-        for name in standing.scaled:
+        """Say which guards the held-out runs leave open: what they do not speak against passes.
+
+        Of one with a wider limit, what the tuned runs leave open is said elsewhere.
+        """
+        for name in self.rules.guards:
             least = held_out[name].low if name in held_out else -math.inf
-            if -math.inf < least < min(standing.gains[name].low, -self.rules.margin(name)):
+            limit = -self.rules.margin(name) - _AS_SHOWN
+            if name in standing.scaled:
+                limit = min(limit, standing.gains[name].low)
+            if -math.inf < least < limit:
                 most = show_percent(math.expm1(-least))
-                yield f"  {name[0].upper()}{name[1:]} may be up to {most} worse there."
+                start = f"  {name[0].upper()}{name[1:]} may be up to {most} worse there"
+                yield f"{start}, though nothing says that it is."
 
     def _growth_lines(self, columns: int) -> Iterator[str]:
         yield "Growth in the second half of the load, median of the runs; shown, not judged:"

@@ -233,12 +233,14 @@ class Confirming:
         words = f", {n_before} made before" if n_before else ""
         if CPU in self._reference.values:
             in_all = n_before + n_rounds
-            words += self._showable_words(in_all, n_claims, is_counted=is_counted)
+            words += self._showable_words(file, in_all, n_claims, is_counted=is_counted)
         self._work.view.tell(f"confirming {rounds}{words}")
 
-    def _showable_words(self, n_rounds: int, n_claims: float, *, is_counted: bool) -> str:
+    def _showable_words(
+        self, file: str, n_rounds: int, n_claims: float, *, is_counted: bool
+    ) -> str:
         """Return what gain of CPU time so many rounds are likely to show."""
-        noise = self._noise()
+        noise = self._noise(file)
         gain = showable_gains(self._rules, {CPU: noise}, n_rounds, n_claims)[CPU]
         if math.isinf(gain):
             counts = " and counted work" if is_counted else ""
@@ -249,15 +251,16 @@ class Confirming:
             f"{show_percent(noise)}{counts}"
         )
 
-    def _noise(self) -> float:
-        """Return how much the CPU time varies, by the runs that selected."""
-        content = read_journal(self._work.run / SELECTION_FILE)
-        alike: dict[tuple[str, float], list[float]] = {}
-        for one in content.records if content else ():
-            values = one["values"]
-            if one["subject"] == AS_IS and CPU in values:
-                place = one["machine"], n_at_once(values)
-                alike.setdefault(place, []).append(values[CPU])
+    def _noise(self, file: str) -> float:
+        """Return how much the CPU time varies, by the runs that selected, and the rounds so far."""
+        alike: dict[tuple[str, str, float], list[float]] = {}
+        for name in (SELECTION_FILE, file):
+            content = read_journal(self._work.run / name)
+            for one in content.records if content else ():
+                values = one["values"]
+                if one["subject"] == AS_IS and CPU in values:
+                    place = name, one["machine"], n_at_once(values)
+                    alike.setdefault(place, []).append(values[CPU])
         return noise_of(max(alike.values(), key=len, default=[]), has_floor=True)
 
     def _has_time(self, n_runs: int) -> bool:

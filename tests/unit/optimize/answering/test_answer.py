@@ -476,9 +476,17 @@ def test_a_wider_limit_names_what_the_held_out_input_leaves_open(low: float, *, 
 
     lines = list(replace(DEPLOY, standing=varying, held_out=held_out).lines())
 
-    assert ("  CPU time may be up to 3.4 % worse there." in lines) is is_said
+    words = "  CPU time may be up to 3.4 % worse there, though nothing says that it is."
+    assert (words in lines) is is_said
     fixed = replace(DEPLOY, standing=replace(varying, scaled={}), held_out=held_out)
-    assert not any("worse there" in line for line in fixed.lines())
+    assert any("worse there" in line for line in fixed.lines()) is (-math.inf < low < -0.01)
+
+
+def test_a_limit_that_the_user_named_is_named():
+    rules = Rules(limits=((PEAK, 0.3),), strict=(PEAK,))
+
+    assert "By --constraint: peak memory (limit 30 %)." in replace(DEPLOY, rules=rules).lines()
+    assert not any("--constraint:" in line for line in DEPLOY.lines())
 
 
 def test_settings_that_emulation_took_away_are_said():
