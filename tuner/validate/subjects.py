@@ -128,7 +128,8 @@ def _points(run: Run, points: Sequence[str], n_front: int) -> Iterable[Pick]:
 
 def _dominated(run: Run, n: int, chosen: Mapping[Configuration, object]) -> list[Trial]:
     """Return feasible trials off the front, spread from good to bad by their mean rank."""
-    front = {p.trial.number for p in front_points(run.trials, run.campaign.objectives)}
+    points = front_points(run.trials, run.campaign.objectives)
+    front = {number for point in points for number in (point.trial.number, *point.equals)}
     candidates = [
         trial
         for trial in run.trials

@@ -115,6 +115,20 @@ def test_dominated_points_reach_from_good_to_bad(
     assert [subject.trial for subject in found] == expected
 
 
+def test_what_ties_with_the_front_is_not_dominated():
+    settings = [{}, {"mxfast": 1}, {"mxfast": 2}, {"mxfast": 3}]
+    figures = [(9, 9), (1, 1), (1, 1), (2, 2)]
+    trials = tuple(
+        trial(n, Configuration.of("glibc", changed), heap * MIB, cost)
+        for n, (changed, (heap, cost)) in enumerate(zip(settings, figures, strict=True))
+    )
+    run = replace(synthetic_run(n_trials=8), trials=trials)
+
+    found = by_role(choose_subjects(run, ["best"], 4, 4), DOMINATED)
+
+    assert [subject.trial for subject in found] == [3]
+
+
 def test_choice_is_deterministic(run: Run):
     again = synthetic_run(n_trials=120)
     assert choose_subjects(run, ["picks"], 4, 3) == choose_subjects(again, ["picks"], 4, 3)
