@@ -136,7 +136,8 @@ METRICS: Final[dict[str, Metric]] = {
         Metric(
             "syscalls", "syscalls", Kind.COUNT, "memory system calls", "syscalls.total",
             is_objective=True, is_of_baton=True,
-            missing='system calls are counted only with threads = "baton"',
+            missing='system calls are counted only with threads = "baton", and where ptrace is '
+            "allowed; see `malloc-tuner doctor`",
         ),
         Metric(
             "p99_latency", "p99_latency_ns", Kind.NANOSECONDS, "99th percentile latency",

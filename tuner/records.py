@@ -25,7 +25,8 @@ from tuner.errors import MissingToolError, SelectionError
 from tuner.metrics import METRICS, find_metric
 
 _COUNTED_UNDER_BATON = (
-    'this campaign ran its threads freely; instructions are counted only with threads = "baton"'
+    "this campaign ran its threads freely, or this machine forbids ptrace (`malloc-tuner doctor`); "
+    'instructions are counted only with threads = "baton", system calls only with ptrace as well'
 )
 
 Value = int | float | str | bool

@@ -60,6 +60,8 @@ def test_every_objective_is_read_by_its_name():
         ("cost", {"cost": None}, "doctor"),
         ("instructions", {"instructions": None}, "no instrument"),
         ("cost", {"cost": None, "syscalls": None}, 'threads freely.*threads = "baton"'),
+        ("cost", {"cost": None, "syscalls": None}, "or this machine forbids ptrace .*doctor"),
+        ("syscalls", {"syscalls": None}, "where ptrace is allowed; see .*doctor"),
         ("p99_latency", {}, 'threads = "free"'),
         ("mean_heap", {"mean_heap": math.nan}, "not measured"),
     ],

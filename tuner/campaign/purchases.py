@@ -62,13 +62,15 @@ class FrontGate:
     """Instructions that a configuration is expected to take at least."""
 
     def refusal(
-        self, configuration: Configuration, known: Measurement, kernel_cost: float
+        self, configuration: Configuration, known: Measurement, kernel_cost: float | None
     ) -> Refusal | None:
         """See `tuner.measure.evaluation.Gate`."""
         least = self.least.get(configuration)
         if least is None:
             return None
-        bound = {_COUNTED: math.floor(least), COST: least + kernel_cost}
+        bound: dict[str, float] = {_COUNTED: math.floor(least)}
+        if kernel_cost is not None:
+            bound[COST] = least + kernel_cost
         values = trial_values(known.with_values(**bound), self.objectives, self.resolution)
         for number, point in self.front:
             if all(p <= v * (1.0 + _TOLERANCE) for p, v in zip(point, values, strict=True)):

@@ -166,8 +166,8 @@ class MemoryRun:
 
     measurement: Measurement
     """Without what takes a count of instructions."""
-    kernel_cost: float
-    """The part of its cost that is not instructions."""
+    kernel_cost: float | None
+    """The part of its cost that is not instructions; None where system calls were not counted."""
     checksum: str
     """Of the contents that were verified."""
 
@@ -275,7 +275,7 @@ class EmulatorEvaluator:
         self._check_events(found)
         known = found.measurement.with_values(instructions=0)
         pages = found.huge_pages.pages if found.huge_pages else 0
-        kernel_cost = self._emulation.calibration.cost_of(known, pages) or 0.0
+        kernel_cost = self._emulation.calibration.cost_of(known, pages)
         incidents = found.huge_pages.incidents if found.huge_pages else ()
         known = known.with_values(instructions=None)
         return Outcome.succeeded(MemoryRun(known, kernel_cost, found.checksum), incidents)
@@ -292,7 +292,8 @@ class EmulatorEvaluator:
             reason = "the two runs verified different contents"
             return Outcome.did_not_succeed(Status.FAILED, reason)
         found = counted.values.instructions.allocator
-        cost = None if found is None else found + memory.kernel_cost
+        kernel_cost = memory.kernel_cost
+        cost = None if found is None or kernel_cost is None else found + kernel_cost
         measured = memory.measurement.with_values(**{"instructions": found, COST: cost})
         return Outcome.succeeded(measured)
 

@@ -55,14 +55,14 @@ class Gate(Protocol):
     """Decides after the memory run whether instructions are counted."""
 
     def refusal(
-        self, configuration: Configuration, known: Measurement, kernel_cost: float
+        self, configuration: Configuration, known: Measurement, kernel_cost: float | None
     ) -> Refusal | None:
         """Return why they need not be counted; None when they are.
 
         Args:
             configuration: what is evaluated.
             known: what the memory run measured.
-            kernel_cost: the part of its cost that is not instructions.
+            kernel_cost: the part of its cost that is not instructions; None where it is not known.
         """
         ...
 

@@ -111,8 +111,7 @@ class SeveralWorkloads:
             runs.append(ran.good)
             incidents += ran.incidents
         known = mean_measurement([run.measurement for run in runs])
-        kernel_cost = geometric_mean_from_zero([run.kernel_cost for run in runs])
-        refusal = gate.refusal(configuration, known, kernel_cost)
+        refusal = gate.refusal(configuration, known, _kernel_cost(runs))
         if refusal is not None:
             return uncounted(known, refusal, incidents)
         counted: list[Measurement] = []
@@ -165,6 +164,12 @@ def worst_measurement(
         worst = (default + 1.0) * max(ratios) - 1.0
         found[metric.name] = round(worst) if metric.is_whole else worst
     return replace(measurements[0], values=found)
+
+
+def _kernel_cost(runs: Sequence[MemoryRun]) -> float | None:
+    """Return the geometric mean; None where a workload lacks it."""
+    found = [run.kernel_cost for run in runs if run.kernel_cost is not None]
+    return geometric_mean_from_zero(found) if len(found) == len(runs) else None
 
 
 def mean_measurement(measurements: Sequence[Measurement]) -> Measurement:

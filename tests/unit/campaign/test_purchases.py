@@ -82,6 +82,17 @@ def test_gate_refuses_only_what_the_front_dominates():
     assert gate.refusal(Configuration("jemalloc"), at[110.0], 1e9) is None
 
 
+def test_without_system_calls_there_is_no_bound_of_the_cost():
+    one = Configuration("glibc")
+    gate = FrontGate(("mean_heap", "instructions"), (), ((7, (100.0, 40.0)),), {one: 40.7})
+    known = measure(one).with_values(mean_heap=110.0, cost=None, instructions=None, syscalls=None)
+
+    refusal = gate.refusal(one, known, None)
+
+    assert refusal is not None
+    assert refusal.bound == {"instructions": 40}
+
+
 def test_nothing_is_refused_before_enough_is_known():
     gated = replace(record(), emulation=EmulationOptions(count="needed"))
     assert gate_for(gated, space(), [Configuration("glibc")], trials(10)) is None

@@ -308,10 +308,10 @@ class _Always:
 
     def __init__(self, *, refuses: bool) -> None:
         self.refuses = refuses
-        self.kernel_cost = 0.0
+        self.kernel_cost: float | None = 0.0
 
     def refusal(
-        self, configuration: Configuration, known: Measurement, kernel_cost: float
+        self, configuration: Configuration, known: Measurement, kernel_cost: float | None
     ) -> Refusal | None:
         assert configuration == Configuration("glibc")
         assert (known["instructions"], known["cost"]) == (None, None)
@@ -327,6 +327,34 @@ def test_two_purchases_measure_what_one_evaluation_does(trace: Trace):
     assert gate.kernel_cost == 7 * 100.0 + 3 * 10.0
     runs = [c["arguments"][c["arguments"].index("--runs") + 1] for c in trace.calls()]
     assert runs == ["memory", "count", "both"]
+
+
+def test_without_system_calls_no_run_has_a_cost(trace: Trace):
+    trace.orders(result={"syscalls": None})
+    gate = _Always(refuses=False)
+    one = evaluator(trace)
+
+    found = one.evaluate_gated(Configuration("glibc"), 1, gate)
+    joined = SeveralWorkloads([one, one]).evaluate_gated(Configuration("glibc"), 1, gate)
+
+    assert gate.kernel_cost is None
+    assert found.good == one.evaluate(Configuration("glibc"), 1).good
+    for each in (found.good, joined.good):
+        assert each is not None
+        assert (each["cost"], each["instructions"]) == (None, 5000)
+
+
+def test_what_one_of_several_workloads_did_not_count_the_mean_does_not_know(trace: Trace):
+    other = Trace(trace.path.with_name("other.trace"))
+    other.orders(result={"syscalls": None})
+    gate = _Always(refuses=False)
+    both = SeveralWorkloads([evaluator(trace), evaluator(other)])
+
+    found = both.evaluate_gated(Configuration("glibc"), 1, gate)
+
+    assert gate.kernel_cost is None
+    assert found.good is not None
+    assert found.good["cost"] is None
 
 
 def test_refused_evaluation_keeps_what_is_known(trace: Trace):
