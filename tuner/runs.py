@@ -92,7 +92,7 @@ def load_run(folder: Path) -> Run:
             f"{path.parent}: nothing was emulated here; `malloc-tuner front "
             f"{shlex.quote(str(path.parent))}` and `report` show what the program itself measured"
         )
-    with Store.open(path) as store:
+    with Store.open(path) as store, store.at_one_moment():
         run = run_with(store, store.trials())
     if not run.trials:
         raise StoreError(

@@ -201,6 +201,18 @@ class Store:
 
     # Reading
 
+    @contextlib.contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """Let all that is read inside be of one moment, whatever a campaign commits meanwhile."""
+        is_inside = self._connection.in_transaction
+        if not is_inside:
+            self._select("BEGIN")
+        try:
+            yield
+        finally:
+            if not is_inside and self._connection.in_transaction:  # which damage ends
+                self._connection.execute("ROLLBACK")
+
     def campaign(self) -> CampaignRecord:
         """Return the record of the campaign."""
         return rows.row_campaign(self._select("SELECT * FROM campaign")[0])
@@ -208,10 +220,11 @@ class Store:
     def trials(self) -> list[Trial]:
         """Return every trial with its curve, by number."""
         objectives: dict[int, list[float]] = defaultdict(list)
-        for row in self._select("SELECT * FROM trial_objective ORDER BY trial, position"):
-            objectives[row["trial"]].append(row["value"])
-        found = self._select("SELECT * FROM trial ORDER BY number")
-        steps = self.campaign().resolution
+        with self.at_one_moment():
+            for row in self._select("SELECT * FROM trial_objective ORDER BY trial, position"):
+                objectives[row["trial"]].append(row["value"])
+            found = self._select("SELECT * FROM trial ORDER BY number")
+            steps = self.campaign().resolution
         return [rows.row_trial(row, objectives.get(row["number"]), steps) for row in found]
 
     def screenings(self) -> dict[Configuration, Outcome[Measurement]]:
@@ -270,9 +283,10 @@ class Store:
         """Return every validation with its raw samples, oldest first."""
         samples: dict[int, list[ValidationSample]] = defaultdict(list)
         query = "SELECT * FROM validation_sample ORDER BY validation, round, position"
-        for row in self._select(query):
-            samples[row["validation"]].append(rows.row_sample(row))
-        found = self._select("SELECT * FROM validation ORDER BY id")
+        with self.at_one_moment():
+            for row in self._select(query):
+                samples[row["validation"]].append(rows.row_sample(row))
+            found = self._select("SELECT * FROM validation ORDER BY id")
         return [rows.row_validation(row, samples[row["id"]]) for row in found]
 
     # Writing: each method is one transaction and raises OutputError when it

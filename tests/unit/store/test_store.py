@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 
 from tests.doubles import synthetic
 from tests.doubles.machine import MACHINE
-from tests.doubles.runs import failed_trial, seen
+from tests.doubles.runs import failed_trial, seen, synthetic_run
 from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import OutputError, StoreError
 from tuner.metrics import METRICS
 from tuner.records import Configuration, CurvePoint, Measurement, Origin, Outcome, Status, Trial
+from tuner.runs import load_run
 from tuner.store import (
     FINISHED,
     RUNNING,
@@ -250,6 +251,73 @@ def test_readers_see_a_store_while_it_is_written(store: Store, run: Path):
         after = len(reader.trials())
 
     assert (before, after) == (1, 2)
+
+
+class _Overtaken:
+    """Commits something while another connection has read one table and not yet the next."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, table: str, commit: Callable[[], None]):
+        self.is_committed = False
+        select = Store._select  # noqa: SLF001 - between two of its queries
+
+        def overtaken(store: Store, query: str) -> list[sqlite3.Row]:
+            if f" FROM {table} " in query and not self.is_committed:
+                self.is_committed = True
+                commit()
+            return select(store, query)
+
+        monkeypatch.setattr(Store, "_select", overtaken)
+
+
+def test_a_trial_that_ends_while_trials_are_read_is_there_with_its_objectives_or_not_at_all(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store.add_trial(trial())
+    with Store.open(run) as reader:
+        other = _Overtaken(monkeypatch, "trial", lambda: store.add_trial(trial(1)))
+
+        before, after = reader.trials(), reader.trials()
+
+    assert other.is_committed
+    assert before == [trial()]
+    assert after == [trial(), trial(1)]
+
+
+def test_a_run_is_read_as_it_was_at_one_moment(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store.add_trial(trial())
+    again = Recheck(1, 1, Outcome.succeeded(synthetic.measure(Configuration("glibc"))))
+
+    def measure_again() -> None:
+        store.add_trial(trial(1))
+        store.add_recheck(again)
+
+    other = _Overtaken(monkeypatch, "recheck", measure_again)
+
+    before = load_run(run)
+
+    assert other.is_committed
+    assert ([one.number for one in before.trials], before.rechecks) == ([0], ())
+    after = load_run(run)
+    assert ([one.number for one in after.trials], len(after.rechecks)) == ([0, 1], 1)
+
+
+def test_a_validation_that_begins_while_validations_are_read_has_all_its_samples_or_is_not_there(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    record = synthetic_run(n_trials=8, validation=True).validations[0]
+
+    def validate() -> None:
+        store.add_validation_sample(store.begin_validation(record), record.samples[0])
+
+    with Store.open(run) as reader:
+        other = _Overtaken(monkeypatch, "validation", validate)
+
+        before, after = reader.validations(), reader.validations()
+
+    assert other.is_committed
+    assert ([len(one.samples) for one in before], [len(one.samples) for one in after]) == ([], [1])
 
 
 def test_a_reader_leaves_nothing_beside_a_store_that_is_closed(run: Path, store: Store):
