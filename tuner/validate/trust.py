@@ -118,7 +118,13 @@ def validated_whole(run: Run, number: int | None) -> tuple[ValidationRecord, Tri
 
 
 def measured_whole(campaign: CampaignRecord, record: ValidationRecord) -> Whole:
-    """Return what the program used under the baseline of a validation."""
+    """Return what the program used under the baseline of a validation.
+
+    Nothing where the campaign's figures are means over several workloads: differences of such
+    means are of no one program.
+    """
+    if campaign.workload.further:
+        return {}
     whole = {}
     for name, objective in METRICS.items():
         metric = counterpart(name, record.good())

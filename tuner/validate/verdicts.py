@@ -78,8 +78,8 @@ class Claim:
     where the claim is of them."""
     expected_ratio: float | None
     """What the claim means for the real program: the emulated difference to the baseline,
-    added to the real baseline and divided by it; None when its price is not known. Of runs of
-    `optimize`, `claimed_ratio`."""
+    added to the real baseline and divided by it; None when its price is not known, or when what
+    was emulated is a mean over several workloads. Of runs of `optimize`, `claimed_ratio`."""
     real_ratio: Estimate | None
     """Real, relative to the real baseline, with the interval of this claim alone."""
     verdict: Verdict
@@ -101,7 +101,7 @@ class Claim:
 
     @property
     def expected(self) -> float:
-        """What is expected of the real program, or where no price is known, what is claimed."""
+        """What is expected of the real program, or where that is not known, what is claimed."""
         return self.claimed_ratio if self.expected_ratio is None else self.expected_ratio
 
     def decided(self, p_value: float | None) -> Claim:

@@ -14,7 +14,13 @@ from tuner.report.claims import claims_json
 from tuner.report.table import front_table
 from tuner.runs import Run
 from tuner.stats import Concordance
-from tuner.store import RealMeasurement, ValidationRecord, ValidationSample, WorkloadRecord
+from tuner.store import (
+    RealMeasurement,
+    TraceRecord,
+    ValidationRecord,
+    ValidationSample,
+    WorkloadRecord,
+)
 from tuner.store.subject import DOMINATED, Subject
 from tuner.validate.summary import ValidationSummary, count_claims, summarize
 from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
@@ -208,6 +214,21 @@ def test_without_a_price_nothing_is_expected_but_the_claim_is_judged():
     cost = claim(summarize(make_run(calibration=None), make_record()), "less", "cost")
     assert cost.expected_ratio is None
     assert cost.verdict is Verdict.CONFIRMED
+
+
+def test_of_several_workloads_nothing_is_expected_of_one_program_but_the_claim_is_judged():
+    """Emulated means save 6 KiB of 10; the program has 2 KB, of which it saves a fifth."""
+    trials = (trial(0, _BASE, 10_000.0), trial(1, _LESS, 4000.0), trial(2, _MORE, 14_000.0))
+    run = replace(make_run(("mean_heap",)), trials=trials)
+    workload = replace(run.campaign.workload, further=(TraceRecord("b.trace", "0" * 64),))
+    both = replace(run, campaign=replace(run.campaign, workload=workload))
+
+    heap = claim(summarize(both, make_record()), "less", "mean_heap")
+
+    assert claim(summarize(run, make_record()), "less", "mean_heap").expected_ratio == 0.0
+    assert heap.expected_ratio is None
+    assert heap.expected == pytest.approx(0.4)
+    assert heap.verdict is Verdict.CONFIRMED
 
 
 def test_objective_without_a_real_counterpart_makes_no_claim():
