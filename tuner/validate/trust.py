@@ -102,8 +102,11 @@ def shown_whole(run: Run, baseline: Trial | None = None, number: int | None = No
     if found is None or baseline is None:
         return whole
     _, reference, used = found
+    if baseline.number == reference.number:
+        return {**whole, **{name: used[name] for name in whole.keys() & used.keys()}}
     for name in whole.keys() & used.keys():
-        whole[name] = used[name] + baseline.measured.value(name) - reference.measured.value(name)
+        mine, theirs = baseline.measured.value(name), reference.measured.value(name)
+        whole[name] = max(used[name] + mine - theirs, mine)
     return whole
 
 

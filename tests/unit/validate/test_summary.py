@@ -231,6 +231,24 @@ def test_of_several_workloads_nothing_is_expected_of_one_program_but_the_claim_i
     assert heap.verdict is Verdict.CONFIRMED
 
 
+def test_a_baseline_that_the_validation_did_not_run_has_at_least_its_emulated_heap():
+    """The program has 300 bytes where 1000 were emulated, the other baseline emulated 600."""
+    run = make_run(("mean_heap",))
+    record = make_record({**_HEAPS, "glibc-default": 300.0}, drift=0.0)
+    other = trial(3, Configuration("mimalloc"), 600.0, 4000.0)
+    workload = WorkloadRecord(program=(("mean_heap", 3000.0),))
+    campaign = replace(run.campaign, workload=workload)
+    run = replace(run, campaign=campaign, trials=(*run.trials, other), validations=(record,))
+
+    def seen(relative_to: str) -> list[float | None]:
+        table = front_table(run, ("mean_heap",), relative_to=relative_to, everything=True)
+        rows = {row.trial.number: row.expected["mean_heap"] for row in table.rows}
+        return [rows[number] for number in (2, 3)]
+
+    assert seen("glibc") == [1.0 + 400.0 / 300.0, 0.0]
+    assert seen("mimalloc") == [1.0 + 800.0 / 600.0, 1.0]
+
+
 def test_objective_without_a_real_counterpart_makes_no_claim():
     summary = summarize(make_run(("mean_heap", "syscalls")), make_record())
     assert [c.objective for c in found(summary, "less").claims] == ["mean_heap"]
