@@ -43,6 +43,8 @@ class ReplayFiles:
     """Each file by its name in the run folder, workload by workload and seed by seed."""
     facts: WorkloadFacts
     """The greatest of all workloads."""
+    room: Path
+    """The folder in which what was generated waits."""
 
     def keep(self, run: Path) -> tuple[Path, ...]:
         """Move what was generated into the run folder; return all files, in order.
@@ -52,7 +54,7 @@ class ReplayFiles:
         """
         try:
             return tuple(
-                path.replace(run / name) if path.name == name else path
+                path.replace(run / name) if path.parent == self.room else path
                 for name, path in self.waiting.items()
             )
         except OSError as error:
@@ -82,7 +84,7 @@ def replay_files(
             for seed in range(1, options.seeds if is_profile(trace) else 1):
                 name = GENERATED_FILE.format(f"{number}-{seed}")
                 waiting[name] = replayable(trace, options.seed + seed, room / name)
-        yield ReplayFiles(waiting, _facts_of(spec, options.seed, beginnings))
+        yield ReplayFiles(waiting, _facts_of(spec, options.seed, beginnings), room)
 
 
 def check_whole(workloads: Sequence[Path]) -> None:

@@ -63,6 +63,16 @@ def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path
     assert alone.facts.is_long_running
 
 
+def test_a_trace_with_the_name_of_a_generated_one_stays_where_it_is(tmp_path: Path):
+    own = _write(tmp_path / "generated-0.trace")
+    run = tmp_path / "run"
+    with replay_files(_spec(own), EmulationOptions(), run) as found:
+        files = found.keep(run)
+
+    assert files == (own,)
+    assert own.is_file()
+
+
 @pytest.mark.parametrize(
     ("allocators", "life_ns", "freed_bytes"),
     [(["tcmalloc"], 20 * 10**9, 100), (["tcmalloc"], 10**9, None), (["glibc"], 20 * 10**9, None)],
