@@ -37,7 +37,7 @@ from tuner.optimize.request import Request
 from tuner.records import Configuration, Outcome
 from tuner.runs import REQUEST_FILE
 from tuner.service.plan import ServicePlan
-from tuner.store import store_path
+from tuner.store import ClusterMachine, store_path
 
 PAGE = ROOT / "docs" / "how-to" / "library.md"
 TRACE = ROOT / "configs/workloads/perl-index/perl-start.trace"
@@ -377,6 +377,13 @@ def spec_of(**options: Any) -> CampaignSpec:
     return campaign_from_options(trace="a.trace", allocators=["glibc"], **options)
 
 
+class OfNoCluster(nullcontext[None]):
+    """Stands for a store."""
+
+    def machines(self) -> list[ClusterMachine]:
+        return []
+
+
 @pytest.mark.parametrize(
     ("options", "wanted", "expected"), [(MEMORY, None, 4), (MEMORY, 1, 1), (LATENCY, None, 1)]
 )
@@ -389,7 +396,7 @@ def test_screening_has_the_workers_of_the_search(
 ):
     """Side by side, replays would measure each other's load."""
     ready = SimpleNamespace(
-        store=nullcontext(), evaluator=None, emulations=(), screener=object(), spaces=(),
+        store=OfNoCluster(), evaluator=None, emulations=(), screener=object(), spaces=(),
         warmth=None,
         idle=(),
     )  # fmt: skip

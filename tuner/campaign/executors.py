@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tuner.errors import MissingToolError, SpecError, installing
+from tuner.errors import MissingToolError, SpecError, StoreError, installing
 from tuner.measure.emulator import Emulation
-from tuner.measure.evaluation import Evaluator
-from tuner.measure.executor import Executor, LocalExecutor, measuring_cpus
-from tuner.records import Configuration
+from tuner.measure.evaluation import Evaluator, GateOf
+from tuner.measure.executor import Attempts, Executor, LocalExecutor, measuring_cpus
+from tuner.records import Configuration, Measurement
 from tuner.registry import EXECUTORS
 from tuner.store import Store
 
@@ -96,10 +96,74 @@ def check_executor(where: Where, *, is_alone: bool = False) -> None:
 
 @contextlib.contextmanager
 def on_this_machine(demand: Demand) -> Iterator[Executor]:
-    """Use cores of this machine; see `LocalExecutor`."""
+    """Use cores of this machine; see `LocalExecutor`.
+
+    Where a cluster took part before, its `run` raises a StoreError unless this machine is alike.
+    """
     cores = demand.where.cores(is_alone=demand.is_alone)
-    with LocalExecutor(demand.evaluator, cores) as executor:
+    has_machines = bool(demand.store.machines())
+    with (
+        _AfterCluster(demand, cores) if has_machines else LocalExecutor(demand.evaluator, cores)
+    ) as executor:
         yield executor
+
+
+class _AfterCluster(LocalExecutor):
+    """Goes on here with a campaign of a cluster; what needs no evaluation needs no proof."""
+
+    def __init__(self, demand: Demand, cores: Sequence[int]) -> None:
+        super().__init__(demand.evaluator, cores)
+        self._demand = demand
+        self._is_alike = False
+
+    def run(
+        self, configurations: Iterable[Configuration], gate_of: GateOf | None = None
+    ) -> Iterator[Attempts]:
+        return super().run(self._proved_first(configurations), gate_of)
+
+    def _proved_first(self, configurations: Iterable[Configuration]) -> Iterator[Configuration]:
+        for configuration in configurations:
+            if not self._is_alike:
+                self._prove()
+                self._is_alike = True
+            yield configuration
+
+    def _prove(self) -> None:
+        """Measure the default, and compare it with that of the first machine.
+
+        Raises:
+            StoreError: its numbers are others, or times of the cluster would be mixed with ours.
+        """
+        from tuner.measure.cluster import unlike  # noqa: PLC0415 - rarely needed
+
+        store = self._demand.store
+        begun = _begun_here(store)
+        if begun is None and self._demand.is_alone:
+            raise self._refused("times here cannot be compared with those there")
+        first = begun or store.machines()[0].default
+        for ended in super().run([Configuration(store.campaign().baseline)]):
+            found = ended.outcome.good if ended.outcome is not None else None
+            if found is None:
+                why = ended.error or (ended.outcome and ended.outcome.reason)
+                raise self._refused(f"here the default fails: {why}")
+            if words := "; ".join(unlike(first, found)):
+                raise self._refused(f"the default here: {words}")
+
+    def _refused(self, why: str) -> StoreError:
+        return StoreError(
+            f"{self._demand.store.path}: was evaluated on a cluster, and {why}; go on there with "
+            "--executor, or choose a new run folder with -o"
+        )
+
+
+def _begun_here(store: Store) -> Measurement | None:
+    """Return what the default measured where a campaign was begun without a cluster.
+
+    Times are relative to it.  None: it was begun on a cluster, or not at all.
+    """
+    if (0, 0) in store.places():
+        return None
+    return next((trial.measurement for trial in store.trials() if trial.number == 0), None)
 
 
 @contextlib.contextmanager
@@ -160,6 +224,7 @@ def _connected(demand: Demand, address: str) -> Iterator[Executor]:
         address,
         Configuration(demand.store.campaign().baseline),
         machines=demand.store.machines(),
+        begun=_begun_here(demand.store),
         on_note=demand.on_note,
     ) as executor:
         yield executor

@@ -3,7 +3,7 @@
 One evaluation runs on each measuring core, and the default is measured once on every machine.  It
 says two things of a machine.  Counted numbers must be those of the first machine, within 0.5 %, or
 it is not used.  Times are multiplied by what the default took on the first machine over what it
-took there.
+took there.  The first machine is the one on which the campaign was begun, of the cluster or not.
 
 Guarantee: an evaluation counts once, whatever becomes of its worker, of the scheduler and of the
 network; what was not heard of is evaluated again, elsewhere or later, and noted.
@@ -53,6 +53,7 @@ class ClusterExecutor(Workers[_Task]):
         default: Configuration,
         *,
         machines: Iterable[ClusterMachine] = (),
+        begun: Measurement | None = None,
         on_note: OnNote = lambda _: None,
     ) -> None:
         """Connect to the scheduler.
@@ -62,6 +63,8 @@ class ClusterExecutor(Workers[_Task]):
             address: of the scheduler: ``tcp://host:8786``.
             default: the configuration that is measured on every machine.
             machines: those of the campaign so far, the first one first.
+            begun: what the default measured on the first machine, where that is none of a
+                cluster; None: it is the first of `machines`.
             on_note: called with what happens to workers.
 
         Raises:
@@ -69,6 +72,7 @@ class ClusterExecutor(Workers[_Task]):
         """
         super().__init__(kit, address, on_note=on_note)
         self._default = default
+        self._begun = begun
         self.machines = {machine.name: machine for machine in machines}
         """Every machine that took part, the first one first."""
         self._again: collections.deque[_Task] = collections.deque()
@@ -160,9 +164,9 @@ class ClusterExecutor(Workers[_Task]):
 
     def _relative(self, evaluation: Evaluation, machine: str) -> Evaluation:
         """Return an evaluation with its times as if it had run on the first machine."""
-        first, here = next(iter(self.machines.values())).default, self.machines[machine].default
+        first, here = self._first, self.machines[machine].default
         found = evaluation.values
-        if found is None or first is here:
+        if found is None or first is None or first is here:
             return evaluation
         times = {
             name: found[name] * first[name] / here[name]  # type: ignore[operator]
@@ -173,6 +177,13 @@ class ClusterExecutor(Workers[_Task]):
         return replace(evaluation, values=found.with_values(**whole))
 
     # Machines
+
+    @property
+    def _first(self) -> Measurement | None:
+        """What the default measured on the first machine; None before there is one."""
+        if self._begun is not None:
+            return self._begun
+        return next((machine.default for machine in self.machines.values()), None)
 
     def is_admitted(self, machine: str) -> bool:
         """See `Workers.is_admitted`."""
@@ -187,14 +198,13 @@ class ClusterExecutor(Workers[_Task]):
         default = found.evaluation.good if found.evaluation else None
         if default is None:
             return f"the default: {found.error or (found.evaluation and found.evaluation.reason)}"
-        first = next(iter(self.machines.values()), None)
-        if first and (unlike := "; ".join(_unlike(first.default, default))):
-            return f"the default: {unlike}"
+        if self._first is not None and (words := "; ".join(unlike(self._first, default))):
+            return f"the default: {words}"
         self.machines[proof.machine] = ClusterMachine(proof.machine, proof.facts, default)
         return ""
 
 
-def _unlike(first: Measurement, here: Measurement) -> Iterator[str]:
+def unlike(first: Measurement, here: Measurement) -> Iterator[str]:
     """Say in which repeatable numbers a machine differs from the first."""
     for name, metric in METRICS.items():
         one, other = first[name], here[name]

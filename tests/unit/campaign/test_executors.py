@@ -12,7 +12,9 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.command_line import CommandLine
+from tests.doubles.machine import MACHINE
 from tests.doubles.synthetic import SyntheticEvaluator
+from tests.unit.campaign.test_runner import DEFAULTS, OnTheSecond
 from tuner.campaign.executors import (
     Demand,
     Where,
@@ -21,8 +23,13 @@ from tuner.campaign.executors import (
     on_this_machine,
     scheduler_of,
 )
-from tuner.errors import MissingToolError, SpecError
-from tuner.store import Store
+from tuner.errors import MissingToolError, SpecError, StoreError
+from tuner.measure.cluster import ClusterExecutor
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import LocalExecutor
+from tuner.measure.remote import Measured, Proof
+from tuner.records import Configuration, Outcome
+from tuner.store import ClusterMachine, Store
 
 
 @pytest.mark.parametrize(
@@ -76,6 +83,85 @@ def test_one_evaluation_at_a_time_runs_nothing_ahead(tmp_path: Path, changes: di
     ):
         assert executor.n_workers == 1
         assert not executor.runs_ahead
+
+
+class Larger(SyntheticEvaluator):
+    """Measures a heap that is some per cent larger."""
+
+    def __init__(self, percent: float) -> None:
+        super().__init__()
+        self._factor = 1.0 + percent / 100.0
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        found = super().evaluate(configuration, cpu)
+        assert found.values is not None
+        heap = self._factor * found.values.value("mean_heap")
+        return Outcome.succeeded(found.values.with_values(mean_heap=heap))
+
+
+def begun(folder: Path, kind: type[LocalExecutor]) -> Store:
+    """Return the store of a campaign, open for writing."""
+    synthetic.run(folder, synthetic.record(budget=4), kind=kind)
+    return Store.open(folder, writable=True)
+
+
+@pytest.mark.parametrize("percent", [0.4, 0.6])
+def test_a_campaign_of_a_cluster_goes_on_here_only_with_the_same_numbers(
+    tmp_path: Path, percent: float
+):
+    evaluator = Larger(percent)
+    with (
+        begun(tmp_path, OnTheSecond) as store,
+        on_this_machine(demand(store, evaluator=evaluator)) as executor,
+    ):
+        assert list(executor.run([])) == []
+        assert evaluator.evaluated == []
+        if percent > 0.5:
+            with pytest.raises(StoreError, match=r"on a cluster, .* mean heap is .* --executor"):
+                list(executor.run(DEFAULTS[1:]))
+        else:
+            found = [*executor.run(DEFAULTS[1:]), *executor.run(DEFAULTS[1:])]
+            assert [one.configuration for one in found] == DEFAULTS[1:] * 2
+            assert evaluator.evaluated == [DEFAULTS[0], *DEFAULTS[1:] * 2]
+
+
+def test_times_of_a_cluster_are_not_mixed_with_those_of_this_machine(tmp_path: Path):
+    with (
+        begun(tmp_path, OnTheSecond) as store,
+        on_this_machine(demand(store, is_alone=True)) as executor,
+        pytest.raises(StoreError, match="times here cannot be compared"),
+    ):
+        list(executor.run(DEFAULTS))
+
+
+def test_times_of_a_campaign_that_was_begun_here_are_relative_to_this_machine(tmp_path: Path):
+    with begun(tmp_path, LocalExecutor) as store:
+        store.add_machine(ClusterMachine("later", MACHINE, synthetic.measure(DEFAULTS[1])))
+        with on_this_machine(demand(store, is_alone=True)) as executor:
+            assert len(list(executor.run(DEFAULTS))) == 2
+
+
+@pytest.mark.parametrize(("kind", "is_used"), [(LocalExecutor, False), (None, True)])
+def test_a_cluster_goes_on_with_a_campaign_of_one_machine_only_with_the_same_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[LocalExecutor] | None,
+    is_used: bool,
+):
+    """None: nothing was measured before."""
+    monkeypatch.setattr("tuner.measure.remote.EmulationKit.identity", lambda _: {})
+    client = SimpleNamespace(close=lambda timeout: None)
+    monkeypatch.setattr("tuner.measure.workers._connected", lambda _: client)
+    opened = begun(tmp_path, kind) if kind else Store.create(tmp_path, synthetic.record())
+    with (
+        opened as store,
+        on_dask(demand(store, where=Where("dask", scheduler="tcp://x:1"))) as executor,
+    ):
+        assert isinstance(executor, ClusterExecutor)
+        proof = Proof("other", MACHINE, 1, frozenset({0}), {}, ())
+        why = executor.admit(proof, Measured(Larger(0.6).evaluate(DEFAULTS[0], 0)))
+
+    assert (why == "") is is_used
 
 
 class Jobs:

@@ -17,7 +17,7 @@ from tuner.measure import workers
 from tuner.measure.cluster import ClusterExecutor
 from tuner.measure.remote import Kit, Measured, Proof, measure, prove
 from tuner.measure.workers import Call, LostError, Worker, Workers
-from tuner.records import Configuration, Outcome, Status
+from tuner.records import Configuration, Measurement, Outcome, Status
 from tuner.store import ClusterMachine
 
 DEFAULT = Configuration("glibc")
@@ -119,7 +119,10 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def executor_on(
-    dask: Dask, monkeypatch: pytest.MonkeyPatch, most: int | None = None
+    dask: Dask,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int | None = None,
+    begun: Measurement | None = None,
 ) -> tuple[ClusterExecutor, list[str]]:
     """Return an executor on some workers, and the list of what it says."""
     notes: list[str] = []
@@ -127,7 +130,8 @@ def executor_on(
     kit = cast("Kit", SimpleNamespace(name="kit", most_per_machine=most, identity=dict))
     if most is not None:
         dask.there = {name: replace(one, n_cores=most) for name, one in dask.there.items()}
-    return ClusterExecutor(kit, "tcp://scheduler", DEFAULT, on_note=notes.append), notes
+    executor = ClusterExecutor(kit, "tcp://scheduler", DEFAULT, begun=begun, on_note=notes.append)
+    return executor, notes
 
 
 def until(executor: ClusterExecutor, holds: Callable[[], bool]) -> None:
@@ -227,6 +231,23 @@ def test_a_machine_with_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatc
     assert [admitted("a", 1.0), admitted("bb", 1.004), admitted("ccc", 0.996)] == ["", "", ""]
     assert admitted("d", 1.006).startswith("the default: mean heap is ")
     assert list(executor.machines) == ["a", "bb", "ccc"]
+
+
+def test_machines_are_compared_with_the_one_that_began_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    known = synthetic.measure(DEFAULT).with_values(wall=1000)
+    executor, _ = executor_on(Dask(), monkeypatch, begun=known)
+    proof = Proof("a", MACHINE, 2, TWO[0], {}, ())
+
+    def admitted(**changes: float) -> str:
+        return executor.admit(proof, Measured(Outcome.succeeded(known.with_values(**changes))))
+
+    assert admitted(mean_heap=1.006 * known.value("mean_heap")).startswith("the default: mean heap")
+    assert admitted(wall=4000) == ""
+    found = executor._relative(Outcome.succeeded(known), "a")  # noqa: SLF001 - as below
+    assert found.values is not None
+    assert found.values["wall"] == 250
 
 
 def test_times_of_what_was_not_counted_are_relative_too(monkeypatch: pytest.MonkeyPatch):
