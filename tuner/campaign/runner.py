@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 
 from tuner.campaign.ahead import Ahead
@@ -509,6 +509,8 @@ class Runner:
             TunerError: the machine failed at every attempt; what else was running
                 is yielded before.
         """
+        if isinstance(configurations, Sized) and not len(configurations):
+            return  # a cluster would be looked at, and may be away
         broken: Attempts | None = None
         executor = executor or self._executor
         for ended in executor.run(configurations, gate_of):

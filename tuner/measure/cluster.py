@@ -103,11 +103,17 @@ class ClusterExecutor(Workers[_Task]):
                     yield attempts
 
     def _hand_out(self, waiting: Iterator[_Task]) -> bool:
-        """Give every free slot a task; return whether none is left."""
-        while self.slots and not self.is_stopping:
+        """Give every free slot a task; return whether none is left.
+
+        While nothing runs it is asked without a free slot too: the end needs no worker.
+        """
+        while (self.slots or self.is_idle) and not self.is_stopping:
             task = self._again.popleft() if self._again else next(waiting, None)
             if task is None:
                 return True
+            if not self.slots:
+                self._again.appendleft(task)
+                return False
             self.begin(task, measure, self.kit, task.configuration, task.gate)
         return False
 

@@ -3,6 +3,7 @@
 import functools
 import statistics
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.unit.campaign.test_runner import InterruptAfter
 from tuner.campaign.progress import Listener
 from tuner.errors import InterruptedCampaign
 from tuner.front.dominance import hypervolume, points_of
-from tuner.measure.executor import LocalExecutor
+from tuner.measure.executor import Attempts, LocalExecutor
 from tuner.records import Configuration, Trial
 from tuner.store import FINISHED, Store
 
@@ -106,6 +107,21 @@ def test_a_larger_budget_goes_on(tmp_path: Path):
 
     assert list(range(80)) == [trial.number for trial in trials]
     assert asks(tmp_path)[: len(first)] == first
+
+
+@pytest.mark.parametrize("kind", [LocalExecutor, AheadExecutor])
+def test_what_the_store_answers_asks_no_executor(tmp_path: Path, kind: type[LocalExecutor]):
+    class Away(kind):  # type: ignore[misc, valid-type]
+        """Nobody is there to evaluate: what is handed in must be nothing."""
+
+        def run(self, configurations: Iterable[Configuration], *_: object) -> Iterator[Attempts]:
+            assert not isinstance(configurations, list)
+            assert list(configurations) == []
+            yield from ()
+
+    trials = run(tmp_path, kind=kind)
+
+    assert run(tmp_path, kind=Away) == trials
 
 
 def test_a_campaign_that_was_begun_in_batches_goes_on_in_batches(tmp_path: Path):

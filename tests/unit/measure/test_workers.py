@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -216,6 +216,40 @@ def test_workers_that_are_gone_are_no_reason_to_end(monkeypatch: pytest.MonkeyPa
     until(executor, lambda: executor.n_workers == 4)
 
     assert any("waiting for workers" in note for note in notes)
+
+
+@pytest.mark.parametrize("nothing", [[], iter(())], ids=["a list", "proposals"])
+def test_nothing_to_do_waits_for_no_worker(
+    nothing: Iterable[Configuration], monkeypatch: pytest.MonkeyPatch
+):
+    executor, _ = executor_on(Dask(), monkeypatch)
+
+    assert list(executor.run(nothing)) == []
+
+
+def test_what_is_done_waits_for_no_worker(monkeypatch: pytest.MonkeyPatch):
+    """All workers leave with the last result."""
+    dask = Dask(("a", frozenset({0})))
+    executor, _ = executor_on(dask, monkeypatch)
+
+    def proposals() -> Iterator[Configuration]:
+        yield DEFAULT
+        assert not dask.there, "asked only when the first has ended"
+
+    found = []
+    for ended in executor.run(proposals()):
+        found.append(ended)
+        dask.there = {}
+
+    assert len(found) == 1
+
+
+def test_a_proposal_that_was_taken_before_there_was_a_worker_is_evaluated_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    executor, _ = executor_on(Dask(("a", TWO[0])), monkeypatch)
+
+    assert [one.index for one in executor.run([DEFAULT] * 3)] == [0, 1, 2]
 
 
 def test_a_machine_with_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch):
