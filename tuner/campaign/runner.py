@@ -212,8 +212,10 @@ class Runner:
     def _proposed(self, ahead: Ahead) -> Iterator[Configuration]:
         """Yield proposals that are to be evaluated, until the budget is spent."""
         for configuration in ahead.proposals():
-            if self._is_to_stop() or not self._assign_numbers([configuration]):
+            # The budget first: a rule ends only a search that would go on.
+            if len(self._numbers) == self._record.budget or self._is_to_stop():
                 return
+            self._assign_numbers([configuration])
             number = self._numbers[configuration]
             if number not in self._trials and number in self._stored:
                 self._keep(self._stored[number], is_new=False)

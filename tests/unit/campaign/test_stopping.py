@@ -1,5 +1,6 @@
 """Rules that end a campaign early: each alone, together, and in a campaign."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,11 +76,16 @@ def test_a_target_that_hangs_on_a_failed_default_is_not_reached():
 
 
 def run(
-    folder: Path, rules: StopRules, listener: Listener | None = None
+    folder: Path,
+    rules: StopRules,
+    listener: Listener | None = None,
+    *,
+    budget: int = 200,
+    kind: type[LocalExecutor] = LocalExecutor,
 ) -> tuple[list[Trial], str | None]:
     with (
-        store_in(folder, record(budget=200)) as store,
-        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
+        store_in(folder, record(budget=budget)) as store,
+        kind(SyntheticEvaluator(), [0]) as executor,
     ):
         runner = Runner(store, [space()], executor, listener or Listener(), stop=rules)
         trials = runner.run()
@@ -128,6 +134,24 @@ def test_a_time_shorter_than_the_replay_gets_further_all_the_same(tmp_path: Path
     lengths = [len(run(tmp_path / "run", rules)[0]) for _ in range(3)]
 
     assert lengths[0] < lengths[1] < lengths[2]
+
+
+def test_a_rule_that_holds_when_all_was_proposed_stopped_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Ahead, one more is drawn while the last ones are evaluated."""
+
+    class Ahead(LocalExecutor):
+        runs_ahead = True
+
+    def reason(_: Stopping, trials: Sequence[Trial], *__: object, **___: object) -> str | None:
+        return "no gain" if len(trials) >= 39 else None
+
+    monkeypatch.setattr(Stopping, "reason", reason)
+
+    trials, why = run(tmp_path, StopRules(plateau=1), budget=40, kind=Ahead)
+
+    assert (len(trials), why) == (40, None)
 
 
 def test_campaign_files_name_the_rules():
