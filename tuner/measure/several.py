@@ -62,7 +62,10 @@ class SeveralWorkloads:
             return Outcome(found.status, found.reason, None)
         if self._worst_against is None:
             return Outcome.succeeded(mean_measurement(found.values), found.incidents)
+        incidents = found.incidents
         with self._lock:
+            if not self._bases and configuration == self._worst_against:
+                self._bases = found.values
             if not self._bases:
                 base = self._measured(self._worst_against, cpu)
                 if base.values is None:
@@ -72,7 +75,8 @@ class SeveralWorkloads:
                         f"relative to, {words}: {base.reason}"
                     )
                 self._bases = base.values
-        return Outcome.succeeded(worst_measurement(found.values, self._bases), found.incidents)
+                incidents += base.incidents
+        return Outcome.succeeded(worst_measurement(found.values, self._bases), incidents)
 
     def _measured(
         self, configuration: Configuration, cpu: int | None

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tuner.config import campaign_from_options, dump_campaign, load_campaign
 from tuner.emulation import Calibration
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
+from tuner.measure.evaluation import Evaluation
 from tuner.measure.several import SeveralWorkloads, mean_measurement, worst_measurement
 from tuner.profile.trust import Workload, join_workloads
 from tuner.records import Configuration, Outcome, Status
@@ -108,7 +110,27 @@ def test_a_worst_case_measures_the_default_once_for_all(tmp_path: Path):
     found = [several.evaluate(one).values for one in (GLIBC, other, other)]
 
     assert all(one and math.isclose(one.value("mean_heap"), 2e6, rel_tol=1e-6) for one in found)
-    assert len((tmp_path / "a.calls").read_text().splitlines()) == 4
+    assert len((tmp_path / "a.calls").read_text().splitlines()) == 3
+
+
+def test_what_happened_to_the_default_of_a_worst_case_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Once: with the evaluation that it was measured for."""
+    evaluator = workload(tmp_path, "a")
+    good = evaluator.evaluate(GLIBC)
+
+    def evaluate(one: Configuration, _: int | None) -> Evaluation:
+        return replace(good, incidents=(f"{one.key} was short of huge pages",))
+
+    monkeypatch.setattr(evaluator, "evaluate", evaluate)
+    several = SeveralWorkloads([evaluator], GLIBC)
+    other = Configuration.of("glibc", {"tcache_count": 0})
+
+    found = [several.evaluate(other).incidents for _ in range(2)]
+
+    own, base = (f"{one.key} was short of huge pages" for one in (other, GLIBC))
+    assert found == [(own, base), (own,)]
 
 
 def test_a_default_that_fails_is_no_outcome_of_a_candidate(
