@@ -141,6 +141,8 @@ class HeldOut:
     """To the default there, of the whole program where known; none of the default."""
     reason: str | None
     """Why it failed."""
+    is_whole: bool
+    """Whether the ratios are those expected of the whole program."""
 
 
 def held_out_rows(run: Run) -> Iterator[HeldOut]:
@@ -159,7 +161,8 @@ def held_out_rows(run: Run) -> Iterator[HeldOut]:
         values = {n: v for n, v in base["values"].items() if v}
         emulated = Measurement(values)
         whole = {**values, **whole_of(run.campaign, program, emulated, emulated)}
-        yield HeldOut(base["workload"], (), base["values"], {}, base["reason"])
+        is_whole = bool(program)
+        yield HeldOut(base["workload"], (), base["values"], {}, base["reason"], is_whole)
         for pick in picked:
             row = own.get(pick.trial.configuration.key)
             if row is None:
@@ -168,26 +171,31 @@ def held_out_rows(run: Run) -> Iterator[HeldOut]:
                 name: expected_ratio(whole, name, value, base["values"][name])
                 for name, value in row["values"].items()
             }
-            yield HeldOut(row["workload"], pick.names, row["values"], ratios, row["reason"])
+            yield HeldOut(
+                row["workload"], pick.names, row["values"], ratios, row["reason"], is_whole
+            )
 
 
 def held_out_lines(run: Run) -> Iterator[str]:
     """Yield what the picks gain on each held-out workload."""
     rows = [row for row in held_out_rows(run) if row.names]
-    if rows:
-        is_whole = run.campaign.workload.program and read_held_out(run.folder)[0].get("program")
-        what = "those expected of the whole program, " if is_whole else ""
-        yield (
-            f"held out, not tuned for; changes are {what}against the default of "
-            f"{run.campaign.baseline} there:"
-        )
-    for row in rows:
-        shown = row.reason or ", ".join(
-            _figure(name, value, row.ratios[name])
-            for name, value in row.values.items()
-            if value is not None
-        )
-        yield f"  {row.workload}, {', '.join(row.names)}: {shown}"
+    for is_whole, what in ((True, "those expected of the whole program, "), (False, "")):
+        alike = [row for row in rows if row.is_whole is is_whole]
+        if alike:
+            yield (
+                f"held out, not tuned for; changes are {what}against the default of "
+                f"{run.campaign.baseline} there:"
+            )
+        yield from map(_line, alike)
+
+
+def _line(row: HeldOut) -> str:
+    shown = row.reason or ", ".join(
+        _figure(name, value, row.ratios[name])
+        for name, value in row.values.items()
+        if value is not None
+    )
+    return f"  {row.workload}, {', '.join(row.names)}: {shown}"
 
 
 def _figure(name: str, value: float, ratio: float | None) -> str:

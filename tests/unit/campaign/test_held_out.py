@@ -152,3 +152,26 @@ def test_changes_are_of_the_whole_program_as_those_above(
 
     assert "expected of the whole program" in text
     assert "mean heap 90 B (-1.0 %), peak heap 90 B (-1.0 %), cost 180 (±0.0 %)" in text
+
+
+def test_each_workload_says_whether_its_changes_are_of_the_whole_program(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    known = WorkloadRecord(program=(("cost", 1e9),))
+    names = ("mean_heap", "peak_heap", "cost")
+    run = replace(run, campaign=replace(run.campaign, workload=known, objectives=names))
+    used = {"app.trace": (("cost", 1e9), ("peak_heap", 1000.0)), "bare.trace": ()}
+    monkeypatch.setattr(held_out, "recorded", lambda path: {"program": used[path.name]})
+    measure(run, workload(tmp_path, "bare"), workload(tmp_path, "app"))
+
+    lines = list(held_out_lines(run))
+
+    heads = [place for place, line in enumerate(lines) if line.startswith("held out")]
+    assert len(heads) == 2
+    whole, alone = lines[: heads[1]], lines[heads[1] :]
+    assert "expected of the whole program" in whole[0]
+    assert "expected" not in alone[0]
+    assert {line.split(",")[0] for line in whole[1:]} == {"  app.trace"}
+    assert {line.split(",")[0] for line in alone[1:]} == {"  bare.trace"}
+    assert any("mean heap 90 B (-1.0 %)" in line for line in whole)
+    assert any("mean heap 90 B (-10.0 %)" in line for line in alone)
