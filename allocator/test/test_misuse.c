@@ -593,6 +593,10 @@ static uint64_t write_at(volatile char *start, size_t first, size_t last) {
     return 0;
 }
 
+static uint64_t write_behind_aligned_page(void) {
+    return write_at(exgen_memalign(64, 4096), 4096, 4096);
+}
+
 static uint64_t write_behind_large(void) {
     return write_at(exgen_malloc(4096 * 100), 4096 * 100, 4096 * 100);
 }
@@ -715,6 +719,7 @@ static const struct misuse ends_with_message[] = {
 
 static const struct misuse ends_at_guard[] = {
     {write_behind_page, {SECURE}},
+    {write_behind_aligned_page, {SECURE, SECURE ",small_max:32768"}},
     {write_to_nothing, {SECURE}},
     {write_into_freed_large_later, {SECURE}},
     {write_behind_large, {SECURE, ""}},

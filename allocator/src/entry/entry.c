@@ -715,8 +715,9 @@ static void *allocate_aligned(size_t alignment, size_t size) {
     if (class != CLASS_NONE)
         return options.secure ? allocate_with_canary(class, size)
                               : allocate(classes.of[class].block_bytes);
+    size_t least = options.secure ? 1 : classes.largest + 1; /* a guard is right behind a block */
     bool is_zero;
-    return allocate_big(size > classes.largest ? size : classes.largest + 1, alignment, &is_zero);
+    return allocate_big(size > least ? size : least, alignment, &is_zero);
 }
 
 EXPORT void *exgen_aligned_alloc(size_t alignment, size_t size) {

@@ -33,15 +33,20 @@ static size_t arena_bytes(const struct exgen_stats *stats) {
     return (stats->all_superblocks + stats->n_pooled) * layout.bytes;
 }
 
+/* Those of them that no block has; both are counted while others run. */
+static size_t free_bytes(const struct exgen_stats *stats) {
+    size_t arena = arena_bytes(stats);
+    return arena > stats->all_block_bytes ? arena - stats->all_block_bytes : 0;
+}
+
 EXPORT struct mallinfo2 mallinfo2(void) {
     struct exgen_stats stats = get_stats();
-    size_t arena = arena_bytes(&stats);
     return (struct mallinfo2){
-        .arena = arena,
+        .arena = arena_bytes(&stats),
         .hblks = stats.n_large,
         .hblkhd = stats.large_bytes,
         .uordblks = stats.all_block_bytes,
-        .fordblks = arena - stats.all_block_bytes,
+        .fordblks = free_bytes(&stats),
     };
 }
 
@@ -115,8 +120,8 @@ EXPORT int malloc_info(int choices, FILE *stream) {
                     "<system type=\"current\" size=\"%zu\"/>\n"
                     "<aspace type=\"total\" size=\"%zu\"/>\n"
                     "</malloc>\n",
-                    stats.all_superblocks + stats.n_pooled, arena - stats.all_block_bytes,
-                    stats.n_large, stats.large_bytes, arena, stats.mapped_bytes);
+                    stats.all_superblocks + stats.n_pooled, free_bytes(&stats), stats.n_large,
+                    stats.large_bytes, arena, stats.mapped_bytes);
     return n < 0 ? -1 : 0;
 }
 

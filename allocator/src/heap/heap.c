@@ -443,7 +443,7 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
 static void divide(struct slab *slab, size_t class) {
     const struct size_class *c = &classes.of[class];
     char *end = units_end(slab) - guard_bytes();
-    slab->is_guarded = options.secure && guard_last_page(units_end(slab));
+    slab->is_guarded = guard_bytes() > 0 && guard_last_page(units_end(slab));
     slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
     slab->block_bytes = c->block_bytes;
     slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);

@@ -22,8 +22,11 @@ void guard_init(void) {
 }
 
 size_t guard_bytes(void) {
-    bool fits = os_page_bytes() <= UNIT_BYTES / 4;
-    return options.secure && fits ? os_page_bytes() : 0;
+    return os_page_bytes() <= UNIT_BYTES / 4 ? guard_bytes_of_large() : 0;
+}
+
+size_t guard_bytes_of_large(void) {
+    return options.secure ? os_page_bytes() : 0;
 }
 
 bool guard_is_left(void) {
@@ -43,9 +46,7 @@ COLD static void say_used_up(size_t n) {
 }
 
 bool guard_last_page(char *end) {
-    size_t bytes = guard_bytes();
-    if (bytes == 0)
-        return false;
+    size_t bytes = os_page_bytes();
     size_t used = __atomic_add_fetch(&guards.used, 1, __ATOMIC_RELAXED);
     bool done = used <= guards.most && os_protect(end - bytes, bytes, true);
     if (!done)
@@ -56,7 +57,7 @@ bool guard_last_page(char *end) {
 }
 
 bool unguard_last_page(char *end) {
-    size_t bytes = guard_bytes();
+    size_t bytes = os_page_bytes();
     if (!os_protect(end - bytes, bytes, false))
         return false;
     guard_unmapped();

@@ -13,8 +13,12 @@
 /* Find out how many guards there may be; before the first block, with `secure`. */
 void guard_init(void);
 
-/* Bytes that a guard takes from the end of a slab or head: a page, or 0 without `secure`. */
+/* Bytes that a guard takes from the end of a slab or head: a page, or 0 without `secure` and where
+ * a page is most of a unit. */
 size_t guard_bytes(void);
+
+/* Bytes that a guard takes behind a large block: a page, or 0 without `secure`. */
+size_t guard_bytes_of_large(void);
 
 /* Are guards left for a slab or large block? */
 bool guard_is_left(void);

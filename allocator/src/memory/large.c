@@ -219,7 +219,7 @@ ALWAYS_INLINE void hold_limits(struct unneeded *unneeded) {
 static void keep(struct large_block *b, struct unneeded *unneeded) {
     if (unlikely(options.large_cache_count == 0 || options.large_cache_bytes == 0 ||
                  options.purge_delay == 0)) {
-        add_unneeded(unneeded, b, b->bytes + guard_bytes());
+        add_unneeded(unneeded, b, b->bytes + guard_bytes_of_large());
         return;
     }
     large.kept.bytes += b->bytes;
@@ -267,7 +267,7 @@ static char *map_anywhere(size_t bytes) {
 }
 
 static bool map_block(struct large_block *b, size_t bytes, size_t alignment) {
-    size_t all = bytes + guard_bytes();
+    size_t all = bytes + guard_bytes_of_large();
     char *start = alignment <= os_page_bytes() ? map_anywhere(all) : os_map_aligned(all, alignment);
     bool is_advised = options.huge_pages == HUGE_ALWAYS || options.huge_pages == HUGE_NEVER;
     if (start == NULL)

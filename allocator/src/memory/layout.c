@@ -158,10 +158,11 @@ void owner_map_unlock(void) {
     lock_release(&owners.lock);
 }
 
-/* The next piece from `piece` on that has an owner in the map; UINTPTR_MAX if none has. */
+/* The next piece from `piece` on that has an owner in the map; UINTPTR_MAX if none has.  What the
+ * other one has lies among the pieces of a map of all. */
 static uintptr_t next_owned(const struct owner_map *map, uintptr_t piece) {
     for (piece = piece > map->low ? piece : map->low; piece <= map->high; piece++)
-        if (owner_of_any(piece << owners.shift) != OWNER_NONE)
+        if (map_of(piece) == map && owner_of_any(piece << owners.shift) != OWNER_NONE)
             return piece;
     return UINTPTR_MAX;
 }

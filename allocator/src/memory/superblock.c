@@ -171,9 +171,10 @@ __attribute__((no_sanitize("thread"))) static void count_slabs(const struct supe
         uint32_t carved = slab->carved;
         uint32_t used = (uint32_t)slab->countdown + 1 + slab->asleep;
         used = used <= carved ? used : carved;
+        size_t bytes = (size_t)(slab->class == CLASS_TRAY ? carved : used) * slab->block_bytes;
+        size_t most = (size_t)slab->n_units << UNIT_SHIFT;
         c->n_blocks += used;
-        c->block_bytes += slab->class == CLASS_TRAY ? (size_t)carved * slab->block_bytes
-                                                    : (size_t)used * slab->block_bytes;
+        c->block_bytes += bytes <= most ? bytes : most;
     }
 }
 
@@ -321,11 +322,11 @@ bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n) {
 
 /* --- giving memory back --- */
 
-/* Give back the whole pages of a run of free units. */
+/* Give back the whole pages of a run of free units, but not the page on which the head ends. */
 static void purge_run(struct superblock *sb, size_t at, size_t end) {
     size_t page_units = os_page_bytes() >> UNIT_SHIFT;
     if (page_units > 1) {
-        at = round_up(at, page_units);
+        at = round_up(at + (at == sb->first_unit), page_units);
         end = round_down(end, page_units);
     }
     char *from = superblock_unit_start(sb, at);

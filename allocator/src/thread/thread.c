@@ -62,6 +62,8 @@ static void load_options(void) {
         return;
     os_init();
     options_load();
+    if (options.superblock_size < os_page_bytes()) /* it would be unmapped with its neighbours */
+        options.superblock_size = os_page_bytes();
     threads.has_options = true;
 }
 
