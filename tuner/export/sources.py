@@ -43,6 +43,8 @@ from tuner.validate.setup import check_version
 from tuner.validate.summary import summarize
 from tuner.validate.trust import proving_validation, recorded_program
 
+_HOW_TO_NAME = "name its --pick, such as balanced, or --trial"
+
 _HUGE_PAGES = {"keep": "as the machine has them", "never": "off"}
 """How emulation had them, by the emulator's option."""
 
@@ -246,7 +248,7 @@ def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool)
         path = shlex.quote(str(before[0]))
         words = f"`malloc-tuner export {path}` exports what was proven before more was tried"
     elif has_points:
-        words = "To export a point all the same, name its --pick or --trial"
+        words = f"To export a point all the same, {_HOW_TO_NAME}"
     elif found.decision is Decision.UNDECIDED:
         words = f"There is nothing to export yet; {what_goes_on(folder, is_over=True)} goes on"
     return SelectionError(f"{folder}: {found.sentence} {words}")
@@ -290,7 +292,7 @@ def validated_pick(run: Run, number: int | None = None) -> Pick | Configuration 
     if decision.label is None:
         raise SelectionError(
             f"{run.folder}: validation {record.identifier}: {decision.sentence} To export a point "
-            "all the same, name its --pick or --trial"
+            f"all the same, {_HOW_TO_NAME}"
         )
     wanted = next(one for one in record.subjects if one.label == decision.label)
     if wanted.trial is None:
