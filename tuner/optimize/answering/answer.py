@@ -348,7 +348,8 @@ class Answer:
         if self.standing is not None and not self.standing.n_rounds:
             yield f"  Most promising: {self.label}."
         elif self.standing is not None:
-            yield f"  Nearest: {self.label}:"
+            n_rounds = self.standing.n_rounds
+            yield f"  Nearest, after {n_rounds} round{'s'[: n_rounds != 1]}: {self.label}:"
             changes = [
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()

@@ -134,7 +134,7 @@ def test_a_long_question_is_wrapped():
     assert lines[1].startswith("  ")
     record = replace(OPEN, missing=missing).as_record()
     assert record["text"][0] == record["sentence"], "whole, in a file"
-    assert record["text"][1] == "  Nearest: jemalloc narenas=2:"
+    assert record["text"][1] == "  Nearest, after 12 rounds: jemalloc narenas=2:"
 
 
 def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full():
@@ -220,7 +220,7 @@ def test_an_open_question_says_what_would_settle_it():
     lines = list(replace(OPEN, given_s=600.0).lines())
 
     assert lines[0] == "Not decided in 1 min 40 s: CPU time is open."
-    assert lines[1] == "  Nearest: jemalloc narenas=2:"
+    assert lines[1] == "  Nearest, after 12 rounds: jemalloc narenas=2:"
     wide = Gain(0.1, -0.234, 0.166)
     unsure = replace(STANDING, gains=dict.fromkeys(GAINS, wide))
     assert (
