@@ -118,6 +118,15 @@ def test_every_form_of_new_and_delete_is_recorded(tmp_path: Path, subject_new: s
     assert recording.ending.exit_status == 0, "bad_alloc was thrown and caught"
 
 
+@pytest.mark.parametrize("flags", [(), ("-DREPLACES_ARRAY",)], ids=["one", "array"])
+def test_forms_that_a_program_replaces_take_the_others_along(tmp_path: Path, flags: tuple[str]):
+    found = native(tmp_path, "recorder_subject_replaced.cc", "-fsized-deallocation", *flags)
+
+    recording, _ = recorded(tmp_path, str(found))
+
+    assert (recording.ending.exit_status, recording.ending.signal_name) == (0, None)
+
+
 def test_frees_in_other_threads_carry_their_owner(tmp_path: Path, subject: str):
     _, events = recorded(tmp_path, subject, "threads")
     events = after_marker(events)

@@ -8,6 +8,13 @@
  * malloc and is recorded there.  Built with -fexceptions so that it can throw
  * through us.
  *
+ * A program may replace a form that others lead to by the standard: operator new(size_t) and
+ * operator delete(void *), say, and none of the array, sized and nothrow forms.  These stand before
+ * those of the C++ run time, so they lead to the program's form, too; it records itself by our
+ * malloc.
+ *
+ * Source: ISO C++ [new.delete.single] to [new.delete.array] for which form leads where.
+ *
  * Limit: a C++ run time loaded with RTLD_LOCAL cannot be found; running out of
  * memory in it ends the program with a message.
  */
@@ -84,27 +91,45 @@ static inline void *take_aligned(enum trace_api api, size_t size, size_t alignme
     RECORDER_EXPORT result function(__VA_ARGS__) __asm__(name);                                    \
     RECORDER_EXPORT result function(__VA_ARGS__)
 
+/* A form that a program may replace and others lead to: under a name that is ours in any case, and
+ * as the loader finds it, which the compiler is not to know. */
+#define REPLACEABLE(function, name)                                                                \
+    extern __typeof__(function) function##_here                                                    \
+        __attribute__((alias(name), visibility("hidden")));                                        \
+    static __typeof__(function) *volatile const function##_linked = function
+
+#define IS_REPLACED(function) __builtin_expect(function##_linked != function##_here, 0)
+
 OPERATOR(void *, new_one, "_Znwm", size_t size) {
     void *block = take(SHORT_NEW, size);
     return block != NULL ? block : new_or_throw("_Znwm", size);
 }
+REPLACEABLE(new_one, "_Znwm");
 
 OPERATOR(void *, new_array, "_Znam", size_t size) {
+    if (IS_REPLACED(new_one))
+        return new_one_linked(size);
     void *block = take(SHORT_NEW_ARRAY, size);
     return block != NULL ? block : new_or_throw("_Znam", size);
 }
+REPLACEABLE(new_array, "_Znam");
 
 OPERATOR(void *, new_one_aligned, "_ZnwmSt11align_val_t", size_t size, size_t alignment) {
     void *block = take_aligned(TRACE_API_NEW, size, alignment);
     return block != NULL ? block : new_aligned_or_throw("_ZnwmSt11align_val_t", size, alignment);
 }
+REPLACEABLE(new_one_aligned, "_ZnwmSt11align_val_t");
 
 OPERATOR(void *, new_array_aligned, "_ZnamSt11align_val_t", size_t size, size_t alignment) {
+    if (IS_REPLACED(new_one_aligned))
+        return new_one_aligned_linked(size, alignment);
     void *block = take_aligned(TRACE_API_NEW_ARRAY, size, alignment);
     return block != NULL ? block : new_aligned_or_throw("_ZnamSt11align_val_t", size, alignment);
 }
+REPLACEABLE(new_array_aligned, "_ZnamSt11align_val_t");
 
-/* The nothrow forms also run the new-handler; its catch is inside the real operator. */
+/* The nothrow forms also run the new-handler, or the form that the program replaced; what catches
+ * its exception is inside the real operator. */
 static RECORDER_COLD void *new_nothrow(const char *name, size_t size, const void *tag) {
     void *(*function)(size_t, const void *);
     void *found = dlsym(RTLD_NEXT, name);
@@ -125,18 +150,21 @@ static RECORDER_COLD void *new_aligned_nothrow(const char *name, size_t size, si
 }
 
 OPERATOR(void *, new_one_nothrow, "_ZnwmRKSt9nothrow_t", size_t size, const void *tag) {
-    void *block = take(SHORT_NEW, size);
+    bool is_replaced = IS_REPLACED(new_one);
+    void *block = is_replaced ? NULL : take(SHORT_NEW, size);
     return block != NULL ? block : new_nothrow("_ZnwmRKSt9nothrow_t", size, tag);
 }
 
 OPERATOR(void *, new_array_nothrow, "_ZnamRKSt9nothrow_t", size_t size, const void *tag) {
-    void *block = take(SHORT_NEW_ARRAY, size);
+    bool is_replaced = IS_REPLACED(new_array) || IS_REPLACED(new_one);
+    void *block = is_replaced ? NULL : take(SHORT_NEW_ARRAY, size);
     return block != NULL ? block : new_nothrow("_ZnamRKSt9nothrow_t", size, tag);
 }
 
 OPERATOR(void *, new_one_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", size_t size,
          size_t alignment, const void *tag) {
-    void *block = take_aligned(TRACE_API_NEW, size, alignment);
+    bool is_replaced = IS_REPLACED(new_one_aligned);
+    void *block = is_replaced ? NULL : take_aligned(TRACE_API_NEW, size, alignment);
     return block != NULL
                ? block
                : new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t", size, alignment, tag);
@@ -144,30 +172,86 @@ OPERATOR(void *, new_one_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", 
 
 OPERATOR(void *, new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", size_t size,
          size_t alignment, const void *tag) {
-    void *block = take_aligned(TRACE_API_NEW_ARRAY, size, alignment);
+    bool is_replaced = IS_REPLACED(new_array_aligned) || IS_REPLACED(new_one_aligned);
+    void *block = is_replaced ? NULL : take_aligned(TRACE_API_NEW_ARRAY, size, alignment);
     return block != NULL
                ? block
                : new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t", size, alignment, tag);
 }
 
-/* All forms of delete: the arguments behind the block do not matter to us. */
-#define DELETE(function, name, code)                                                               \
-    OPERATOR(void, function, name, void *block) {                                                  \
-        if (__builtin_expect(real.program_malloc != NULL, 0) && is_of_program())                   \
-            real.program_free(block);                                                              \
-        else                                                                                       \
-            give(code, block);                                                                     \
+static inline void give_back(enum record_short code, void *block) {
+    if (__builtin_expect(real.program_malloc != NULL, 0) && is_of_program())
+        real.program_free(block);
+    else
+        give(code, block);
+}
+
+OPERATOR(void, delete_one, "_ZdlPv", void *block) {
+    give_back(SHORT_DELETE, block);
+}
+REPLACEABLE(delete_one, "_ZdlPv");
+
+OPERATOR(void, delete_one_aligned, "_ZdlPvSt11align_val_t", void *block, size_t alignment) {
+    (void)alignment;
+    give_back(SHORT_DELETE, block);
+}
+REPLACEABLE(delete_one_aligned, "_ZdlPvSt11align_val_t");
+
+static inline void give_back_one(enum record_short code, void *block) {
+    if (IS_REPLACED(delete_one))
+        delete_one_linked(block);
+    else
+        give_back(code, block);
+}
+
+static inline void give_back_one_aligned(enum record_short code, void *block, size_t alignment) {
+    if (IS_REPLACED(delete_one_aligned))
+        delete_one_aligned_linked(block, alignment);
+    else
+        give_back(code, block);
+}
+
+OPERATOR(void, delete_array, "_ZdaPv", void *block) {
+    give_back_one(SHORT_DELETE_ARRAY, block);
+}
+REPLACEABLE(delete_array, "_ZdaPv");
+
+OPERATOR(void, delete_array_aligned, "_ZdaPvSt11align_val_t", void *block, size_t alignment) {
+    give_back_one_aligned(SHORT_DELETE_ARRAY, block, alignment);
+}
+REPLACEABLE(delete_array_aligned, "_ZdaPvSt11align_val_t");
+
+static inline void give_back_array(enum record_short code, void *block) {
+    if (IS_REPLACED(delete_array))
+        delete_array_linked(block);
+    else
+        give_back_one(code, block);
+}
+
+static inline void give_back_array_aligned(enum record_short code, void *block, size_t alignment) {
+    if (IS_REPLACED(delete_array_aligned))
+        delete_array_aligned_linked(block, alignment);
+    else
+        give_back_one_aligned(code, block, alignment);
+}
+
+/* The sized and nothrow forms: what stands between does not matter to us. */
+#define DELETE(form, letter, code, sized_code)                                                     \
+    OPERATOR(void, delete_##form##_nothrow, "_Zd" letter "PvRKSt9nothrow_t", void *block) {        \
+        give_back_##form(code, block);                                                             \
+    }                                                                                              \
+    OPERATOR(void, delete_##form##_sized, "_Zd" letter "Pvm", void *block) {                       \
+        give_back_##form(sized_code, block);                                                       \
+    }                                                                                              \
+    OPERATOR(void, delete_##form##_sized_aligned, "_Zd" letter "PvmSt11align_val_t", void *block,  \
+             size_t size, size_t alignment) {                                                      \
+        (void)size;                                                                                \
+        give_back_##form##_aligned(sized_code, block, alignment);                                  \
+    }                                                                                              \
+    OPERATOR(void, delete_##form##_aligned_nothrow,                                                \
+             "_Zd" letter "PvSt11align_val_tRKSt9nothrow_t", void *block, size_t alignment) {      \
+        give_back_##form##_aligned(code, block, alignment);                                        \
     }
 
-DELETE(delete_one, "_ZdlPv", SHORT_DELETE)
-DELETE(delete_array, "_ZdaPv", SHORT_DELETE_ARRAY)
-DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", SHORT_DELETE)
-DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", SHORT_DELETE_ARRAY)
-DELETE(delete_one_sized, "_ZdlPvm", SHORT_DELETE_SIZED)
-DELETE(delete_array_sized, "_ZdaPvm", SHORT_DELETE_SIZED)
-DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", SHORT_DELETE)
-DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", SHORT_DELETE_ARRAY)
-DELETE(delete_one_sized_aligned, "_ZdlPvmSt11align_val_t", SHORT_DELETE_SIZED)
-DELETE(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", SHORT_DELETE_SIZED)
-DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", SHORT_DELETE)
-DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", SHORT_DELETE_ARRAY)
+DELETE(one, "l", SHORT_DELETE, SHORT_DELETE_SIZED)
+DELETE(array, "a", SHORT_DELETE_ARRAY, SHORT_DELETE_SIZED)
