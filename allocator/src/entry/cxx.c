@@ -73,7 +73,7 @@ static NOINLINE void *new_slowly(size_t size) {
     return likely(block != NULL) ? block : new_by_handler(size, 1);
 }
 
-/* The forms that a program replaces; the others lead here, see cxx_forms.c.  Weak, so that a
+/* The forms that a program replaces; the others lead here, see cxx_arrays.c.  Weak, so that a
  * program with its own in place of one of them can take the others out of the archive; under names
  * of their own as well, to know them by. */
 #define REPLACEABLE __attribute__((weak, visibility("default")))

@@ -9,7 +9,7 @@
 
 extern HIDDEN void *loaded_symbol(const char *name);
 
-/* The program's own, or ours, and ours: see cxx.c and cxx_forms.c. */
+/* The program's own, or ours, and ours: see cxx.c and cxx_arrays.c. */
 extern __attribute__((visibility("default"))) void *_Znwm(size_t), *_Znam(size_t),
     *_ZnwmSt11align_val_t(size_t, size_t), *_ZnamSt11align_val_t(size_t, size_t);
 extern HIDDEN void *new_here(size_t), *new_array_here(size_t), *new_aligned_here(size_t, size_t),
