@@ -1,4 +1,4 @@
-// recorder_subject_replaced.cc - a program whose own new and delete keep a header before each block.
+// recorder_subject_replaced.cc - a program whose own new and delete keep a header before a block.
 //
 // It replaces the two forms to which the others lead by the standard, for a block ("one") or for an
 // array ("array"), and frees by the others: a block of another operator would be shifted.
