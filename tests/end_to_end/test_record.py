@@ -168,6 +168,19 @@ def test_a_followed_child_begins_with_the_blocks_of_its_parent(tmp_path: Path, s
     assert 3333 not in load(parent.path)["size"]
 
 
+def test_a_child_of_many_generations_begins_with_the_blocks_of_the_nearest(
+    tmp_path: Path, subject: str
+):
+    recording = record([subject, "generations"], tmp_path / "out.trace", follow=True)
+    *parents, last = recording.processes
+    assert len(parents) == 70
+    assert [parent.foreign_frees for parent in parents] == [0] * 70
+    events = load(last.path)
+    inherited = events[(events["time_ns"] == 0) & (events["size"] >= 3000)]
+    assert [size for size in inherited["size"] if size < 3070] == [*range(3007, 3070)]
+    assert last.foreign_frees == 7, "blocks of the generations before those are not known"
+
+
 def test_a_thread_with_a_small_stack_spawns_with_a_large_environment(tmp_path: Path):
     source = (
         "#include <pthread.h>\n#include <spawn.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n"

@@ -1,8 +1,8 @@
 /* recorder_subject.c - a program whose allocations are known, for test_record.py.
  *
  * usage: recorder_subject
- *     calls|threads|churn|fork|raw-fork|vfork|title [ROOT]|keep-descriptors|own-stderr FILE
- *     forever|crash|many|late|exec|exec-fails|fail|touch|tight|plain
+ *     calls|threads|churn|fork|generations|raw-fork|vfork|title [ROOT]|keep-descriptors
+ *     own-stderr FILE|forever|crash|many|late|exec|exec-fails|fail|touch|tight|plain
  * To be built with -fno-builtin: the compiler must not drop a pair of calls.
  * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
  */
@@ -199,6 +199,24 @@ static void fork_child(void) {
     free(inherited);
 }
 
+/* Each generation forks the next one and keeps a block of its own; the last frees all of them. */
+static void fork_generations(void) {
+    enum {
+        N_FORKS = 70
+    };
+    void *blocks[N_FORKS];
+    for (int i = 0; i < N_FORKS; i++) {
+        blocks[i] = malloc(3000 + (size_t)i);
+        pid_t child = fork();
+        if (child != 0) {
+            waitpid(child, NULL, 0);
+            return;
+        }
+    }
+    for (int i = 0; i < N_FORKS; i++)
+        free(blocks[i]);
+}
+
 /* A worker that writes its role over its arguments, as services do: "subject: worker 7".  With a
  * root, which has nothing in it, it locks itself up there in the end. */
 static void title_worker(int argc, char **argv) {
@@ -314,6 +332,8 @@ int main(int argc, char **argv) {
         churn_threads();
     else if (strcmp(mode, "fork") == 0)
         fork_child();
+    else if (strcmp(mode, "generations") == 0)
+        fork_generations();
     else if (strcmp(mode, "title") == 0)
         title_worker(argc, argv);
     else if (strcmp(mode, "raw-fork") == 0)

@@ -15,8 +15,9 @@
  *
  * Either prints one JSON object: the facts of the process, and with a trace its metadata and,
  * under "totals", those of its header.  A trace of a window, and one of a forked child, begins
- * with the blocks that live then; for those of a child the spool of its parent must be in the
- * same folder.  Where nothing happened in the window the trace has no events.
+ * with the blocks that live then; for those of a child the spools of its parents must be in the
+ * same folder, of which the nearest 63 count.  Where nothing happened in the window the trace has
+ * no events.
  * Exit status: 0 good, 1 failed, 2 usage; messages on stderr as "program: what".
  */
 #include "builder/builder.h"
@@ -36,7 +37,7 @@
 enum {
     MESSAGE_BYTES = 600,
     METADATA_BYTES = 1 << 20,
-    MOST_ANCESTORS = 64,
+    MOST_SPOOLS = 64, /* open at once */
     PATH_BYTES = 4608
 };
 
@@ -127,17 +128,18 @@ static const char *write_metadata(const struct spool_header *header,
 /* ---- building ---- */
 
 struct history {
-    struct spool spools[MOST_ANCESTORS]; /* the process itself first, then its parents */
+    struct spool spools[MOST_SPOOLS]; /* the process itself first, then its parents */
     size_t n_spools;
 };
 
-/* Opens the spool and those of its parents. */
+/* Opens the spool and those of its parents.  Where there are more, the history begins with the
+ * oldest opened: what its parent had allocated is foreign. */
 static bool open_history(struct history *history, const char *path) {
     char name[PATH_BYTES];
     const char *slash = strrchr(path, '/');
     int folder_bytes = slash == NULL ? 0 : (int)(slash + 1 - path);
     snprintf(name, sizeof name, "%s", path);
-    while (history->n_spools < MOST_ANCESTORS) {
+    while (history->n_spools < MOST_SPOOLS) {
         struct spool *spool = &history->spools[history->n_spools];
         if (!spool_open(spool, name, message, sizeof message))
             return false;
@@ -147,8 +149,7 @@ static bool open_history(struct history *history, const char *path) {
         snprintf(name, sizeof name, "%.*s%.*s", folder_bytes, path, SPOOL_NAME_BYTES,
                  spool->header->parent_spool);
     }
-    snprintf(message, sizeof message, "%.300s: more than %d ancestors", path, MOST_ANCESTORS);
-    return false;
+    return true;
 }
 
 /* The part of a recording that a trace is of, CLOCK_MONOTONIC in ns; 0: no limit. */
