@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tuner.recording
 from benchmarks.record import valgrind_event
 from tests.doubles.programs import SINGLE, compile_, library, native
 from tests.doubles.traces import load
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.recording import Recording, record, recover
+from tuner.recording import RecordedProcess, Recording, record, recover
+from tuner.recording.spool import writers
+from tuner.recording.window import WindowPlan
 from tuner.trace.file import Api, Events, Op, Trace
 
 MARKER = 123457
@@ -295,6 +298,81 @@ def test_what_goes_on_in_the_background_is_said_to_be_cut(tmp_path: Path, subjec
     (pid,) = re.findall(r"it went on in the background \(process (\d+)\)", done.stderr)
     os.kill(int(pid), signal.SIGKILL)
     assert done.returncode == ProgramError.exit_code
+
+
+def cpu_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+def removed_bytes(pid: int) -> int:
+    """Return the size of the spool that a process has open though its folder is gone."""
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    return sum(file.stat().st_size for file in files if "/out.trace.spool/" in str(file.readlink()))
+
+
+def left_behind(begun: Path, *command: str) -> list[str]:
+    """Return a program that starts this one, and ends when that has made the file."""
+    started = f"{shlex.join(command)} > {begun} 2>&1"
+    return ["sh", "-c", f"ulimit -t 20; {started} & while [ ! -s {begun} ]; do :; done"]
+
+
+def check_not_recorded(pid: int) -> None:
+    """Check that nothing more is written for a process that is busy in malloc, and end it."""
+    try:
+        used, size = cpu_ticks(pid), removed_bytes(pid)
+        wait_until(lambda: cpu_ticks(pid) >= used + 20)
+        assert size > 0
+        assert removed_bytes(pid) == size
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def is_cut(process: RecordedProcess) -> bool:
+    with Trace(process.path) as trace:
+        return trace.metadata["is_cut"] is True
+
+
+def test_what_goes_on_in_the_background_is_cut_and_recorded_no_more(tmp_path: Path, subject: str):
+    command = left_behind(tmp_path / "busy", subject, "forever")
+    recording = record(command, tmp_path / "out.trace", follow=True)
+    (pid,) = recording.background
+    check_not_recorded(pid)
+    assert [is_cut(process) for process in recording.processes] == [False, True]
+
+
+def test_what_waits_in_the_background_is_cut_too(tmp_path: Path):
+    command = left_behind(tmp_path / "begun", "sh", "-c", "echo; exec sleep 60")
+    recording = record(command, tmp_path / "out.trace", follow=True)
+    (pid,) = recording.background
+    os.kill(pid, signal.SIGKILL)
+    assert [is_cut(process) for process in recording.processes] == [False, True]
+
+
+def test_what_goes_on_when_a_silent_recording_fails_is_recorded_no_more(
+    tmp_path: Path, subject: str, monkeypatch: pytest.MonkeyPatch
+):
+    pids: list[int] = []
+
+    def fails(spool: Path) -> tuple[int, ...]:
+        pids.extend(writers(spool))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuner.recording, "lasting_writers", fails)
+    command = left_behind(tmp_path / "busy", subject, "forever")
+    with pytest.raises(KeyboardInterrupt):
+        record(command, tmp_path / "out.trace", follow=True, is_silent=True)
+    (pid,) = pids
+    check_not_recorded(pid)
+
+
+def test_what_goes_on_after_the_recording_has_ended_is_no_error(tmp_path: Path, subject: str):
+    command = left_behind(tmp_path / "busy", subject, "forever")
+    plan = WindowPlan(at_most_bytes=1 << 20)
+    recording = record(command, tmp_path / "out.trace", follow=True, window=plan)
+    (left,) = (one for one in recording.processes if one.argv[-1] == "forever")
+    os.kill(left.pid, signal.SIGKILL)
+    assert left.is_cut
+    assert recording.background == ()
 
 
 def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str):

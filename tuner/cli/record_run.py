@@ -205,7 +205,7 @@ def _report(recording: Recording, call: RecordCall) -> None:
         raise ProgramError(f"{program} {ending}; {ending.what_is_left}")
     if recording.missed is not None:
         raise ProgramError(f"{call.output}: {recording.missed}")
-    if recording.background and not any(process.is_cut for process in recording.processes):
+    if recording.background:
         raise ProgramError(went_on(call.command, recording.background))
     n_events = sum(process.totals.n_events for process in recording.processes)
     if few := few_events(call.command, n_events, follow=call.follow):

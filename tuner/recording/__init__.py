@@ -10,6 +10,7 @@ folder is removed.  When anything fails in between, the folder stays and
     explain   why a recording is empty
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,13 @@ from pathlib import Path
 from tuner.errors import ProgramError, TunerError
 from tuner.limits import check_words
 from tuner.recording import explain
-from tuner.recording.build import build_traces, remove_replaced
+from tuner.recording.build import (
+    NO_BACKGROUND,
+    Background,
+    build_traces,
+    remove_replaced,
+    run_build_trace,
+)
 from tuner.recording.program import Ending, run_program
 from tuner.recording.recorded import RecordedProcess, RecordedTotals
 from tuner.recording.spool import (
@@ -50,7 +57,8 @@ class Recording:
     missed: str | None = None
     """What the traces are of, where the window that was wanted never began; None: it did."""
     background: tuple[int, ...] = ()
-    """Processes that went on for more than a second after the first one; cut in their traces."""
+    """Processes that went on for more than a second after the first one, and were recorded until
+    then; empty where the recording had ended before by its window."""
 
 
 def record(
@@ -93,7 +101,7 @@ def record(
     spool = make_spool(output)
     with locked(spool, must_be_idle=False):
         try:
-            with WindowWatch(window, spool) as watch:
+            with WindowWatch(window, spool, follow=follow) as watch:
                 ending = run_program(
                     command,
                     spool,
@@ -104,7 +112,7 @@ def record(
                     watches_window=window.has_signal,
                     is_watched=is_watched,
                 )
-            background = lasting_writers(spool) if follow else None
+            background = _cut_background(spool, watch) if follow else None
             _check_started(spool, command, ending)
             processes = build_traces(
                 spool, output, ending, command, watch.window,
@@ -112,10 +120,13 @@ def record(
             )  # fmt: skip
         except (OSError, TunerError, KeyboardInterrupt):
             if is_silent or not spools_in(spool):  # else there is something to recover
+                if follow:
+                    _end_recording(spool)
                 remove_spool(spool)
             raise
     remove_replaced(there, output, processes)
-    return Recording(processes, ending, watch.missed, background or ())
+    left = background.pids if background and background.cut_ns is not None else ()
+    return Recording(processes, ending, watch.missed, left)
 
 
 def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[RecordedProcess, ...]:
@@ -139,6 +150,18 @@ def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[Recorded
         processes = build_traces(spool, output, None, ())
     remove_replaced(there, output, processes)
     return processes
+
+
+def _cut_background(spool: Path, watch: WindowWatch) -> Background:
+    """Find the processes that go on, which nobody shall record into a folder that is removed."""
+    pids = lasting_writers(spool)
+    return Background(pids, watch.end_recording()) if pids else NO_BACKGROUND
+
+
+def _end_recording(spool: Path) -> None:
+    """Let what still runs do so without its recorder, if anything can be written there."""
+    with contextlib.suppress(OSError, TunerError):
+        run_build_trace("--over", str(spool))
 
 
 def _check_started(spool: Path, command: Sequence[str], ending: Ending) -> None:

@@ -42,6 +42,23 @@ class RecordedPart:
 NO_WINDOW = RecordedPart()
 
 
+@dataclass(frozen=True)
+class Background:
+    """Processes that went on when the first one had ended."""
+
+    pids: tuple[int, ...] = ()
+    cut_ns: int | None = None
+    """Until when they are recorded, in ns of CLOCK_MONOTONIC; None: to the end of the window."""
+
+    def part_of(self, pid: int, window: RecordedPart) -> RecordedPart:
+        """Return the part that the trace of a process is of."""
+        is_cut = self.cut_ns is not None and pid in self.pids
+        return replace(window, until_ns=self.cut_ns) if is_cut else window
+
+
+NO_BACKGROUND = Background()
+
+
 def build_traces(
     spool: Path,
     output: Path,
@@ -49,7 +66,7 @@ def build_traces(
     command: Sequence[str],
     window: RecordedPart = NO_WINDOW,
     *,
-    background: Sequence[int] | None = None,
+    background: Background | None = None,
     is_kept: bool = True,
 ) -> tuple[RecordedProcess, ...]:
     """Build the traces of a spool folder and remove what the recording wrote there.
@@ -78,7 +95,8 @@ def build_traces(
     with contextlib.ExitStack() as partials:
         processes = _build_each(
             all_images, output, ending, command, window,
-            partials=partials, advice=_kept(spool, output) if is_kept else _AGAIN,
+            background=background or NO_BACKGROUND, partials=partials,
+            advice=_kept(spool, output) if is_kept else _AGAIN,
         )  # fmt: skip
         sizes = [path.stat().st_size for path in spools_in(spool) if not _has_begun(path)]
         n_lost = sizes.count(0)
@@ -96,8 +114,9 @@ def build_traces(
             if stopped:
                 raise OutputError(explain.no_room(spool, stopped))
             is_window = window != NO_WINDOW
+            left = None if background is None else background.pids
             raise ProgramError(
-                explain.why_no_events(command, ending, is_window=is_window, background=background)
+                explain.why_no_events(command, ending, is_window=is_window, background=left)
             )
         for process in processes:
             with writing(process.path):
@@ -127,6 +146,7 @@ def _build_each(
     command: Sequence[str],
     window: RecordedPart,
     *,
+    background: Background,
     partials: contextlib.ExitStack,
     advice: str,
 ) -> list[RecordedProcess]:
@@ -146,8 +166,9 @@ def _build_each(
         if partial != Path(os.path.realpath(trace)):  # else it is no file, and the user's
             _remove_left(partial)
             partials.callback(partial.unlink, missing_ok=True)
+        part = background.part_of(images[0].process[0], window)
         try:
-            process = _build(images, trace, ended, typed, window)
+            process = _build(images, trace, ended, typed, part)
         except OutputError as error:
             text = str(error).replace(str(partial), str(trace))
             raise OutputError(f"{text}; {advice}") from error

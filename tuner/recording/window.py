@@ -92,12 +92,13 @@ def _moment(option: str, text: str, words: tuple[str, ...]) -> str | float:
 class WindowWatch:
     """Notes when the window of a recording begins and ends, and ends the recording."""
 
-    def __init__(self, plan: WindowPlan, spool: Path) -> None:
+    def __init__(self, plan: WindowPlan, spool: Path, *, follow: bool = False) -> None:
         """Prepare the folder of a recording that is about to begin.
 
         Args:
             plan: what is wanted.
             spool: the folder.
+            follow: True if processes may outlive the first one, and `end_recording` is for them.
 
         Raises:
             OutputError: the folder cannot be written.
@@ -113,7 +114,7 @@ class WindowWatch:
         self._is_full = False
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        if not plan.is_whole:
+        if follow or not plan.is_whole:
             most = plan.at_most_bytes
             run_build_trace("--control", str(spool), str(most or 0))
 
@@ -141,6 +142,18 @@ class WindowWatch:
             begin = format_duration(round(begin * 1e9))
         why = why or f"the program ended within {begin}"
         return f"is of the whole run: {why}, so --from {begin} never came"
+
+    def end_recording(self) -> int | None:
+        """Let the processes that go on do so without their recorder.
+
+        Returns:
+            When, in ns of CLOCK_MONOTONIC; None where the window or the limit had ended it.
+
+        Raises:
+            OutputError: the folder cannot be written.
+        """
+        was_over = run_build_trace("--over", str(self._spool))["was_over"]
+        return None if was_over or self._until_ns is not None else time.monotonic_ns()
 
     def take_signal(self, number: int) -> None:
         """Note a signal to this process, in its handler."""

@@ -11,7 +11,7 @@
  *                                   prepare the folder of a recording that may be ended, and
  *                                   takes no more bytes than that (0: no limit)
  *   build_trace --window FOLDER     count that recording's bytes anew; prints whether it is over
- *   build_trace --over FOLDER       end that recording
+ *   build_trace --over FOLDER       end that recording; prints whether it was over before
  *
  * Either prints one JSON object: the facts of the process, and with a trace its metadata and,
  * under "totals", those of its header.  A trace of a window, and one of a forked child, begins
@@ -327,19 +327,32 @@ static int make_control(const char *folder, uint64_t most_bytes) {
         return fail(message);
     fchmod(fd, 0666); /* a process that has become another user counts, too */
     bool is_good = write(fd, &control, sizeof control) == sizeof control;
+    if (!is_good)
+        snprintf(message, sizeof message, "%.300s: cannot write: %s", folder, strerror(errno));
     close(fd);
-    return is_good ? 0 : fail("cannot write the spool");
+    return is_good ? 0 : fail(message);
+}
+
+/* Prints the one fact, unless what was to be done with the control failed. */
+static int print_control(bool is_good, const char *name, bool fact) {
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
+    json_bool(&json, name, fact);
+    json_close(&json);
+    return is_good && json_finish(&json) ? 0 : fail("cannot write the spool");
 }
 
 static int end_recording(const char *folder) {
+    struct spool_control control;
     const uint32_t is_over = 1;
     int fd = open_control(folder, 0);
     if (fd < 0)
         return fail(message);
-    bool is_good = pwrite(fd, &is_over, sizeof is_over, offsetof(struct spool_control, is_over)) ==
-                   sizeof is_over;
+    bool is_good = pread(fd, &control, sizeof control, 0) == sizeof control &&
+                   pwrite(fd, &is_over, sizeof is_over, offsetof(struct spool_control, is_over)) ==
+                       sizeof is_over;
     close(fd);
-    return is_good ? 0 : fail("cannot write the spool");
+    return print_control(is_good, "was_over", is_good && control.is_over != 0);
 }
 
 /* What is recorded from now on may take as much as what was before. */
@@ -353,11 +366,7 @@ static int begin_window(const char *folder) {
         pread(fd, &control, sizeof control, 0) == sizeof control &&
         pwrite(fd, &none, sizeof none, offsetof(struct spool_control, n_strides)) == sizeof none;
     close(fd);
-    struct json json = json_to(STDOUT_FILENO);
-    json_open(&json, NULL);
-    json_bool(&json, "is_over", control.is_over != 0);
-    json_close(&json);
-    return is_good && json_finish(&json) ? 0 : fail("cannot write the spool");
+    return print_control(is_good, "is_over", is_good && control.is_over != 0);
 }
 
 static uint64_t number_of(int argc, char **argv, int at) {
@@ -374,6 +383,7 @@ int main(int argc, char **argv) {
         UNTIL
     };
     static struct history history;
+    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` writing is an error, as on a full disk */
     if (argc == 3 && strcmp(argv[1], "--describe") == 0)
         return describe(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--control") == 0)
@@ -388,7 +398,6 @@ int main(int argc, char **argv) {
               stderr);
         return 2;
     }
-    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` writing is an error, as on a full disk */
     struct window window = {number_of(argc, argv, FROM), number_of(argc, argv, UNTIL)};
     if (!open_history(&history, argv[SPOOL]))
         return fail(message);

@@ -38,8 +38,8 @@ enum {
     SPOOL_TITLE_BYTES = 256,
 };
 
-/* What all processes of a recording share; the file SPOOL_CONTROL in their folder, which only
- * recordings with a limit or an end of their own have. */
+/* What all processes of a recording share; the file SPOOL_CONTROL in their folder, which a
+ * recording of one process without a limit or an end of its own does not have. */
 #define SPOOL_CONTROL "control"
 
 struct spool_control {

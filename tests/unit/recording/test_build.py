@@ -181,7 +181,7 @@ def test_a_process_with_the_number_of_an_earlier_one_hides_none(
     spawn = "os.waitpid(os.posix_spawn('/bin/ls', ['ls', '/'], os.environ), 0)"
     script = TWO_CHILDREN if is_forked else f"import os\n{spawn}\n{spawn}"
     output = unbuilt(sys.executable, "-c", script)
-    _, *spools = sorted(Path(f"{output}.spool").iterdir(), key=lambda path: int(path.stem))
+    _, *spools = sorted(Path(f"{output}.spool").glob("*.spool"), key=lambda path: int(path.stem))
     for born_ticks, spool in enumerate(spools):
         with spool.open("r+b") as file:
             file.seek(16)  # the number in the header
