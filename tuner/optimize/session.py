@@ -116,6 +116,8 @@ _FEW_RUNS = 60
 """Of a service in the time given: all of them are needed, for settings that are known to suit and
 to confirm one of these."""
 
+_KNOWN = "the answer is known; a longer --time searches on"
+
 _PROVEN = (*CONFIRMATION_FILES, FEWER_FILE, REDUCED_FILE)
 """Journals whose candidates ran until the answer was known."""
 
@@ -237,7 +239,7 @@ class Session:
         other = held_out_of(self.request, files, self._environment)
         if other is not None:
             self._examine_held_out(other, is_begun=True)
-        self._view.tell("ran        nothing: the answer is known; a longer --time searches on")
+        self._view.tell(f"ran        nothing: {_KNOWN}")
         return self._recommended
 
     def answer(self) -> Answer:
@@ -665,7 +667,7 @@ class Session:
                 f"{work.n_runs} runs, {clock_text(seconds)}{duets}{_machine_words(work)}"
             )
         elif answer.decision is not Decision.UNDECIDED:
-            words = "the answer is known; a longer --time searches on"
+            words = _KNOWN
             if work.is_elsewhere or self._is_judged_anew:
                 words = "judged by the runs that are there"
             self._view.tell(f"ran        nothing: {words}")

@@ -173,9 +173,9 @@ class Surrogate:
 
     def _luck(self, is_single: Mask | None) -> Floats:
         """Return by how much more single runs gain, against the others, than most do: (n,)."""
-        residuals = np.asarray(self._scale * self._weights / np.diag(self._inverse))
         if is_single is None or not is_single.any():
-            return np.zeros_like(residuals)
+            return np.zeros_like(self._weights)
+        residuals = np.asarray(self._scale * self._weights / np.diag(self._inverse))
         most = _LUCKIEST * robust_sd(residuals[is_single].tolist())
         return np.where(is_single & self._has_alike(), np.minimum(residuals + most, 0.0), 0.0)
 
