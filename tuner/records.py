@@ -302,7 +302,7 @@ class Trial(Evaluated):
     objectives: tuple[float, ...] | None
     """Objective values, minimised, in campaign order; None unless the outcome is OK."""
     violation: float
-    """Sum of relative constraint violations, 0.0 when all hold; 1.0 or more if not OK."""
+    """Sum of relative constraint violations, 0.0 when all hold; 1.0 if it failed."""
     resolution: tuple[tuple[str, float], ...] = ()
     """Metric and the relative difference below which two of its values are equal; none
     when every difference counts.  `objectives` are rounded to it, the measurement is not."""
@@ -313,8 +313,17 @@ class Trial(Evaluated):
     def measured(self) -> Measurement:
         """The measurement of a trial that must have one; without it a SelectionError."""
         if self.measurement is None:
-            raise SelectionError(f"trial {self.number} has no numbers: {self.reason}")
+            raise self.without_numbers()
         return self.measurement
+
+    def without_numbers(self) -> SelectionError:
+        """Return the error that says why a trial without a measurement cannot be chosen."""
+        if self.status is Status.UNCOUNTED:
+            return SelectionError(
+                f"trial {self.number} cannot be chosen: its instructions were not counted "
+                f'({self.reason}); in a campaign with count = "all" under [emulation] all are'
+            )
+        return SelectionError(f"trial {self.number} has no numbers: {self.reason}")
 
     @property
     def is_feasible(self) -> bool:

@@ -143,6 +143,10 @@ def _choose(
             known = ", ".join(run.campaign.allocators)
             raise SelectionError(f"{allocator} is not in this campaign; its allocators: {known}")
     candidates = [t for t in run.trials if not only or t.configuration.allocator in only]
+    if only and not any(t.is_feasible for t in candidates):
+        raise SelectionError(
+            f"no trial of {' or '.join(only)} succeeded and holds every constraint of the campaign"
+        )
     defaults = default_trials(run.trials)
     wholes = {name: shown_whole(run, one) for name, one in defaults.items()}
     compared = baselines(run.trials, relative_to, wholes)

@@ -375,7 +375,7 @@ def deployment(
     """
     pick = chosen if isinstance(chosen, Pick) else None
     if pick is not None and pick.trial.measurement is None:
-        raise SelectionError(f"trial {pick.trial.number} has no numbers: {pick.trial.reason}")
+        raise pick.trial.without_numbers()
     setting = chosen.trial.configuration if isinstance(chosen, Pick) else chosen
     is_open = reduction is None
     reduction = reduction or _reduced(run, chosen)

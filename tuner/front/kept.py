@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.errors import SelectionError, SpecError, StoreError, what_is_wrong
-from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, first_pick, standard_picks
+from tuner.front.picks import BALANCED, Pick, first_pick, standard_picks, why_absent
 from tuner.front.whole import campaign_whole
 from tuner.metrics import OF_OPTIMIZE
 from tuner.output import write_text
@@ -147,7 +147,8 @@ def find_pick(run: Run, name: str) -> Pick:
     standard = {pick.name: pick for pick in _standard(run)}
     if name not in standard:
         known = ", ".join(pick.name for pick in picks_of(run)) or "none: no trial is feasible"
-        why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
+        absent = why_absent(name, run.campaign.objectives) if standard else None
+        why = f" ({absent})" if absent else ""
         if name == RECOMMENDED:
             found_nothing = "`malloc-tuner optimize` deployed nothing here"
             if deployed_subject(run) is not None:
@@ -245,11 +246,11 @@ def pick_of_trial(run: Run, number: int) -> Pick:
     """Return the pick of a trial the user names by number.
 
     Raises:
-        SelectionError: there is no such trial, or it did not succeed.
+        SelectionError: there is no such trial, it did not succeed, or it was not counted.
     """
     trial = run.trial(number)
     if trial.measurement is None:
-        raise SelectionError(f"trial {number} has no numbers: {trial.reason}")
+        raise trial.without_numbers()
     return Pick(f"trial-{number}", trial, f"trial {number}, named by the user")
 
 

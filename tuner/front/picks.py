@@ -70,8 +70,8 @@ NO_GAIN = (
 )
 """What is said where there is no no-regret pick."""
 
-WHY_ABSENT = {KNEE: NO_KNEE, NO_REGRET: NO_GAIN}
-"""Picks that a campaign may lack, and what is said then."""
+_WHY_ABSENT: Final = {KNEE: NO_KNEE, NO_REGRET: NO_GAIN}
+"""Picks that a campaign of several objectives may lack, and what is said then."""
 
 _GUARDED: Final = "peak_heap"
 """What no-regret keeps even where it is no objective."""
@@ -218,6 +218,22 @@ def first_pick(picks: Sequence[Pick]) -> Pick | None:
         None when there are none.
     """
     return next((pick for pick in picks if pick.name == NO_REGRET), picks[0] if picks else None)
+
+
+def why_absent(pick: str, names: Sequence[str]) -> str | None:
+    """Say why a campaign has no standard pick of a name; None where no campaign has.
+
+    Args:
+        pick: its name.
+        names: the campaign's objectives.
+
+    Example:
+        >>> why_absent("no-regret", ("mean_heap",))
+        'with one objective there is only best-mean_heap'
+    """
+    if len(names) == 1 and pick in {BALANCED, *_WHY_ABSENT}:
+        return f"with one objective there is only {best_name(names[0])}"
+    return _WHY_ABSENT.get(pick)
 
 
 def balanced_rule(names: Sequence[str], baseline: str) -> str:

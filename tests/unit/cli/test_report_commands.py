@@ -355,6 +355,17 @@ def test_all_trials_are_shown_with_what_was_measured_of_them(tmp_path: Path, cli
     assert row["ratio_to_baseline"]["peak_heap"] < 0.01
 
 
+def test_what_was_not_counted_cannot_be_chosen_and_it_says_why(tmp_path: Path, cli: CommandLine):
+    run = partly_counted(tmp_path / "app")
+    why = "trial 4 cannot be chosen: its instructions were not counted (dominated);"
+
+    for command in ("pick", "export"):
+        said = cli.fails(SelectionError.exit_code, command, run.folder, "--trial", 4)
+
+        assert why in said
+        assert 'count = "all" under [emulation]' in said
+
+
 def test_a_pick_says_that_not_all_trials_were_candidates(tmp_path: Path, cli: CommandLine):
     run = partly_counted(tmp_path / "app")
 
@@ -370,6 +381,20 @@ def test_pick_within_one_allocator(fresh: Run, cli: CommandLine):
     cli.prints("pick", fresh.folder, "--balanced", "--allocator", "tcmalloc")
 
     assert picked(fresh, "balanced-tcmalloc")["allocator"] == "tcmalloc"
+
+
+def test_where_an_allocator_has_no_trial_to_choose_it_is_named(fresh: Run, cli: CommandLine):
+    trials = [
+        replace(one, violation=1.0) if one.configuration.allocator == "tcmalloc" else one
+        for one in fresh.trials
+    ]
+    write_run(replace(fresh, folder=fresh.folder / "tight", trials=tuple(trials)))
+
+    words = ("pick", fresh.folder / "tight", "--balanced", "--allocators")
+
+    said = cli.fails(SelectionError.exit_code, *words, "tcmalloc")
+    assert "no trial of tcmalloc succeeded and holds every constraint" in said
+    assert cli.prints(*words, "tcmalloc,glibc")
 
 
 def test_a_pick_whose_name_would_be_too_long_asks_for_one(kept: Run, cli: CommandLine):
@@ -442,6 +467,16 @@ def test_kept_pick_wins_over_the_computed_one(fresh: Run):
 def test_unknown_pick_lists_the_known_ones(fresh: Run):
     with pytest.raises(SelectionError, match=r"no pick 'service'; picks: balanced, .*best-cost"):
         find_pick(fresh, "service")
+
+
+@pytest.mark.parametrize("name", ["no-regret", "knee", "balanced"])
+def test_with_one_objective_there_is_only_its_best(tmp_path: Path, name: str):
+    run = synthetic_run(tmp_path, names=("mean_heap",), n_trials=40)
+
+    with pytest.raises(
+        SelectionError, match=r"\(with one objective there is only best-mean_heap\)"
+    ):
+        find_pick(run, name)
 
 
 def test_recommended_is_what_optimize_deploys(fresh: Run):
