@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tuner.errors import SelectionError
 from tuner.explain.importance import FEWEST_TRIALS, FRONT, Floats, Importance, importance_of
-from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
+from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of, on_scale
 from tuner.front.ablation import Ablation, Without
 from tuner.front.dominance import front, points_of
 from tuner.metrics import METRICS
@@ -174,7 +174,7 @@ def material_of(run: Run, wanted: str | None = None) -> Material:
     uncounted = [trial for trial in run.trials if trial.status is Status.UNCOUNTED]
     every = good + uncounted
     targets = _shared_targets(run, every)
-    left_out = _too_few(names, every if targets else [])
+    left_out = _too_few(names, every if targets else good)
     if wanted not in left_out if is_enough else len(left_out) < len(names):
         return Material(run, every, targets, left_out, len(uncounted))
     if is_enough:
@@ -381,9 +381,9 @@ def settings_of(run: Run, allocator: str, trials: Sequence[Trial]) -> list[Setti
         gene = genes.get(name)
         listed = [level for level in gene.levels if level is not None] if gene else []
         further = sorted({v for v in seen[name] if v not in listed}, key=_order)
-        values = (None, *listed, *further)
-        is_scale = gene.ordered if gene else not any(isinstance(v, str) for v in values)
-        found.append(Setting(name, values, is_scale))
+        is_scale = gene.ordered if gene else not any(isinstance(v, str) for v in further)
+        known = on_scale(listed, further) if is_scale else [*listed, *further]
+        found.append(Setting(name, (None, *known), is_scale))
     return found
 
 

@@ -126,6 +126,30 @@ class Danger:
         return max(self.levels, key=lambda level: max(level.changes.values(), default=math.inf))
 
 
+def on_scale(listed: Sequence[Value], further: Sequence[Value]) -> list[Value]:
+    """Return the values of a scale in its order: further ones stand before what is greater.
+
+    Special values, such as 0, stand before the scale.
+
+    Args:
+        listed: in order.
+        further: what else was tried.
+
+    Example:
+        >>> on_scale([-1, 1, 2, 4], [0, 3, 8, "auto"])
+        [-1, 0, 1, 2, 3, 4, 8, 'auto']
+    """
+    found = [*listed]
+    for value in further:
+        greater = (
+            place
+            for place, one in enumerate(found)
+            if not isinstance(one, str) and not isinstance(value, str) and one > max(value, 0)
+        )
+        found.insert(next(greater, len(found)), value)
+    return found
+
+
 def levels_of(
     settings: Sequence[Setting],
     places: Floats,

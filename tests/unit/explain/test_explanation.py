@@ -395,6 +395,14 @@ def test_trials_that_lack_every_objective_explain_nothing():
         explain_run(material_of(run_of(*uncounted)), None)
 
 
+def test_where_every_objective_needs_a_count_the_counted_trials_are_said():
+    drawn = synthetic_run(allocators=("glibc",), names=("cost",), n_trials=60, failures=False)
+    trials = (*drawn.trials[:20], *map(without_counts, drawn.trials[20:]))
+
+    with pytest.raises(SelectionError, match=r"\(glibc 20; 25 of .* --evaluations 80` goes on"):
+        material_of(replace(drawn, trials=trials))
+
+
 def test_values_stand_in_the_order_of_the_space(run: Run):
     space = (Parameter("glibc.mxfast", (None, 160, 64, 32, 0, 8), ordered=True),)
     other = replace(run, campaign=replace(run.campaign, space=space))
@@ -403,6 +411,19 @@ def test_values_stand_in_the_order_of_the_space(run: Run):
 
     assert settings["mxfast"].values == (None, 160, 64, 32, 0, 8)
     assert settings["top_pad"].values == (None, 0, 65536, 1048576, 16777216)
+
+
+def test_a_value_off_the_levels_has_its_place_on_the_scale(run: Run):
+    space = (
+        Parameter("glibc.mxfast", (None, 0, 32, 160), ordered=True),
+        Parameter("glibc.top_pad", (None, 65536, 16777216), ordered=False),
+    )
+    other = replace(run, campaign=replace(run.campaign, space=space))
+
+    settings = {one.name: one for one in settings_of(other, "glibc", other.trials)}
+
+    assert settings["mxfast"].values == (None, 0, 32, 64, 160)
+    assert settings["top_pad"].values == (None, 65536, 16777216, 0, 1048576)
 
 
 @pytest.mark.usefixtures("few_trees")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tuner.explain.levels import Level, Setting, danger_of, levels_of
+from tuner.explain.levels import Level, Setting, danger_of, levels_of, on_scale
 from tuner.records import Value
 
 SCALE = Setting("narenas", (None, 0, 1, 2, 4, 8), is_scale=True)
@@ -24,6 +24,17 @@ def test_a_tail_of_the_scale_is_told_by_its_end():
     assert (upper.above, upper.below) == (2, None)
     assert lower is not None
     assert (lower.above, lower.below) == (None, 4)
+
+
+def test_what_lies_between_the_levels_has_its_place_on_the_scale():
+    values = (None, *on_scale([1, 2, 4, 8, 16], [0, 3, 32]))
+    setting = Setting("narenas", values, is_scale=True)
+
+    found = danger_of(setting, [level(one, 1.2 if one in {8, 16, 32} else 1.0) for one in values])
+
+    assert values == (None, 0, 1, 2, 3, 4, 8, 16, 32)
+    assert found is not None
+    assert found.above == 4
 
 
 def test_other_values_are_listed():
