@@ -79,7 +79,7 @@ def price_note(
     Args:
         record: the campaign.
         trials: all of it.
-        names: objectives of the front; None for the campaign's.
+        names: objectives of the front; None for the campaign's, which picks are of.
 
     Returns:
         A sentence; None when nothing changes, when cost is no objective, or when the campaign
@@ -91,7 +91,7 @@ def price_note(
     if record.baseline not in default_trials(trials):
         return None
     prices = record.prices
-    here, picks = _members(trials, names), _picks(record, trials, names)
+    here, picks = _members(trials, names), _picks(record, trials)
     lost: set[frozenset[int]] = set()
     won: set[frozenset[int]] = set()
     moved: dict[str, None] = {}
@@ -100,7 +100,7 @@ def price_note(
         there = _members(other, names)
         lost |= _apart(here, there)
         won |= _apart(there, here)
-        chosen = _picks(record, other, names)
+        chosen = _picks(record, other)
         moved |= dict.fromkeys(n for n in {**picks, **chosen} if picks.get(n) != chosen.get(n))
     return _sentence(prices, (len(here), len(lost), len(won)), list(moved))
 
@@ -117,8 +117,9 @@ def _apart(points: set[frozenset[int]], others: set[frozenset[int]]) -> set[froz
     return {point for point in points if not point & members}
 
 
-def _picks(record: CampaignRecord, trials: Sequence[Trial], names: Sequence[str]) -> dict[str, int]:
-    picks = standard_picks(trials, names, record.baseline, campaign_whole(record, trials))
+def _picks(record: CampaignRecord, trials: Sequence[Trial]) -> dict[str, int]:
+    whole = campaign_whole(record, trials)
+    picks = standard_picks(trials, record.objectives, record.baseline, whole)
     return {pick.name: pick.trial.number for pick in picks}
 
 
@@ -142,7 +143,7 @@ def _sentence(
     if moved:
         *most, last = moved
         names = f"picks {', '.join(most)} and {last}" if most else f"pick {last}"
-        changes.append(f"{names} would be {'other trials' if most else 'another trial'}")
+        changes.append(f"{names} would change")
     if not changes or prices.c_fault_interval is None:
         return None
     low, high = prices.c_fault_interval

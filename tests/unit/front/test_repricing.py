@@ -80,7 +80,15 @@ def test_what_would_change_is_listed():
     assert note is not None
     assert "a page fault takes, 1,000 to 3,000 instructions" in note
     assert "1 of the front's 1 points would leave it; another point would be on it" in note
-    assert "picks balanced, no-regret, best-mean_heap and best-cost would be other trials" in note
+    assert "picks balanced, no-regret, best-mean_heap and best-cost would change" in note
+
+
+def test_picks_are_those_of_the_campaign_whatever_the_front_is_of():
+    note = price_note(record(), OPPOSED, ("peak_heap", "cost"))
+
+    assert note is not None
+    assert "best-mean_heap" in note
+    assert "best-peak_heap" not in note
 
 
 def test_points_are_counted_and_not_their_trials():
