@@ -230,6 +230,8 @@ def quantity(field: str, title: str | None = None, **more: Any) -> Spec:
 def log_axis(low: float, high: float) -> Spec:
     """Return scale and axis of a logarithmic quantity: 1, 2, 5 of each decade, or decades alone.
 
+    Where at most one of these lies between the ends, others are named.
+
     Args:
         low: least value, above 0.
         high: greatest value.
@@ -237,12 +239,16 @@ def log_axis(low: float, high: float) -> Spec:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
     ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    named: Spec = {"values": shown} if len(shown) > 1 else {"tickCount": _FEW_TICKS}
     return {
         "scale": {"type": "log", "domain": [low, high], "nice": False},
-        "axis": {"values": [tick for tick in ticks if low <= tick <= high], "format": ",~r"},
+        "axis": {**named, "format": ",~r"},
     }
 
 
+_FEW_TICKS: Final = 4
+"""About as many numbers has an axis on which at most one of 1, 2, 5 lies."""
 _FEW_DECADES: Final = 3
 """Up to here 2 and 5 are named too."""
 

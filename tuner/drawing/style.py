@@ -43,7 +43,7 @@ _FURTHER: Final = (
     Look("#8c1d40", "triangle-down"),
     Look("#6a51a3", "cross"),
     Look("#2b2b2b", _SALTIRE),
-    Look("#c49a00", "triangle-left"),
+    Look("#a88400", "triangle-left"),
     Look("#1b7f7a", "triangle-right"),
 )
 """For all others, in turn; in each further turn every colour has another marker."""

@@ -110,6 +110,18 @@ def test_logarithmic_axis_names_few_round_numbers(low: float, high: float, expec
     assert log_axis(low, high)["axis"]["values"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("low", "high"), [(20.9, 46.0), (15.0, 30.0), (101.0, 109.0)])
+def test_a_short_logarithmic_axis_has_numbers_too(tmp_path: Path, low: float, high: float):
+    rows = [{"x": 1, "y": low}, {"x": 2, "y": high}]
+    y = quantity("y", "memory", **log_axis(low, high))
+    spec = layer(rows, {"type": "point"}, x=quantity("x", "threads"), y=y)
+
+    (path,) = save_figure(Figure("short", "Short", spec), tmp_path, ("svg",))
+
+    texts = [float(text) for text in re.findall(r">([0-9.]+)</text>", path.read_text())]
+    assert len([value for value in texts if low <= value <= high]) > 1
+
+
 def test_the_script_is_kept_and_a_damaged_one_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
