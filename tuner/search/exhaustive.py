@@ -3,7 +3,8 @@
 For spaces that were narrowed to a few settings: what it found at the end is the whole truth.
 Up to there it is random search, uniform over configurations instead of genes.
 
-Limits: a space of more than `MOST` configurations is refused.
+Limits: a space of more than `MOST` combinations of levels is refused, though some may be the same
+configuration, as with a mode none of whose settings is set.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from tuner.search.novelty import every_genome
 from tuner.space import Genome, Space
 
 MOST = 100_000
-"""Configurations of a space that can be walked."""
+"""Combinations of levels of a space that can be walked; see `every_genome`."""
 
 
 class Exhaustive(BatchStrategy):
@@ -38,7 +39,7 @@ class Exhaustive(BatchStrategy):
         found = list(islice(every_genome(space), MOST + 1))
         if len(found) > MOST:
             raise SpecError(
-                f"strategy exhaustive: the space has more than {MOST:,} configurations; "
+                f"strategy exhaustive: the space has more than {MOST:,} combinations of levels; "
                 "narrow it under [space.ALLOCATOR], or choose another strategy"
             )
         order = np.random.default_rng(seed).permutation(len(found))

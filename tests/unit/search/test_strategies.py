@@ -369,7 +369,7 @@ def test_the_default_strategy_imports_neither_scipy_nor_masked_arrays():
 
 def test_a_space_that_is_too_large_to_walk_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tuner.search.exhaustive.MOST", 100)
-    with pytest.raises(SpecError, match="more than 100 configurations; narrow it"):
+    with pytest.raises(SpecError, match="more than 100 combinations of levels; narrow it"):
         make("exhaustive")
 
 
