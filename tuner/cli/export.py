@@ -65,7 +65,7 @@ def export(
         typer.Option(
             metavar="NAME",
             help="Default: what optimize recommends, else validate, else no-regret, else "
-            "balanced. knee, best-METRIC, or a kept pick.",
+            "balanced (with one objective, its best). knee, best-METRIC, or a kept pick.",
         ),
     ] = None,
     trial: TrialNumber = None,

@@ -316,7 +316,7 @@ def _non_dominated(values: Floats) -> npt.NDArray[np.int64]:
 
 
 def _logarithms(values: Floats) -> Floats:
-    """Return logarithms, (n, n_objectives); zero counts as the least positive number there is."""
+    """Return logarithms, (n, n_objectives); zero counts as the least positive number, at most 1."""
     least = [column[column > 0.0].min(initial=1.0) for column in values.T]
     return np.asarray(np.log(np.maximum(values, least)))
 

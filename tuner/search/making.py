@@ -65,10 +65,10 @@ _OF_ANY_BUDGET = ("auto",)
 def population_for(budget: int, strategy: str = "") -> int:
     """Return the population that suits a budget: a twentieth of it, within 16 .. 40; of `auto` 16.
 
-    Textbook populations of 100 are no better than random search below 300
+    Textbook populations of 100 are hardly better than random search up to 200
     evaluations.  The result is a multiple of 4, which DEAP's tournament needs.
 
-    Source: the comparison in docs/decisions/search.md.
+    Source: `benchmarks/search.py --print`, NSGA-II of pymoo with 100 and with 20.
 
     Example:
         >>> population_for(100), population_for(500), population_for(5000)

@@ -1,8 +1,7 @@
 """What was proposed already, and how to find what was not.
 
 Two genomes are the same proposal when they decode to the same configuration:
-a structural gene may differ without any effect.  Repeats would make 15 to 25 %
-of the proposals of a small population (docs/decisions/search.md), so every
+a structural gene may differ without any effect.  Repeats teach nothing, so every
 strategy filters through one `Novelty`.
 
 When variation and chance no longer find anything new, the space is walked from

@@ -4,7 +4,7 @@ Stock operators of the libraries treat every gene alike: an inactive gene of one
 parent overwrites an active one of the other, categories mutate ten times as
 often as integers, and polynomial mutation of a small integer mostly rounds back
 to where it was.  These operators work on level indices and are shared by all
-evolutionary strategies; docs/decisions/search.md has the comparison.
+evolutionary strategies.
 
 All chance comes from the generator that is passed in.
 """
