@@ -174,15 +174,22 @@ def with_variables(subjects: Sequence[BenchSubject], texts: Iterable[str]) -> li
     """
     extra: dict[str, dict[str, str]] = {}
     for text in texts:
-        label, colon, pair = text.partition(":")
+        label, pair = _split_label(text, [subject.label for subject in subjects])
         name, sign, value = pair.partition("=")
-        if not (label and colon and name and sign) or name.startswith("LD_"):
+        if not (label and name and sign) or name.startswith("LD_"):
             raise SpecError(f"--env {text!r}: write LABEL:NAME=VALUE; LD_ variables are fixed")
         if label not in {subject.label for subject in subjects}:
             known = ", ".join(subject.label for subject in subjects)
             raise SpecError(f"--env {text!r}: there is no subject {label!r}, only {known}")
         extra.setdefault(label, {})[name] = value
     return [_with(subject, extra.get(subject.label, {})) for subject in subjects]
+
+
+def _split_label(text: str, labels: Iterable[str]) -> tuple[str, str]:
+    """Split ``LABEL:NAME=VALUE`` after the longest label that it begins with, else at a colon."""
+    begun = [label for label in labels if text.startswith(f"{label}:")]
+    label = max(begun, key=len, default=text.partition(":")[0])
+    return label, text[len(label) + 1 :]
 
 
 def check_labels(subjects: Sequence[BenchSubject]) -> None:

@@ -99,6 +99,13 @@ def test_variables_reach_the_named_subject_only():
     assert [dict(s.variables) for s in subjects] == [{}, {"B": "1", "C": "2=3"}]
 
 
+def test_the_name_of_a_subject_may_have_a_colon():
+    long = replace(BOB, label="bob:C=1")
+    found = with_variables([ALICE, BOB, long], ["bob:C=1:D=2", "bob:C=3"])
+
+    assert [dict(s.variables) for s in found] == [{}, {"B": "1", "C": "3"}, {"B": "1", "D": "2"}]
+
+
 @pytest.mark.parametrize("text", ["bob", "bob:C", "carol:C=1", "bob:LD_PRELOAD=/x.so"])
 def test_a_wrong_variable_is_refused(text: str):
     with pytest.raises(SpecError, match="--env"):
