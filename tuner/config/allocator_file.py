@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -172,14 +173,14 @@ class ParameterSpec(StrictModel):
     def groups(self) -> Levels:
         """All levels: unset, then the specials, then the scale in rising order."""
         scale = scale_levels(self.scale, self.low, self.high, self.step, self.values)
-        kind = type(scale[-1])
+        kind, ends = type(scale[-1]), (scale[0], scale[-1])
         specials = tuple(_special(kind, value) for value in self.specials)
         default = self.default
         if default is not None and not (isinstance(default, str) and default in specials):
             default = coerce(kind, default)
         if default is not None and self.unset:
             scale, specials = _without(scale, default), _without(specials, default)
-        return Levels((None,) if self.unset else (), specials, scale, default)
+        return Levels((None,) if self.unset else (), specials, scale, ends, default)
 
     @functools.cached_property
     def levels(self) -> tuple[Level, ...]:
@@ -219,7 +220,7 @@ class ParameterSpec(StrictModel):
         """
         groups = self.groups
         if narrowing.form == UNSET:
-            return Levels(groups.unset, (), (), self.default)
+            return replace(groups, specials=(), scale=())
         if narrowing.values is not None:
             wanted = [self.coerce(value) for value in narrowing.values if value != UNSET]
             return groups.only(wanted, is_free=self.is_free)
@@ -241,6 +242,8 @@ class AllocatorFile(StrictModel):
     """Native part with the allocator's own list of settings, from which `parameters` come."""
     purges_after: tuple[str, ...] = ()
     """Settings with the time after which freed memory goes back, unless it is 0 or -1, never."""
+    never_purges: dict[str, Scalar] = Field(default_factory=dict)
+    """Setting -> value with which no freed memory goes back, whatever `purges_after` says."""
     parameters: tuple[ParameterSpec, ...]
     never: dict[str, Sentence] = Field(default_factory=dict)
     """Knob -> the reason why no search may set it."""
@@ -287,6 +290,8 @@ class AllocatorFile(StrictModel):
         Args:
             settings: name -> value.
         """
+        if any(settings.get(name) == value for name, value in self.never_purges.items()):
+            return False
         at_once_or_never = (0, -1)
         return bool(self.purges_after) and all(
             settings.get(name) not in at_once_or_never for name in self.purges_after
@@ -352,7 +357,7 @@ def _completed(path: Path) -> dict[str, Any]:
     """
     data = _with_like(path)
     shipped = _shipped(str(data.get("name")))
-    if "environment" not in data and shipped.is_file():
+    if shipped.is_file():
         known = _with_like(shipped)
         data = {**{key: known[key] for key in ("environment", "report") if key in known}, **data}
     if "option_list" not in data:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -71,11 +72,13 @@ def check_scale(
         raise ValueError("values must be one or more of one type")
     if low is not None and high is not None:
         _check_bounds(scale, low, high)
-        if (high - low) // (step or math.inf) >= _MOST_LEVELS:
+        if step and (int(high) - int(low)) // step >= _MOST_LEVELS:
             raise ValueError(f"step {step} gives more than {_MOST_LEVELS} levels")
 
 
 def _check_bounds(scale: Scale, low: float, high: float) -> None:
+    if max(abs(low), abs(high)) > sys.float_info.max:
+        raise ValueError(f"low {show(low)} or high {show(high)} is too large")
     if low > high:
         raise ValueError(f"low {low} is above high {high}")
     if scale != "linear" and low <= 0:
@@ -146,7 +149,7 @@ def coerce(kind: type, value: Value, unit: str = "") -> Value:
 def _real(value: Value) -> float:
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{show(value)} is not a number")
@@ -155,7 +158,7 @@ def _real(value: Value) -> float:
 
 def _whole(value: Value, unit: str) -> int:
     if not isinstance(value, str):
-        if not math.isfinite(value) or value != int(value):
+        if isinstance(value, float) and not value.is_integer():
             raise ValueError(f"{show(value)} is not a whole number")
         return int(value)
     text = value.strip()
@@ -191,6 +194,8 @@ class Levels:
     """Values with a meaning of their own."""
     scale: tuple[Value, ...]
     """Values of the scale, rising."""
+    ends: tuple[Value, Value]
+    """First and last value of the whole scale, which the default may be."""
     default: Value | None = None
     """What unset stands for, where that is known; it is then no level of its own."""
 
@@ -219,7 +224,7 @@ class Levels:
         numbers = {value for value in others if not isinstance(value, str)}
         texts = [level for level in self.specials + self.scale if isinstance(level, str)]
         kept = [text for text in texts if text in others]
-        return Levels(self.unset, (), (*kept, *sorted(numbers)), self.default)
+        return replace(self, specials=(), scale=(*kept, *sorted(numbers)))
 
     def between(self, low: float | None, high: float | None) -> Levels:
         """Return the part of a numeric scale between two ends, with unset and the specials.
@@ -231,20 +236,22 @@ class Levels:
         numbers = [x for x in self.scale if isinstance(x, int | float)]
         if len(numbers) < len(self.scale) or isinstance(self.scale[0], bool):
             raise ValueError("low and high are for numbers; give an array of values")
-        extent = f"the scale runs from {show(numbers[0])} to {show(numbers[-1])}"
+        first, last = self.ends
+        extent = f"the scale runs from {show(first)} to {show(last)}"
         for end in (low, high):
-            if end is not None and not numbers[0] <= end <= numbers[-1]:
+            if end is not None and not first <= end <= last:  # type: ignore[operator]
                 raise ValueError(f"{show(end)} is outside the search space; {extent}")
-        kept = (x for x in numbers if (low is None or x >= low) and (high is None or x <= high))
-        scale = tuple(kept)
-        if not scale:
+        least, most = first if low is None else low, last if high is None else high
+        scale = tuple(x for x in numbers if least <= x <= most)  # type: ignore[operator]
+        kept = (*scale, *([self.default] if isinstance(self.default, int | float) else []))
+        if not any(least <= x <= most for x in kept):  # type: ignore[operator]
             raise ValueError(f"no level lies between {show(low)} and {show(high)}; {extent}")
-        return Levels(self.unset, self.specials, scale, self.default)
+        return replace(self, scale=scale)
 
     def _check_within(self, value: Value, *, is_free: bool) -> None:
         if value in self.specials + self.scale:
             return
-        first, last = self.scale[0], self.scale[-1]
+        first, last = self.ends
         is_number = not isinstance(value, str) and not isinstance(first, str)
         if is_free and is_number and first <= value <= last:  # type: ignore[operator]
             return
@@ -257,5 +264,5 @@ class Levels:
         words = [show(x) for x in (*self.unset, *self.specials)]
         words = ['"unset"' if word == "null" else word for word in words]
         if is_free:
-            return ", ".join([*words, f"{show(self.scale[0])} to {show(self.scale[-1])}"])
+            return ", ".join([*words, f"{show(self.ends[0])} to {show(self.ends[1])}"])
         return ", ".join([*words, *map(show, self.scale)])

@@ -322,7 +322,7 @@ def test_every_shipped_file_is_right_and_in_place(name: str):
     file = shipped_allocator_file(name)
     assert file.name == name
     assert set(file.keys).isdisjoint(file.never)
-    assert all(map(file.find, file.purges_after))
+    assert all(map(file.find, (*file.purges_after, *file.never_purges)))
 
 
 @pytest.mark.parametrize(
@@ -333,9 +333,13 @@ def test_every_shipped_file_is_right_and_in_place(name: str):
         ("exgen", {"purge_delay": 0}, False),
         ("jemalloc", {"dirty_decay_ms": -1}, False),
         ("mimalloc", {"decommit_delay": 5}, True),
+        ("mimalloc", {"allow_decommit": False}, False),
+        ("exgen", {"purge_how": "never"}, False),
+        ("exgen-st", {"purge_how": "never", "purge_delay": 5}, False),
+        ("exgen", {"purge_how": "free"}, True),
     ],
 )
-def test_what_gives_memory_back_after_a_time(name: str, settings: dict[str, int], *, waits: bool):
+def test_what_gives_memory_back_after_a_time(name: str, settings: dict[str, Value], *, waits: bool):
     assert shipped_allocator_file(name).purges_by_clock(settings) is waits
 
 
@@ -358,6 +362,30 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
     (parameter,) = load_allocator_file(path).parameters
     assert levels == parameter.levels
     assert list(map(type, levels)) == list(map(type, parameter.levels))
+
+
+@pytest.mark.parametrize(
+    ("own", "variable", "pattern"),
+    [
+        ("", "EXGEN_CONF", ""),
+        ('[environment]\nvariable = "MY_{NAME}"\n', "MY_{NAME}", ""),
+        ("[report]\nversion = 'v(?P<version>.*)'\n", "EXGEN_CONF", "v(?P<version>.*)"),
+    ],
+)
+def test_what_a_replaced_file_does_not_say_is_as_in_the_shipped_one(
+    tmp_path: Path, own: str, variable: str, pattern: str
+):
+    text = PARAMETER.replace("glibc", "exgen") + 'scale = "boolean"\n' + own
+    file = load_allocator_file(campaign_file(tmp_path, text))
+    assert file.environment.variable == variable
+    assert file.report.version == pattern
+
+
+def test_how_an_allocator_is_configured_does_not_change_what_it_reports(tmp_path: Path):
+    text = PARAMETER.replace("glibc", "mimalloc") + 'scale = "boolean"\n'
+    own = '[environment]\nvariable = "MY_{NAME}"\n'
+    file = load_allocator_file(campaign_file(tmp_path, text + own))
+    assert file.report == shipped_allocator_file("mimalloc").report
 
 
 def test_a_linear_scale_may_have_many_levels(tmp_path: Path):
@@ -393,6 +421,8 @@ def test_a_text_among_numbers_may_be_set_and_kept(tmp_path: Path):
         ('scale = "log2"\nlow = 1\nhigh = 8\nspecials = [0.5]\n', "0.5 is not a whole number"),
         ('scale = "log2"\nlow = 1\nhigh = 8\ndefault = "64 KiB"\n', "is not a whole number"),
         ('scale = "linear"\nlow = 0\nhigh = 10000\nstep = 1\n', "more than 10000 levels"),
+        (f'scale = "log"\nlow = 0.5\nhigh = 1{"0" * 320}\n', "is too large"),
+        (f'scale = "linear"\nlow = 4.0\nhigh = 2\nstep = 1{"0" * 320}\n', "low 4.0 is above"),
         ('scale = "boolean"\nvales = [1]\n', "parameters.tcache_count.vales: unknown key"),
         ('scale = "boolean"\nversions = "2.42+"\n', "is not a range of versions"),
         ('scale = "boolean"\nrequires = ["luck"]\n', "requires[0] = "),
@@ -428,6 +458,42 @@ def test_unset_and_the_specials_survive_a_narrower_scale(tmp_path: Path):
     parameter = shipped_allocator_file("glibc").find("tcache_count")
     kept = parameter.narrowed(spec.space["glibc"]["tcache_count"])
     assert kept.all == (None, 0, 8, 16, 32)
+
+
+@pytest.mark.parametrize(
+    ("wish", "levels"),
+    [
+        ({"low": 16, "high": 64}, (None, 32, 64)),
+        ({"low": 64, "high": 128}, (None, 64, 128)),
+        ({"low": 16, "high": 16}, (None,)),
+        ([16], (None,)),
+    ],
+)
+def test_a_range_may_end_at_the_default(wish: object, levels: tuple[object, ...]):
+    parameter = shipped_allocator_file("exgen").find("quantum")
+    assert parameter.default == 16
+    assert parameter.narrowed(Narrowing.model_validate(wish)).all == levels
+    with pytest.raises(ValueError, match="8 is outside the search space; the scale runs from 16"):
+        parameter.narrowed(Narrowing(low=8))
+
+
+HUGE = 10**320
+"""Above every number with a point."""
+
+
+@pytest.mark.parametrize(
+    ("allocator", "name", "expected"),
+    [
+        ("glibc", "tcache_count", "is outside the search space"),
+        ("tcmalloc", "release_rate", "is not a number"),
+    ],
+)
+def test_a_number_of_any_length_is_refused_in_words(allocator: str, name: str, expected: str):
+    parameter = shipped_allocator_file(allocator).find(name)
+    with pytest.raises(ValueError, match=expected):
+        parameter.narrowed(Narrowing(values=(HUGE,)))
+    with pytest.raises(ValueError, match="is outside the search space"):
+        parameter.narrowed(Narrowing(high=HUGE))
 
 
 def test_values_in_any_order_are_each_a_level_once(tmp_path: Path):
