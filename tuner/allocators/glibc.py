@@ -1,9 +1,10 @@
 """glibc malloc: configured by GLIBC_TUNABLES, read back from the loader and by its behaviour.
 
-``ld.so --list-tunables`` shows what the loader accepted.  It is the truth for thresholds
-and arenas, but it also shows values that malloc refuses afterwards (tcache_count,
-tcache_max, mxfast), so those are taken from what the probe observed.  Values outside the
-range that the loader declares are dropped by it and therefore differ in the list.
+``ld.so --list-tunables`` shows what the loader accepted.  It is the truth for most
+thresholds and arenas, but it also shows values that malloc refuses afterwards (tcache_count,
+tcache_max, mxfast, mmap_threshold before 2.35), so those are taken from what the probe
+observed.  Values outside the range that the loader declares are dropped by it and therefore
+differ in the list.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _CHUNK_MIN: Final = 32
 _CHUNK_ALIGN: Final = 16
 """Layout of chunks on 64-bit machines.  Source: glibc malloc/malloc.c, MALLOC_ALIGNMENT."""
 _HUGE_PAGE_BYTES: Final = 2 << 20
+_PROBED_LG: Final = range(12, 31)
+"""log2 of the blocks with which the probe looks for the mmap threshold."""
 _SMALL_TCACHE_MAX: Final = 1032
 _LARGE_TCACHE_SINCE: Final = "2.42"
 _FREEZING: Final = frozenset({"top_pad", "trim_threshold", "mmap_threshold"})
@@ -75,6 +78,7 @@ class Glibc(Allocator):
         values: dict[str, Value] = {
             name: _signed(listed[name]) for name in _LISTED if name in listed
         }
+        values |= _refused_mmap_threshold(report)
         if seen.get("top_after_growth_bytes") is not None:
             values["top_pad"] = _top_pad(report)
         if seen["tcache_count"] is not None:
@@ -118,7 +122,7 @@ class Glibc(Allocator):
             surplus: int = seen["top_after_growth_bytes"] - _CHUNK_MIN - asked
             step = int(report.data["page_size_bytes"])
             return 0 <= surplus < (_HUGE_PAGE_BYTES if _has_huge_steps(report) else step)
-        return True
+        return setting != "mmap_threshold" or not _refused_mmap_threshold(report)
 
     def _tcache_max_agrees(self, asked: int, effective: int, report: ProbeReport) -> bool:
         if report.of("glibc")["tcache_count"] == 0:
@@ -141,6 +145,20 @@ def _accepted(tunable: Tunable | None, asked: int) -> bool:
         return False
     wanted = _NEVER if asked == -1 else asked
     return tunable.value == wanted and tunable.minimum <= wanted <= tunable.maximum
+
+
+def _refused_mmap_threshold(report: ProbeReport) -> dict[str, Value]:
+    """Return the threshold that was observed, to a power of two, if the listed one is not in use.
+
+    Source: glibc 2.34 malloc/malloc.c, do_set_mmap_threshold and sysmalloc.
+    """
+    listed = report.of("tunables").get("mmap_threshold")
+    observed: int | None = report.of("glibc")["least_mmapped_power_of_two"]
+    if not listed or not listed.value or observed is None:
+        return {}
+    blocks = (1 << lg for lg in _PROBED_LG)
+    expected = next((block for block in blocks if block + _CHUNK_ALIGN >= listed.value), None)
+    return {} if observed == expected else {"mmap_threshold": observed}
 
 
 def _has_huge_end(report: ProbeReport) -> bool:

@@ -25,6 +25,17 @@ def test_the_glibc_version_decides_the_genes(version: str, largest: int, has_mxf
     assert has_mxfast == ("mxfast" in found)
 
 
+@pytest.mark.parametrize(
+    ("version", "largest", "has_hugetlb"), [("2.34", 32 << 20, False), ("2.35", 1 << 30, True)]
+)
+def test_glibc_2_35_takes_larger_mmap_thresholds_and_huge_pages(
+    version: str, largest: int, *, has_hugetlb: bool
+):
+    found = genes("glibc", version)
+    assert largest == found["mmap_threshold"].levels[-1]
+    assert has_hugetlb == ("hugetlb" in found)
+
+
 def test_static_thresholds_wake_up_at_the_default_trim_threshold():
     trim = genes("glibc")["trim_threshold"]
     assert trim.levels[trim.resting] == 131072
@@ -45,6 +56,22 @@ def test_glibc_is_not_named_with_a_path():
         ({"mxfast": 0}, {"fast_chunk_max_bytes": 0}),
         ({"mxfast": 100}, {"fast_chunk_max_bytes": 96}),
         ({"trim_threshold": -1}, {"tunables": {"trim_threshold": 2**64 - 1}, "dynamic": False}),
+        (
+            {"mmap_threshold": 5000},
+            {
+                "tunables": {"mmap_threshold": 5000},
+                "least_mmapped_power_of_two": 8192,
+                "dynamic": False,
+            },
+        ),
+        (
+            {"mmap_threshold": 2 << 30},
+            {
+                "tunables": {"mmap_threshold": 2 << 30},
+                "least_mmapped_power_of_two": None,
+                "dynamic": False,
+            },
+        ),
         ({"top_pad": 0}, {"top_after_growth_bytes": 2128, "dynamic": False}),
         ({"hugetlb": 1}, {"tunables": {"hugetlb": 1}, "heap_end_is_huge_page_aligned": True}),
     ],
@@ -68,13 +95,22 @@ def test_glibc_settings_that_took_effect_agree(
         ({"arena_max": 0}, {}, "arena_max = 0 was not taken: 0 is in effect"),
         (
             {"mmap_threshold": 65536},
-            {"tunables": {"mmap_threshold": 64}},
+            {"tunables": {"mmap_threshold": 64}, "least_mmapped_power_of_two": 4096},
             "mmap_threshold = 65536 was not taken: 64 is in effect",
         ),
         (
             {"mmap_threshold": 65536},
-            {"tunables": {"mmap_threshold": 65536}, "dynamic": True},
+            {
+                "tunables": {"mmap_threshold": 65536},
+                "least_mmapped_power_of_two": 65536,
+                "dynamic": True,
+            },
             "mmap_threshold = 65536 was not taken: 'the dynamic threshold' is in effect",
+        ),
+        (
+            {"mmap_threshold": 64 << 20, "trim_threshold": 4096},
+            {"tunables": {"mmap_threshold": 64 << 20, "trim_threshold": 4096}, "dynamic": False},
+            "mmap_threshold = 67108864 was not taken: 131072 is in effect",
         ),
         ({"top_pad": 0}, {"dynamic": False}, "top_pad = 0 was not taken: 131072 is in effect"),
         (
