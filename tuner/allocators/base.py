@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tuner.config import AllocatorFile
 
 _ASKING: Final = "thp=madvise"
-"""What a setting requires that asks the kernel for huge pages wherever memory lies."""
+"""What a setting requires whose levels ask the kernel for huge pages wherever memory lies."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,12 @@ class Allocator:
 
         How many of its pages are huge then depends on the addresses at which its heap lies.
         """
-        wanting = {one.name for one in self.file.parameters if _ASKING in one.requires}
-        return not wanting.isdisjoint(configuration.as_dict)
+        asking = [one for one in self.file.parameters if _ASKING in one.requires]
+        return any(
+            one.name == name and value in one.levels
+            for one in asking
+            for name, value in configuration.settings
+        )
 
     def locate(self, path: Path | None = None) -> Installation:
         """Find the library and ask it for its version.

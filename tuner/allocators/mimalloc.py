@@ -22,6 +22,8 @@ _OPTION = re.compile(
 _SIZES_KIB: Final = frozenset({"minimal_purge_size", "arena_reserve"})
 _LONG_FORM: Final = 10000
 """Version numbers from here on have two digits per part: 30403 is 3.4.3, 209 is 2.0.9."""
+_MIXED_FORM: Final = 1000
+"""From here on two digits for the last part only: 3206 is 3.2.6."""
 
 
 class Mimalloc(Allocator):
@@ -48,11 +50,13 @@ def version_text(number: int) -> str:
     Source: mimalloc include/mimalloc.h, MI_MALLOC_VERSION.
 
     Example:
-        >>> version_text(209), version_text(30403)
-        ('2.0.9', '3.4.3')
+        >>> version_text(209), version_text(3206), version_text(30403)
+        ('2.0.9', '3.2.6', '3.4.3')
     """
     if number >= _LONG_FORM:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    if number >= _MIXED_FORM:
+        return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
     return f"{number // 100}.{number // 10 % 10}.{number % 10}"
 
 

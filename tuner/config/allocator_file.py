@@ -265,9 +265,7 @@ class AllocatorFile(StrictModel):
             return fitting[0]
         if named:
             known = " or ".join(p.versions for p in named)
-            raise ValueError(
-                f"{self.name} {version} has no setting {name}; it exists in versions {known}"
-            )
+            raise ValueError(f"{name} is not offered for {self.name} {version}; it is for {known}")
         names = list(dict.fromkeys(p.name for p in self.parameters))
         hint = closest(name, [*names, *self.never])
         raise ValueError(
