@@ -125,20 +125,25 @@ def expected_slab(block_bytes: int, pages: int, page_bytes: int) -> int:
 
 
 def _slabs_are(asked: str, report: ProbeReport) -> bool:
-    """Return whether every bin has the slab asked for, at least one of them unclamped."""
+    """Return whether every bin has the slab asked for, and one of each number of pages unclamped.
+
+    Args:
+        asked: ranges of block sizes, joined by ``|``; a later one wins where two meet.
+        report: what the probe saw.
+    """
     page = int(report.data["page_size_bytes"])
-    match = _SLABS.fullmatch(asked)
+    ranges = [_SLABS.fullmatch(text) for text in asked.split("|")]
     seen = report.of("jemalloc")
-    if match is None:
-        return False
-    pages = int(match["pages"])
-    bins = [
-        (block, slab)
-        for block, slab in zip(seen["bin_block_bytes"], seen["bin_slab_bytes"], strict=True)
-        if int(match["low"]) <= block <= int(match["high"])
-    ]
-    as_asked = all(slab == expected_slab(block, pages, page) for block, slab in bins)
-    return as_asked and any(slab == pages * page for _, slab in bins)
+    slabs = dict(zip(seen["bin_block_bytes"], seen["bin_slab_bytes"], strict=True))
+    wanted: dict[int, int] = {}
+    for match in ranges:
+        if match is None:
+            return False
+        low, high, pages = (int(match[name]) for name in ("low", "high", "pages"))
+        wanted |= {block: pages for block in slabs if low <= block <= high}
+    as_asked = all(slabs[b] == expected_slab(b, pages, page) for b, pages in wanted.items())
+    shown = {pages for block, pages in wanted.items() if slabs[block] == pages * page}
+    return as_asked and bool(wanted) and shown == {*wanted.values()}
 
 
 def _slab_text(seen: Mapping[str, list[int]], page_bytes: int) -> str:

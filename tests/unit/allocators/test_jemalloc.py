@@ -8,6 +8,7 @@ import pytest
 from tests.doubles.probes import HOST, SERVER, genes, installation, problems, recorded
 from tuner.allocators import get_allocator
 from tuner.allocators.jemalloc import expected_slab
+from tuner.errors import SpecError
 from tuner.records import Configuration, Value
 
 
@@ -66,6 +67,27 @@ def test_slabs_are_compared_bin_by_bin():
     assert problems(report, "jemalloc", slab_sizes="1-14336:4") == []
     assert problems(report, "jemalloc", slab_sizes="1-14336:8") != []
     assert get_allocator("jemalloc").effective(report)["slab_sizes"] == "1-14336:4"
+
+
+def test_of_several_ranges_of_slabs_the_later_one_wins():
+    blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
+    slabs = [expected_slab(block, 2 if block <= 4096 else 4, 4096) for block in blocks]
+    report = recorded("jemalloc", bin_slab_bytes=slabs)
+    assert problems(report, "jemalloc", slab_sizes="1-4096:2|4097-14336:4") == []
+    assert problems(report, "jemalloc", slab_sizes="1-14336:4|1-4096:2") == []
+    assert problems(report, "jemalloc", slab_sizes="1-4096:2|1-14336:4") != []
+    assert problems(report, "jemalloc", slab_sizes="1-4096:2|") != []
+
+
+@pytest.mark.parametrize(("version", "largest"), [("5.3.0", 8 << 20), ("5.3.1", 32 << 10)])
+def test_jemalloc_5_3_1_caches_no_block_above_32_kib(version: str, largest: int):
+    assert largest == genes("jemalloc", version)["tcache_max"].levels[-1]
+
+
+def test_jemalloc_5_3_1_cleans_its_thread_cache_without_a_delay():
+    assert "tcache_gc_delay_bytes" in genes("jemalloc", "5.3.0", tcache_gc_delay_bytes="all")
+    with pytest.raises(SpecError, match=r"not offered for jemalloc 5\.3\.1; it is for >=5\.3,<"):
+        genes("jemalloc", "5.3.1", tcache_gc_delay_bytes="all")
 
 
 def test_a_number_of_pages_that_no_bin_can_have_is_refused():
