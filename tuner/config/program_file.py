@@ -40,7 +40,7 @@ class ProgramTable(StrictModel):
 
     command: Command | None = None
     commands: tuple[Command, ...] = ()
-    """Instead of `command`: several that are tuned on together, at least two."""
+    """Instead of `command`: those that are tuned on together."""
     held_out: Command | None = None
     """Command with an input that is not tuned on."""
     time: Annotated[str, _HasUnit, AfterValidator(BUDGET.check)] | None = None

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from tests.doubles.probes import SERVER, genes, problems, recorded
+from tuner.config import is_version_in, shipped_allocator_file
 from tuner.records import Value
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("2.0", False), ("2.5", False), ("2.6", True), ("2.18.1", True)]
+)
+def test_a_tcmalloc_whose_defaults_or_settings_are_others_is_not_taken(
+    version: str, *, expected: bool
+):
+    assert expected == is_version_in(version, shipped_allocator_file("tcmalloc").library.versions)
 
 
 def test_the_release_rate_needs_gibibytes_of_frees():

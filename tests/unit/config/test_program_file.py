@@ -50,6 +50,13 @@ def test_goals_and_the_exit_status_are_those_of_the_file(tmp_path: Path):
     assert (request.rules.goals, request.expect_status) == ((PEAK,), 1)
 
 
+def test_commands_may_be_one(tmp_path: Path):
+    path = tmp_path / "app.toml"
+    path.write_text('[program]\ncommands = [["a"]]\n')
+
+    assert load_program_file(path).program.all_commands == (("a",),)
+
+
 def test_a_limit_that_is_typed_counts_before_that_of_the_file(tmp_path: Path):
     path = tmp_path / "server.toml"
     path.write_text(TEXT)
