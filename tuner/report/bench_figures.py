@@ -108,8 +108,9 @@ def _over_sizes(comparison: Comparison) -> list[Spec]:
     for threads in sorted({task.threads for task in tasks}):
         rows = estimates(comparison, THROUGHPUT, [t for t in tasks if t.threads == threads])
         lines = _lines(rows, comparison.labels, lambda task: task.size or 0)
-        title = _threads_text(threads)
-        panels.append(_panel(title, lines, comparison.labels, "block size", _RATE, divisor=_MEGA))
+        if lines:
+            title, names = _threads_text(threads), comparison.labels
+            panels.append(_panel(title, lines, names, "block size", _RATE, divisor=_MEGA))
     return panels
 
 
