@@ -299,20 +299,13 @@ def settings_of(
     firsts = [text.strip().partition(" ")[0] for text in texts]
     wanted = dict.fromkeys([*(named.get(name, name) for name in firsts), *allocators])
     located = locate_all(map(get_allocator, wanted))
-    return [_setting_of(text, located) for text in texts], located
-
-
-def _setting_of(text: str, located: Located) -> Configuration:
-    from tuner.optimize.comparison import configuration_of
-
-    names = [word.partition("=")[0] for word in text.split()]
-    if len(set(names)) < len(names):
-        raise SpecError(f"--setting {text!r}: sets something twice")
-    return configuration_of(text, located)
+    return [configuration_of(text, located) for text in texts], located
 
 
 # A campaign
 
+
+    from tuner.optimize.comparison import configuration_of
 
 class CampaignOptions(TypedDict, total=False):
     """Keys of a campaign file that `tune` takes as arguments; docs/campaigns.md explains them."""

@@ -232,7 +232,8 @@ def service_candidates(
         settings: texts such as ``jemalloc narenas=2``.
 
     Raises:
-        SpecError: a setting is not understood, or of an allocator that takes no part.
+        SpecError: a setting is not understood, of an allocator that takes no part, or sets
+            something twice.
     """
     given = [configuration_of(text, files) for text in settings]
     defaults = [Configuration(name) for name in files]
@@ -251,7 +252,8 @@ def configuration_of(text: str, files: Files) -> Configuration:
     """Return the setting that a label says: ``mimalloc``, ``jemalloc narenas=2``.
 
     Raises:
-        SpecError: it is not understood, or of an allocator that takes no part.
+        SpecError: it is not understood, of an allocator that takes no part, or sets something
+            twice.
     """
     name, *words = text.split() or [""]
     pairs = [word.partition("=") for word in words]
@@ -264,4 +266,6 @@ def configuration_of(text: str, files: Files) -> Configuration:
         )
     allocator, installation = files[name]
     settings = {setting: value for setting, _, value in pairs}
+    if len(settings) < len(pairs):
+        raise SpecError(f"--setting {text!r}: sets something twice")
     return allocator.configuration(settings, installation.version)

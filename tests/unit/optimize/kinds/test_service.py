@@ -454,7 +454,10 @@ def test_a_setting_of_an_allocator_that_takes_no_part_says_what_to_add():
         service_candidates(service(Server()), FILES, [], ["jemalloc narenas=2"])
 
 
-@pytest.mark.parametrize("text", ["glibc arena_max", "jemaloc narenas=2", ""])
+TWICE = "glibc arena_max=1 arena_max=2"
+
+
+@pytest.mark.parametrize("text", ["glibc arena_max", "jemaloc narenas=2", "", TWICE])
 def test_a_setting_that_is_none_is_refused(text: str):
     with pytest.raises(SpecError, match="--setting"):
         service_candidates(service(Server()), FILES, [], [text])
