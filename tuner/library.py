@@ -153,7 +153,8 @@ def optimize(
     Args:
         command: the program and its arguments; None: `output` is a run that goes on.
         output: the run folder; None: see `usual_folder`.
-        held_out: command with an input that is not tuned on, to judge the answer.
+        held_out: command with an input that is not tuned on, to judge the answer; goes with
+            `command`, as `further` and `service` do.
         further: commands that are tuned on together with the first.
         service: how the command is run as a service, see `tuner.service.plan`; None: it ends by
             itself.
@@ -177,7 +178,14 @@ def optimize(
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.campaign.executors import Where
-    from tuner.optimize.options import Options, continued_request, request_of, service_request
+    from tuner.optimize.options import (
+        Options,
+        continued_request,
+        judged_on,
+        request_of,
+        service_request,
+        with_time_of_before,
+    )
     from tuner.optimize.session import Session
 
     allowed = list(OptimizeOptions.__annotations__)
@@ -194,15 +202,27 @@ def optimize(
     if command is None:
         if folder is None:
             raise SpecError("give a command, or with output the run folder to continue")
-        request = continued_request(folder, chosen)
+        _refuse_without_command(held_out=held_out, further=further, service=service)
+        request = judged_on(continued_request(folder, chosen), held_out_load)
     elif service is None:
         request = request_of([command, *further], held_out, chosen)
     else:
         plain = request_of([command, *further], held_out, replace(chosen, constraints=None))
         request = service_request(plain, service, chosen.constraints, held_out_load)
+    if held_out_load is not None and request.service is None:
+        raise SpecError("held_out_load: applies to a service; for other programs give held_out")
     usable_core(request.cpu)
+    run = folder or usual_folder(request.command)
+    request = with_time_of_before(run, request, chosen)
     where = Where(executor, workers, scheduler)
-    return Session(folder or usual_folder(request.command), request, view, where=where).answer()
+    return Session(run, request, view, where=where).answer()
+
+
+def _refuse_without_command(**arguments: object) -> None:
+    """Refuse arguments that a run folder to continue does not take."""
+    for name, value in arguments.items():
+        if value:
+            raise SpecError(f"{name}: a run folder goes on as it was begun; give the command too")
 
 
 def usual_folder(command: Sequence[str]) -> Path:
@@ -294,6 +314,8 @@ def settings_of(
         SpecError: a text is not understood, or sets something twice.
         MissingToolError: an allocator is not on this machine.
     """
+    from tuner.optimize.comparison import configuration_of
+
     check_words("settings", texts)
     named = {name.partition(":")[0]: name for name in allocators}
     firsts = [text.strip().partition(" ")[0] for text in texts]
@@ -304,8 +326,6 @@ def settings_of(
 
 # A campaign
 
-
-    from tuner.optimize.comparison import configuration_of
 
 class CampaignOptions(TypedDict, total=False):
     """Keys of a campaign file that `tune` takes as arguments; docs/campaigns.md explains them."""

@@ -32,7 +32,7 @@ from tuner.explain import explanation
 from tuner.library import read_campaign, usual_folder
 from tuner.measure.executor import Attempts
 from tuner.optimize import session as of_session
-from tuner.optimize.options import Options, request_of
+from tuner.optimize.options import Options, request_of, service_request
 from tuner.optimize.request import Request
 from tuner.records import Configuration, Outcome
 from tuner.runs import REQUEST_FILE
@@ -144,6 +144,50 @@ def test_optimize_goes_on_in_a_folder(tmp_path: Path, asked: list[tuple[Path, Re
         tuner.optimize()
 
 
+def test_optimize_goes_on_with_the_time_of_before(
+    tmp_path: Path, asked: list[tuple[Path, Request, Where]]
+):
+    begun = request_of([["./app"]], None, Options(time="90s"))
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
+
+    tuner.optimize(["./app"], output=tmp_path)
+    tuner.optimize(["./app"], output=tmp_path, time="2min")
+
+    assert [request.seconds for _, request, _ in asked] == [90.0, 120.0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"held_out": ["./app", "b"]},
+        {"further": [["./app", "b"]]},
+        {"service": ServicePlan(("server",), "tcp:80", "load")},
+        {"held_out_load": "other"},
+    ],
+)
+def test_a_folder_to_continue_takes_no_other_program(
+    tmp_path: Path, asked: list[tuple[Path, Request, Where]], options: dict[str, Any]
+):
+    begun = request_of([["./app"]], None, Options())
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
+
+    with pytest.raises(SpecError, match=f"^{next(iter(options))}: "):
+        tuner.optimize(output=tmp_path, **options)
+    assert not asked
+
+
+def test_a_service_to_continue_takes_another_load_to_judge_on(
+    tmp_path: Path, asked: list[tuple[Path, Request, Where]]
+):
+    plan = ServicePlan(("server",), "tcp:80", "load")
+    begun = service_request(request_of([["server"]], None, Options()), plan, None, None)
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
+
+    tuner.optimize(output=tmp_path, held_out_load="other")
+
+    assert asked == [(tmp_path, replace(begun, held_out=("other",)), Where())]
+
+
 def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]):
     plan = ServicePlan(("server",), "tcp:80", "load")
 
@@ -167,6 +211,7 @@ def test_optimize_takes_a_service(asked: list[tuple[Path, Request, Where]]):
         ({"constraints": "peak_memory <= default"}, "constraints 'peak_memory"),
         ({"held_out": "./app other"}, "command './app other': give a list of words"),
         ({"cpu": 4096}, "--cpu 4096: give one of"),
+        ({"held_out_load": "other"}, "held_out_load: applies to a service"),
         ({"tmie": "5min"}, "tmie: unknown option; did you mean 'time'?"),
     ],
 )

@@ -12,7 +12,13 @@ from tuner.cli.services import service_of_file
 from tuner.config.program_file import ProgramFile, load_program_file
 from tuner.errors import SpecError
 from tuner.library import usual_folder
-from tuner.optimize.options import Options, continued_request, request_of, service_request
+from tuner.optimize.options import (
+    Options,
+    continued_request,
+    request_of,
+    service_request,
+    with_time_of_before,
+)
 from tuner.optimize.request import Request
 from tuner.runs import REQUEST_FILE
 
@@ -56,9 +62,7 @@ def read_request(words: list[str], output: Path | None, options: Options) -> tup
     command, held_out = split_held_out(words)
     run = output or usual_folder(command)
     request = request_of([command], held_out, options)
-    if options.time is None and (run / REQUEST_FILE).is_file():
-        request = replace(request, seconds=Request.load(run).seconds)
-    return run, request
+    return run, with_time_of_before(run, request, options)
 
 
 def _of_file(path: Path, output: Path | None, options: Options) -> tuple[Path, Request]:
@@ -67,10 +71,12 @@ def _of_file(path: Path, output: Path | None, options: Options) -> tuple[Path, R
     run = output or usual_folder([file.name or path.stem])
     both = _with_file(options, file)
     if file.service is None:
-        return run, request_of(commands, file.program.held_out, both)
-    request = request_of(commands, file.program.held_out, replace(both, constraints=None))
-    plan = service_of_file(file, path, options.timeout)
-    return run, service_request(request, plan, both.constraints, file.service.held_out_load)
+        request = request_of(commands, file.program.held_out, both)
+    else:
+        plain = request_of(commands, file.program.held_out, replace(both, constraints=None))
+        plan = service_of_file(file, path, options.timeout)
+        request = service_request(plain, plan, both.constraints, file.service.held_out_load)
+    return run, with_time_of_before(run, request, both)
 
 
 def _with_file(options: Options, file: ProgramFile) -> Options:

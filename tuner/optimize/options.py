@@ -21,6 +21,7 @@ from tuner.optimize.quantities import QUANTITIES, key_of
 from tuner.optimize.request import Request, with_absolute_path
 from tuner.page import series
 from tuner.registry import DEFAULT_ALLOCATORS
+from tuner.runs import REQUEST_FILE
 from tuner.service.constraints import parse_service_constraint
 from tuner.service.plan import ServicePlan
 from tuner.units import parse_duration, parse_percent
@@ -161,6 +162,22 @@ def judged_on(request: Request, load: str | None) -> Request:
         raise SpecError("--held-out-load: the load itself; give one that is not tuned on")
     replace(request.service, load=load).checked()
     return replace(request, held_out=(load,))
+
+
+def with_time_of_before(run: Path, request: Request, options: Options) -> Request:
+    """Return a request with the time that its run folder was asked for, unless another is named.
+
+    Args:
+        run: the folder; a new one has no time of its own.
+        request: what is asked for now.
+        options: those of a command and of its file.
+
+    Raises:
+        StoreError: what the folder holds is damaged.
+    """
+    if options.time is not None or not (run / REQUEST_FILE).is_file():
+        return request
+    return replace(request, seconds=Request.load(run).seconds)
 
 
 def service_limits(constraints: Sequence[str] | None) -> dict[str, float]:

@@ -112,6 +112,29 @@ def test_a_command_whose_program_has_the_name_of_its_folder_goes_on(
     assert read_request(["true", "data"], run, Options(time="2min"))[1].seconds == 120.0
 
 
+SERVICE = """
+[program]
+command = ["server"]
+
+[service]
+ready = "tcp:80"
+load = "load"
+"""
+
+
+@pytest.mark.parametrize("text", [FILE.replace('time = "5min"\n', ""), SERVICE])
+def test_a_file_without_a_time_goes_on_with_that_of_before(tmp_path: Path, text: str):
+    run = tmp_path / "run"
+    run.mkdir()
+    _, begun = asked_by(tmp_path, text, run=run, time="90s")
+    (run / REQUEST_FILE).write_text(json.dumps(begun.as_record()))
+
+    assert asked_by(tmp_path, text, run=run) == (run, begun)
+    assert asked_by(tmp_path, text, run=run, time="2min")[1].seconds == 120.0
+    timed = text.replace("[program]", '[program]\ntime = "3min"')
+    assert asked_by(tmp_path, timed, run=run)[1].seconds == 180.0
+
+
 def test_a_folder_of_tune_is_told_what_it_is(tmp_path: Path, cli: CommandLine):
     write_run(synthetic_run(tmp_path, n_trials=20))
     assert "a run folder of `tune`, but `optimize` wants" in cli.fails(4, "optimize", tmp_path)
