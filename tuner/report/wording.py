@@ -1,5 +1,6 @@
 """The sentences of a report: what was gained, how it was measured, how to do it again."""
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -220,7 +221,7 @@ def _measured(card: PickCard, found: Configuration, answer: Recommendation) -> P
             name,
             row.ran,
             signed_percent(gain.change),
-            direction(1.0 + gain.change),
+            direction(math.exp(-gain.likely)),
         )
         for row, name, gain in ran
     )

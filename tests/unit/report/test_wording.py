@@ -172,6 +172,18 @@ def test_the_card_of_what_optimize_deploys_has_its_settings_and_no_figures_of_mo
     assert (second.names, len(second.changes), second.real) == (("no-regret",), 3, ())
 
 
+@pytest.mark.parametrize(("change", "direction"), [(0.2, "better"), (-0.2, "worse")])
+def test_more_requests_per_second_are_better(tmp_path: Path, change: float, direction: str):
+    changes = {"requests/s": {"change": change, "bounds": None, "exact": False}}
+    row = {"label": "glibc mxfast=0", "note": "", "changes": changes}
+    write_record(tmp_path, subjects=[row])
+
+    (card,) = pick_cards(RUN, [Pick("no-regret", BETTER, "a")], {}, None, recommended(tmp_path))
+
+    (found,) = card.real
+    assert (found.label, found.direction) == ("requests/s", direction)
+
+
 def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought():
     workload = WorkloadRecord(n_events=395114, recorded_with="/opt/redis/libjemalloc.so.2")
     run = replace(RUN, campaign=replace(RUN.campaign, workload=workload))
