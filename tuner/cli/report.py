@@ -49,6 +49,7 @@ def report(
 ) -> None:
     """Write the page and its figures."""
     from tuner.drawing.figure import files_text, save_figure
+    from tuner.export.sources import can_export
     from tuner.output import write_text
     from tuner.report.measured import measured_front
     from tuner.report.page import (
@@ -72,7 +73,8 @@ def report(
         folder = output or found.folder
         computed = compute_report(found, validation)
         note_validation(found, computed.claims)
-        text, drawn = render_page(computed), figures_of(computed)
+        text = render_page(computed, can_export=can_export(found))
+        drawn = figures_of(computed)
     page = folder / "report.html"
     write_text(page, text)
     print(page)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from tuner.allocators import Allocator, Installation, get_allocator
-from tuner.errors import SelectionError
+from tuner.errors import SelectionError, TunerError
 from tuner.export.deployment import Deployment, Environment, facts_of
 from tuner.export.gains import on_program, pick_gain, proven_gains
 from tuner.export.reduction import Reduction, reduce_configuration
@@ -90,6 +90,15 @@ def find_deployment(
     if (doubt := doubts(run, chosen, validation)) is not None:
         on_note(doubt)
     return _in_place(deployment(run, chosen, library, validation=validation), run.folder)
+
+
+def can_export(run: Run) -> bool:
+    """Return whether `find_deployment` takes a run without the name of a point."""
+    try:
+        find_deployment(run, None, None, None, lambda _: None)
+    except TunerError:
+        return False
+    return True
 
 
 def _answer_in(folder: Path) -> Recommendation | None:

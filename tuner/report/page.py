@@ -148,8 +148,8 @@ def measured_figures(found: MeasuredFront) -> Iterator[Figure]:
         yield figure
 
 
-def render_page(report: Report) -> str:
-    """Write the page as HTML text."""
+def render_page(report: Report, *, can_export: bool = True) -> str:
+    """Write the page as HTML text; `can_export`: its run is exported without naming a point."""
     figures = {figure.name: figure for figure in figures_of(report)}
     answer = report.measured.answer if report.measured else None
     whole = report.table.whole if report.table else {}
@@ -171,7 +171,7 @@ def render_page(report: Report) -> str:
         cards=wording.pick_cards(*found, answer),
         facts=wording.measured_facts(report.run, is_over=answer is not None),
         reasons=wording.failure_reasons(report.run),
-        commands=wording.commands(report.run, is_proven=answer is not None),
+        commands=wording.commands(report.run, is_proven=answer is not None, can_export=can_export),
         table=_table_context(report.table) if report.table else None,
         whole=whole_words(report.table, report.table.whole) if report.table else [],
         figures=figures,

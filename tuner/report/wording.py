@@ -437,8 +437,16 @@ def _text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
     return str(value)
 
 
-def commands(run: Run, *, is_proven: bool = False) -> list[tuple[str, str]]:
-    """Return what each command does and the command, to do it again or to go on."""
+def commands(
+    run: Run, *, is_proven: bool = False, can_export: bool = True
+) -> list[tuple[str, str]]:
+    """Return what each command does and the command, to do it again or to go on.
+
+    Args:
+        run: the campaign.
+        is_proven: `optimize` has run the program already.
+        can_export: `export` takes the run without the name of a point.
+    """
     folder = shlex.quote(str(run.folder))
     campaign = shlex.quote(str(run.folder / "campaign.toml"))
     best, *others = run.campaign.objectives
@@ -448,5 +456,5 @@ def commands(run: Run, *, is_proven: bool = False) -> list[tuple[str, str]]:
         ("search again, same seed", f"malloc-tuner tune {campaign} -o NEW-RUN"),
         ("choose a point", f"malloc-tuner pick {folder} --best {best}{bound}"),
         *([] if is_proven else [("prove it on the program", prove)]),
-        ("deploy it", f"malloc-tuner export {folder} -o malloc.env"),
+        *([("deploy it", f"malloc-tuner export {folder} -o malloc.env")] if can_export else []),
     ]

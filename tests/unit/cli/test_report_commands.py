@@ -674,6 +674,36 @@ def test_a_validation_is_chosen_by_its_number(
     assert "has no validation 7 of a program; there are: 1" in message
 
 
+def deploys(run: Run, cli: CommandLine) -> bool:
+    """Return whether the report has the command that deploys, which then must end well."""
+    cli.run("report", run.folder, "--no-figures")
+    is_told = "-o malloc.env" in (run.folder / "report.html").read_text()
+    cli.run("export", run.folder, code=0 if is_told else SelectionError.exit_code)
+    return is_told
+
+
+def test_a_report_has_no_command_that_exports_nothing(fresh: Run, cli: CommandLine):
+    assert deploys(fresh, cli)
+    request = Request(("./app",), 60.0, ("glibc",))
+    (fresh.folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    assert not deploys(fresh, cli), "no answer yet"
+    for decision in ("keep", "undecided"):
+        write_record(
+            fresh.folder, decision=decision,
+            as_is={"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9},
+        )  # fmt: skip
+        assert not deploys(fresh, cli)
+
+
+@pytest.mark.parametrize("sentence", ["Keep", "Deploy"])
+def test_a_report_of_a_validation_that_recommends_nothing_has_none_either(
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, sentence: str
+):
+    run = validated(tmp_path / "v", sentence, monkeypatch)
+
+    assert deploys(run, cli) is (sentence == "Deploy")
+
+
 def test_a_report_says_which_of_several_validations_it_shows(tmp_path: Path, cli: CommandLine):
     one = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
     write_run(replace(one, validations=one.validations * 2))
