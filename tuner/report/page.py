@@ -131,7 +131,7 @@ def render_measured(folder: Path, found: MeasuredFront) -> str:
     """Write the page of an optimisation that emulated nothing, as HTML text."""
     figures = {figure.name: figure for figure in measured_figures(found)}
     return _template("measured.html.j2").render(
-        name=folder.name,
+        name=folder.resolve().name,
         answer=found.answer,
         command=shlex.join(found.answer.command),
         measured=found,

@@ -209,6 +209,18 @@ def test_what_the_answer_deploys_is_shown_and_marked_though_another_dominates_it
     )
 
 
+def test_the_page_of_the_current_folder_has_its_name(
+    folder: Path, found: MeasuredFront, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(folder)
+
+    page = render_measured(Path(), found)
+
+    assert f"<h1>{folder.name}</h1>" in page
+    assert f"<title>{folder.name}" in page
+    assert "No settings were searched in emulation." in page  # the program may be recorded
+
+
 def test_json_and_csv_hold_all_rows(found: MeasuredFront):
     document = json.loads(measured_json(found))
     rows = list(csv.DictReader(io.StringIO(measured_csv(found))))
