@@ -53,7 +53,7 @@ def print_answer(answer: Answer) -> None:
 def stdout_console(table: Table | None = None) -> Console:
     """Return a console for standard output, wide enough for a table that is given.
 
-    It shows text as it is: no guesses about highlighting, no markup.
+    It shows text as it is: no guesses about highlighting, no markup, no emoji.
     """
     from rich.console import Console
 
@@ -64,7 +64,8 @@ def stdout_console(table: Table | None = None) -> Console:
             """Leave a reader that went away to the command line; rich would exit with 1."""
             raise BrokenPipeError
 
-    return StandardOutput(width=width_for(table), highlight=False, markup=False)
+    width = width_for(table)
+    return StandardOutput(width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_grid(grid: Grid) -> None:
@@ -79,13 +80,18 @@ def print_grid(grid: Grid) -> None:
     console.print()
 
 
-def stderr_progress() -> ProgressBar:
-    """Return a progress bar on standard error; where that is no terminal, lines now and then."""
+def stderr_console() -> Console:
+    """Return a console for standard error, which makes no emoji of figures between colons."""
     from rich.console import Console
 
+    return Console(stderr=True, emoji=False)
+
+
+def stderr_progress() -> ProgressBar:
+    """Return a progress bar on standard error; where that is no terminal, lines now and then."""
     from tuner.cli.progress_bar import ProgressBar
 
-    return ProgressBar(Console(stderr=True))
+    return ProgressBar(stderr_console())
 
 
 def print_note(text: str) -> None:

@@ -277,11 +277,10 @@ def _listener(*, quiet: bool) -> Iterator[Listener]:
     if quiet:
         yield Listener()
     elif sys.stderr.isatty():
-        from rich.console import Console
-
         from tuner.campaign.live import LiveProgress
+        from tuner.cli.console import stderr_console
 
-        with LiveProgress(Console(stderr=True)) as live:
+        with LiveProgress(stderr_console()) as live:
             yield live
     else:
         yield LineProgress(sys.stderr)

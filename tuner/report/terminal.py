@@ -52,7 +52,8 @@ def width_for(table: Table | None = None) -> int:
     width = shutil.get_terminal_size((_WIDTH_OF_A_PIPE, 24)).columns
     if table is None:
         return width
-    return max(width, Console(width=sys.maxsize, markup=False).measure(table).maximum)
+    console = Console(width=sys.maxsize, markup=False, emoji=False)
+    return max(width, console.measure(table).maximum)
 
 
 def table_text(table: FrontTable, *, color: bool = False, everything: bool = False) -> str:

@@ -5,7 +5,7 @@ import sys
 import pytest
 from rich.table import Table
 
-from tuner.cli.console import PAGE_WIDTH, folded, print_note, stdout_console
+from tuner.cli.console import PAGE_WIDTH, folded, print_note, stderr_progress, stdout_console
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -35,3 +35,13 @@ def test_brackets_of_a_table_stay_as_they_are(capsys: pytest.CaptureFixture[str]
     stdout_console(table).print(table)
 
     assert "mine[new] a[/b]" in capsys.readouterr().out
+
+
+def test_figures_between_colons_stay_as_they_are(capsys: pytest.CaptureFixture[str]):
+    table = Table("heap.c:100: free")
+
+    stdout_console(table).print(table)
+    assert f" {table.columns[0].header} " in capsys.readouterr().out
+    with stderr_progress() as bar:
+        bar.say("heap.c:100: free")
+    assert "heap.c:100: free" in capsys.readouterr().err
