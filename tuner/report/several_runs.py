@@ -219,7 +219,7 @@ def _groups(shown: Sequence[RunShown], reference: Sequence[float], whole: float)
     for one in shown:
         record = one.run.campaign
         key = (record.strategy, record.population, record.search, record.budget,
-               str(record.space), tuple(record.allocators))  # fmt: skip
+               record.seed_configurations, str(record.space), tuple(record.allocators))  # fmt: skip
         alike.setdefault(key, []).append(one)
     for members in alike.values():
         n_seeds = len({one.run.campaign.seed for one in members})

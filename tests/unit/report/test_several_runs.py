@@ -92,6 +92,12 @@ def test_two_runs_or_equal_seeds_are_no_group():
     assert join_runs([LEAN, FAST, replace(POOR, campaign=LEAN.campaign)]).groups == ()
 
 
+def test_runs_that_begin_with_other_settings_are_no_group():
+    seeded = replace(POOR.campaign, seed_configurations=(BASELINE.configuration,))
+
+    assert join_runs([LEAN, FAST, replace(POOR, campaign=seeded)]).groups == ()
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [({"trace_sha256": "00" * 32}, "workload"), ({"objectives": ("mean_heap", "faults")}, "objec")],
