@@ -295,7 +295,7 @@ def compare_on_service(
 def print_compared(compared: Compared, *, as_json: bool = False) -> None:
     """Print the answer, how many rounds it took, what was left out, and what comes next."""
     if as_json:
-        ran = {"rounds": compared.n_rounds, "refused": list(compared.refused)}
+        ran = {"rounds_made": compared.n_rounds, "refused": list(compared.refused)}
         print(json.dumps(compared.answer.as_record() | ran, indent=1))
         return
     print()

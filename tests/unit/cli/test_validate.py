@@ -38,7 +38,7 @@ from tuner.optimize.tuned import AS_IS
 from tuner.optimize.work import Watch
 from tuner.records import Configuration, Outcome
 from tuner.registry import DEFAULT_ALLOCATORS
-from tuner.runs import REFERENCE_FILE
+from tuner.runs import ANSWER_FILE, REFERENCE_FILE
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
 from tuner.store import STORE_NAME
@@ -359,7 +359,9 @@ def test_a_point_of_an_allocator_that_takes_no_part_is_named(
     assert f"left out: {refused}\n" in out
     out, _ = cli.run(*words, "--json", *_SERVICE, "--", "server")
     document = json.loads(out)
-    assert (document["refused"], document["rounds"] > 1) == ([refused], True)
+    assert (document["refused"], document["rounds_made"] > 1) == ([refused], True)
+    kept = json.loads((campaign / "service" / ANSWER_FILE).read_text())
+    assert {name: document[name] for name in kept} == kept
 
 
 def test_points_run_with_the_library_that_their_campaign_measured(
