@@ -16,6 +16,7 @@ from tuner.front.kept import (
     deployed_pick,
     find_pick,
     first_name,
+    named_point,
     pick_of_trial,
 )
 from tuner.front.picks import Pick
@@ -84,8 +85,7 @@ def point_of(run: Run, point: str | None = None) -> Pick:
         return find_pick(run, first_name(run))
     if deployed is not None:
         return pick_of_trial(run, deployed.trial.number)
-    is_number = point.isascii() and point.isdigit()
-    return pick_of_trial(run, int(point)) if is_number else find_pick(run, point)
+    return named_point(run, point)
 
 
 def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:

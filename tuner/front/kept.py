@@ -46,6 +46,9 @@ PROVEN = "new runs of the program proved it better"
 _TRIAL = re.compile(r"trial-([0-9]+)")
 """What tables call a trial."""
 
+_MOST_DIGITS = 9
+"""Of the number of a trial; Python reads no more than some thousand."""
+
 _TAKEN = re.compile(
     rf"picks|best|front|default|dominated|{RECOMMENDED}|as-it-is|[0-9]+|.+-default|{_TRIAL.pattern}"
 )
@@ -252,6 +255,24 @@ def pick_of_trial(run: Run, number: int) -> Pick:
     if trial.measurement is None:
         raise trial.without_numbers()
     return Pick(f"trial-{number}", trial, f"trial {number}, named by the user")
+
+
+def named_point(run: Run, word: str) -> Pick:
+    """Return the point that a word names: the number of a trial, or else as `find_pick`.
+
+    Raises:
+        SelectionError: there is no such pick or trial, or it did not succeed.
+        StoreError: the file of a pick is damaged or does not fit the store.
+    """
+    if not (word.isascii() and word.isdecimal()):
+        return find_pick(run, word)
+    digits = word.lstrip("0")
+    if len(digits) > _MOST_DIGITS:
+        raise SelectionError(
+            f"{run.folder}: has no trial of {len(digits)} digits; it has {len(run.trials)}, "
+            "from 0 on"
+        )
+    return pick_of_trial(run, int(digits or "0"))
 
 
 def _standard(run: Run) -> list[Pick]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tuner.errors import ComparisonError
 from tuner.front.dominance import front_points
-from tuner.front.kept import RECOMMENDED, all_picks, deployed_subject, find_pick, pick_of_trial
+from tuner.front.kept import RECOMMENDED, all_picks, deployed_subject, named_point
 from tuner.front.picks import Pick
 from tuner.limits import check_words
 from tuner.records import Configuration, Trial
@@ -120,10 +120,8 @@ def _points(run: Run, points: Sequence[str], n_front: int) -> Iterable[Pick]:
             front = front_points(run.trials, run.campaign.objectives)
             for point in spread(front, n_front):
                 yield Pick(FRONT, point.trial, "point of the front")
-        elif word.isdecimal():
-            yield pick_of_trial(run, int(word))
         else:
-            yield find_pick(run, word)
+            yield named_point(run, word)
 
 
 def _dominated(run: Run, n: int, chosen: Mapping[Configuration, object]) -> list[Trial]:

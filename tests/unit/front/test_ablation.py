@@ -131,6 +131,8 @@ def test_a_point_is_a_pick_or_a_trial():
         point_of(run(), "fastest")
     with pytest.raises(SpecError, match="pick name '\N{SUPERSCRIPT TWO}'"):
         point_of(run(), "\N{SUPERSCRIPT TWO}")
+    with pytest.raises(SelectionError, match="has no trial of 5000 digits"):
+        point_of(run(), "9" * 5000)
 
 
 @pytest.mark.parametrize("point", [None, "recommended"])

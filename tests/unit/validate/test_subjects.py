@@ -147,6 +147,8 @@ def test_unknown_names_and_numbers_are_refused(run: Run):
         choose_subjects(run, ["kneee"], 4, 3)
     with pytest.raises(SelectionError, match="has no trial 9999"):
         choose_subjects(run, ["9999"], 4, 3)
+    with pytest.raises(SelectionError, match="has no trial of 5000 digits; it has 120, from 0 on"):
+        choose_subjects(run, ["9" * 5000], 4, 3)
 
 
 @pytest.mark.parametrize(
