@@ -10,13 +10,18 @@ from typing import TypeVar
 
 import typer
 
-from tuner.errors import TunerError
+from tuner.errors import InterruptedCampaign, TunerError
 from tuner.page import wrapped
 
 _MARK = "help_of_command"
 _Function = TypeVar("_Function", bound=Callable[..., None])
 
-USUAL_EXIT_CODES = {0: "Success.", 1: "A defect of malloc-tuner.", 2: "A wrong command line."}
+USUAL_EXIT_CODES = {
+    0: "Success.",
+    1: "A defect of malloc-tuner.",
+    2: "A wrong command line.",
+    InterruptedCampaign.exit_code: "Interrupted.",
+}
 """Exit codes every command shares, beside those of its errors."""
 
 _WIDTH = 78
@@ -35,7 +40,7 @@ def meaning(error: type[TunerError]) -> str:
 
 def exit_codes() -> dict[int, str]:
     """Return every exit code of the command with its meaning, ascending."""
-    return USUAL_EXIT_CODES | {error.exit_code: meaning(error) for error in error_classes()}
+    return {error.exit_code: meaning(error) for error in error_classes()} | USUAL_EXIT_CODES
 
 
 def exit_code_table(codes: Mapping[int, str]) -> str:
@@ -56,8 +61,7 @@ def epilog(
     Args:
         examples: command lines a user can copy, most common first; no line of them longer than
             76 columns, but one may go on in the next behind a backslash.
-        errors: the errors this command is known for; the usual codes 0, 1 and 2
-            are always listed.
+        errors: the errors this command is known for; the usual codes are always listed.
         meanings: of those that mean less here than their classes do.
 
     Returns:

@@ -132,8 +132,8 @@ def optimize(
             "-o",
             metavar="RUN",
             help=(
-                "Run folder; runs/PROGRAM by default, or runs/PROGRAM-optimize where that is one "
-                "of tune."
+                "Run folder; runs/PROGRAM by default, of a file runs/NAME; runs/PROGRAM-optimize "
+                "where that is one of tune."
             ),
         ),
     ] = None,

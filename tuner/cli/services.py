@@ -112,7 +112,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FOLDER",
-        help="Folder of the runs; runs/PROGRAM-service by default.",
+        help="Folder of the runs; runs/PROGRAM-service by default, of a file "
+        "runs/NAME-service, with a run folder RUN/service.",
     ),
 ]
 

@@ -19,7 +19,14 @@ from tests.doubles.processes import is_soon_gone, printed_by
 from tuner.cli import app as application
 from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
-from tuner.errors import OutputError, ProgramError, SpecError, StoreError, TunerError
+from tuner.errors import (
+    InterruptedCampaign,
+    OutputError,
+    ProgramError,
+    SpecError,
+    StoreError,
+    TunerError,
+)
 from tuner.limits import SERVICE_ROUNDS
 from tuner.service.plan import ServicePlan
 
@@ -171,6 +178,30 @@ def test_help_lists_every_exit_code(cli: CommandLine):
         assert re.search(rf"^\s+{code}  {re.escape(text)}$", lines, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("command", "keeps"),
+    [("", False), ("emulate", False), ("explain", False), ("tune", True), ("optimize", True)],
+)
+def test_help_says_what_an_interrupted_command_keeps(cli: CommandLine, command: str, keeps: bool):
+    out, _ = cli.run(*command.split(), "--help")
+
+    (words,) = re.findall(r"^ +130  (.*)$", _whole_lines(out), re.MULTILINE)
+    assert words == (InterruptedCampaign.__doc__ if keeps else "Interrupted.")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("optimize", "of a file runs/NAME;"),
+        ("validate", "of a file runs/NAME-service, with a run folder RUN/service."),
+    ],
+)
+def test_help_names_the_folder_of_a_file(cli: CommandLine, command: str, said: str):
+    out, _ = cli.run(command, "--help")
+
+    assert said in " ".join(out.split())
+
+
 @pytest.mark.parametrize("command", ["record", "optimize"])
 def test_help_has_the_exit_code_of_what_cannot_be_recorded(cli: CommandLine, command: str):
     out, _ = cli.run(command, "--help")
@@ -185,7 +216,7 @@ def test_epilog_keeps_its_lines():
     text = epilog("malloc-tuner x 1", "malloc-tuner x 2", errors=(SpecError,))
 
     assert text.splitlines()[:4] == ["\b", "Examples:", "  malloc-tuner x 1", "  malloc-tuner x 2"]
-    assert text.splitlines()[-1] == f"    3  {SpecError.__doc__}"
+    assert text.splitlines()[-2] == f"    3  {SpecError.__doc__}"
 
 
 def test_version(cli: CommandLine):
