@@ -6,6 +6,7 @@ command that uses it goes beside the interpreter.  An editable install would
 build the native parts a second time, into a place the tests cannot see.
 """
 
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -13,6 +14,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+MOST_FIRST_LINE = 127
+"""Characters of a first line that all kernels read whole, as distlib has it."""
 
 
 def requirements(extras: list[str]) -> list[str]:
@@ -22,15 +26,24 @@ def requirements(extras: list[str]) -> list[str]:
     return [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
 
 
+def command_text(python: str) -> str:
+    """Return the `malloc-tuner` command that an interpreter runs."""
+    first = f"#!{python}\n"
+    if any(letter.isspace() for letter in python) or len(first) > MOST_FIRST_LINE:
+        # To sh the first words are exec; to Python it is all one string.
+        first = f"#!/bin/sh\n'''exec' {shlex.quote(python)} \"$0\" \"$@\"\n' '''\n"
+    return (
+        f"{first}# Runs the checkout; written by scripts/develop.py.\n"
+        "from tuner.cli.main import main\n\nmain()\n"
+    )
+
+
 def install_command() -> None:
     """Put the checkout on the path and write the `malloc-tuner` command."""
     site = Path(sysconfig.get_path("purelib"))
     (site / "malloc_tuner_checkout.pth").write_text(f"{ROOT}\n")
     command = Path(sysconfig.get_path("scripts")) / "malloc-tuner"
-    command.write_text(
-        f"#!{sys.executable}\n# Runs the checkout; written by scripts/develop.py.\n"
-        "from tuner.cli.main import main\n\nmain()\n"
-    )
+    command.write_text(command_text(sys.executable))
     command.chmod(0o755)
 
 
