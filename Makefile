@@ -141,7 +141,7 @@ figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last result
 	@mkdir -p $(BUILD)/figures
 	@set -e; for results in benchmarks/results/*.json.zst; do \
 	    name=$$(basename "$${results%.json.zst}"); \
-	    $(BIN)/python "benchmarks/$$name.py" --print > "$(BUILD)/figures/$$name.txt" || test -s "$(BUILD)/figures/$$name.txt"; \
+	    $(BIN)/python "benchmarks/$$name.py" --print > "$(BUILD)/figures/$$name.txt" || test $$? -eq 1; \
 	done
 	$(BIN)/python benchmarks/status.py
 	$(BIN)/python benchmarks/status.py --check
@@ -164,8 +164,9 @@ C_SOURCES = $(or $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 't
     $(error git lists no C sources here))
 # Programs that tests run on misbehave on purpose; they are not for clang-tidy.
 TIDY_SOURCES = $(filter rand_malloc/%.c allocator/src/%.c tests/native/test_%.c tests/fuzz/%.c,$(C_SOURCES))
-# Since the branch left origin's main or, where there is no such thing, since the last commit.
-CHANGED = $(shell git diff --name-only --diff-filter=d "$$(git merge-base HEAD origin/main 2> /dev/null || echo HEAD)")
+# Since the branch left origin's main or, where there is no such thing, since the last commit; new files too.
+CHANGED = $(shell git diff --name-only --diff-filter=d "$$(git merge-base HEAD origin/main 2> /dev/null || echo HEAD)"; \
+    git ls-files --others --exclude-standard)
 
 LINT_CONFIGURE = @$(CMAKE) -S . -B $(BUILD)/lint $(CLANG) \
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_FUZZ=ON > $(BUILD)/lint.log \

@@ -98,6 +98,30 @@ def test_lint_runs_all_tools_and_fails_with_any(clone: Path, failing: str | None
         assert "\npython scripts/tidy.py build/lint allocator/src/a.c\n" in done.stdout
 
 
+def test_check_runs_a_test_file_that_git_does_not_know_yet(clone: Path):
+    path = with_tools(clone, {}, "lint", "test")
+    new = clone / "tests" / "unit" / "test_new.py"
+    new.parent.mkdir(parents=True)
+    new.touch()
+
+    done = make(clone, "-n", "-o", "develop", "check", PATH=path)
+
+    assert " tests/unit/test_new.py" in done.stdout
+
+
+@pytest.mark.parametrize(("status", "fails"), [(1, False), (70, True)])
+def test_figures_take_a_missed_target_and_no_crash(clone: Path, status: int, *, fails: bool):
+    script = f'if [ "$2" = --print ]; then echo half; exit {status}; fi'
+    path = with_tools(clone, {"python": script})
+    (clone / "benchmarks" / "results").mkdir(parents=True)
+    (clone / "benchmarks" / "results" / "one.json.zst").touch()
+
+    done = make(clone, "-o", ".venv/.test-dependencies", "-o", "native",
+                f"BIN={clone / 'tools'}", "figures", PATH=path)  # fmt: skip
+
+    assert bool(done.returncode) == fails, done.stderr
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_demo_says_how_long_and_builds_quietly_and_without_tests(clone: Path, *, fails: bool):
     path = with_tools(clone, {"cmake": f'echo "$@"; [ {fails} = False ]'}, "run", "demo")
