@@ -3,7 +3,7 @@
     two        a real trace on one worker of Dask and on two, in turns
     sleeping   tasks that sleep, with durations of a heavy tail, on the real scheduler and real
                workers, as many as this machine carries
-    simulated  a thousand workers and more, by a simulation
+    simulated  a thousand workers and more, by a simulation with figures of the part sleeping
 
 Busy is the share of the workers' time, from when all have begun until the last task is handed out,
 in which they have a task.  The simulation assumes: durations are lognormal as those slept; one
@@ -119,13 +119,15 @@ def cluster(folder: Path, threads: Sequence[int]) -> Iterator[str]:
 
 def measure(call: Call) -> None:
     """Measure the parts that are asked for."""
-    for part in call.choose(PARTS, (SLEEPING, SIMULATED)):
+    for part in sorted(call.choose(PARTS, (SLEEPING, SIMULATED)), key=PARTS.index):
         if part == TWO:
             call.keep(TWO, _two(call), rounds=call.rounds)
         elif part == SLEEPING:
             call.keep(SLEEPING, _sleeping(call))
+        elif SLEEPING in call.parts:
+            call.keep(SIMULATED, _simulated(call, call.parts[SLEEPING]["cpu_per_task_s"]))
         else:
-            call.keep(SIMULATED, _simulated(call))
+            call.leave_out(SIMULATED, f"needs the coordinator's time of the part {SLEEPING}")
 
 
 def _two(call: Call) -> list[dict[str, float]]:
@@ -229,10 +231,8 @@ def busy_share(spans: Sequence[tuple[float, float]], n_workers: int) -> float:
     return used / (n_workers * (last - first)) if last > first else 0.0
 
 
-def _simulated(call: Call) -> list[dict[str, float]]:
-    """Simulate more workers, with the coordinator's time that was measured."""
-    known = call.parts.get(SLEEPING, {})
-    hand_out_s = float(known.get("cpu_per_task_s", 0.003))
+def _simulated(call: Call, hand_out_s: float) -> list[dict[str, float]]:
+    """Simulate more workers, with the coordinator's time for a task that was measured."""
     counts = _SIMULATED_WORKERS[:1] if call.is_smoke else _SIMULATED_WORKERS
     return [
         {

@@ -8,7 +8,16 @@ import pytest
 
 from benchmarks import scale
 from benchmarks.harness import Call
-from benchmarks.scale import TWO, busy_share, good, lines, simulate, targets
+from benchmarks.scale import (
+    SIMULATED,
+    SLEEPING,
+    TWO,
+    busy_share,
+    good,
+    lines,
+    simulate,
+    targets,
+)
 from tuner.errors import ProgramError
 from tuner.measure.executor import Attempts
 from tuner.measure.remote import EmulationKit
@@ -64,6 +73,18 @@ def test_one_and_two_workers_take_turns_to_be_first(
     scale._two(Call(scale.BENCHMARK, options, tmp_path, {}))  # noqa: SLF001 - the order itself
 
     assert begun == [1, 2, 2, 1]
+
+
+def test_workers_are_simulated_with_the_time_of_the_coordinator_that_was_measured(tmp_path: Path):
+    options = Namespace(smoke=True, parts=[SIMULATED], simulated_mean=1.0)
+    without = Call(scale.BENCHMARK, options, tmp_path, {})
+    slow = Call(scale.BENCHMARK, options, tmp_path, {SLEEPING: {"cpu_per_task_s": 0.02}})
+
+    scale.measure(without)
+    scale.measure(slow)
+
+    assert (without.left_out, without.parts) == ([SIMULATED], {})
+    assert slow.parts[SIMULATED][0]["hand_out_s"] == 0.02
 
 
 def test_the_target_is_the_median_of_the_rounds():
