@@ -357,6 +357,7 @@ BENCHMARK: Final = Benchmark(
         "tuner/optimize/proof/evidence.py",
         "tuner/optimize/proof/judgement.py",
         "tuner/optimize/confirming/race.py",
+        "benchmarks/recommendations.py",
     ),
     measure=measure,
     needs=(SIMULATED, RECOMMENDATIONS, *LOADS),

@@ -24,7 +24,7 @@ from benchmarks.gem5_traces import (
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, installed, located, table
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import judged, run_rounds, values_of
-from benchmarks.sources import EXGEN, GEM5
+from benchmarks.sources import EXGEN, GEM5, SEARCH
 from tuner.config.gem5_suite import SimulationRole
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.request import Request
@@ -111,7 +111,7 @@ BENCHMARK: Final = Benchmark(
     about=__doc__,
     claim="What `optimize` answers for gem5 holds on simulations that it never saw: at most 95 % "
     "of the mean heap in 90 % of the CPU time.",
-    depends_on=(*EXGEN, *GEM5, "tuner/optimize"),
+    depends_on=(*EXGEN, *GEM5, *SEARCH, "rand_malloc", "tuner/measure", "tuner/optimize"),
     measure=measure,
     needs=(PART,),
     lines=lines,

@@ -110,11 +110,20 @@ def _commits(benchmark: Benchmark, stamps: Sequence[Stamp]) -> str:
     """Return the commits of results, and what is newer than they are."""
     if not stamps:
         return "-"
-    commits = dict.fromkeys((one["commit"] or "unknown commit")[:14] for one in stamps)
-    shown = [one if one.startswith("unknown") else one[:7] for one in commits]
+    shown = list(dict.fromkeys(short_commit(one["commit"]) for one in stamps))
     words = shown[0] if len(shown) == 1 else f"{len(shown)} commits: {', '.join(shown)}"
     changed = [p for one in stamps for p in changes_since(benchmark.depends_on, one) or ()]
     return words + age_words(changed)
+
+
+def short_commit(commit: str | None) -> str:
+    """Return a commit for a page, with a plus where the tree had other changes.
+
+    Example:
+        >>> short_commit("755bd8b1f5e712ac+"), short_commit(None)
+        ('755bd8b+', 'unknown commit')
+    """
+    return commit[:7] + "+" * commit.endswith("+") if commit else "unknown commit"
 
 
 def origin_line(benchmark: Benchmark) -> str:
