@@ -16,7 +16,8 @@ where the 95 % interval of the ratios of the rounds says so, and else not to be 
                  percentiles of malloc, peak resident memory
     classes      the workloads of `malloc-tuner bench` of one range of sizes each, in one thread:
                  CPU time an operation
-    churn        resident memory over live bytes, while threads come and go and sizes drift
+    churn        resident memory over live bytes, while threads come and go and sizes drift; one run
+                 each, which leaves its target in doubt
     memory       small programs that are hard on an allocator's memory: what stays when most blocks
                  are freed and longer ones come (refill), when sizes drift (drift), when threads
                  rest or end, what a limit leaves, what counts where all memory is locked
@@ -70,6 +71,7 @@ from benchmarks.allocator_tables import (
 from benchmarks.allocator_targets import OURS, TIMED, common, comparison_of, long_ones, targets
 from benchmarks.harness import (
     PEERS,
+    SINGLE_THREADED,
     Benchmark,
     Call,
     allocator_options,
@@ -100,7 +102,6 @@ from tuner.stats import fewest_pairs
 
 SAFETY: Final = ("check", "junk", "secure")
 """Settings that find mistakes of programs, each with the milder ones in it."""
-SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
 SHARES: Final = frozenset({"exgen", "mimalloc", "jemalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
 REPLAYED: Final = ("cxx-compile", "ghostscript-pages", "perl-index", "redis-load")
@@ -387,7 +388,8 @@ BENCHMARK: Final = Benchmark(
     name="allocators",
     about=__doc__,
     claim="exgen needs no more than glibc, mimalloc, jemalloc, tcmalloc and others: time, memory, "
-    "cache misses, threads.",
+    "cache misses, threads; allowed are 1.02 times the time of any one program, 1.5 times that "
+    "of a range of sizes, and up to 1.2 times the bytes of programs hard on memory.",
     depends_on=(
         *EXGEN,
         *EMULATOR,

@@ -11,9 +11,10 @@ shown of them, and the targets they are held to.  Each is called alike:
     benchmarks/NAME.py --keep FILE        results in another file
 
 Exit status 1 when a target is missed, or a run of a smoke run failed, or none was made; 130 when it
-was stopped, and for errors what `tuner.errors` says.  What a benchmark measures in rounds is in a
-journal below ``runs/NAME`` until its part is done, so that the same command goes on where it was
-stopped: parts that it had kept are left out, unless a source has changed since.
+was stopped, 70 for a defect, and for errors what `tuner.errors` says.  The same command goes on
+where it was stopped: parts that it had kept are left out, unless a source has changed since.  What
+`benchmarks.rounds` runs is in a journal below ``runs/NAME`` until its part is done, and what has a
+run folder stays in that; any other part that was not done begins anew.
 
 A stamp says at which commit a part was begun: journals and run folders note it, so that what was
 measured before a change is never kept as if it were of today.
@@ -32,6 +33,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +51,7 @@ from benchmarks.results import (
     write_results,
 )
 from tuner.allocators import Located, get_allocator
+from tuner.bench import subjects
 from tuner.bench.subjects import BenchSubject, library_subject, named_subject
 from tuner.errors import InterruptedCampaign, MissingToolError, ProgramError, SpecError, TunerError
 from tuner.measure.process import last_line
@@ -71,6 +74,8 @@ _UNFINISHED: Final = "unfinished-{}.json"
 _BEGUN: Final = "begun.json"
 """End of the name of a file beside a run folder, with what its stamp says of its begin."""
 _STOPPED: Final = InterruptedCampaign.exit_code
+_DEFECT: Final = 70
+"""Exit status of an uncaught exception, as sysexits.h has it; 1 is that of a missed target."""
 _OF_BEGIN: Final = ("commit", "sources")
 """Of a stamp: what holds from the begin of a part on."""
 
@@ -341,7 +346,7 @@ class Benchmark:
     about: str | None
     """The file's docstring."""
     claim: str
-    """What README says of it, Markdown."""
+    """What docs/claims.md says that it shows, Markdown."""
     depends_on: Sequence[str]
     """Files and folders of this repository whose change makes the figures old."""
     measure: Callable[[Call], None]
@@ -352,7 +357,7 @@ class Benchmark:
     needs: Sequence[str] = ()
     """Parts without which the claim is shown in part at most."""
     outcome: Callable[[Parts, str], str] | None = None
-    """What README says of the results, given the verdict; None: `outcome_of` its targets."""
+    """What docs/claims.md says of the results, given the verdict; None: `outcome_of` targets."""
     options: Callable[[argparse.ArgumentParser], None] = _no_options
     """Adds options of its own."""
     rounds: int | None = None
@@ -377,6 +382,9 @@ class Benchmark:
                 return self._ended(str(error), error.exit_code)
             except KeyboardInterrupt:
                 return self._ended("stopped; the same command goes on", _STOPPED)
+            except Exception:  # noqa: BLE001 - where a defect ends, lest it be a missed target
+                traceback.print_exc()
+                return _DEFECT
             finally:
                 signal.signal(signal.SIGTERM, before)
 
@@ -429,7 +437,7 @@ class Benchmark:
         return parser
 
     def outcome_text(self, parts: Parts) -> str:
-        """Return what README says of results."""
+        """Return what docs/claims.md says of results."""
         if not parts:
             return "not kept yet"
         targets, lacking = list(self.targets(parts)), self.lacking(parts)
@@ -450,6 +458,8 @@ class Benchmark:
 PEERS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc")
 ALLOCATORS: Final = (*PEERS, "exgen")
 """Those that serve any program; exgen-st refuses threads."""
+SINGLE_THREADED: Final = subjects.SINGLE_THREADED | {"dlmalloc"}
+"""Those, and peers, that serve one thread."""
 
 
 def allocator_options(parser: argparse.ArgumentParser) -> None:

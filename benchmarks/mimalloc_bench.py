@@ -30,6 +30,7 @@ from benchmarks.allocator_tables import figure_table
 from benchmarks.allocator_targets import common, geometric
 from benchmarks.harness import (
     ALLOCATORS,
+    SINGLE_THREADED,
     Benchmark,
     Call,
     allocator_options,
@@ -40,7 +41,6 @@ from benchmarks.harness import (
 from benchmarks.results import Parts, rounds_in_words
 from benchmarks.rounds import Figures, Medians, failed, failures, medians, n_rounds, run_rounds
 from benchmarks.sources import EXGEN
-from tuner.bench.subjects import SINGLE_THREADED
 from tuner.measure.program import padded
 
 PART: Final = "programs"

@@ -110,7 +110,8 @@ def targets(parts: Parts) -> Iterator[Target]:
 BENCHMARK: Final = Benchmark(
     name="overhead",
     about=__doc__,
-    claim="At most 5 % of a campaign's CPU time is anything but measured replays.",
+    claim="At most 5 % of a campaign's CPU time is anything but measured replays, calibration "
+    "apart.",
     depends_on=(*EMULATOR, *SEARCH, "tuner/store", "tuner/cli", "tuner/allocators"),
     measure=measure,
     needs=list(CAMPAIGNS),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from benchmarks.results import Parts, changes_since, read_results
 from benchmarks.rounds import Figures, failed, run_rounds
 from tests.doubles.program_runs import CRASHED, GOOD
 from tests.unit.benchmarks.test_results import committed, git
+from tuner.bench.subjects import BenchSubject
 from tuner.errors import InterruptedCampaign, ProgramError, SpecError
 from tuner.stats import Interval
 
@@ -87,6 +89,18 @@ def test_a_part_that_does_not_exist_is_an_error_and_no_missed_target(
 ):
     assert run(ONE, keep, "c") == SpecError.exit_code
     assert capsys.readouterr().err == "one: c: there is no such part; there are a, b\n"
+
+
+def test_a_benchmark_that_crashes_has_not_missed_a_target(
+    keep: Path, capsys: pytest.CaptureFixture[str]
+):
+    """`make bench` goes on after exit status 1."""
+
+    def crash(_: Parts) -> Iterator[Target]:
+        raise KeyError("p99")
+
+    assert run(replace(ONE, targets=crash), keep) == 70
+    assert "KeyError: 'p99'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("one", [calibration, mimalloc_bench, gem5_inside, gem5_scaling])
@@ -332,6 +346,27 @@ def test_a_peer_without_a_version_is_refused(tmp_path: Path):
     assert peer_subject(f"peer={library}@1.2").version == "1.2"
     with pytest.raises(SpecError, match=r"figures need a version.*@VERSION"):
         peer_subject(f"peer={library}")
+
+
+def test_a_peer_that_serves_one_thread_runs_no_program_of_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rows: list[Figures] = []
+
+    def run_one(*words: Any, **_: object) -> list[object]:
+        rows.append(words[4]("threads", "dlmalloc"))
+        return []
+
+    program = mimalloc_bench.Program("threads", ("threads",), 2)
+    monkeypatch.setattr(mimalloc_bench, "_programs", lambda _: [program])
+    subject = BenchSubject("dlmalloc", None)
+    monkeypatch.setattr(mimalloc_bench, "chosen_subjects", lambda *_: [subject])
+    monkeypatch.setattr(mimalloc_bench, "run_rounds", run_one)
+    options = Namespace(parts=[], smoke=True, programs=None, sources=None)
+
+    mimalloc_bench.measure(Call(mimalloc_bench.BENCHMARK, options, tmp_path, {}))
+
+    assert [row.reason for row in rows] == ["serves one thread"]
 
 
 def test_columns_of_a_table_are_even():
