@@ -39,6 +39,8 @@ ADDED_TIME_TARGET: Final = 1 / 3
 BYTES_PER_EVENT_TARGET: Final = 4.0
 TOOLS: Final = ("bare", "ours", "heaptrack")
 _RECORDINGS: Final = 3
+_FEWEST_ROUNDS: Final = 2
+"""For an interval."""
 PROGRAMS: Final = ("cc1plus", "ghostscript", "python", "redis")
 _SEED: Final = 20251120
 _REDIS_PORT: Final = 7391
@@ -238,14 +240,24 @@ def _by_operation(events: Events) -> Counter[str]:
 Floats = npt.NDArray[np.float64]
 
 
-def added_share(rows: Iterable[Row], field: str) -> tuple[float, float, float] | None:
+def _columns(rows: Sequence[Row], field: str) -> list[Floats]:
+    return [np.array(column(rows, field, subject=tool)) for tool in TOOLS]
+
+
+def is_compared(rows: Sequence[Row]) -> bool:
+    """Return whether every tool, heaptrack too, ran a program to its end in the same rounds."""
+    counts = {len(one) for one in _columns(rows, "cpu_s")}
+    return len(counts) == 1 and min(counts) >= _FEWEST_ROUNDS
+
+
+def added_share(rows: Sequence[Row], field: str) -> tuple[float, float, float] | None:
     """Return our added time as a share of heaptrack's, with a 95 % bootstrap interval.
 
     Rounds are resampled as a whole, since the runs of a round share its noise.
-    None when heaptrack itself adds nothing that stands out of the noise, or is not here.
+    None when heaptrack itself adds nothing that stands out of the noise, or `is_compared` says no.
     """
-    columns = [np.array(column(rows, field, subject=tool)) for tool in TOOLS]
-    if len({len(c) for c in columns}) > 1 or len(columns[2]) < 2:
+    columns = _columns(rows, field)
+    if not is_compared(rows):
         return None
 
     def share(bare: Floats, ours: Floats, heaptrack: Floats, axis: int = -1) -> Floats:
@@ -326,20 +338,33 @@ def summary(parts: Parts, verdict: str) -> str:
     found = (added_share(part["rows"], "command_cpu_s") for part in parts.values())
     wholes = [share[0] for share in found if share is not None]
     sizes = [size for part in parts.values() if (size := bytes_per_event(part["rows"])) is not None]
-    words = verdict if shares and sizes else verdict_on(judged, is_whole=False)
+    others = [name for name, part in parts.items() if not is_compared(part["rows"])]
+    is_whole = bool(shares) and not others and len(sizes) == len(parts)
+    words = verdict if is_whole else verdict_on(judged, is_whole=False)
     most = f"at most {max(shares):.2f} of heaptrack's time" if shares else "no time to compare"
     whole = f"; whole command {min(wholes):.2f} to {max(wholes):.2f}" if wholes else ""
     room = f"{max(sizes):.1f} bytes" if sizes else "nothing recorded"
-    lost = sum(part["lost"]["lost"] for part in parts.values() if part["lost"])
-    counted = f" in {len(shares)} of {len(parts)} programs (in the others it is within the noise)"
-    return f"{words}: {most}{counted}{whole}; {room}; {lost} lost"
+    noise = len(parts) - len(shares) - len(others)
+    why = "; ".join([
+        *([f"{noise} within the noise"] if noise else []),
+        *([f"not compared: {', '.join(others)}"] if others else []),
+    ])  # fmt: skip
+    counted = f" in {len(shares)} of {len(parts)} programs" + (f" ({why})" if why else "")
+    return f"{words}: {most}{counted}{whole}; {room}; {_all_lost(parts)}"
+
+
+def _all_lost(parts: Parts) -> str:
+    counts = [part["lost"]["lost"] for part in parts.values() if part["lost"]]
+    if not counts:
+        return "losses not counted"
+    return f"{sum(counts)} lost in {len(counts)} single-threaded programs"
 
 
 BENCHMARK: Final = Benchmark(
     name="record",
     about=__doc__,
     claim="Recording adds to the program at most a third of the time that heaptrack adds, takes at "
-    "most 4 bytes an event, and loses none.",
+    "most 4 bytes an event, and loses none of single-threaded programs.",
     depends_on=(
         *("rand_malloc/recorder", "rand_malloc/trace", "tuner/recording"),
         "benchmarks/allocator_programs.py",

@@ -61,6 +61,28 @@ def test_what_could_not_be_recorded_reaches_nothing():
     assert "no result: x, ours: exit status 7" in list(lines(parts))
 
 
+def test_programs_without_a_share_are_in_the_noise_or_not_compared():
+    crashed = rows(1.5)
+    crashed[4] |= {"status": "failed", "reason": "exit status 1"}
+    without_heaptrack = [row for row in rows(1.5) if row["subject"] != "heaptrack"]
+    lost = {"valgrind": 9, "lost": 0, "extra": 0, "other_size": 0}
+    parts = {
+        "good": {"rows": rows(1.5), "lost": lost},
+        "noisy": {"rows": rows(1.5, heaptrack=1.0), "lost": lost},
+        "crashed": {"rows": crashed, "lost": None},
+        "alone": {"rows": without_heaptrack, "lost": None},
+    }
+
+    said = summary(parts, "reached")
+
+    words = "1 within the noise; not compared: crashed, alone"
+    assert said.startswith(
+        f"partly shown: at most 0.25 of heaptrack's time in 1 of 4 programs ({words})"
+    )
+    assert said.endswith("; 0 lost in 2 single-threaded programs")
+    assert summary({"crashed": parts["crashed"]}, "").endswith("; losses not counted")
+
+
 def test_a_program_that_is_given_up_is_ended():
     server = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 
