@@ -12,13 +12,21 @@ from typing import Any, Final
 from benchmarks.allocator_programs import PAIRS
 from benchmarks.harness import Target
 from benchmarks.results import Parts
-from benchmarks.rounds import Medians, Row, judged, known, medians, values_of
+from benchmarks.rounds import (
+    Medians,
+    Row,
+    failed_target,
+    judged,
+    known,
+    medians,
+    n_failed,
+    values_of,
+)
 from tuner.bench.journal import Comparison, read_sample
 from tuner.bench.summary import CALLS, PEAK_RSS, THROUGHPUT, DriverMetric, estimates, tasks_of
 from tuner.compare.plan import TaskT
 from tuner.compare.values import Values
-from tuner.records import Status
-from tuner.stats import Interval, ratio_estimate
+from tuner.stats import Interval, median_estimate, ratio_estimate
 
 VARIANTS: Final = frozenset({"floor", "share", "memory", "candidates", "safety", "prices"})
 """Parts of allocators.py with subjects of their own."""
@@ -239,13 +247,16 @@ def class_rows(comparison: Comparison) -> Medians:
 
 def judge_churn(comparison: Comparison) -> Iterator[Target]:
     """Yield how much RSS over live bytes grew from the second to the last quarter."""
+    growths: dict[str, list[float]] = {}
     for (_, _, label), sample in comparison.samples.items():
         if sample.values is None or sample.values.curve is None or label not in OURS:
             continue
         growth = flatness(sample.values.curve.live_bytes, sample.values.curve.rss_bytes)
         if growth is not None:
-            what = f"{label}: churn, RSS/live of the last quarter / second quarter's"
-            yield Target(what, growth, FLAT_TARGET)
+            growths.setdefault(label, []).append(growth)
+    for label, found in growths.items():
+        what = f"{label}: churn, RSS/live of the last quarter / second quarter's"
+        yield from judged(what, median_estimate(found), FLAT_TARGET)
 
 
 def flatness(live_bytes: Sequence[int], rss_bytes: Sequence[int]) -> float | None:
@@ -327,12 +338,4 @@ def targets(parts: Parts) -> Iterator[Target]:
     if "gem5" in parts:
         yield from judge_gem5(parts["gem5"]["rows"])
     rows = (row for part in parts.values() for row in part.get("rows", part.get("samples")))
-    yield from failed_target(
-        sum(row["subject"] == OURS[0] and row["status"] != Status.OK.value for row in rows)
-    )
-
-
-def failed_target(n: int) -> Iterator[Target]:
-    """Yield a missed target for what exgen failed: a program without figures is in no mean."""
-    if n:
-        yield Target(f"{OURS[0]}: runs without a result", n, 0, form=".0f")
+    yield from failed_target(n_failed(row for row in rows if row["subject"] == OURS[0]), OURS[0])

@@ -21,7 +21,7 @@ import moocore
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.rounds import changes_of, column
+from benchmarks.rounds import changes_of, values_of
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS
@@ -76,11 +76,11 @@ def shares_of(rows: Rows, sets: Mapping[str, Sequence[str]]) -> dict[str, float]
 
 def points_of(rows: Rows, label: str) -> Points | None:
     """Return a setting's rounds; None where one failed, or its peak memory breaks the guard."""
-    mine, base = ([column(rows, goal, subject=one) for goal in GOALS] for one in (label, AS_IS))
     peak = changes_of(rows, label, AS_IS, (PEAK,)).get(PEAK)
     if peak is None or math.log1p(peak.low or 0.0) > Rules().margin(PEAK):
         return None
-    found: Points = np.log(np.array(mine) / np.array(base)).T
+    pairs = [values_of(rows, goal).pairs(rows[0]["task"], label, AS_IS) for goal in GOALS]
+    found: Points = np.log([np.array(mine) / np.array(base) for mine, base in pairs]).T
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.allocator_targets import OURS, best_of, failed_target
+from benchmarks.allocator_targets import OURS, best_of
 from benchmarks.gem5_traces import gem5_option, lacks_gem5
 from benchmarks.harness import (
     PEERS,
@@ -29,6 +29,7 @@ from benchmarks.harness import (
     table,
 )
 from benchmarks.results import Parts
+from benchmarks.rounds import failed_target
 from benchmarks.sources import EXGEN, GEM5
 from tuner.allocators.libraries import find_library
 from tuner.bench.subjects import BenchSubject
@@ -203,9 +204,8 @@ def targets(parts: Parts) -> Iterator[Target]:
 def without_result(summaries: Sequence[Gem5Summary]) -> Iterator[Target]:
     """Yield on how many of the simulations exgen has no result, where there are such."""
     rows = [row for summary in alone_of(summaries) for row in summary.subjects]
-    yield from failed_target(
-        sum(row.subject.label == OURS[0] and row.change("cycles") is None for row in rows)
-    )
+    ours = [row for row in rows if row.subject.label == OURS[0]]
+    yield from failed_target(sum(row.change("cycles") is None for row in ours), OURS[0])
 
 
 def alone_of(summaries: Sequence[Gem5Summary]) -> list[Gem5Summary]:

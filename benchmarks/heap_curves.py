@@ -33,7 +33,16 @@ from benchmarks.harness import (
     table,
 )
 from benchmarks.results import Parts
-from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
+from benchmarks.rounds import (
+    Figures,
+    Row,
+    column,
+    failed,
+    failed_target,
+    failures,
+    n_failed,
+    run_rounds,
+)
 from benchmarks.sources import EMULATOR, EXGEN
 from tuner.allocators import Located
 from tuner.bench.subjects import named_subject
@@ -148,12 +157,12 @@ def lines(parts: Parts) -> Iterator[str]:
 
 
 def targets(parts: Parts) -> Iterator[Target]:
-    """Yield median and greatest absolute error over programs and allocators."""
+    """Yield median and greatest absolute error over programs and allocators, and what failed."""
     found = [abs(error) for rows in parts.values() for error in errors(rows).values()]
-    if not found:
-        return
-    yield Target("median error", median(found), MOST_MEDIAN, form=".1%")
-    yield Target("greatest error", max(found), MOST_ERROR, form=".1%")
+    if found:
+        yield Target("median error", median(found), MOST_MEDIAN, form=".1%")
+        yield Target("greatest error", max(found), MOST_ERROR, form=".1%")
+    yield from failed_target(sum(map(n_failed, parts.values())))
 
 
 BENCHMARK: Final = Benchmark(

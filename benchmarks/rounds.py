@@ -5,6 +5,8 @@ until the results of its part are kept: what was stopped goes on, if its subject
 its figures hang on, are the same.  The stamp then has the commit and the sources of its begin.
 """
 
+from __future__ import annotations
+
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +20,7 @@ from tuner.compare.plan import Rounds, Step
 from tuner.compare.values import Values
 from tuner.optimize.tuned import Runs
 from tuner.records import Outcome, Status
-from tuner.stats import Estimate, Interval, ratio_estimate
+from tuner.stats import Estimate, Interval
 
 Row = Mapping[str, Any]
 """One run: task, subject, round, status, reason, and its figures."""
@@ -165,6 +167,11 @@ class Change:
         middle, low, high = (100.0 * share for share in (self.median, self.low, self.high))
         return f"{middle:+.1f} % ({'range ' * self.is_range}{low:+.1f} .. {high:+.1f})"
 
+    @property
+    def exact(self) -> Change:
+        """The median as if there were no doubt about it."""
+        return Change(self.median, self.median, self.median)
+
     def is_worse(self, limit: float, *, is_more_better: bool = False) -> bool | None:
         """Return whether it is worse by more than a limit; None: its rounds leave that open.
 
@@ -178,21 +185,34 @@ class Change:
         return None if self.is_range or most > limit else False
 
 
+def is_out(rows: Sequence[Row], subject: str, baseline: str) -> bool:
+    """Return whether a subject of one task failed: a run has no figures, or there is none at all.
+
+    Where the baseline failed first, that there is none says nothing of the subject.
+    """
+    own, base = ([r for r in rows if r["subject"] == name] for name in (subject, baseline))
+    return n_failed(own) > 0 if own else n_failed(base) == 0
+
+
 def changes_of(
     rows: Sequence[Row], subject: str, baseline: str, names: Iterable[str]
 ) -> dict[str, Change]:
-    """Return what a subject changes, by figure; one that a round lacks is left out.
+    """Return what a subject changes, by figure, over the rounds that have it of both.
 
     Args:
         rows: of one task.
         subject: label.
         baseline: label of what it is compared with.
         names: of figures.
+
+    Returns:
+        Nothing where the subject is out.
     """
-    found = {}
+    found: dict[str, Change] = {}
+    if is_out(rows, subject, baseline):
+        return found
     for name in names:
-        mine, base = column(rows, name, subject=subject), column(rows, name, subject=baseline)
-        ratio = ratio_estimate(mine, base) if mine and len(mine) == len(base) else None
+        ratio = values_of(rows, name).ratio(rows[0]["task"], subject, baseline)
         if ratio is not None:
             ends = ratio.interval
             low, high = (ends.low - 1.0, ends.high - 1.0) if ends else (None, None)
@@ -207,6 +227,11 @@ def failures(rows: Iterable[Row]) -> list[str]:
         for row in rows
         if row["status"] != Status.OK.value
     ]
+
+
+def n_failed(rows: Iterable[Row]) -> int:
+    """Return how many runs have no figures."""
+    return sum(row["status"] != Status.OK.value for row in rows)
 
 
 def n_rounds(rows: Iterable[Row]) -> int:
@@ -245,10 +270,10 @@ def judged(
 
 
 def is_any_worse(found: Collection[bool | None]) -> bool | None:
-    """Return whether one of several quantities is worse, as `Change.is_worse`; none: it failed."""
-    if not found or True in found:
+    """Return whether one of several quantities is worse, as `Change.is_worse`; none: in doubt."""
+    if True in found:
         return True
-    return None if None in found else False
+    return None if not found or None in found else False
 
 
 def worse_target(are_worse: Collection[bool | None], note: str) -> Target:
@@ -256,6 +281,13 @@ def worse_target(are_worse: Collection[bool | None], note: str) -> Target:
     n_worse, n_held, n_open = (sum(one is it for one in are_worse) for it in (True, False, None))
     what = f"answers worse beyond doubt ({n_held} proven no worse, {n_open} in doubt)"
     return Target(what, n_worse, 0, note=note, form=".0f")
+
+
+def failed_target(n: int, whose: str = "") -> Iterator[Target]:
+    """Yield a missed target for runs that failed, if any did: they are in no other figure."""
+    if n:
+        what = "runs without a result"
+        yield Target(f"{whose}: {what}" if whose else what, n, 0, form=".0f")
 
 
 def share_target(what: str, n: int, n_all: int, limit: float, *, at_least: bool = False) -> Target:

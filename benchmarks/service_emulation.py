@@ -27,7 +27,7 @@ from benchmarks.sources import EXGEN
 from tuner.allocators import Located
 from tuner.cli.services import service_of_file
 from tuner.emulation import EmulationOptions
-from tuner.errors import MissingToolError
+from tuner.errors import MissingToolError, SpecError
 from tuner.fidelity import draw_panel, measure_panel
 from tuner.measure.calibration import load_calibration
 from tuner.optimize.kinds.service import Service
@@ -62,7 +62,7 @@ def measure(call: Call) -> None:
             plan = replace(plan, load=short_load(plan.load), idle_s=0.2)
         try:
             call.keep(name, _measure(call, name, plan, everywhere), rounds=call.rounds)
-        except MissingToolError as error:
+        except (MissingToolError, SpecError) as error:  # such as a service that needs root
             call.leave_out(name, error)
 
 

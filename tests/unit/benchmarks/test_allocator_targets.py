@@ -11,6 +11,7 @@ from benchmarks.allocator_targets import (
     flatness,
     geometric,
     judge_cache,
+    judge_churn,
     judge_classes,
     judge_gem5,
     judge_memory,
@@ -165,6 +166,19 @@ def test_a_heap_that_grows_is_not_flat():
     assert flatness(live, [120] * 40) == 1.0
     assert flatness(live, list(range(100, 140))) == pytest.approx(134.5 / 114.5)
     assert flatness([100] * 4, [1, 2, 3, 4]) is None
+
+
+def test_one_run_of_churn_decides_nothing():
+    def judge(n_rounds: int) -> Target:
+        curve = {"time_ns": [1] * 40, "live_bytes": [100] * 40, "rss_bytes": [120] * 40}
+        placed = [sample("exgen", number, curve=curve) for number in range(n_rounds)]
+        (found,) = judge_churn(Comparison(("exgen",), dict(placed), 0.1))
+        return found
+
+    once, often = judge(1), judge(6)
+
+    assert (once.value, once.is_met, once.is_missed) == (1.0, False, False)
+    assert often.is_met
 
 
 def calls(p99_ns: float, empty_p99_ns: float | None) -> dict[str, Any]:

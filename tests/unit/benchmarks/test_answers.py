@@ -88,6 +88,41 @@ def test_an_answer_is_worse_proven_no_worse_or_in_doubt():
     assert not worse.is_met
 
 
+def test_a_baseline_that_failed_leaves_doubt_about_an_answer_that_did_not():
+    """The answer has a run more: rounds count that have both."""
+    bad = {"status": "failed", "reason": "killed by SIGSEGV"}
+    kept = part(mean=0.9)
+    last = {"subject": AS_IS, "round": 9}
+    late = [{**row, **bad} if last.items() <= row.items() else row for row in kept["rows"]]
+    first = {**kept["rows"][0], **bad}
+
+    (one,) = answers.judged_of({"a": {**kept, "rows": late}})
+    assert str(one.changes[MEAN]) == "-10.0 % (-10.0 .. -10.0)"
+    assert not next(targets({"a": {**kept, "rows": late}})).is_missed
+    worse, *_ = targets({"a": {**kept, "rows": [first]}})
+    assert worse.what == "answers worse beyond doubt (0 proven no worse, 1 in doubt)"
+    assert worse.value == 0
+
+
+def test_an_answer_that_failed_in_one_round_is_worse():
+    kept = part(mean=0.9)
+    kept["rows"][-1] |= {"status": "failed", "reason": "killed by SIGSEGV"}
+
+    assert next(targets({"a": kept})).value == 1
+    assert "failed" in list(lines({"a": kept}))[-1]
+
+
+def test_fronts_are_of_the_rounds_in_which_the_program_as_it_is_ran():
+    kept = with_fronts(600.0, ours=(0.9, 0.9))
+    last = {"subject": AS_IS, "round": 9}
+    rows = [{**r, "status": "failed"} if last.items() <= r.items() else r for r in kept["rows"]]
+
+    shares = shares_of(rows, {"ours": ["ours"], "none": []})
+
+    assert shares["ours"] == pytest.approx(1.0)
+    assert shares["none"] < 0.5
+
+
 def test_without_a_deployed_setting_nothing_is_shown():
     kept = part(mean=0.9)
 
@@ -157,6 +192,7 @@ def test_an_answer_of_an_earlier_commit_is_not_kept_as_of_today(
 
     kept: list[dict[str, Any]] = []
     monkeypatch.setattr(answers, "_measure", measure_one)
+    monkeypatch.setattr(answers.Task, "lacking", "")
     monkeypatch.setattr(answers, "installed", lambda _: "what ran")
     monkeypatch.setattr(Call, "keep", lambda *_, **words: kept.append(words))
     monkeypatch.setattr(Call, "is_done", lambda _, part: part == "svg-render 9 s, seed 2")
@@ -172,6 +208,28 @@ def test_an_answer_of_an_earlier_commit_is_not_kept_as_of_today(
     assert asked == ["svg-render"], "the second seed was done"
     assert kept == [{"allocators": "what ran", "rounds": 1}]
     assert call.begun == {"svg-render 9 s, seed 1": noted}
+
+
+def test_a_program_that_is_not_there_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """No gem5 is installed by `make bench`."""
+    (tmp_path / "lua5.4").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("GEM5", raising=False)
+    monkeypatch.setattr(answers, "_measure", lambda *_: {})
+    monkeypatch.setattr(answers, "installed", lambda _: {})
+    kept: list[str] = []
+    monkeypatch.setattr(Call, "keep", lambda _, part, *__, **___: kept.append(part))
+    monkeypatch.setattr(Call, "is_done", lambda *_: False)
+    parts = ["clang-compile", "gem5-timing-sort", "lua-objects"]
+    options = Namespace(parts=parts, smoke=False, seconds=9, seeds=[1], rounds=1)
+    call = Call(answers.BENCHMARK, options, tmp_path, {})
+
+    answers.measure(call)
+
+    assert call.left_out == ["clang-compile", "gem5-timing-sort"]
+    assert kept == ["lua-objects 9 s, seed 1"]
 
 
 def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_the_same_rounds():

@@ -39,13 +39,20 @@ def test_what_failed_has_no_error():
     found[3] |= {"status": "failed", "reason": "killed by SIGSEGV"}
 
     assert set(errors(found)) == {"glibc"}
+    assert outcome_of(list(targets({"idle": found}))) == (
+        "**missed**: median error: 0.0%; greatest error: 0.0%; "
+        "runs without a result: 1 (aim: at most 0)"
+    )
     assert "no result: idle, exgen: killed by SIGSEGV" in list(lines({"idle": found}))
 
 
-def test_where_everything_failed_nothing_is_shown():
+def test_where_everything_failed_there_is_no_error():
     found = [{**row, "status": "failed", "reason": "killed by SIGSEGV"} for row in rows()]
 
-    assert outcome_of(list(targets({"idle": found}))) == "not shown yet"
+    assert outcome_of(list(targets({"idle": found}))).startswith(
+        "**missed**: runs without a result"
+    )
+    assert outcome_of(list(targets({}))) == "not shown yet"
     assert set(lines({"idle": found})) == {
         f"no result: idle, {name}: killed by SIGSEGV" for name in ("glibc", "exgen", BESIDE)
     }

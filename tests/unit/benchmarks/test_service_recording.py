@@ -59,6 +59,19 @@ def test_a_service_whose_rounds_span_the_limit_leaves_doubt():
     assert not rate.is_missed
 
 
+def test_what_failed_is_a_miss_and_not_left_out():
+    crashed = part(1.0)
+    crashed["rows"][-1] |= {"status": "failed", "reason": "killed by SIGSEGV"}
+    parts = {"redis": crashed, "puma": part(1.0)}
+
+    *_, without = targets(parts)
+
+    assert (without.what, without.value) == ("runs without a result", 1)
+    assert without.is_missed
+    assert "no result: redis, recorded: killed by SIGSEGV" in list(lines(parts))
+    assert "without a result" not in str([*targets({"puma": part(1.0)})])
+
+
 def test_each_service_has_a_row_and_what_is_not_known_a_dash():
     text = "\n".join(lines({"redis": part(0.95)}))
 

@@ -1,11 +1,15 @@
 """What is said of settings on services under a load that was not tuned on."""
 
+from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from benchmarks import services
+from benchmarks import service_emulation, service_recording, services
+from benchmarks.harness import Call
 from benchmarks.services import (
     OURS,
     SERVICES,
@@ -16,11 +20,13 @@ from benchmarks.services import (
     targets,
 )
 from tuner.config.program_file import load_program_file
+from tuner.errors import SpecError
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS
 from tuner.resources import configs_dir
 
+P99, PEAK = SERVICE_NAMES["p99"], SERVICE_NAMES["peak"]
 USUAL = {"mean": 4e7, "peak": 5e7, "floor": 3e7, "cpu": 2e5, "rate": 4e3, "p99": 5e6}
 
 
@@ -91,6 +97,86 @@ def test_few_rounds_prove_no_answer_no_worse():
 
     assert worse.what == "answers worse beyond doubt (1 proven no worse, 1 in doubt)"
     assert "-20.0 % (range -20.0 .. -20.0)" in "\n".join(tables({"puma": few}))
+
+
+def judged_alone(kept: dict[str, Any]) -> tuple[float, float, float]:
+    """Return how many answers of one service gain: proven, by the medians, at most."""
+    _, gaining = targets({"redis": kept})
+    assert gaining.interval is not None
+    return gaining.interval.low, gaining.value, gaining.interval.high
+
+
+def test_a_gain_of_memory_is_proven_by_whole_intervals():
+    noisy, silent, few = (part(floor=0.8) for _ in range(3))
+    heavy = part(floor=0.8, peak=1.015)
+    for row in heavy["rows"]:
+        row[PEAK] *= 1.0 - 0.01 * (row["round"] == 0 and row["subject"] == OURS)
+    for row in noisy["rows"]:
+        row[P99] *= 1.0 + 0.1 * (row["round"] == 0 and row["subject"] == OURS)
+    for row in silent["rows"]:
+        del row[P99]
+    few["rows"] = [row for row in few["rows"] if row["round"] < 5]
+
+    assert judged_alone(part(floor=0.8)) == (1, 1, 1)
+    assert judged_alone(part(floor=0.9)) == (0, 0, 0)
+    assert judged_alone(noisy) == (0, 1, 1), "latency may be worse"
+    assert judged_alone(silent) == (0, 0, 1), "without a latency none is equal"
+    assert judged_alone(few) == (0, 1, 1)
+    assert judged_alone(heavy) == (1, 1, 1), "not worse beyond doubt"
+
+
+def test_a_service_that_failed_as_it_is_leaves_doubt_about_its_answer():
+    kept = part(floor=0.8)
+    for row in kept["rows"]:
+        if row["subject"] == AS_IS and row["round"] == 5:
+            row |= {"status": "failed", "reason": "killed by SIGSEGV"}
+
+    worse, _ = targets({"redis": kept})
+
+    assert (worse.value, judged_alone(kept)) == (0, (0, 1, 1))
+
+
+def test_an_answer_that_failed_is_worse_and_no_gain():
+    kept = part(floor=0.8)
+    kept["rows"][-1] |= {"status": "failed", "reason": "killed by SIGSEGV"}
+
+    worse, gaining = targets({"redis": kept})
+
+    assert (worse.value, gaining.value) == (1, 0)
+    assert "failed" in "\n".join(tables({"redis": kept}))
+
+
+NEEDS_ROOT = SpecError("--user postgres: only root can start a service as another user")
+
+
+def refuses(_call: Call, name: str, *_: object, **__: object) -> Any:
+    """Refuse one of the services, as where only root can start it."""
+    if name == "postgresql":
+        raise NEEDS_ROOT
+    return Namespace(name=name)
+
+
+@pytest.mark.parametrize(
+    ("module", "measures"),
+    [(services, "_prepare"), (service_emulation, "_measure"), (service_recording, "run_rounds")],
+)
+def test_a_service_that_needs_root_leaves_the_others(
+    module: ModuleType, measures: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, measures, refuses)
+    kept: list[str] = []
+    monkeypatch.setattr(Call, "keep", lambda _, part, *__, **___: kept.append(part))
+    monkeypatch.setattr(services, "_estimate", lambda *_: 1.0)
+    monkeypatch.setattr(services, "_measure", lambda call, one: call.keep(one.name, {}))
+    monkeypatch.setattr(service_emulation, "located", lambda _: {})
+    parts = ["postgresql", "redis"]
+    options = Namespace(parts=parts, smoke=True, window=1, idle=1, rounds=1)
+    call = Call(module.BENCHMARK, options, tmp_path, {})
+
+    module.measure(call)
+
+    assert call.left_out == ["postgresql"]
+    assert kept == ["redis"]
 
 
 def test_one_round_leaves_every_doubt():

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import results, status
 from benchmarks.heap_curves import BENCHMARK
 from benchmarks.results import source_digests
+from benchmarks.sources import EXGEN, SEARCH
 from benchmarks.status import (
     BENCHMARKS,
     age_words,
@@ -52,6 +53,28 @@ def test_make_bench_measures_all_of_them_and_makes_nothing_that_ships():
 
     assert loop
     assert {Path(word).stem for word in loop[1].split()} == set(BENCHMARKS)
+
+
+def test_figures_of_a_changed_tree_are_marked(monkeypatch: pytest.MonkeyPatch):
+    stamps = [{"of": [name], "commit": commit} for name, commit in
+              (("a", "1" * 40), ("b", f"{'1' * 40}+"), ("c", None))]  # fmt: skip
+    monkeypatch.setattr(status, "read_results", lambda _: {"provenance": stamps, "parts": {}})
+    monkeypatch.setattr(status, "changes_since", lambda *_: [])
+
+    line = status.origin_line(BENCHMARK)
+
+    assert line.startswith("Measured at 3 commits: 1111111, 1111111+, unknown commit. ")
+
+
+@pytest.mark.parametrize("name", ["answers", "services", "gem5_answer"])
+def test_answers_are_old_when_what_finds_and_measures_them_changed(name: str):
+    needed = {*EXGEN, *SEARCH, "rand_malloc", "tuner/measure", "tuner/optimize"}
+
+    assert needed - set(BENCHMARKS[name].depends_on) == set()
+
+
+def test_figures_are_old_when_a_module_of_the_benchmark_that_makes_them_changed():
+    assert "benchmarks/recommendations.py" in BENCHMARKS["false_alarms"].depends_on
 
 
 def test_a_page_that_was_changed_by_hand_is_found_and_written_anew(tmp_path: Path):
