@@ -26,7 +26,7 @@ from benchmarks.gem5_case_figures import (
 )
 from benchmarks.gem5_case_runs import Point, choose, on_known_malloc, simulate
 from benchmarks.gem5_case_tables import document, origins
-from benchmarks.harness import Call
+from benchmarks.harness import Call, Target
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import trial
 from tests.doubles.simulated import RESULT, STATISTICS
@@ -196,6 +196,31 @@ def test_points_that_are_only_ranked_have_a_heap_and_no_time():
     assert over_tuned(found, "glibc 7", "cpu_ns") is None
 
 
+def in_rounds(rows: list[Any], n: int = 6) -> list[Any]:
+    """Return the same rows in each of some rounds."""
+    return [{**one, "round": number} for number in range(n) for one in rows]
+
+
+def test_a_claim_is_judged_by_the_interval_over_the_rounds():
+    def best(rows: list[Any]) -> Target:
+        (found,) = (t for t in targets(results(*rows)) if t.what.startswith("best over all, held"))
+        return found
+
+    sure, few = best(in_rounds(measured())), best(in_rounds(measured(), 5))
+    noisy = in_rounds(measured())
+    for one in noisy:
+        if one["label"] == "exgen default" and one["round"] == 0:
+            one["cpu_ns"] *= 1.1
+    doubtful = best(noisy)
+
+    assert sure.is_met
+    assert sure.value == few.value == doubtful.value == pytest.approx(0.9 / 0.95)
+    assert doubtful.interval is not None
+    assert doubtful.interval.high == pytest.approx(0.88 / 0.87)
+    for one in (few, doubtful):
+        assert (one.is_met, one.is_missed) == (False, False)
+
+
 def test_claims_are_judged_again_on_the_simulations_held_out():
     rows = measured()
     for name in BLIND:
@@ -203,9 +228,9 @@ def test_claims_are_judged_again_on_the_simulations_held_out():
         rows += [row("held-out", name, "exgen default", 39, 10)]
         rows += [row("tune", name, "exgen default", 36, 8)]
         rows += [row(part, name, "glibc lean", 40, 10) for part in ("held-out", "tune")]
-    found = {target.what: target for target in targets(results(*rows))}
+    found = {target.what: target for target in targets(results(*in_rounds(rows)))}
     blind = found["best over all, never seen before: mean heap -5 % and CPU time -13 % at once"]
-    assert not blind.is_met
+    assert blind.is_missed
     assert blind.value == pytest.approx(1 / 0.87)
     assert blind.note == "exgen default: mean heap -2.5%, CPU time +0.0%"
     assert "### The same on those never seen before: sort-server" in page(results(*rows))
@@ -213,7 +238,9 @@ def test_claims_are_judged_again_on_the_simulations_held_out():
 
 def test_every_figure_is_judged():
     speed = [{"trace": "t", "gem5_cpu_s": 60.0, "evaluation_cpu_s": 0.5}]
-    found = {target.what: target for target in targets(results(*measured(), speed=speed))}
+    found = {
+        target.what: target for target in targets(results(*in_rounds(measured()), speed=speed))
+    }
     best = found["best over all, held out: mean heap -5 % and CPU time -13 % at once"]
     assert best.is_met
     assert best.value == pytest.approx(0.9 / 0.95)
