@@ -34,12 +34,22 @@ def server(answer: bytes, tls: ssl.SSLContext | None = None) -> Iterator[int]:
     ("answer", "is_ready"),
     [
         (b"HTTP/1.1 204 No Content\r\n\r\n", True),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", True),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", False),
         (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", False),
         (b"SSH-2.0-OpenSSH_9.2\r\n", False),
         (b"\x15\x03\x01\x00\x02\x02\x46", False),
         (b"", False),
     ],
-    ids=["HTTP", "not yet", "another protocol", "TLS", "nothing"],
+    ids=[
+        "HTTP",
+        "leads where nobody is",
+        "not there",
+        "not yet",
+        "another protocol",
+        "TLS",
+        "nothing",
+    ],
 )
 def test_a_url_is_ready_when_it_answers_in_http(answer: bytes, *, is_ready: bool):
     with server(answer) as port:
