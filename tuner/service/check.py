@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from tuner.allocators import get_allocator
+from tuner.allocators.libraries import find_library
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
 from tuner.measure.preloads import OF_MALLOC, PRELOAD, TUNABLES, exports_malloc, parts_of
@@ -161,9 +162,47 @@ def _library(
         if is_unseen:
             why += "; which one comes first, its variables would show"
         return InEffect("library", _LIBCS, None if is_unseen else is_first, why)
-    is_there = _mapped(process, expected.library) is not None
-    why = "" if is_there else "it is not in the process; is LD_PRELOAD lost, or the program static?"
+    is_there, why = _of_preloaded(process, environment, expected.library)
     return InEffect("library", Path(expected.library).name, is_there, why)
+
+
+def _of_preloaded(
+    process: Process, environment: Mapping[str, str] | None, library: str
+) -> tuple[bool | None, str]:
+    """Return whether a library serves malloc, and what is there instead."""
+    mapped = _mapped(process, library)
+    if mapped is None:
+        return False, "it is not in the process; is LD_PRELOAD lost, or the program static?"
+    if environment is None:
+        return True, ""
+    first = _first_preloaded(process, environment)
+    if first is None and not _is_same(process, mapped, library):
+        return None, f"LD_PRELOAD is lost; {mapped} may be the program's own"
+    if first is not None and set(_names(process, first)).isdisjoint(_names(process, library)):
+        return False, f"{first} comes before it in LD_PRELOAD"
+    return True, ""
+
+
+def _first_preloaded(process: Process, environment: Mapping[str, str]) -> str | None:
+    """Return the allocator that is preloaded first: without files that are not there, ld.so(8)."""
+    for entry in parts_of(environment.get(PRELOAD)):
+        library = entry if "/" in entry else str(find_library(entry) or entry)
+        mapped = _mapped(process, library)
+        if mapped is not None and exports_malloc(_inside(process, mapped)) is not False:
+            return library
+    return None
+
+
+def _is_same(process: Process, mapped: str, library: str) -> bool:
+    """Return whether a mapped file is a library or the end of its link."""
+    with contextlib.suppress(OSError):
+        return _inside(process, mapped).samefile(_inside(process, library))
+    return False
+
+
+def _inside(process: Process, file: str) -> Path:
+    """Return where this process finds a file of that one."""
+    return Path(f"/proc/{process.pid}/root") / file.removeprefix("/")
 
 
 def _mapped(process: Process, library: str) -> str | None:
@@ -174,12 +213,11 @@ def _mapped(process: Process, library: str) -> str | None:
 
 def _names(process: Process, library: str) -> Iterator[str]:
     """Yield the name of a library and of every link to it, as the process finds them."""
-    root = Path(f"/proc/{process.pid}/root")
     place = Path(library)
     for _ in range(_MOST_LINKS):
         yield place.name
         try:
-            place = place.parent / (root / str(place).removeprefix("/")).readlink()
+            place = place.parent / _inside(process, str(place)).readlink()
         except OSError:  # no link
             return
 

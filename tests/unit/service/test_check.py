@@ -17,7 +17,7 @@ from tuner.cli.main import run
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.records import Configuration, Value
 from tuner.service import check as checking
-from tuner.service.check import ExportedSetting, check_process, load_expected
+from tuner.service.check import ExportedSetting, InEffect, check_process, load_expected
 from tuner.service.processes import process_of
 
 TUNABLES = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}
@@ -168,6 +168,36 @@ def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path):
 
     with process({**asked.variables, "LD_PRELOAD": str(link)}) as pid:
         assert set(verdicts(pid, asked).values()) == {True}
+
+
+def test_an_allocator_that_is_preloaded_first_serves_malloc(tmp_path: Path):
+    library = jemalloc()
+    other, not_there = tmp_path / "libfirst.so", tmp_path / "libtcmalloc.so.4"
+    shutil.copy(library, other)
+    asked = of_jemalloc(library, dirty_decay_ms=0)
+
+    def first(*preloads: object) -> InEffect:
+        with process({**asked.variables, "LD_PRELOAD": ":".join(map(str, preloads))}) as pid:
+            return check_process(pid, asked)[0]
+
+    found = first(other, library)
+    assert (found.is_in_effect, found.why) == (False, f"{other} comes before it in LD_PRELOAD")
+    for preloads in ((library, other), ("libutil.so.1", library), (not_there, library)):
+        assert first(*preloads).is_in_effect is True
+
+
+def test_a_library_of_this_name_that_the_program_brings_is_not_taken_for_it(tmp_path: Path):
+    own = tmp_path / "libjemalloc.so.2"
+    shutil.copy(jemalloc(), own)
+    (tmp_path / "other").mkdir()
+    asked = of_jemalloc(str(tmp_path / "other" / own.name), dirty_decay_ms=0)
+    brings = f"import mmap, os\nlibrary = mmap.mmap(os.open({str(own)!r}, 0), 0, access=1)"
+
+    for library, is_in_effect in ((str(own), True), (asked.library, None)):
+        with process(asked.variables, brings) as pid:
+            found = check_process(pid, replace(asked, library=library))[0]
+        assert found.is_in_effect is is_in_effect
+    assert found.why == f"LD_PRELOAD is lost; {own} may be the program's own"
 
 
 def test_a_malloc_of_the_program_comes_before_that_of_a_library(tmp_path: Path):
