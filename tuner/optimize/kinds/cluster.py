@@ -19,6 +19,7 @@ import math
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,8 @@ from tuner.records import Outcome, Status
 
 _AWAY_S: Final = 15.0
 """Time that a round waits for a machine that is gone, before another one makes it anew."""
+
+_LOST: Final = "its worker was lost"
 
 _AHEAD: Final = 2
 """Rounds on their way for each machine: a slow one holds up what is decided, not the others."""
@@ -119,8 +122,8 @@ class _Lane:
     round: Round[None, Sample]
     scene: Scene
     is_running: bool = False
-    n_lost: int = 0
-    """Attempts at its next step of which nothing was heard, or in which the machine failed."""
+    n_lost: Counter[Step[None]] = field(default_factory=Counter)
+    """Attempts at a step of which nothing was heard, or in which the machine failed."""
     away_since_s: float | None = None
     """When its machine was first missed."""
 
@@ -177,10 +180,22 @@ class Machines(Workers[_Lane]):
         self._lanes = []
         while not handout.is_over:
             self.keep_up()
+            self._take_as_failed(handout, note)
             self._hand_out(handout, scene)
             for call in self.ended():
                 assert call.task is not None  # noqa: S101 - `ended` returns those of tasks
                 self._end(handout, call.task, call, note)
+
+    def _take_as_failed(
+        self, handout: Handout[None, Sample], note: Callable[[Step[None], str], None]
+    ) -> None:
+        """Take what was lost too often as failed: it may be what ends its workers."""
+        for lane in self._lanes:
+            left = lane.round.left
+            while not lane.is_running and left and lane.n_lost[left[0]] >= MAX_ATTEMPTS:
+                assert lane.round.home is not None  # noqa: S101 - it was lost there
+                note(left[0], lane.round.home)
+                handout.took(lane.round, Outcome.did_not_succeed(Status.FAILED, _LOST))
 
     def _hand_out(self, handout: Handout[None, Sample], scene: Callable[[], Scene]) -> None:
         """Give every machine that is free its next run."""
@@ -245,14 +260,15 @@ class Machines(Workers[_Lane]):
         elif found is not None and found.good is None and step.subject == AS_IS:
             reason = f"the program as it is: {found.reason}"
         if found is None or reason is not None:
-            lane.n_lost += 1
+            lane.n_lost[step] += 1
             if reason is not None:
                 lane.away_since_s = -math.inf
                 self.leave_out(call.worker, f"{call.worker.machine}: {reason}")
-            if lane.n_lost < MAX_ATTEMPTS:
+            if lane.n_lost[step] < MAX_ATTEMPTS:
                 return
-            found = found or Outcome.did_not_succeed(Status.FAILED, reason or "its worker was lost")
-        lane.n_lost = 0
+            found = found or Outcome.did_not_succeed(Status.FAILED, reason or _LOST)
+        if found.reason != _LOST:  # else it is so elsewhere too
+            del lane.n_lost[step]
         note(step, call.worker.machine)
         handout.took(lane.round, found)
 
@@ -260,7 +276,7 @@ class Machines(Workers[_Lane]):
         """See `Workers.lost`: the run is made again, the third time it counts as failed."""
         del why
         task.is_running = False
-        task.n_lost += by_worker
+        task.n_lost[task.round.left[0]] += by_worker
 
     # Machines
 
