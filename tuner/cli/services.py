@@ -87,7 +87,7 @@ Read = Annotated[
         metavar="TOOL|REGEX",
         help="Tool whose output the load prints (wrk, ab, hey, oha, k6, autocannon, "
         "redis-benchmark, pgbench, sysbench), or a regular expression with groups such as "
-        "(?P<rate>...), (?P<requests>...), (?P<failed>...), (?P<p99_ms>...).",
+        "(?P<rate>...), (?P<requests>...), (?P<seconds>...), (?P<failed>...), (?P<p99_ms>...).",
     ),
 ]
 Constraints = Annotated[

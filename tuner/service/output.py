@@ -30,6 +30,9 @@ _NS: Final = {
 }  # fmt: skip
 """Unit as tools print it -> ns."""
 
+_GROUPS: Final = ("rate", "requests", "failed", "seconds")
+"""Of an expression, beside percentiles with their unit."""
+
 AUTO: Final = "auto"
 
 _PGBENCH_COLUMNS = 6
@@ -93,7 +96,7 @@ def check_reader(reader: str) -> str:
     """Return a reader as it was given.
 
     Raises:
-        SpecError: it is no name of a tool and no expression with the groups that count.
+        SpecError: it is no name of a tool and no expression with the groups that count alone.
     """
     if reader == AUTO or reader in READERS:
         return reader
@@ -101,11 +104,15 @@ def check_reader(reader: str) -> str:
         groups = re.compile(reader).groupindex
     except re.error as error:
         raise SpecError(f"{reader!r} is no regular expression: {error}") from error
-    known = [name for name in groups if _is_group(name)]
-    if not known:
+    if not groups:
         raise SpecError(
             f"{reader!r} is neither one of {', '.join((AUTO, *READERS))} nor an expression with "
             "groups such as (?P<rate>...), (?P<requests>...), (?P<failed>...) or (?P<p99_ms>...)"
+        )
+    if unknown := [name for name in groups if not _is_group(name)]:
+        raise SpecError(
+            f"{reader!r}: no group is named {unknown[0]}: they are {', '.join(_GROUPS)} and "
+            f"{', '.join(PERCENTILES.values())} with _ns, _us, _ms or _s; others are (?:...)"
         )
     return reader
 
@@ -119,11 +126,12 @@ def _wrk(text: str) -> LoadReport:
     )
     failed = sum(map(float, errors.groups())) if errors else 0.0
     failed += _number(r"Non-2xx or 3xx responses: ([\d.]+)", text) or 0.0
+    asked = text.partition("Uncorrected Latency")[0]  # with -U of wrk2, without its waits, too
     return LoadReport(
         _number(r"Requests/sec: +([\d.]+)", text),
         _number(r"(\d+) requests in ", text),
         failed,
-        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m|h) *$", text, re.MULTILINE)),
+        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m|h) *$", asked, re.MULTILINE)),
     )
 
 
@@ -258,7 +266,7 @@ def _oha(text: str) -> LoadReport:
 
 def _autocannon(text: str) -> LoadReport:
     found = _json(text)
-    failed = found["errors"] + found["timeouts"] + found["non2xx"]
+    failed = found["errors"] + found["non2xx"]  # timeouts are errors
     latency = found["latency"]
     names = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9"}
     # It prints whole milliseconds: 0 means less than 0.5.
@@ -303,7 +311,7 @@ def _by_pattern(pattern: str, text: str) -> LoadReport:
     values: dict[str, float] = {}
     for match in re.finditer(pattern, text):
         for name, value in match.groupdict().items():
-            if value is not None and _is_group(name):
+            if value is not None:
                 values[name] = _value_of(name, value)
     rows = (
         (name.partition("_")[0], value, name.partition("_")[2])
@@ -329,8 +337,7 @@ def _value_of(group: str, text: str) -> float:
 
 def _is_group(name: str) -> bool:
     percentile, _, unit = name.partition("_")
-    is_latency = percentile in PERCENTILES.values() and unit in _NS
-    return name in ("rate", "requests", "failed", "seconds") or is_latency
+    return name in _GROUPS or (percentile in PERCENTILES.values() and unit in _NS)
 
 
 def _number(pattern: str, text: str) -> float | None:

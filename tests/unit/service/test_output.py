@@ -27,6 +27,17 @@ WRK_ERRORS = """Running 1s test @ http://127.0.0.1:7002/none
   Non-2xx or 3xx responses: 919
 Requests/sec:    913.75
 """
+WRK2 = """Running 1s test @ http://127.0.0.1:7002/
+  Latency Distribution (HdrHistogram - Recorded Latency)
+ 50.000%    3.20ms
+ 99.000%    1.05s\x20
+  Latency Distribution (HdrHistogram - Uncorrected Latency (measured \
+without taking delayed starts into account))
+ 50.000%  790.00us
+ 99.000%    2.00ms
+  571 requests in 1.00s, 229.74KB read
+Requests/sec:    570.41
+"""
 AB = """Complete requests:      200
 Failed requests:        0
 Non-2xx responses:      3
@@ -75,7 +86,7 @@ Error distribution:
   [50] aborted due to deadline
   [2] connection refused
 """
-AUTOCANNON = """{"errors": 1, "timeouts": 0, "non2xx": 2,
+AUTOCANNON = """{"errors": 3, "timeouts": 1, "non2xx": 2,
 "requests": {"average": 1250.5, "total": 12505}, "latency": {"p50": 0, "p90": 3, "p99": 12}}"""
 K6 = """
      http_req_duration..............: avg=1m3s min=0s med=102.5µs max=1h p(90)=1m2.5s p(95)=1h0m5s
@@ -123,6 +134,7 @@ def test_ab_counts_other_lengths_as_failures_and_can_be_told_not_to():
     ("name", "text", "expected"),
     [
         ("wrk", WRK, LoadReport(570.41, 571, 0, {"p50": 3.2e6, "p90": 791e3, "p99": 1.05e9})),
+        ("wrk", WRK2, LoadReport(570.41, 571, 0, {"p50": 3.2e6, "p99": 1.05e9})),
         ("wrk", WRK_ERRORS, LoadReport(913.75, 919, 929)),
         ("ab", AB, LoadReport(724.41, 200, 3, {"p50": 0.5e6, "p95": 6e6, "p99": 8e6})),
         ("hey", HEY, LoadReport(1086.8106, 98, 7, {"p50": 1.4e6, "p95": 4.3e6, "p99": 7.1e6})),
@@ -132,7 +144,7 @@ def test_ab_counts_other_lengths_as_failures_and_can_be_told_not_to():
         (
             "autocannon",
             AUTOCANNON,
-            LoadReport(1250.5, 12505, 3, {"p50": 0.5e6, "p90": 3e6, "p99": 12e6}),
+            LoadReport(1250.5, 12505, 5, {"p50": 0.5e6, "p90": 3e6, "p99": 12e6}),
         ),
         ("k6", K6, LoadReport(9.985, 1e6, 47, {"p50": 102.5e3, "p90": 62.5e9, "p95": 3605e9})),
         ("k6", K6_NEW, LoadReport(9.985, 3e4, 1, {"p50": 2e9, "p90": 500.0, "p95": 9e6})),
@@ -189,6 +201,14 @@ def test_what_a_group_matches_has_to_be_a_number_from_0_on(number: str):
 def test_a_reader_that_says_nothing_is_refused(reader: str):
     with pytest.raises(SpecError, match=r"wkr|unclosed|speed"):
         check_reader(reader)
+
+
+@pytest.mark.parametrize("name", ["p99", "p99_msec", "p98_ms", "errors"])
+def test_a_group_that_would_not_count_is_refused(name: str):
+    words = f"no group is named {name}: they are rate, .*, seconds and p50, .* with _ns, .*others"
+    with pytest.raises(SpecError, match=words):
+        check_reader(rf"(?P<rate>\d+) req/s, (?P<{name}>\d+)")
+    assert check_reader(r"(?:a|b) (?P<rate>\d+) (req|s)")
 
 
 def test_output_that_no_reader_knows_says_how_it_ends():
