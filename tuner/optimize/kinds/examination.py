@@ -221,13 +221,18 @@ def _contents(files: Iterable[str]) -> dict[str, str]:
     """Return what changes with files: digests, or where much would be read, sizes and times."""
     found, n_bytes = {}, 0
     for file in sorted(files):
-        size, changed_ns = _named_files([file]).get(file, (0, 0))
-        n_bytes += size
-        found[file] = f"{size} {changed_ns}"
-        if n_bytes <= _MOST_DIGESTED:
-            with contextlib.suppress(OSError):
-                found[file] = digest(Path(file))
+        n_bytes += _named_files([file]).get(file, (0, 0))[0]
+        found[file] = _content(file, is_read=n_bytes <= _MOST_DIGESTED)
     return found
+
+
+def _content(file: str, *, is_read: bool) -> str:
+    """Return what changes with a file: its digest, or size and time where it is not read."""
+    size, changed_ns = _named_files([file]).get(file, (0, 0))
+    if is_read and size <= _MOST_DIGESTED:
+        with contextlib.suppress(OSError):
+            return digest(Path(file))
+    return f"{size} {changed_ns}"
 
 
 def _unchanged(run: Path, known: Reference) -> Reference:
@@ -241,8 +246,8 @@ def _unchanged(run: Path, known: Reference) -> Reference:
     if known.file_sha256 not in ("", _digest(known)):
         now = f", which is {shutil.which(program)} now" if "/" not in program else ""
         raise SpecError(f"{held} its file changed{now}; choose another -o")
-    now_in = _contents(known.inputs)
-    changed = [word for word, content in known.inputs.items() if now_in[word] != content]
+    kept = known.inputs.items()  # in either form
+    changed = [word for word, text in kept if _content(word, is_read=" " not in text) != text]
     if missing := [word for word in changed if not Path(word).exists()]:
         raise SpecError(
             f"{run}: holds runs of {program} with {series(missing)}, not found from this folder; "

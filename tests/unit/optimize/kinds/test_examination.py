@@ -13,6 +13,7 @@ import pytest
 from tests.doubles.programs import SINGLE, compile_
 from tuner.allocators import Installation, get_allocator
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, TunerError
+from tuner.optimize.kinds import examination
 from tuner.optimize.kinds.examination import examine, examine_held_out, loadable, noted
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import Reference, Tuned
@@ -148,6 +149,22 @@ def test_a_file_that_the_command_names_must_stay_unless_the_program_writes_it(
     data.unlink()
     with pytest.raises(SpecError, match="/data, not found from this folder; go on where it was be"):
         first_runs(tmp_path, cast("Tuned", app), app, is_begun=True)
+
+
+def test_of_several_files_the_one_that_changed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It has grown: all files together are more than is read now, and were not before."""
+    monkeypatch.setattr(examination, "_MOST_DIGESTED", 9)
+    files, app = [tmp_path / name for name in ("grows", "stays")], App()
+    for file in files:
+        file.write_text("four")
+    app.command = ("app", *map(str, files))
+    examine(tmp_path, cast("Tuned", app), app, is_begun=False)
+    files[0].write_text("sixsix")
+
+    with pytest.raises(SpecError, match=r"before \S+/grows changed; choose"):
+        examine(tmp_path, cast("Tuned", app), app, is_begun=True)
 
 
 def test_a_program_that_is_another_one_in_the_path_by_now_is_named(
