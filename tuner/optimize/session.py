@@ -65,7 +65,7 @@ from tuner.optimize.kinds.examination import (
     noted,
     static_part,
 )
-from tuner.optimize.kinds.making import Files, held_out_of, tuned_of
+from tuner.optimize.kinds.making import Files, held_out_of, plan_of, tuned_of
 from tuner.optimize.kinds.program import TOO_SHORT
 from tuner.optimize.kinds.suite import further_traces
 from tuner.optimize.proof.disturbance import disturbance_words
@@ -307,7 +307,7 @@ class Session:
             self._view,
             is_begun=bool(self._begun_with),
             installations=[installation for _, installation in files.values()],
-            service=self.request.service,
+            service=plan_of(self.request),
         )
 
     def _write_request(self, work: Work) -> None:

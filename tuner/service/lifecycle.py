@@ -238,7 +238,7 @@ class RunUnderWay:
         is_ready = probe_of(self._plan.ready, log, succeeds)
         is_met = service.wait(lambda: is_dead(service) or is_ready(), self._plan.ready_s)
         if not is_met and not service.is_over:
-            limit = f"{self._plan.ready_s:g} s, see --timeout"
+            limit = f"{self._plan.ready_s:g} s, see {self._plan.ready_options}"
             words = f"not ready ({self._plan.ready}) after {limit}{self.hint}"
             raise _FailedError(Status.TIMED_OUT, words + _said(log))
         self._check_alive(service, log, "before it was ready")

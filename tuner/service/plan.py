@@ -55,6 +55,8 @@ class ServicePlan:
     """How the output of the load is read, see `output.read_load`."""
     ready_s: float = 60.0
     """Limit from the start until it is ready."""
+    ready_options: str = "--timeout"
+    """What sets this limit, as messages name it."""
     load_s: float = 600.0
     """Limit of one run of the load, of setup, of a stop command and of teardown."""
     stop_s: float = 30.0
@@ -82,6 +84,12 @@ class ServicePlan:
         if self.idle_s < 0.0 or self.warm_ups < 0:
             raise SpecError("the idle time and the number of warm-ups are 0 or more")
         return self
+
+    def within(self, seconds: float) -> Self:
+        """Return it with no more time to get ready than there is for all."""
+        if self.ready_s <= seconds:
+            return self
+        return replace(self, ready_s=seconds, ready_options="--timeout and --time")
 
     @property
     def is_ready_elsewhere(self) -> bool:

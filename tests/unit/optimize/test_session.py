@@ -926,6 +926,18 @@ def test_an_input_that_was_held_out_and_judged_nothing_is_spoken_of(
     assert found.reasons[0] == "One."
 
 
+def test_the_limit_that_a_service_has_to_get_ready_is_said_as_it_is(tmp_path: Path, app: App):
+    told: list[str] = []
+
+    class Told(View):
+        def tell(self, line: str) -> None:
+            told.append(line)
+
+    Session(tmp_path, replace(SERVICE, seconds=20.0), Told(), {}, app).answer()
+
+    assert told[0] == "waits for  --ready tcp:80, 20 s at most, in each run"
+
+
 def test_a_service_with_time_for_few_runs_is_not_recorded(tmp_path: Path):
     assert are_runs_all(SERVICE, tmp_path, run_s=25.0)
     assert not are_runs_all(SERVICE, tmp_path, run_s=2.0)

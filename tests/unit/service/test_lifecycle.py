@@ -112,7 +112,16 @@ def test_warm_ups_are_not_counted():
             Status.TIMED_OUT,
             "--timeout.*\n.*no$",
         ),
-        (replace(PLAN, ready="line:never", ready_s=0.3), Status.TIMED_OUT, "0.3 s, see --timeout"),
+        (
+            replace(PLAN, ready="line:never", ready_s=0.3),
+            Status.TIMED_OUT,
+            "0.3 s, see --timeout\n",
+        ),
+        (
+            replace(PLAN, ready="line:never").within(0.3),
+            Status.TIMED_OUT,
+            "0.3 s, see --timeout and --time\n",
+        ),
         (replace(PLAN, ready="tcp:1", ready_s=0.3), Status.TIMED_OUT, "the command has {port}"),
         (
             replace(PLAN, stop="echo no server; exit 3"),

@@ -26,6 +26,12 @@ def test_ports_and_folder_take_the_place_of_their_names():
     assert plan.teardown is None
 
 
+def test_no_more_time_to_get_ready_is_given_than_there_is():
+    assert PLAN.within(PLAN.ready_s) is PLAN
+    assert PLAN.within(7.0).ready_s == 7.0
+    assert PLAN.within(7.0).ready_options == "--timeout and --time"
+
+
 def test_free_ports_differ_and_can_be_bound():
     ports = free_ports(5)
 

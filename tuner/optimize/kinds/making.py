@@ -34,8 +34,9 @@ def tuned_of(
     Raises:
         MissingToolError: a part of this package is not installed.
     """
-    if request.service is not None:
-        return _service(request, request.service, files, environment)
+    plan = plan_of(request)
+    if plan is not None:
+        return _service(request, plan, files, environment)
     commands = (request.command, *request.further)
     programs = [_program(request, one, files, environment, cwd=cwd) for one in commands]
     return ProgramSuite(programs) if request.further else programs[0]
@@ -47,17 +48,22 @@ def held_out_of(
     """Return what the winner is judged on that was not tuned on; None where there is nothing."""
     if request.held_out is None:
         return None
-    if request.service is not None:
-        other = replace(request.service, load=" ".join(request.held_out))
+    plan = plan_of(request)
+    if plan is not None:
+        other = replace(plan, load=" ".join(request.held_out))
         return _service(request, other, files, environment)
     return _program(request, request.held_out, files, environment, cwd=cwd)
+
+
+def plan_of(request: Request) -> ServicePlan | None:
+    """Return what is done to the service in the time that is given; None: it is none."""
+    return request.service and request.service.within(request.patience_s)
 
 
 def _service(
     request: Request, plan: ServicePlan, files: Files, environment: Mapping[str, str]
 ) -> Service:
     surroundings = Surroundings(cpu=request.cpu)
-    plan = replace(plan, ready_s=min(plan.ready_s, request.patience_s))
     limited = [metric for metric, name in SERVICE_NAMES.items() if name in request.rules.strict]
     return Service(plan, environment, files, surroundings, limited=limited)
 
