@@ -79,7 +79,12 @@ Stop = Annotated[str, _option(metavar="SIGNAL|COMMAND", help="How the service is
 Setup = Annotated[str | None, _option(metavar="COMMAND", help="Shell command before each start.")]
 Teardown = Annotated[str | None, _option(metavar="COMMAND", help="Shell command after each stop.")]
 User = Annotated[
-    str | None, _option(metavar="NAME", help="User that runs the service, for root only.")
+    str | None,
+    _option(
+        metavar="NAME",
+        help="User that runs the service and all commands but the load; only root can name another "
+        "than itself.",
+    ),
 ]
 Read = Annotated[
     str,

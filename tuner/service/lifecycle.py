@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shlex
 import shutil
 import signal
@@ -113,6 +114,8 @@ def begun_run(
 
     Of several errors the first one is raised.
     """
+    if _is_own(plan.user):
+        plan = replace(plan, user=None)
     with _folder(plan.user) as folder:
         placed = plan.placed(str(folder / "state"))
         run = RunUnderWay(placed, environment, surroundings, folder)
@@ -361,6 +364,13 @@ def _said(log: Path) -> str:
 
 def _ending(service: Guard) -> str:
     return service.ended.words if service.ended else "ended"
+
+
+def _is_own(user: str | None) -> bool:
+    """Return whether a user is this process's, which only root can become anew."""
+    with contextlib.suppress(KeyError):  # none has this name
+        return user is not None and pwd.getpwnam(user).pw_uid == os.geteuid() != 0
+    return False
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ class ServicePlan:
     teardown: str | None = None
     """Shell command after the stop."""
     user: str | None = None
-    """Whom the service, setup and teardown run as; None: as this process does."""
+    """Whom the service and all commands but the load run as; None: as this process does."""
     read: str = AUTO
     """How the output of the load is read, see `output.read_load`."""
     ready_s: float = 60.0

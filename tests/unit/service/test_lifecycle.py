@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pwd
 import re
 import shutil
 import sys
@@ -291,6 +292,14 @@ def test_another_user_is_for_root_only(monkeypatch: pytest.MonkeyPatch):
 
     with pytest.raises(SpecError, match="--user nobody: only root can start a service as another"):
         run_service(replace(PLAN, user="nobody"), ENVIRONMENT)
+
+
+def test_who_is_named_without_being_root_starts_it_as_before(monkeypatch: pytest.MonkeyPatch):
+    """Only root can take on the groups of a user, its own too."""
+    nobody, runs_it = pwd.getpwnam("nobody").pw_uid, os.getuid()
+    monkeypatch.setattr("tuner.service.lifecycle.os.geteuid", lambda: nobody)
+
+    good_run(replace(PLAN, user="nobody", setup=f"test $(id -u) = {runs_it}"))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
