@@ -71,10 +71,17 @@ class Auto(PymooNsga2):
     name = "auto"
 
     def __init__(
-        self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
+        self,
+        space: Space,
+        n_objectives: int,
+        population: int,
+        seed: int,
+        initial: Sequence[Genome],
+        *,
+        priors: Sequence[Surrogate | None] = (),
     ) -> None:
         """See `tuner.search.make_strategy`."""
-        self._models = Models(space, n_objectives, initial)
+        self._models = Models(space, n_objectives, initial, priors)
         super().__init__(space, n_objectives, population, seed, initial)
 
     def _draw_start(self, rng: np.random.Generator, n: int) -> list[Genome]:
@@ -139,12 +146,19 @@ def _any_pairs(rng: np.random.Generator, n_parents: int, n_pairs: int) -> list[l
 class Models:
     """What all results so far say about genomes that were not measured."""
 
-    def __init__(self, space: Space, n_objectives: int, initial: Sequence[Genome] = ()) -> None:
+    def __init__(
+        self,
+        space: Space,
+        n_objectives: int,
+        initial: Sequence[Genome] = (),
+        priors: Sequence[Surrogate | None] = (),
+    ) -> None:
         """Start without results; the worst of the initial genomes will set the limits."""
         self._initial = set(map(space.canonical, initial))
         self._features = features_of(space)
         self._n_genes = len(space.parameters)
-        self._objectives = [self._surrogate() for _ in range(n_objectives)]
+        known = priors or [None] * n_objectives
+        self._objectives = [self._surrogate(prior) for prior in known]
         self._constraints: list[Surrogate] = []
         self._results: list[Told] = []
         self.likely_front: list[Genome] = []
@@ -155,8 +169,8 @@ class Models:
         self._front: Floats = np.empty((0, n_objectives))
         """Predicted logarithms of the best results, (n, n_objectives)."""
 
-    def _surrogate(self) -> Surrogate:
-        return Surrogate(self._features.gene, self._n_genes)
+    def _surrogate(self, prior: Surrogate | None = None) -> Surrogate:
+        return Surrogate(self._features.gene, self._n_genes, prior)
 
     @property
     def can_predict(self) -> bool:

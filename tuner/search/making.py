@@ -1,12 +1,18 @@
 """Make a strategy by its name in `tuner.registry`, and choose its population."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tuner.errors import MissingToolError, SpecError, installing
 from tuner.moocore import load_moocore
 from tuner.registry import STRATEGIES, Entry
 from tuner.search.base import Strategy
 from tuner.space import Genome, Space
+
+if TYPE_CHECKING:
+    from tuner.search.surrogate import Surrogate
 
 
 def make_strategy(
@@ -17,6 +23,7 @@ def make_strategy(
     population: int,
     seed: int,
     initial: Sequence[Genome],
+    priors: Sequence[Surrogate | None] = (),
 ) -> Strategy:
     """Make a strategy that has not asked anything yet.
 
@@ -28,6 +35,8 @@ def make_strategy(
             when a campaign is resumed or extended.
         seed: random seed; with the same results it gives the same proposals.
         initial: genomes asked first, in this order; defaults and seeds.
+        priors: of each objective what a cheaper source expects, in logarithms, None where it knows
+            nothing; for `auto` alone.  None given: nothing is known.
 
     Raises:
         SpecError: there is no strategy of that name, or it cannot search this space.
@@ -41,7 +50,8 @@ def make_strategy(
         raise MissingToolError(
             f"strategy {name}: {error}; {installing(entry.distribution or name)}"
         ) from error
-    strategy: Strategy = make(space, n_objectives, population, seed, initial)
+    known = {"priors": priors} if priors else {}
+    strategy: Strategy = make(space, n_objectives, population, seed, initial, **known)
     return strategy
 
 

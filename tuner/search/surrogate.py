@@ -15,10 +15,15 @@ sooner.  The process would take that for what its setting does, and the luckiest
 make the front.  So a single run counts as no better, against what the others predict, than most
 are; unless few others are like it, as of an allocator that ran but once.
 
+What a cheaper source expects may be the mean of the process: as far as the observations go with
+it, it is trusted, and the process explains what is left.
+
 Source: Duvenaud, Nickisch, Rasmussen, "Additive Gaussian Processes", NeurIPS 2011 (the sum of
 parts).  Zhou, Hu, Zhou, Lange, "MM algorithms for variance components models", J. Comput. Graph.
 Stat. 28(2), 2019, eq. (3) (the steps).  Rasmussen and Williams, "Gaussian Processes for Machine
 Learning", 2006, eq. (2.25) and (2.26) (the predictions), (5.12) (what the others predict).
+Kennedy, O'Hagan, "Predicting the output from a complex computer code when fast approximations are
+available", Biometrika 87(1), 2000, eq. (1) (the mean).
 """
 
 import math
@@ -46,6 +51,8 @@ _STEPS: Final = 4
 _FEW: Final = 100
 """With more than these a fit takes the variances of the last one, and a step from there is what
 the next one takes: one inverse instead of two."""
+FITTING_STEPS: Final = 4
+"""That suit a process which is fitted once: it has no fit before it to take the variances of."""
 _DISTANCE: Final = 3.0
 """Of two genomes that differ in every active gene; the interactions fade as exp(-distance)."""
 _LEAST: Final = 1e-6
@@ -131,15 +138,20 @@ def _is_on_scale(level: Value | None) -> bool:
 class Surrogate:
     """Predicts one number of a genome from those of others."""
 
-    def __init__(self, gene: npt.NDArray[np.int64], n_genes: int) -> None:
+    def __init__(
+        self, gene: npt.NDArray[np.int64], n_genes: int, prior: "Surrogate | None" = None
+    ) -> None:
         """Start without observations; every gene is as likely to matter.
 
         Args:
             gene: the gene of each feature, of `Features`.
             n_genes: number of genes.
+            prior: what a cheaper source expects, fitted, of the same genes; None: nothing is known.
         """
         self._gene = gene
         self._n_genes = n_genes
+        self._prior = prior
+        self._trust = 0.0
         self._variances = np.full(n_genes + 2, 1.0 / (n_genes + 2))
         self._improved = self._variances
 
@@ -164,12 +176,22 @@ class Surrogate:
         # Levels that nothing observed has are most of the features, and add only zeros.
         self._seen = np.flatnonzero(features.any(axis=0))
         self._features, self._active = features[:, self._seen], active
-        self._explain(values, n_steps)
+        expected = self._expected(features, active)
+        self._trust = _slope(expected, values)
+        left = values - self._trust * expected
+        self._explain(left, n_steps)
         luck = self._luck(is_single)
         if luck.any():
-            values = values - luck
-            self._explain(values, n_steps)
-        return values
+            self._explain(left - luck, n_steps)
+        return values - luck
+
+    def _expected(self, features: Floats, active: Floats) -> Floats:
+        """Return what the cheaper source expects, (n,); zeros where there is none."""
+        return (
+            np.zeros(len(features))
+            if self._prior is None
+            else self._prior.predict(features, active)[0]
+        )
 
     def _luck(self, is_single: Mask | None) -> Floats:
         """Return by how much more single runs gain, against the others, than most do: (n,)."""
@@ -216,7 +238,8 @@ class Surrogate:
         own = (features**2) @ self._variances[self._gene] + self._variances[-2]
         variance = own - np.einsum("ij,ij->i", across @ self._inverse, across)
         deviation = np.sqrt(np.maximum(variance, 0.0))
-        return self._middle + self._scale * mean, self._scale * deviation
+        before = self._trust * self._expected(features, active)
+        return before + self._middle + self._scale * mean, self._scale * deviation
 
     @property
     def _variances_of_seen(self) -> Floats:
@@ -251,3 +274,10 @@ class Surrogate:
         shown = np.append(shown, [weights @ joint @ weights, weights @ weights])
         expected = np.append(expected, [np.sum(inverse * joint), np.trace(inverse)])
         return np.asarray((shown + 1e-12) / (expected + 1e-12))
+
+
+def _slope(expected: Floats, values: Floats) -> float:
+    """Return by how much values grow with what is expected of them, 0 .. 1."""
+    centred = expected - expected.mean()
+    square = float(centred @ centred)
+    return min(max(float(centred @ values) / square, 0.0), 1.0) if square > 0.0 else 0.0

@@ -1,5 +1,7 @@
 """The model behind `auto`: what it learns of genes and of pairs of them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -153,3 +155,37 @@ def test_a_level_that_was_never_seen_is_less_sure_than_one_that_was():
     _, (seen, one_unseen, both_unseen) = model.predict(*features.of(asked))
 
     assert both_unseen > one_unseen > 5.0 * seen
+
+
+def error_with(guess: Callable[[Genome], float]) -> float:
+    """Return the squared error of a model of few genomes whose prior guesses so, over without."""
+    features = Features(space())
+    emulated, known, unseen = drawn(150, 4), drawn(12, 1), drawn(200, 2)
+    prior = Surrogate(features.gene, len(space().parameters))
+    prior.fit(*features.of(emulated), np.array([guess(one) for one in emulated]), n_steps=8)
+    errors = []
+    for mean in (prior, None):
+        model = Surrogate(features.gene, len(space().parameters), mean)
+        model.fit(*features.of(known), np.array([truth(one) for one in known]))
+        values = np.array([truth(one) for one in unseen])
+        errors.append(np.mean((model.predict(*features.of(unseen))[0] - values) ** 2))
+    return float(errors[0] / errors[1])
+
+
+def test_a_cheaper_source_that_is_about_right_guides_a_model_of_few():
+    assert error_with(lambda genome: 0.8 * truth(genome) + 5.0) < 0.3
+
+
+def test_a_cheaper_source_that_is_wrong_is_not_trusted():
+    assert error_with(lambda genome: -truth(genome)) == pytest.approx(1.0)
+
+
+def test_what_counts_is_returned_with_what_was_expected():
+    features = Features(space())
+    known = drawn(12, 1)
+    values = np.array([truth(one) for one in known])
+    prior = Surrogate(features.gene, len(space().parameters))
+    prior.fit(*features.of(known), values)
+    model = Surrogate(features.gene, len(space().parameters), prior)
+
+    assert model.fit(*features.of(known), values) == pytest.approx(values)

@@ -9,6 +9,7 @@
     selected.py      what these runs showed
     candidates.py    runs that choose the candidates, which are no evidence for them
     exploration.py   more such runs, where they are short
+    priors.py        what emulation expects of settings that it did not try
     direct.py        the search with the program alone
     direct_plan.py   the plan of its runs
     smoothed.py      what all of these say of a setting

@@ -288,7 +288,7 @@ class DirectSearch:
         self._model = None
         if space and self._tried:
             exact = exact_in(self._whole(course), self._work.request.rules)
-            self._model = Smoothed(space, self._tried, self._as_is, exact)
+            self._model = Smoothed(space, self._tried, self._as_is, exact, self._plan.priors)
 
     def _whole(self, course: Course[None, Sample]) -> Course[None, Sample]:
         """Return the runs with those before them."""

@@ -15,7 +15,8 @@ from typing import Final
 
 from tuner.compare.plan import Course, Step, shuffled
 from tuner.optimize.choosing.candidates import exact_in
-from tuner.optimize.choosing.proposals import SLACK
+from tuner.optimize.choosing.priors import Priors, priors_of
+from tuner.optimize.choosing.proposals import SLACK, Proposal
 from tuner.optimize.choosing.selected import Selected, gains_in
 from tuner.optimize.proof.noise import USUAL_NOISE, noise_as_it_is
 from tuner.optimize.quantities import TABLE
@@ -79,6 +80,8 @@ class Before:
     """Of the time, until which the search goes on in any case."""
     share_if_near: float
     """The same where something is worth confirming then."""
+    proposals: Sequence[Proposal]
+    """What emulation expects of every setting."""
 
     @property
     def ran(self) -> dict[str, Configuration]:
@@ -126,6 +129,7 @@ class DirectPlan:
         self._has_time = has_time
         self._worth_a_look = worth_a_look
         self._is_near = is_near
+        self._proposals = before.proposals if before else ()
         self._before = before.ran if before else {}
         self._course_before = before.selected.course if before else None
         self._exact = exact_in(before.selected.course, self._rules) if before else frozenset()
@@ -139,6 +143,8 @@ class DirectPlan:
         self._is_cut = False
         self.space: Space | None = None
         """None until an allocator's default ran."""
+        self.priors: Priors = {}
+        """What emulation expects of all that can be set, once that is known."""
         self.running: dict[str, Configuration] = {}
         """Those of the round under way, by label."""
         n_most = max(0, _MOST_SETTINGS - len(self._handed_out))
@@ -162,6 +168,7 @@ class DirectPlan:
         before = space.genomes_of(self._before.values())
         first = list(dict.fromkeys((*space.defaults(), *space.genomes_of(known), *before)))
         self._genomes = {space.decode(genome): genome for genome in first}
+        self.priors = priors_of(space, self._proposals, self._as_is)
         yield from self._search(space, first, course)
         yield from self._look_again(space, course)
         self._n_rounds = max(self._n_rounds, course.n_rounds)
@@ -177,6 +184,7 @@ class DirectPlan:
             population=_GENERATION,
             seed=self._work.request.seed,
             initial=first,
+            priors=[self.priors.get(goal) for goal in self._rules.goals] if self.priors else (),
         )
         while len(self._handed_out) < _MOST_SETTINGS:
             genomes = strategy.ask()

@@ -70,7 +70,7 @@ class Exploring:
         share = share_if_near if is_near else SHARE_OF_TIME
         n_runs = self._n_more(share)
         if found.changes and (self._work.is_explored or n_runs >= _FEWEST_RUNS):
-            before = Before(found, share, share_if_near)
+            before = Before(found, share, share_if_near, self._choosing.proposals)
             search = DirectSearch(self._work, self._reference, self._space_of, before)
             explored = search.select(self._n_more(share + SHARE_OF_LOOKS))
             if explored.labels:  # else no allocator can be searched

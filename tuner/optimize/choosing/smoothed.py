@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from tuner.optimize.choosing.correction import Floats
 from tuner.optimize.choosing.direct_plan import Tried
+from tuner.optimize.choosing.priors import Priors
 from tuner.optimize.choosing.proposals import WORTH, worthwhile
 from tuner.optimize.proof.judgement import OF_EXACT, Rules
 from tuner.optimize.quantities import TABLE
 from tuner.records import Configuration
-from tuner.search.surrogate import Surrogate, features_of
+from tuner.search.surrogate import FITTING_STEPS, Surrogate, features_of
 from tuner.space import Genome, Space
 
 Lost: TypeAlias = Mapping[str, float]
 """Quantity -> a difference of logs."""
-
-_FITTING_STEPS: Final = 4
-"""Of the process that chooses, which is fitted once: of more than a hundred runs the default takes
-the variances of the fit before, and there is none."""
 
 
 class Smoothed:
@@ -34,6 +31,7 @@ class Smoothed:
         tried: Mapping[str, Tried],
         as_is: Configuration | None,
         exact: Collection[str] = (),
+        priors: Priors | None = None,
     ) -> None:
         """Fit to what ran.
 
@@ -42,6 +40,7 @@ class Smoothed:
             tried: what ran, by label, at least one.
             as_is: what the program runs under, which changes nothing; None: a setting of its own.
             exact: quantities of which no run is lucky.
+            priors: what emulation expects; None where there was none.
         """
         self._space = space
         self._as_is = as_is
@@ -52,10 +51,11 @@ class Smoothed:
         seen = self._features.of([*(one.genome for one in tried.values()), *zeros])
         is_single = np.array([one.n_runs == 1 for one in tried.values()] + [False] * len(zeros))
         for name in next(iter(tried.values())).logs:
-            model = Surrogate(self._features.gene, len(space.parameters))
+            prior = (priors or {}).get(name)
+            model = Surrogate(self._features.gene, len(space.parameters), prior)
             values = [*(one.logs[name] for one in tried.values()), *(0.0 for _ in zeros)]
             may_be_lucky = None if name in exact else is_single
-            model.fit(*seen, np.array(values), is_single=may_be_lucky, n_steps=_FITTING_STEPS)
+            model.fit(*seen, np.array(values), is_single=may_be_lucky, n_steps=FITTING_STEPS)
             self._models[name] = model
 
     def of(self, genomes: Sequence[Genome]) -> dict[str, tuple[Floats, Floats]]:

@@ -1,9 +1,10 @@
 """Settings by runs alone, where emulation has nothing more to propose and runs are short."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
 from tests.doubles.cached import REFERENCE, App, make_space
@@ -15,7 +16,7 @@ from tuner.optimize.choosing.exploration import Exploring
 from tuner.optimize.choosing.proposals import Proposal
 from tuner.optimize.choosing.selected import Selected, selected_of
 from tuner.optimize.choosing.selection import Selection
-from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Sample, Tuned, label_of
 from tuner.optimize.work import EXPLORATION_FILE, Watch, Work
@@ -31,10 +32,9 @@ BETTER = "jemalloc cache=false"
 class Chose:
     """Ran two settings that emulation proposed, neither of which gains."""
 
-    proposals = ()
-
-    def __init__(self, work: Work, *, is_near: bool) -> None:
+    def __init__(self, work: Work, *, is_near: bool, proposals: Sequence[Proposal] = ()) -> None:
         self._work = work
+        self.proposals = proposals
         self._is_near = is_near
 
     def select(self, n_possible: int, without: Collection[Configuration] = ()) -> Selected:
@@ -69,10 +69,11 @@ def exploring(
     *,
     is_near: bool = True,
     allocators: tuple[str, ...] = ALLOCATORS,
+    proposals: Sequence[Proposal] = (),
 ) -> Exploring:
     request = Request(("app",), seconds, allocators)
     work = Work(folder, request, cast("Tuned", app), Watch(seconds, clock))
-    chose = cast("Choosing", Chose(work, is_near=is_near))
+    chose = cast("Choosing", Chose(work, is_near=is_near, proposals=proposals))
     parameters = make_space(["glibc", "jemalloc"]).parameters
     return Exploring(work, REFERENCE, chose, parameters)
 
@@ -89,6 +90,24 @@ def test_what_emulation_did_not_propose_is_found_by_runs(tmp_path: Path):
     found = [gains[MEAN].change for label, gains in selected.changes.items() if BETTER in label]
     assert found == pytest.approx([-0.1] * len(found), abs=0.01)
     assert label_of(WORSE) in selected.changes, "what ran before is shown as well"
+
+
+def test_more_is_tried_of_what_emulation_expects_to_gain(tmp_path: Path):
+    def n_better(folder: str, proposals: Sequence[Proposal]) -> int:
+        (tmp_path / folder).mkdir()
+        clock = Clock()
+        app = App(clock, noise=0.3, slower=0.8)
+        exploring(tmp_path / folder, app, clock, 120.0, proposals=proposals).select(200)
+        return sum("cache=false" in label for label in app.ran[:30])
+
+    space, rng = make_space(["jemalloc"]), np.random.default_rng(1)
+    drawn = [space.decode(space.random(rng)) for _ in range(40)]
+    emulated = [
+        Proposal(one, at, {MEAN: 0.0, PEAK: 0.0, CPU: -0.2 * (one.as_dict.get("cache") is False)})
+        for at, one in enumerate(drawn)
+    ]
+
+    assert n_better("told", emulated) > n_better("untold", ())
 
 
 def test_of_hundreds_of_settings_noise_makes_no_candidate(tmp_path: Path):

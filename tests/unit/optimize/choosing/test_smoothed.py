@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tuner.optimize.choosing.direct_plan import Tried
+from tuner.optimize.choosing.priors import priors_of
+from tuner.optimize.choosing.proposals import Proposal
 from tuner.optimize.choosing.smoothed import Smoothed
 from tuner.optimize.quantities import MEAN
-from tuner.space import Parameter, joint_space
+from tuner.space import Genome, Parameter, joint_space
 
 SCALE = (None, 1, 2, 4, 8, 16, 32)
 SPACE = joint_space({
@@ -57,3 +59,22 @@ def test_a_loss_is_believed_at_once():
 @pytest.mark.parametrize("far", [-0.5, 0.5])
 def test_the_only_run_of_an_allocator_is_believed(far: float):
     assert expected(far, alone=True) / far > 0.5
+
+
+def test_of_few_runs_emulation_says_what_the_others_do():
+    def proposal(number: int, genome: Genome) -> Proposal:
+        return Proposal(SPACE.decode(genome), number, {MEAN: -0.01 * genome[1]})
+
+    rng = np.random.default_rng(5)
+    emulated = [proposal(number, SPACE.random(rng)) for number in range(80)]
+    runs = [(0, *SPACE.random(rng)[1:]) for _ in range(6)]
+    tried = {
+        str(at): Tried(one, SPACE.decode(one), {MEAN: -0.01 * one[1] + 0.005}, 1)
+        for at, one in enumerate(runs)
+    }
+    asked = [(0, level, *runs[0][2:]) for level in range(1, 7)]
+
+    model = Smoothed(SPACE, tried, None, priors=priors_of(SPACE, emulated, None))
+
+    does = [0.005 - 0.01 * level for level in range(1, 7)]
+    assert model.of(asked)[MEAN][0] == pytest.approx(does, abs=0.006)
