@@ -116,7 +116,18 @@ EXPORTED ssize_t getrandom(void *buffer, size_t bytes, unsigned flags) {
     return (ssize_t)bytes;
 }
 
-/* Allocators reach getrandom and sched_getaffinity through syscall(2) too. */
+static long failed(int error) {
+    errno = error;
+    return -1;
+}
+
+static long sleep_by_clock(const long *a) {
+    int error = clock_nanosleep((clockid_t)a[0], (int)a[1], (const struct timespec *)a[2],
+                                (struct timespec *)a[3]);
+    return error == 0 ? 0 : failed(error);
+}
+
+/* Allocators reach some of what is interposed, here or in interpose.c, through syscall(2) too. */
 EXPORTED long syscall(long number, ...) {
     va_list list;
     va_start(list, number);
@@ -130,10 +141,10 @@ EXPORTED long syscall(long number, ...) {
         (void)sched_getaffinity((pid_t)a[0], (size_t)a[1], (cpu_set_t *)a[2]);
         return a[1];
     }
+    if (number == SYS_clock_nanosleep)
+        return sleep_by_clock(a);
+    if (number == SYS_nanosleep)
+        return nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
     long result = raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (result < 0 && result > -4096) {
-        errno = (int)-result;
-        return -1;
-    }
-    return result;
+    return result < 0 && result > -4096 ? failed((int)-result) : result;
 }

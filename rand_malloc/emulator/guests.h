@@ -2,7 +2,9 @@
  *
  * An allocator may have threads of its own, such as jemalloc's background threads: they work, then
  * sleep until a time or a signal.  Here such a thread is a *guest*.  interpose.c catches the calls
- * that start it, put it to sleep and wake it.  A guest runs when the clock is about to pass the
+ * that start it, put it to sleep and wake it: pthread_create, pthread_cond_wait, _timedwait,
+ * _clockwait, _signal and _broadcast, clock_nanosleep, nanosleep, usleep; and clock.c the first two
+ * of the sleeps as syscall(2).  A guest runs when the clock is about to pass the
  * time it waits for, or before the operation that follows a signal, with the clock at that time:
  * an idle phase of the trace gives it the turns that the recorded time would have.
  *

@@ -39,14 +39,16 @@ def burst(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
 
 
-def replay(trace: Path, settings: str, *options: str) -> dict[str, Any]:
-    """Replay under jemalloc with settings."""
+def replay(
+    trace: Path, settings: str, *options: str, allocator: str = "jemalloc", by: str = "MALLOC_CONF"
+) -> dict[str, Any]:
+    """Replay under an allocator with settings, given by that variable."""
     try:
-        library = get_allocator("jemalloc").locate().library
+        library = get_allocator(allocator).locate().library
     except MissingToolError as error:
         pytest.skip(str(error))
     command = [native_file("rand_malloc"), "--preload", library, "--env",
-               f"MALLOC_CONF={settings}", "--curve-points", "2000", *options, trace]  # fmt: skip
+               f"{by}={settings}", "--curve-points", "2000", *options, trace]  # fmt: skip
     done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
@@ -97,7 +99,22 @@ def test_a_background_thread_runs_beside_free_threads(burst: Path):
     assert result["verified_blocks"] == N_BLOCKS
 
 
-@pytest.mark.parametrize("way", ["nanosleep", "clock_nanosleep", "usleep", "cond_timedwait"])
+@pytest.mark.parametrize("burst", [2], indirect=True, ids=["2-threads"])
+def test_the_thread_of_exgen_gives_a_burst_back_while_idle(burst: Path):
+    """It sleeps by system calls."""
+    keeping = "purge_delay:1000,pool_superblocks:1024"
+    options = ("--runs", "memory", "--timeout", "4")
+    stays, falls = (
+        replay(burst, f"{keeping},timer:{ms}", *options, allocator="exgen", by="EXGEN_CONF")
+        for ms in (0, 100)
+    )
+    assert floor_of(stays) > 0.8 * BURST_BYTES
+    assert floor_of(falls) < 0.1 * BURST_BYTES
+
+
+@pytest.mark.parametrize(
+    "way", ["nanosleep", "clock_nanosleep", "usleep", "cond_timedwait", "syscall"]
+)
 def test_a_thread_of_an_allocator_sleeps_on_the_clock_of_the_trace(tmp_path: Path, way: str):
     """Whatever the call: one that takes a MiB a second has taken ten after ten seconds."""
     flags = ("-shared", "-fPIC", "-pthread", "-D_GNU_SOURCE")
@@ -108,7 +125,7 @@ def test_a_thread_of_an_allocator_sleeps_on_the_clock_of_the_trace(tmp_path: Pat
     maker.allocate(16)
     trace = maker.write(tmp_path / "pause.trace", (0, 11 * SECOND_NS - 1))
     command = [native_file("rand_malloc"), "--preload", library, "--env",
-               f"ALLOCATOR_SLEEPS={way}", "--runs", "memory", trace]  # fmt: skip
+               f"ALLOCATOR_SLEEPS={way}", "--runs", "memory", "--timeout", "4", trace]  # fmt: skip
 
     done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
 

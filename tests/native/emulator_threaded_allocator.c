@@ -1,14 +1,16 @@
 /* emulator_threaded_allocator.c - libc's allocator with a thread of its own that maps and touches a
  * MiB a second, for the tests of threads on the virtual clock.
  *
- * ALLOCATOR_SLEEPS says how it lets a second pass: nanosleep, clock_nanosleep, usleep or
- * cond_timedwait.
+ * ALLOCATOR_SLEEPS says how it lets a second pass: nanosleep, clock_nanosleep, usleep,
+ * cond_timedwait, or syscall for the first two without libc.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +31,15 @@ static bool is_way(const char *name) {
     return wanted != NULL && strcmp(wanted, name) == 0;
 }
 
+/* Half of a second each, and errno as it was. */
+static void sleep_by_syscall(void) {
+    struct timespec half = {0, 500000000};
+    errno = ENOTTY;
+    if (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &half, &half) != 0 ||
+        syscall(SYS_nanosleep, &half, NULL) != 0 || errno != ENOTTY)
+        abort();
+}
+
 static void let_second_pass(void) {
     struct timespec second = {1, 0}, next;
     clock_gettime(CLOCK_REALTIME, &next);
@@ -42,6 +53,8 @@ static void let_second_pass(void) {
     else if (is_way("cond_timedwait"))
         while (pthread_cond_timedwait(&condition, &mutex, &next) == 0)
             continue;
+    else if (is_way("syscall"))
+        sleep_by_syscall();
     else
         abort();
 }
