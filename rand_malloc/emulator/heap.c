@@ -65,7 +65,7 @@ static void find_peak(const struct run *run, const struct sample *samples,
     if (figures->n_samples > 0)
         figures->live_at_peak_bytes = run->workload->sample_live[at];
     if (run->traced.peak_anonymous_bytes > sampled)
-        figures->live_at_peak_bytes = workload_live_after(run->workload, run->traced.peak_op);
+        figures->live_at_peak_bytes = workload_live_during(run->workload, run->traced.peak_op);
     raise_peak(figures, sampled, outcome->baseline_anonymous_bytes);
     raise_peak(figures, run->traced.peak_anonymous_bytes, outcome->baseline_anonymous_bytes);
     raise_peak(figures, outcome->watermark_bytes, outcome->baseline_rss_bytes);

@@ -255,15 +255,16 @@ void workload_release(struct workload *workload) {
     *workload = (struct workload){.plan_fd = -1};
 }
 
-uint64_t workload_live_after(const struct workload *workload, uint64_t op) {
+uint64_t workload_live_during(const struct workload *workload, uint64_t op) {
     const struct op *ops = plan_at(workload->plan, workload->plan->ops_offset);
     uint64_t *bytes = calloc((size_t)workload->plan->n_slots + 1, sizeof *bytes);
-    uint64_t live = 0;
+    uint64_t live = 0, before = 0;
     for (uint64_t i = 0; bytes != NULL && i <= op && i < workload->plan->n_ops; i++) {
+        before = live;
         live -= bytes[ops[i].slot];
         bytes[ops[i].slot] = ops[i].kind == TRACE_FREE ? 0 : op_size(&ops[i]);
         live += bytes[ops[i].slot];
     }
     free(bytes);
-    return live;
+    return live > before ? live : before;
 }

@@ -46,7 +46,8 @@ uint64_t workload_event_of(const struct workload *workload, uint64_t op);
 
 void workload_release(struct workload *workload);
 
-/* Live bytes after operation `op`, by a walk from the start; for the rare peak. */
-uint64_t workload_live_after(const struct workload *workload, uint64_t op);
+/* Live bytes before operation `op` or after it, whichever are more: memory that it gives back is
+ * there until then.  By a walk from the start; for the rare peak. */
+uint64_t workload_live_during(const struct workload *workload, uint64_t op);
 
 #endif

@@ -218,6 +218,7 @@ def test_peak_between_two_samples_is_not_missed(tmp_path: Path):
     result = memory_of(maker.write(tmp_path / "spike.trace"))
     assert result["peak_heap_bytes"] > 32 * MIB
     assert max(result["curve"]["heap_bytes"]) < 32 * MIB
+    assert 1 < result["fragmentation_at_peak"] < 1.1, "the large block is live at the peak"
 
 
 def preload(name: str) -> list[str]:

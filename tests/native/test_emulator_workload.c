@@ -24,9 +24,26 @@ static void check_small(void) {
     const struct sample_point *points = plan_at(workload.plan, workload.plan->samples_offset);
     require(workload.plan->n_samples == 3, "a sample after each operation");
     require(workload.sample_live[1] == 1100 && points[1].time_ns == 1000000, "sample 1");
-    require(workload_live_after(&workload, 1) == 1100, "live bytes after operation 1");
+    require(workload_live_during(&workload, 1) == 1100, "what is allocated is live");
+    require(workload_live_during(&workload, 2) == 1100, "what is freed is so until then");
     const struct op *ops = plan_at(workload.plan, workload.plan->ops_offset);
     require(op_size(&ops[1]) == 1000 && ops[2].sequence == 1, "operations");
+    workload_release(&workload);
+}
+
+/* A realloc has the block as it was before it, or as it is after it. */
+static void check_live_during_realloc(void) {
+    static const struct trace_event events[] = {
+        {.time_ns = 0, .size = 100, .op = TRACE_MALLOC},
+        {.time_ns = 1, .size = 700, .op = TRACE_REALLOC},
+        {.time_ns = 2, .size = 50, .op = TRACE_REALLOC},
+    };
+    struct workload workload;
+    struct trace_info info = {
+        .n_threads = 1, .n_slots = 1, .n_events = 3, .duration_ns = 3, .is_complete = 1};
+    require(workload_from_events(events, &info, &workload) == 0, "the plan can be made");
+    require(workload_live_during(&workload, 1) == 700, "a growing block is as large as it becomes");
+    require(workload_live_during(&workload, 2) == 700, "a shrinking one as it was");
     workload_release(&workload);
 }
 
@@ -133,6 +150,7 @@ int main(void) {
     check_exit_is_read();
     check_exit_among_operations();
     check_small();
+    check_live_during_realloc();
     check_samples();
     check_exits();
     return verdict();
