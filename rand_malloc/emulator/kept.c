@@ -161,6 +161,7 @@ int kept_load(const char *file, const char *trace, uint64_t seed, uint64_t most_
               struct workload *workload) {
     struct identity identity;
     struct tail tail = {.has_event_of_op = 0};
+    *workload = (struct workload){.plan_fd = -1};
     if (!identify(trace, seed, most_events, &identity))
         return workload_load(trace, seed, most_events, workload); /* says what is wrong with it */
     for (;;) {

@@ -108,7 +108,8 @@ def test_pages_are_touched_as_ordered(tmp_path: Path, touch: str, untouched: int
     assert usage.ru_minflt < 1000
 
 
-def test_place_that_cannot_be_written_is_an_error(trace: Path):
-    done = run("--save-plan", "/no/such/folder/plan", trace)
+@pytest.mark.parametrize("option", ["--save-plan", "--keep"])
+def test_place_that_cannot_be_written_is_an_error(trace: Path, option: str):
+    done = run("--runs", "memory", option, "/no/such/folder/plan", trace)
     assert done.returncode == REPLAY_FAILED
     assert "/no/such/folder/plan" in done.stderr

@@ -57,6 +57,15 @@ static void check_several(const char *kept, const char *trace) {
     require(memcmp(&before, &after, sizeof before) != 0, "in the place of the other");
 }
 
+/* A place that cannot be opened leaves a workload that can be released. */
+static void check_no_place(const char *trace) {
+    struct workload workload;
+    memset(&workload, 0xff, sizeof workload);
+    require(kept_load("/no/such/folder/kept", trace, 1, UINT64_MAX, &workload) != 0, "no place");
+    require(workload.plan == NULL && workload.plan_fd == -1, "and no workload");
+    workload_release(&workload);
+}
+
 int main(void) {
     char trace[] = "/tmp/test_emulator_kept_XXXXXX", kept[sizeof trace + 8];
     struct timespec first, second;
@@ -75,6 +84,7 @@ int main(void) {
     require(peak_of(kept, trace, 2) == 70000, "so is another seed");
     alarm(60); /* no lock may be waited for that the test itself holds */
     check_several(kept, trace);
+    check_no_place(trace);
     unlink(trace);
     unlink(kept);
     return verdict();
