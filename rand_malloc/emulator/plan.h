@@ -205,7 +205,7 @@ struct histogram {
 struct outcome {
     struct orders orders; /* written by the supervisor before the run */
     _Atomic uint32_t stage;
-    _Atomic uint32_t lazy_seen; /* set by the tracer at the first MADV_FREE */
+    _Atomic uint32_t lazy_seen; /* there may be some: from the first MADV_FREE on, if traced */
     _Atomic uint64_t n_traced;  /* calls that the tracer has seen in the region */
     _Atomic uint64_t progress;  /* index of the operation being replayed */
     struct failure failure;

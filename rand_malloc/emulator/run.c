@@ -175,6 +175,7 @@ static int supervise(struct run *run, pid_t child, int gate_fd) {
     bool wants_trace = run->kind == RUN_MEMORY && !run->options->is_free_running;
     run->traced.is_traced = wants_trace && tracer_attach(child);
     run->outcome->orders.traced = run->traced.is_traced;
+    run->outcome->lazy_seen = run->kind == RUN_MEMORY && !run->traced.is_traced;
     if (write(gate_fd, "g", 1) != 1)
         return complain(EXIT_REPLAY, "start", "%s", strerror(errno));
     close(gate_fd);

@@ -497,6 +497,20 @@ def test_free_running_mode_reports_what_threads_wait_for(tmp_path: Path):
     assert baton["checksum"] == result["checksum"]
 
 
+@pytest.mark.parametrize("threads", ["baton", "free"])
+def test_lazily_freed_pages_are_no_heap_with_or_without_a_tracer(tmp_path: Path, threads: str):
+    maker = TraceMaker()
+    slots = [maker.allocate(4000) for _ in range(20_000)]
+    for slot in slots:
+        maker.free(slot)
+    trace = maker.write(tmp_path / "burst.trace")
+    conf = "EXGEN_CONF=purge_how:free,purge_delay:0,pool_superblocks:1024"
+    result = memory_of(trace, "--threads", threads, *preload("exgen"), "--env", conf)
+    assert result["lazy_free_bytes"] > 70 * MIB
+    assert result["final_heap_bytes"] < 4 * MIB
+    assert result["peak_heap_bytes"] > 76 * MIB
+
+
 def test_a_split_run_leaves_the_other_fields_null(large_block: Path):
     """Absent is null, never 0."""
     memory = memory_of(large_block)
