@@ -126,7 +126,7 @@ static int replay(const struct options *options) {
         return code;
     code = load(options, &workload);
     if (code == EXIT_OK && options->plan_file != NULL)
-        code = workload_save_plan(&workload, options->touch, options->plan_file);
+        code = workload_save_plan(&workload, options->touch, options->seed, options->plan_file);
     else if (code == EXIT_OK)
         code = measure(options, &workload, &memory, &heap);
     if (memory.outcome != NULL)

@@ -86,7 +86,7 @@ struct lane {
 };
 
 /* Changes with every change of the layout: a saved plan is for the rand_malloc that saved it. */
-#define PLAN_MAGIC UINT64_C(0x366e616c70746d00)
+#define PLAN_MAGIC UINT64_C(0x376e616c70746d00)
 
 /* Header of the plan; the arrays follow at their offsets. */
 struct plan {
@@ -99,7 +99,8 @@ struct plan {
     uint32_t n_lanes;
     uint32_t n_slots;
     uint32_t n_stacks; /* lanes that live at the same time, without lane 0 */
-    uint32_t touch;    /* enum touch; of a saved plan, else the orders say it */
+    uint32_t touch;    /* enum touch; of a saved plan, else the orders say it and the seed */
+    uint64_t seed;     /* of the block contents */
     uint64_t begin_ns; /* start of the process; of the first event where it is not known */
     uint64_t end_ns;   /* end of the process; of the last event where it is not known */
     uint64_t ops_offset;

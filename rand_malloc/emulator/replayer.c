@@ -196,7 +196,7 @@ int replayer_inside(const char *path, bool is_empty) {
     if (plan->magic != PLAN_MAGIC || !is_whole)
         return complain(EXIT_TRACE, path, "is no plan of this rand_malloc; see --save-plan");
     outcome.orders =
-        (struct orders){.kind = RUN_INSIDE, .touch = plan->touch, .cpus = 1, .seed = 1};
+        (struct orders){.kind = RUN_INSIDE, .touch = plan->touch, .cpus = 1, .seed = plan->seed};
     adopt(&replay, plan, &outcome);
     replay.is_empty = is_empty;
     perform(&replay);

@@ -227,13 +227,15 @@ static bool is_in_use(const char *path) {
     return is_used;
 }
 
-int workload_save_plan(const struct workload *workload, uint32_t touch, const char *path) {
+int workload_save_plan(const struct workload *workload, uint32_t touch, uint64_t seed,
+                       const char *path) {
     if (is_in_use(path))
         return complain(EXIT_USAGE, path, "is in use as --keep: name another file");
     FILE *file = fopen(path, "we");
     struct plan header = *workload->plan;
     size_t rest = (size_t)header.file_bytes - sizeof header;
     header.touch = touch;
+    header.seed = seed;
     bool is_written = file != NULL && fwrite(&header, sizeof header, 1, file) == 1 &&
                       fwrite(workload->plan + 1, 1, rest, file) == rest;
     if (file != NULL && fclose(file) != 0)

@@ -33,9 +33,10 @@ struct workload {
  * generates with the seed; 0, or an exit code of options.h with a message on stderr. */
 int workload_load(const char *path, uint64_t seed, uint64_t most_events, struct workload *workload);
 
-/* Writes the plan to a file, for replayer_inside, which touches as ordered; 0, or an exit code as
- * above. */
-int workload_save_plan(const struct workload *workload, uint32_t touch, const char *path);
+/* Writes the plan to a file, for replayer_inside, which touches as ordered, with contents of that
+ * seed; 0, or an exit code as above. */
+int workload_save_plan(const struct workload *workload, uint32_t touch, uint64_t seed,
+                       const char *path);
 
 /* The same from events in memory (n_events of info); used for calibration and tests. */
 int workload_from_events(const struct trace_event *events, const struct trace_info *info,

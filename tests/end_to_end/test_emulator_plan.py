@@ -1,5 +1,6 @@
 """A saved plan is replayed in one process, without anything a simulated machine lacks."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -49,6 +50,17 @@ def test_replay_verifies_blocks_and_repeats(plan: Path):
 
 def test_empty_replay_verifies_nothing(plan: Path):
     assert run("--replay-plan", plan, "empty").stdout == "replay 0000000000000000 0\n"
+
+
+def test_seed_is_that_of_the_contents(trace: Path, tmp_path: Path):
+    checksums = []
+    for seed in (1, 2):
+        plan = tmp_path / f"{seed}.plan"
+        assert run("--seed", seed, "--save-plan", plan, trace).returncode == 0
+        checksums.append(run("--replay-plan", plan).stdout.split()[1])
+        replayed = json.loads(run("--seed", seed, "--runs", "memory", trace).stdout)
+        assert checksums[-1] == replayed["checksum"]
+    assert checksums[0] != checksums[1]
 
 
 def test_first_events_alone(trace: Path, plan: Path, tmp_path: Path):
