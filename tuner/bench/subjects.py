@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tuner.allocators import Allocator, all_allocators, get_allocator
 from tuner.allocators.base import Installation
+from tuner.config.reading import check_is_utf8
 from tuner.errors import MissingToolError, SpecError
 from tuner.front.kept import find_configuration
 from tuner.provenance import digest
@@ -103,7 +104,7 @@ def library_subject(text: str) -> BenchSubject:
         text: ``NAME=PATH``, or ``NAME=PATH@VERSION`` to say which version it is.
 
     Raises:
-        SpecError: not of this form, or a path that ld.so would split.
+        SpecError: not of this form, or a path that ld.so would split or that is not UTF-8.
         MissingToolError: there is no such file.
     """
     label, sign, path = text.partition("=")
@@ -118,6 +119,10 @@ def library_subject(text: str) -> BenchSubject:
         raise SpecError(
             f"--library {label}: {library}: a path with a colon or a blank cannot be preloaded"
         )
+    try:
+        check_is_utf8(str(library))
+    except ValueError as error:
+        raise SpecError(f"--library {label}: {error}") from error
     return BenchSubject(label, library, version=version)
 
 

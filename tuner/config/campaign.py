@@ -27,6 +27,7 @@ from tuner.config.allocator_file import (
 from tuner.config.allocator_interface import Scalar
 from tuner.config.reading import (
     StrictModel,
+    check_is_utf8,
     closest,
     problems_error,
     read_toml,
@@ -161,6 +162,7 @@ class AllocatorChoice:
         library = Path(path).absolute() if path else None
         if any(letter in str(library) for letter in ": "):
             raise ValueError(f"{library}: a path with a colon or a blank cannot be preloaded")
+        check_is_utf8(str(library))
         return cls(name, library)
 
 

@@ -104,8 +104,23 @@ def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> Model
         raise SpecError(f"{source}: {_TOO_DEEP}") from error
 
 
-def _check_is_text(value: object, source: str) -> None:
+def check_is_utf8(text: str) -> None:
     """Refuse bytes that are no UTF-8: neither TOML nor a store can hold them.
+
+    Raises:
+        ValueError: names the text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        raise ValueError(
+            f"{shown}: holds bytes that are not UTF-8; rename it, or link to it"
+        ) from error
+
+
+def _check_is_text(value: object, source: str) -> None:
+    """Check every text in a value.
 
     Raises:
         SpecError: names the text.
@@ -116,19 +131,11 @@ def _check_is_text(value: object, source: str) -> None:
     elif isinstance(value, list | tuple):
         for member in value:
             _check_is_text(member, source)
-    elif isinstance(value, str | Path) and not _is_utf8(str(value)):
-        shown = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
-        raise SpecError(
-            f"{source}: {shown}: holds bytes that are not UTF-8; rename it, or link to it"
-        )
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    elif isinstance(value, str | Path):
+        try:
+            check_is_utf8(str(value))
+        except ValueError as error:
+            raise SpecError(f"{source}: {error}") from error
 
 
 def problems_error(source: str, problems: Iterable[str]) -> SpecError:

@@ -52,6 +52,7 @@ def test_every_shipped_file_has_an_adapter():
         ("jemalloc:", "'jemalloc:' names no library"),
         ("jemalloc:a.so", "a colon or a blank cannot be preloaded"),
         ("jemalloc:/a:b.so", "a colon or a blank cannot be preloaded"),
+        ("jemalloc:/b\udcfc/a.so", r"/b\\xfc/a\.so: holds bytes that are not UTF-8; rename it"),
     ],
 )
 def test_what_is_no_allocator_is_refused(

@@ -27,11 +27,15 @@ def test_a_library_that_is_not_there_is_an_error():
         library_subject("mine=/no/such.so")
 
 
-def test_a_path_that_the_loader_would_split_is_refused(tmp_path: Path):
-    library = tmp_path / "a b.so"
+@pytest.mark.parametrize(
+    ("name", "why"), [("a b.so", "cannot be preloaded"), ("b\udcfc.so", r"b\\xfc\.so: .* UTF-8")]
+)
+def test_a_path_that_no_run_can_have_is_refused(tmp_path: Path, name: str, why: str):
+    """The loader would split it, or the answer of the run could not hold it."""
+    library = tmp_path / name
     library.touch()
 
-    with pytest.raises(SpecError, match="cannot be preloaded"):
+    with pytest.raises(SpecError, match=why):
         library_subject(f"mine={library}")
 
 
