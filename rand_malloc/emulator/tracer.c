@@ -129,15 +129,22 @@ static bool is_time_over(struct run *run, pid_t child) {
     return run->is_hung || cpu_s(child) >= limit_s;
 }
 
+/* What is ignored stays so: nohup ignores SIGHUP. */
+static void handle_unless_ignored(int number, const struct sigaction *action) {
+    struct sigaction before;
+    if (sigaction(number, NULL, &before) != 0 || before.sa_handler != SIG_IGN)
+        sigaction(number, action, NULL);
+}
+
 static void install_handlers(void) {
     struct sigaction action;
     memset(&action, 0, sizeof action); /* no SA_RESTART: waitpid must return */
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, NULL);
     action.sa_handler = on_interrupt;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    handle_unless_ignored(SIGINT, &action);
+    handle_unless_ignored(SIGTERM, &action);
+    handle_unless_ignored(SIGHUP, &action);
 }
 
 /* Kills what is left of the group and collects everything that was ours. */

@@ -178,6 +178,19 @@ def test_a_killed_supervisor_leaves_no_child(
     wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
+def test_a_hang_up_that_is_ignored_ends_nothing(trace: Path, bad_allocator: Path):
+    """As under nohup."""
+    command = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", native_file("rand_malloc")]
+    command += ["--preload", bad_allocator, "--env", "EMULATOR_BAD=nap", "--runs", "memory", trace]
+    words = list(map(str, command))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: children_of(process.pid))
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate()
+    assert process.returncode == 0
+    assert json.loads(out)["schema"] == "rand_malloc.result"
+
+
 def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path):
     maker = TraceMaker()
     maker.allocate(16)
