@@ -337,8 +337,11 @@ static void print_calls(struct json *json, const struct round *rounds) {
 
 int calibrate(const struct options *options) {
     static struct round rounds[ROUNDS];
+    int code = run_check_cpu(options);
+    if (code != EXIT_OK)
+        return code;
     pin_self(options);
-    int code = measure_rounds(options, rounds);
+    code = measure_rounds(options, rounds);
     if (code != EXIT_OK)
         return code;
     struct json json = json_to(STDOUT_FILENO);

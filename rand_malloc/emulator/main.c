@@ -122,6 +122,8 @@ static int replay(const struct options *options) {
         code = check_output(options->kept_file);
     if (code == EXIT_OK)
         code = check_output(options->plan_file);
+    if (code == EXIT_OK && options->plan_file == NULL)
+        code = run_check_cpu(options);
     if (code != EXIT_OK)
         return code;
     code = load(options, &workload);

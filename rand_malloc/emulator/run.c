@@ -137,6 +137,19 @@ static bool pin(int cpu) {
     return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+int run_check_cpu(const struct options *options) {
+    cpu_set_t before;
+    int cpu = run_cpu(options);
+    if (options->is_free_running)
+        return EXIT_OK;
+    CPU_ZERO(&before);
+    raw_syscall3(SYS_sched_getaffinity, 0, sizeof before, (long)&before);
+    if (!pin(cpu))
+        return complain(EXIT_REPLAY, "replay", "cannot pin to processor %d: %m", cpu);
+    sched_setaffinity(0, sizeof before, &before);
+    return EXIT_OK;
+}
+
 _Noreturn static void child_fail(const char *step) {
     dprintf(STDERR_FILENO, "%s: %s\n", step, strerror(errno));
     _exit(127);

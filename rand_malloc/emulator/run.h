@@ -52,6 +52,10 @@ void run_beside_self(const char *name, char *path, unsigned path_bytes);
 /* The processor a deterministic run is pinned to. */
 int run_cpu(const struct options *options);
 
+/* Can a process be pinned to it?  EXIT_OK or EXIT_REPLAY with a message; threads that run freely
+ * need none. */
+int run_check_cpu(const struct options *options);
+
 /* Prepares the memfds; EXIT_OK or a code with a message. */
 int run_open(struct run *run);
 

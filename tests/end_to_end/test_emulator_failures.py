@@ -251,10 +251,20 @@ def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPa
     expect(done, NO_INSTRUMENT, "qemu-user")
 
 
-def test_a_processor_that_is_not_there_is_one_message_each_time(trace: Path):
-    """The child may be gone before it is let go."""
-    for _ in range(20):
-        expect(run("--cpu", 900, trace), REPLAY_FAILED, "cannot pin to that processor")
+@pytest.mark.parametrize("runs", ["memory", "count"])
+def test_a_processor_that_is_not_there_is_named(trace: Path, runs: str):
+    """Whatever runs: no instrument is blamed."""
+    expect(run("--cpu", 900, "--runs", runs, trace), REPLAY_FAILED, "cannot pin to processor 900")
+    expect(run("--cpu", 900, "--calibrate"), REPLAY_FAILED, "cannot pin to processor 900")
+
+
+def test_a_replay_is_pinned_where_the_system_lets_it(trace: Path):
+    """Not only where the emulator itself runs."""
+    allowed = sorted(os.sched_getaffinity(0))
+    options = ("--runs", "memory", "--cpu", allowed[-1])
+    command = ["taskset", "-c", allowed[0], native_file("rand_malloc"), *options, trace]
+    done = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_usage_errors_name_the_option(trace: Path):
