@@ -22,7 +22,7 @@ class Instrument:
     """``qemu``, ``cachegrind`` or ``perf``, the best first."""
     works: bool
     detail: str
-    """Its version when it works; what is missing when it does not."""
+    """On what it was tried out when it works; what is missing when it does not."""
 
 
 class _Entry(BaseModel):
