@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Tuned, label_of
 from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration, Outcome
+from tuner.registry import STRATEGIES
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 from tuner.search.base import Told
 from tuner.search.random_search import RandomSearch
@@ -99,12 +101,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, on_told: Callable[[Told, Configuratio
                 on_told(one, self._space.decode(one.genome))
             super().tell(results)
 
-    def make(
-        _: str, space: Space, n: int, *, population: int, seed: int, initial: Sequence[Genome]
-    ) -> Watched:
-        return Watched(space, n, population, seed, initial)
-
-    monkeypatch.setattr(direct_plan, "make_strategy", make)
+    monkeypatch.setitem(STRATEGIES, "auto", Mock(**{"load.return_value": Watched}))
 
 
 def test_a_search_knows_how_much_the_goals_vary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
