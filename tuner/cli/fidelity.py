@@ -129,7 +129,8 @@ def _check_given(
     *,
     is_classic: bool,
 ) -> None:
-    """Refuse what does not go together."""
+    """Refuse what does not go together, and a program that is not there."""
+    from tuner.cli.programs import check_program
     from tuner.profile.file import is_profile
 
     if trace is None:
@@ -147,17 +148,24 @@ def _check_given(
         refuse_options(context, {"--shrunk"}, "to classic records")
     if not command:
         refuse_options(context, {"--rounds", "--timeout"}, "without COMMAND")
+    else:
+        check_program(command[0])
 
 
 def _shares(text: str) -> list[float]:
+    from tuner.profile.variation import LEAST_FACTOR
+
     if text.strip() == "none":
         return []
     try:
         shares = [float(word) for word in text.split(",") if word.strip()]
     except ValueError:
         shares = [0.0]
-    if not all(0.0 < share < 1.0 for share in shares):
-        raise SpecError(f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1, or none")
+    if not all(LEAST_FACTOR <= share < 1.0 for share in shares):
+        raise SpecError(
+            f"--shrunk {text!r}: shares of at least {LEAST_FACTOR:g} and below 1, such as "
+            "0.25,0.1, or none"
+        )
     return shares
 
 

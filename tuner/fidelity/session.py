@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.allocators import Located, get_allocator, locate_all
 from tuner.emulation import EmulationOptions
-from tuner.errors import OutputError, SpecError
+from tuner.errors import MissingToolError, OutputError, SpecError
 from tuner.fidelity.panel import draw_panel, measure_panel
 from tuner.fidelity.program import ProgramPanel, judge_program, measure_program
 from tuner.fidelity.verdict import Panel, judge, judge_shrunk
@@ -21,7 +22,7 @@ from tuner.output import scratch_folder
 from tuner.profile.fidelity import Fidelity, ShrunkFidelity, fidelity_of
 from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
 from tuner.profile.trust import caveat
-from tuner.profile.variation import shrink
+from tuner.profile.variation import LEAST_FACTOR, shrink
 from tuner.records import Configuration, Measurement
 from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.trace.file import Trace
@@ -73,18 +74,17 @@ class _Session:
             on_incident=lambda text: self.incidents.append(f"{what}: {text}"),
         )  # fmt: skip
 
-    def shrunk(
-        self, profile: Path, shares: Sequence[float], whole: Rows
-    ) -> tuple[ShrunkFidelity, ...]:
-        """Measure the panel on the shrunk profiles, and judge them beside the whole one."""
-        found = []
-        with scratch_folder() as folder:
-            for share in shares:
-                path = folder / "shrunk.profile.json"
-                write_profile(path, shrink(profile, share))
-                small = self.measure(path, f"the profile shrunk to {share:g}", reads_back=False)
-                found.append(judge_shrunk(self.panel, whole, small, share))
-        return tuple(found)
+    def shrunk(self, profiles: Mapping[float, Path], whole: Rows) -> tuple[ShrunkFidelity, ...]:
+        """Measure the panel on the shrunk profiles, by share; judge them beside the whole one."""
+        return tuple(
+            judge_shrunk(
+                self.panel,
+                whole,
+                self.measure(path, f"the profile shrunk to {share:g}", reads_back=False),
+                share,
+            )
+            for share, path in profiles.items()
+        )
 
 
 def judge_profile(
@@ -109,55 +109,74 @@ def judge_profile(
         configurations: least number of them, equal per allocator.
         seeds: workloads generated from the profile, at least 1.
         options: how it is emulated; None: as `EmulationOptions` are.
-        shares: shrunk profiles to judge too, each between 0 and 1; none for classic records.
-        program: what the panel is run on too; needs the trace.
+        shares: shrunk profiles to judge too, each from `LEAST_FACTOR` to below 1; none for classic
+            records.
+        program: what the panel is run on too; needs the trace. The verdict without it is in the
+            profile before it runs.
         begin: shows progress.
         on_note: called with what a reader of the verdict must know.
 
     Raises:
-        SpecError: the profile is a trace, or a number is out of its range.
+        SpecError: the profile is a trace, a number is out of its range, or of a shrunk profile
+            nothing would be left.
         TraceError: a file cannot be read, or the verdict that is to be added to.
-        MissingToolError: a library or an instrument is not here.
+        MissingToolError: a library, an instrument or the program is not here.
         ProgramError: the program fails.
         OutputError: the profile cannot be written.
     """
-    if seeds < 1 or not all(0.0 < share < 1.0 for share in shares):
-        raise SpecError("seeds must be at least 1, and shares between 0 and 1")
+    if seeds < 1 or not all(LEAST_FACTOR <= share < 1.0 for share in shares):
+        raise SpecError(
+            f"seeds must be at least 1, and shares at least {LEAST_FACTOR:g} and below 1"
+        )
     members = members_of(profile)
-    if members:
-        _check_place(profile)
+    _check_ends(profile, members, program)
     known = fidelity_of(members) if trace is None else Fidelity()
     options = options or EmulationOptions()
     located = locate_all([get_allocator(name) for name in allocators])
     panel = draw_panel(trace or profile, located, configurations, thp=options.thp)
     session = _Session(panel, located, options, begin)
-    if trace is None:
-        whole = session.measure(profile, "seed 1", reads_back=True)
-        verdict = replace(known, shrunk=session.shrunk(profile, shares, whole))
-    else:
-        _note_another_trace(trace, members, on_note)
-        if program is not None and (differs := recorded_in(trace).differs_from(program.command)):
-            on_note(f"{differs}: the verdict on the program is about what is run")
-        runs = [session.measure(trace, "the trace", reads_back=True)] + [
-            session.measure(profile, f"seed {seed}", seed, reads_back=False)
-            for seed in range(1, seeds + 1)
-        ]
-        measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
-        verdict = replace(
-            _judged(profile, trace, measured),
-            shrunk=session.shrunk(profile, shares, runs[1]),
-            allocators={name: found.version for name, (_, found) in located.items()},
-        )
-        if program is not None:
-            found = _run_program(session, program, on_note)
-            verdict = replace(verdict, program=judge_program(measured, found))
+    measured = None
+    with scratch_folder() as folder:
+        small = _write_shrunk(profile, shares, folder)
+        if trace is None:
+            whole = session.measure(profile, "seed 1", reads_back=True)
+            verdict = replace(known, shrunk=session.shrunk(small, whole))
+        else:
+            _note_another(trace, members, program, on_note)
+            runs = [session.measure(trace, "the trace", reads_back=True)] + [
+                session.measure(profile, f"seed {seed}", seed, reads_back=False)
+                for seed in range(1, seeds + 1)
+            ]
+            measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
+            verdict = replace(
+                _judged(profile, trace, measured),
+                shrunk=session.shrunk(small, runs[1]),
+                allocators={name: found.version for name, (_, found) in located.items()},
+            )
     for text in session.incidents:
         on_note(text)
     incidents = dict.fromkeys((*verdict.incidents, *session.incidents))
     verdict = replace(verdict, incidents=tuple(incidents))
+    _keep(verdict, profile, members)
+    if program is not None and measured is not None:
+        found = _run_program(session, program, on_note)
+        verdict = replace(verdict, program=judge_program(measured, found))
+        _keep(verdict, profile, members)
+    return verdict
+
+
+def _keep(verdict: Fidelity, profile: Path, members: Mapping[str, Any]) -> None:
+    """Write the verdict into the profile, unless that is a trace of classic records."""
     if members:
         write_profile(profile, {**members, "fidelity": verdict.as_json()})
-    return verdict
+
+
+def _write_shrunk(profile: Path, shares: Sequence[float], folder: Path) -> dict[float, Path]:
+    """Return the shrunk profiles, written before anything is measured: one may be impossible."""
+    paths = {share: folder / f"{share}.profile.json" for share in shares}
+    for share, path in paths.items():
+        write_profile(path, shrink(profile, share))
+    return paths
 
 
 def members_of(profile: Path) -> dict[str, Any]:
@@ -175,8 +194,12 @@ def members_of(profile: Path) -> dict[str, Any]:
     return {}
 
 
-def _check_place(profile: Path) -> None:
-    """Find out before everything is measured whether there is a place for the verdict."""
+def _check_ends(profile: Path, members: Mapping[str, Any], program: RealProgram | None) -> None:
+    """Find out before everything is measured what would fail after that."""
+    if program is not None and shutil.which(program.command[0]) is None:
+        raise MissingToolError(f"{program.command[0]}: no such program, or not executable")
+    if not members:
+        return
     try:
         with tempfile.TemporaryFile(dir=profile.parent):
             return
@@ -215,8 +238,20 @@ def _run_program(
     )
 
 
+def _note_another(
+    trace: Path,
+    members: Mapping[str, Any],
+    program: RealProgram | None,
+    on_note: Callable[[str], None],
+) -> None:
+    """Say so if a profile is not judged against its own trace, or that trace's program."""
+    _note_another_trace(trace, members, on_note)
+    if program is not None and (differs := recorded_in(trace).differs_from(program.command)):
+        on_note(f"{differs}: the verdict on the program is about what is run")
+
+
 def _note_another_trace(
-    trace: Path, members: dict[str, Any], on_note: Callable[[str], None]
+    trace: Path, members: Mapping[str, Any], on_note: Callable[[str], None]
 ) -> None:
     """Say so if a profile is not judged against the trace that it remembers."""
     source = members.get("source") or {}

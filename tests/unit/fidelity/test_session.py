@@ -9,7 +9,7 @@ import pytest
 
 from tests.doubles.judged import ONE
 from tuner.cli.main import run
-from tuner.errors import OutputError, SpecError, TraceError
+from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 from tuner.fidelity import ProgramPanel, panel, session
 from tuner.fidelity.session import judge_profile
 from tuner.measure.emulator import Emulation
@@ -74,16 +74,23 @@ def test_what_the_machine_did_meanwhile_is_said_and_kept(profile: Path):
     assert judge_profile(profile, shares=[0.5]).incidents[:2] == verdict.incidents
 
 
+def program_in(folder: Path) -> Path:
+    program = folder / "mixed"
+    program.touch(0o755)
+    return program
+
+
 @pytest.mark.parametrize(
-    ("command", "expected"),
-    [(["mixed"], []), (["mixed", "more"], ["other arguments than recorded (./mixed)"])],
+    ("arguments", "expected"),
+    [([], []), (["more"], ["other arguments than recorded (./mixed)"])],
 )
 @pytest.mark.usefixtures("measured")
 def test_a_program_that_is_not_run_as_it_was_recorded_is_said(
-    profile: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], expected: list[str]
+    profile: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: list[str]
 ):
     trace = profile.with_name("other.trace")
     write_trace(trace, np.zeros(1, EVENT), {"command": ["./mixed"]})
+    command = [str(program_in(profile.parent)), *arguments]
     monkeypatch.setattr(session, "measure_program", lambda *_, **__: ProgramPanel(command, [None]))
     notes: list[str] = []
     judge_profile(
@@ -94,12 +101,50 @@ def test_a_program_that_is_not_run_as_it_was_recorded_is_said(
     assert said == expected
 
 
-@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"shares": (1.0,)}, {"shares": (0.0,)}])
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"shares": (1.0,)}, {"shares": (0.0005,)}])
 def test_a_number_out_of_its_range_is_refused_before_anything_is_measured(
-    profile: Path, wrong: dict[str, Any]
+    profile: Path, measured: list[Path], wrong: dict[str, Any]
 ):
-    with pytest.raises(SpecError, match="seeds must be at least 1, and shares between 0 and 1"):
+    with pytest.raises(SpecError, match=r"at least 1, and shares at least 0\.001 and below 1"):
         judge_profile(profile, profile.parent / "mixed.trace", **wrong)
+    assert not measured
+
+
+def test_a_shrunk_profile_of_which_nothing_is_left_is_refused_before_anything_is_measured(
+    profile: Path, measured: list[Path], monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise SpecError("nothing is left")
+
+    monkeypatch.setattr(session, "shrink", refuse)
+    with pytest.raises(SpecError, match="nothing is left"):
+        judge_profile(profile, profile.parent / "mixed.trace", shares=[0.5])
+    assert not measured
+
+
+def test_a_program_that_is_not_there_is_refused_before_anything_is_measured(
+    profile: Path, measured: list[Path]
+):
+    program = session.RealProgram(["./typo"])
+    with pytest.raises(MissingToolError, match=r"^\./typo: no such program"):
+        judge_profile(profile, profile.parent / "mixed.trace", program=program)
+    assert not measured
+
+
+@pytest.mark.usefixtures("measured")
+def test_what_was_measured_stays_when_the_program_fails(
+    profile: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object, **__: object) -> ProgramPanel:
+        raise ProgramError("killed by signal 11")
+
+    monkeypatch.setattr(session, "measure_program", fail)
+    program = session.RealProgram([str(program_in(profile.parent))])
+    with pytest.raises(ProgramError):
+        judge_profile(profile, profile.parent / "mixed.trace", shares=[0.5], program=program)
+
+    verdict = fidelity_of(read_profile(profile))
+    assert (verdict.trace_events, len(verdict.shrunk), verdict.program) == (500, 1, None)
 
 
 def test_no_allocator_is_no_panel(profile: Path, capsys: pytest.CaptureFixture[str]):

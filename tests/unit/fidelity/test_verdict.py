@@ -13,7 +13,7 @@ from tests.doubles.command_line import CommandLine
 from tests.doubles.judged import ONE, panel, with_peaks
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
-from tuner.errors import SpecError
+from tuner.errors import MissingToolError, SpecError
 from tuner.fidelity import judge, judge_shrunk
 from tuner.fidelity.verdict import curve_distance, resolution, size_distance, verdict_sentence
 from tuner.profile.fidelity import (
@@ -187,12 +187,20 @@ def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one():
     assert judge_shrunk(configurations, [None] * 4, whole, 0.25).time_share is None
 
 
-@pytest.mark.parametrize("text", ["1", "0", "x", "0.5,2"])
+@pytest.mark.parametrize("text", ["1", "0", "0.0005", "x", "0.5,2"])
 def test_a_share_that_shrinks_nothing_is_refused(
     tmp_path: Path, profile: Path, text: str, cli: CommandLine
 ):
     words = ["--trace", str(tmp_path / "mixed.trace"), "--shrunk", text]
     assert "--shrunk" in cli.fails(SpecError.exit_code, "fidelity", profile, *words)
+
+
+def test_a_program_that_is_not_there_is_said_at_once(
+    tmp_path: Path, profile: Path, cli: CommandLine
+):
+    words = ["--trace", str(tmp_path / "mixed.trace"), "--", "./typo"]
+    said = cli.fails(MissingToolError.exit_code, "fidelity", profile, *words)
+    assert "./typo: no such program" in said
 
 
 def test_without_the_trace_the_shrunk_profiles_are_still_measured(profile: Path, cli: CommandLine):
