@@ -6,7 +6,8 @@ each used again only by the thread that freed it (docs/formats.md).
 An address that is allocated while it is live means that a free is missing, or
 that two threads were written down in the wrong order.  The block is freed there
 and then; if its free follows within `INVERSION_EVENTS`, it was the order, and
-the late free is dropped.
+the late free is dropped.  If the address is then allocated once more while it is
+live, a free was missing: the dropped one was of the block that is freed now.
 """
 
 from collections import Counter, defaultdict
@@ -65,6 +66,8 @@ class ImportedHeap:
         """Block that was freed because its address came again -> number of the event."""
         self._n_early = 0
         """Such frees whose own one did not come."""
+        self._dropped_frees: set[Hashable] = set()
+        """Live blocks with a free that was dropped because it seemed to be a late one."""
         self.command = ""
         """Of the program, as a shell would take it; empty if the file lacks it."""
         self.facts: dict[str, Any] = {}
@@ -137,10 +140,9 @@ class ImportedHeap:
         self, api: Api, old: Hashable, new: Hashable, size: int, alignment: int, lane: int
     ) -> None:
         slot = self._slots.pop(old, None)
+        self._dropped_frees.discard(old)
         if new in self._slots:
-            self._free(new, lane, Api.FREE)
-            self._early_frees[new] = self.n_events
-            self._n_early += 1
+            self._free_early(new, lane)
         op = Op.REALLOC
         if slot is None:
             self.n_foreign += old != NULL
@@ -156,13 +158,26 @@ class ImportedHeap:
             del self._early_frees[block]
             self._n_early -= 1
             self.n_inverted += 1
+            if block in self._slots:
+                self._dropped_frees.add(block)
         elif block in self._slots:
             self._free(block, self._lane(thread), api)
         else:
             self.n_foreign += 1
 
+    def _free_early(self, block: Hashable, lane: int) -> None:
+        """Free a live block whose address comes again."""
+        was_freed = block in self._dropped_frees
+        self._free(block, lane, Api.FREE)
+        self._n_early += 1
+        if was_freed:
+            self.n_inverted -= 1
+        else:
+            self._early_frees[block] = self.n_events
+
     def _free(self, block: Hashable, lane: int, api: Api) -> None:
         slot = self._slots.pop(block)
+        self._dropped_frees.discard(block)
         self._free_slots[lane].append(slot)
         self._add(Op.FREE, api, slot, lane)
 

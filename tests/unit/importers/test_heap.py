@@ -44,6 +44,37 @@ def test_frees_that_never_come_are_counted():
     assert heap.losses() == ["frees missing where an address was allocated again: 3"]
 
 
+def test_one_missing_free_makes_one_block_wrong_however_often_its_address_comes():
+    def act(heap: ImportedHeap) -> None:
+        heap.call(Api.MALLOC, new="block", size=1)
+        for size in range(2, 9):
+            heap.call(Api.MALLOC, new="block", size=size)
+            heap.call(Api.FREE, old="block")
+
+    heap, ops = heap_events(act)
+
+    # The first free that comes is taken for a late one, so its block lives until the next.
+    assert ops == [Op.MALLOC, Op.FREE] * 8
+    assert heap.losses() == ["frees missing where an address was allocated again: 1"]
+    assert (heap.n_inverted, heap.n_foreign) == (0, 0)
+
+
+@pytest.mark.parametrize("end", [{"api": Api.FREE}, {"api": Api.REALLOC, "new": "c", "size": 3}])
+def test_a_late_free_is_no_missing_one_once_its_block_is_freed(end: dict[str, Any]):
+    def act(heap: ImportedHeap) -> None:
+        for size in (1, 2):
+            heap.call(Api.MALLOC, new="block", size=size)
+        heap.call(Api.FREE, old="block")  # late
+        heap.call(old="block", **end)
+        for size in (4, 5):
+            heap.call(Api.MALLOC, new="block", size=size)
+        heap.call(Api.FREE, old="block")  # late again
+
+    heap, _ = heap_events(act)
+
+    assert (heap.n_inverted, heap.losses()) == (2, [])
+
+
 @pytest.mark.parametrize(
     ("call", "ops", "losses"),
     [
