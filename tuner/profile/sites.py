@@ -108,18 +108,29 @@ class Sites:
 
     def flaw(self) -> str | None:
         """Return what contradicts itself, as a sentence, or None."""
-        if len(self.blocks) == 0 or (self.blocks <= 0).any():
-            return "no call site that allocated"
-        if self.blocks.sum(dtype=np.float64) > MOST_BLOCKS:
-            return f"more than {MOST_BLOCKS:,} blocks; this model cannot hold them"
-        if (np.maximum(self.peak_blocks, self.end_blocks) > self.blocks).any():
-            return "a call site with more blocks alive than it ever allocated"
-        if (np.maximum(self.peak_bytes, self.end_bytes) > self.total_bytes).any():
-            return "a call site with more bytes alive than it ever allocated"
+        alive = np.maximum.reduce([self.most_blocks, self.peak_blocks, self.end_blocks])
+        alive_bytes = np.maximum(self.peak_bytes, self.end_bytes)
         end_ns = self.end_time * self.ns_per_unit
-        if not (0 <= self.peak_time <= self.end_time and 0 < end_ns <= MAX_LIFE_NS):
-            return "a peak that is not between start and end, or an end that no program reaches"
-        return None
+        has_times = 0 <= self.peak_time <= self.end_time and 0 < end_ns <= MAX_LIFE_NS
+        flaws = {
+            "no call site that allocated": len(self.blocks) == 0 or (self.blocks <= 0).any(),
+            f"more than {MOST_BLOCKS:,} blocks; this model cannot hold them": (
+                self.blocks.sum(dtype=np.float64) > MOST_BLOCKS
+            ),
+            "a call site with more blocks alive than it ever allocated": (
+                (alive > self.blocks).any()
+            ),
+            "a call site with more bytes alive than it ever allocated": (
+                (alive_bytes > self.total_bytes).any()
+            ),
+            "a peak that is not between start and end, or an end that no program reaches": (
+                not has_times
+            ),
+            "a call site whose blocks live longer than the run": (
+                (self.lifetime > self.blocks * self.end_time).any()
+            ),
+        }
+        return next((text for text, is_so in flaws.items() if is_so), None)
 
 
 @dataclass(frozen=True)

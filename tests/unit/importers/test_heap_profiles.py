@@ -112,6 +112,8 @@ def dhat(**changes: Any) -> str:
         (dhat(tl=1.5), "pps.0.tl: Input should be a valid integer, not 1.5"),
         (dhat(tbk=True), "pps.0.tbk: Input should be a valid integer, not True"),
         (dhat(gbk=5), "more blocks alive than it ever allocated"),
+        (dhat(mbk=5), "more blocks alive than it ever allocated"),
+        (dhat(tl=401), "a call site whose blocks live longer than the run"),
         (dhat(eb=101), "more bytes alive than it ever allocated"),
         (dhat(tg=101), "a peak that is not between start and end"),
         (dhat(te=0, tg=0), "a peak that is not between start and end"),
