@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tuner.errors import TraceError
 from tuner.profile.file import SCHEMA, VERSION, life_members, workload_sha256
 from tuner.profile.model import FREED
-from tuner.profile.windows import cut_windows
+from tuner.profile.windows import MOST_WINDOWS, cut_windows
 from tuner.trace.file import Events, Op, Trace
 from tuner.trace.lives import Ints, Lives, find_lives
 
@@ -52,7 +52,7 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
         options: how fine the profile is.
 
     Raises:
-        TraceError: the trace is damaged or holds no allocations.
+        TraceError: the trace is damaged, holds no allocations, or would have too many windows.
     """
     options = options or FitOptions()
     events = trace.read_all()
@@ -60,6 +60,12 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
         is_read = len(events) or trace.totals.is_complete
         why = "holds no allocations; record it again" if is_read else trace.why_empty
         raise TraceError(f"{trace.path}: {why}")
+    lives = find_lives(events)
+    cuts = cut_windows(events, lives.live_bytes, options.even_windows, options.most_windows)
+    if len(cuts) - 1 > MOST_WINDOWS:
+        raise TraceError(
+            f"{trace.path}: threads start or exit too often for a profile; tune on the trace"
+        )
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -75,7 +81,7 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
         "threads": trace.totals.n_threads,
         "duration_ns": trace.totals.duration_ns,
         **life_members(trace.totals),
-        **_Fit(events, options).members(),
+        **_Fit(events, lives, cuts, options).members(),
     }
 
 
@@ -112,13 +118,11 @@ def group_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:
 class _Fit:
     """The parts of one profile."""
 
-    def __init__(self, events: Events, options: FitOptions) -> None:
+    def __init__(self, events: Events, lives: Lives, cuts: Ints, options: FitOptions) -> None:
         self.events = events
         self.options = options
-        self.lives: Lives = find_lives(events)
-        self.cuts = cut_windows(
-            events, self.lives.live_bytes, options.even_windows, options.most_windows
-        )
+        self.lives = lives
+        self.cuts = cuts
         n_lives = len(self.lives.births)
         self.ticks = np.append(self.lives.tick, n_lives)[self.cuts]
         self.window = np.repeat(np.arange(len(self.cuts) - 1), np.diff(self.cuts))

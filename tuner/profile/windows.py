@@ -25,6 +25,9 @@ LEAST_PAUSE: Final = 0.005
 LEAST_BEND: Final = 0.0025
 """Distance of the live curve from a straight line, over its peak, that splits a window."""
 
+MOST_WINDOWS: Final = 65535
+"""Of a profile, as rand_malloc takes it; ``rand_malloc/profile/profile.h``."""
+
 _SHORTEST = 32
 """Events below which no window is split."""
 

@@ -16,6 +16,7 @@ from tuner.errors import TraceError
 from tuner.profile.file import profile_text, read_profile
 from tuner.profile.fit import FitOptions, age_bins, fit, group_rows
 from tuner.profile.model import take_apart
+from tuner.profile.windows import MOST_WINDOWS
 from tuner.trace.file import EVENT, Events, Op, Trace, write_trace
 from tuner.trace.lives import find_lives
 
@@ -52,6 +53,21 @@ def test_allocations_and_operations_are_all_kept(
     assert counts(events) == counts(generated)
     assert events["time_ns"][-1] >= generated["time_ns"][-1]
     assert (np.diff(generated["time_ns"].astype(np.int64)) >= 0).all()
+
+
+def test_a_trace_with_too_many_thread_events_for_a_profile_is_refused(tmp_path: Path):
+    maker = TraceMaker()
+    for _ in range(MOST_WINDOWS // 2 + 1):
+        for act in (maker.start, maker.exit):
+            act(1)
+            maker.free(maker.allocate(8))
+    path = maker.write(tmp_path / "many.trace")
+
+    with Trace(path) as trace, pytest.raises(TraceError) as caught:
+        fit(trace)
+    assert str(caught.value) == (
+        f"{path}: threads start or exit too often for a profile; tune on the trace"
+    )
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
