@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def behind_shell(command: Sequence[str]) -> tuple[str, ...]:
     """Return a command, or what a shell that it starts becomes in the end.
 
     Example:
-        >>> behind_shell(("sh", "-c", "rm -f out; exec ./app -v=1,2 <data"))
+        >>> behind_shell(("sh", "-c", "rm -f out; exec ./app -v=1,2 2>log"))
         ('./app', '-v=1,2')
         >>> behind_shell(("./app", "-v"))
         ('./app', '-v')
@@ -60,9 +61,23 @@ def behind_shell(command: Sequence[str]) -> tuple[str, ...]:
             words = []
         if "exec" in words:
             last = words[len(words) - words[::-1].index("exec") :]
-            own = takewhile(lambda word: not word or not _OPERATORS.issuperset(word), last)
-            return tuple(own) or tuple(command)
+            return tuple(_own_words(last, command[2]) or command)
     return tuple(command)
+
+
+def _own_words(words: Sequence[str], text: str) -> list[str]:
+    """Return the words before the first operator, without a descriptor that it redirects.
+
+    Args:
+        words: of a command of a shell.
+        text: what they are of; of ``2 >log`` and ``2>log`` the words are the same.
+    """
+    own = [*takewhile(lambda word: not word or not _OPERATORS.issuperset(word), words)]
+    operator = "".join(words[len(own) : len(own) + 1])
+    if own and own[-1].isdecimal() and operator.startswith(("<", ">")):
+        is_apart = re.search(rf"(?<!\S){own[-1]}{re.escape(operator)}", text) is None
+        return own if is_apart else own[:-1]
+    return own
 
 
 def recorded_in(trace: Path) -> Recorded:
