@@ -64,14 +64,14 @@ def read_records(source: Source) -> np.ndarray:
             record = int(kind), float(size), float(life)
             _check(*record)
             records.append(record)
+            if len(records) > MOST_RECORDS:
+                raise BadCallError(f"more than {MOST_RECORDS} records")
     if n_announced not in {None, len(records)}:
         raise BadCallError(
             f"ends after {len(records)} of the {n_announced} records of norder; cut off?"
         )
-    if not 0 < len(records) <= MOST_RECORDS:
-        raise BadCallError(
-            f"more than {MOST_RECORDS} records" if records else "no records {type, size, life}"
-        )
+    if not records:
+        raise BadCallError("no records {type, size, life}")
     return np.array(records, RECORD)
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import TraceError
+from tuner.importers import records
 from tuner.importers.records import read_records
-from tuner.importers.source import Source
+from tuner.importers.source import BadCallError, Source
 
 ON_FILES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -41,6 +44,14 @@ def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, mess
     path.write_text(text)
     with pytest.raises(TraceError, match=message):
         read_text(path)
+
+
+def test_too_many_records_are_refused_before_all_are_read(monkeypatch: pytest.MonkeyPatch):
+    lines = iter(["{1,24,100},"] * 9)
+    monkeypatch.setattr(records, "MOST_RECORDS", 2)
+    with pytest.raises(BadCallError, match="more than 2 records"):
+        read_records(cast("Source", SimpleNamespace(stripped_lines=lambda: lines)))
+    assert len(list(lines)) == 6
 
 
 @ON_FILES
