@@ -162,6 +162,16 @@ def previous_in_group(
     return previous, has_previous
 
 
+def sum_bytes(sizes: npt.NDArray[np.uint64]) -> int:
+    """Return the exact sum of up to 2**32 sizes, which 64 bits may not hold.
+
+    Example:
+        >>> sum_bytes(np.array([2**63, 2**63, 5], np.uint64)) - 2**64
+        5
+    """
+    return (int((sizes >> 32).sum()) << 32) + int((sizes & 0xFFFFFFFF).sum())
+
+
 class _Slots:
     """The blocks alive between two batches, by slot."""
 
@@ -185,7 +195,7 @@ class _Survey:
         self.cross_thread_frees = 0
         self.sizes = np.zeros((2, N_LOG2_BINS))
         self.lifetimes = np.zeros((2, N_LOG2_BINS))
-        self.touching = np.zeros(5, np.int64)
+        self.touching: tuple[int, ...] = (0,) * 5
         self.live_bytes = 0
         self.live_blocks = 0
         self.begin_ns = totals.start_ns
@@ -200,7 +210,8 @@ class _Survey:
         self.ops += np.bincount(events["op"], minlength=len(Op))
         self.apis += np.bincount(events["api"], minlength=len(Api))
         self.threads += np.bincount(events["thread"], minlength=len(self.threads))
-        self.touching += self._count_touches(events)
+        counted = zip(self.touching, self._count_touches(events), strict=True)
+        self.touching = tuple(before + now for before, now in counted)
         delta_bytes = self._follow_blocks(events)
         self._follow_curve(events, delta_bytes)
         self.n_events += len(events)
@@ -209,11 +220,9 @@ class _Survey:
         """Return the fields of `Touching` of a batch."""
         large = events[events["size"] >= LARGE_BYTES]
         known = large[large["touch"] > 0]
-        n_bytes = int(known["size"].sum())
-        untouched = (known["touch"].astype(np.int64) - 1).sum() * self.totals.page_bytes
-        return (
-            len(large), int(large["size"].sum()), len(known), n_bytes, n_bytes - int(untouched)
-        )  # fmt: skip
+        n_bytes = sum_bytes(known["size"])
+        untouched = int((known["touch"].astype(np.int64) - 1).sum()) * self.totals.page_bytes
+        return len(large), sum_bytes(large["size"]), len(known), n_bytes, n_bytes - untouched
 
     def _follow_blocks(self, events: Events) -> npt.NDArray[np.int64]:
         """Return by how much each event changes the live bytes; update sizes and lifetimes."""
@@ -225,8 +234,8 @@ class _Survey:
         bytes_before = np.where(has_previous, size[previous], self.slots.bytes[slot])
         is_free, is_realloc, is_new = op == Op.FREE, op == Op.REALLOC, op < Op.REALLOC
         change[index] = np.where(is_new, size, size - bytes_before).astype(np.int64)
-        self.allocated_bytes += int(size[is_new].sum())
-        self.allocated_bytes += int(np.maximum(change[index][is_realloc], 0).sum())
+        grown = np.maximum(change[index][is_realloc], 0).astype(np.uint64)
+        self.allocated_bytes += sum_bytes(size[is_new]) + sum_bytes(grown)
         self.cross_thread_frees += int((is_free & (work["owner"] != work["thread"])).sum())
         sizes = size[~is_free]
         self._count(self.sizes, log2_bins(sizes), sizes)
@@ -305,13 +314,13 @@ class _Survey:
             n_thread_starts=int(self.ops[Op.THREAD_START]),
             allocated_bytes=self.allocated_bytes,
             n_never_freed=int(is_live.sum()),
-            never_freed_bytes=int(self.slots.bytes[is_live].sum()),
+            never_freed_bytes=sum_bytes(self.slots.bytes[is_live]),
             mean_live_bytes=mean if duration_ns else mean / max(1, self.n_events),
             cross_thread_frees=self.cross_thread_frees,
             size=Histogram(self.sizes[0].astype(np.int64), self.sizes[1]),
             lifetime=Histogram(self.lifetimes[0].astype(np.int64), self.lifetimes[1]),
             curve=LiveCurve(*points.T),
-            touching=Touching(*self.touching.tolist()),
+            touching=Touching(*self.touching),
         )
 
 

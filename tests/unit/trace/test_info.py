@@ -144,6 +144,13 @@ def test_a_long_curve_keeps_the_peak_of_every_share():
     assert curve.live_bytes.tolist() == [max(live[i : i + 5]) for i in range(0, n, 5)]
 
 
+def test_sums_beyond_64_bits_are_exact():
+    largest, n = 1 << 47, 1 << 17
+    events = rows(*[(Op.MALLOC, 0, largest, 0), (Op.FREE, 0, 0, 0)] * n)
+    info = survey_in(events, len(events))
+    assert info.allocated_bytes == info.touching.bytes == n * largest == 1 << 64
+
+
 def test_an_empty_trace_has_empty_statistics():
     info = survey_in(rows(), 5)
     assert info.mean_live_bytes == 0
