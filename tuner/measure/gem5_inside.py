@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.config.gem5_inside import Inside, InsideProgram
 from tuner.errors import MissingToolError, ProgramError
@@ -109,6 +109,8 @@ class Counted(BaseModel):
     output: str
     """SHA-256 of what the program printed."""
     counts: Counts
+    files: Mapping[str, str] = Field(default_factory=dict)
+    """SHA-256 of each file that the program had mapped at its end; older journals have none."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class Gem5Inside:
     def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         """Return a digest of gem5, scripts, machine, program, its files and the environment.
 
+        Files that no command names, such as further libraries, are in `Counted.files`.
+
         Raises:
             ProgramError: a file cannot be read.
         """
@@ -141,6 +145,11 @@ class Gem5Inside:
         digests = list(map(self.digest, files))
         facts = [digests, task.command, task.cores, sorted(environment.items())]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+    def is_current(self, counted: Counted) -> bool:
+        """Return whether every file that the program had mapped is still what it was."""
+        paths = {Path(path): digest for path, digest in counted.files.items()}
+        return all(path.is_file() and self.digest(path) == was for path, was in paths.items())
 
     def run(self, task: InsideTask, label: str, environment: Mapping[str, str]) -> Outcome[Counted]:
         """Run a program to its end; one that fails is no error here.
@@ -153,7 +162,8 @@ class Gem5Inside:
         Raises:
             OutputError: the folder of its files cannot be written.
             MissingToolError: gem5 cannot be executed.
-            ProgramError: the result of gem5 is of another version.
+            ProgramError: the result of gem5 is of another version, or a file of the program cannot
+                be read.
         """
         folder = fresh_folder(self.outputs / task.machine.stem / task.program / label)
         words = [str(self.program), "-q", "-d", str(folder), str(self.scripts / SCRIPT)]
@@ -163,7 +173,13 @@ class Gem5Inside:
         words += ["--guest", task.command[0], "--", *task.command[1:]]
         surroundings = Surroundings(timeout_s=self.timeout_s)
         ended = self.runner.run(words, tool_environment(os.environ), surroundings, folder)
-        return judge_inside(read_run(ended, folder), environment)
+        found = read_run(ended, folder)
+        outcome = judge_inside(found, environment)
+        if outcome.good is None or found.result is None:
+            return outcome
+        mapped = filter(Path.is_file, map(Path, found.result.guest_files))
+        files = {str(path): self.digest(path) for path in mapped}
+        return Outcome.succeeded(outcome.good.model_copy(update={"files": files}))
 
 
 def judge_inside(found: Gem5Run, environment: Mapping[str, str]) -> Outcome[Counted]:

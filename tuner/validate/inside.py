@@ -1,15 +1,17 @@
 """Programs inside simulated machines: what is missing is run, each once, and kept in a journal.
 
 A simulation repeats itself to the last count: there are no rounds, and several may run at once.
-A run's record carries the digest of all that decides its result, and serves every later session
-that asks for the same; a session is a line of the journal too, and says which runs it shows.  What
-failed is tried again when that digest changes; what was stopped at its time limit or by a signal,
-or found no room, at once.
+A run's record carries the digest of all that a session names of what decides its result, and those
+of the files that the program had mapped.  It serves every later session that asks for the same, as
+long as these files stay; a session is a line of the journal too, and says which runs it shows.
+What failed is tried again when the first digest changes; what was stopped at its time limit or by a
+signal, or found no room, at once.
 
 A line of kind "run" has the `identity`, `task`, `label`, `status`, `reason`, the SHA-256 of the
-program's `output`, and `counts` by name, null what the machine has none of.  A line of kind
-"session" has the `subjects`, the baseline first, `facts`, and in `shown` rows of program, machine,
-label, and the identities of the run and of the start that is subtracted.  The last one is shown.
+program's `output`, `counts` by name, null what the machine has none of, and the SHA-256 of each of
+the program's `files`; of two with one identity the later one counts.  A line of kind "session" has
+the `subjects`, the baseline first, `facts`, and in `shown` rows of program, machine, label, and the
+identities of the run and of the start that is subtracted.  The last one is shown.
 """
 
 from __future__ import annotations
@@ -129,7 +131,7 @@ def run_inside(
     for task, (label, guest) in itertools.product(tasks, run.guests.items()):
         both = [(one, gem5.identity(one, guest)) for one in (task, task.start or task)]
         for one, identity in both:
-            if identity not in known or _may_go_well(known[identity]):
+            if identity not in known or _must_run_again(known[identity], gem5):
                 missing.setdefault(identity, (one, label))
         shown.append([task.program, task.machine.stem, label, *(identity for _, identity in both)])
     session = {
@@ -146,6 +148,9 @@ def run_inside(
         compare(Once(steps), run, keeper, observer, workers=n_workers, stop=gem5.runner.stop)
 
 
-def _may_go_well(failed: Outcome[Counted]) -> bool:
-    is_of_machine = _OF_THE_MACHINE.match(failed.reason or "") is not None
-    return failed.status is Status.TIMED_OUT or is_of_machine
+def _must_run_again(known: Outcome[Counted], gem5: Gem5Inside) -> bool:
+    """Return whether a run may go well another time, or a file of its program changed since."""
+    if known.good is not None:
+        return not gem5.is_current(known.good)
+    is_of_machine = _OF_THE_MACHINE.match(known.reason or "") is not None
+    return known.status is Status.TIMED_OUT or is_of_machine

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.places import FAKE_GEM5
 from tests.doubles.simulated import STATISTICS_OF_TWO_CORES
 from tuner.errors import ProgramError
 from tuner.measure.gem5_inside import Gem5Inside, InsideTask, counts_of
@@ -33,6 +34,26 @@ def test_another_c_library_of_the_guests_makes_another_run(tmp_path: Path):
         return inside.identity(task, {})
 
     assert identity("old") == identity("old") != identity("new")
+
+
+def test_a_run_records_what_its_program_mapped_and_is_current_while_that_stays(tmp_path: Path):
+    library = tmp_path / "libother.so"
+    library.write_text("old")
+    environment = {"LD_PRELOAD": str(library)}
+    task = InsideTask("lists", tmp_path, 1, ("/guest",), None)
+
+    def inside() -> Gem5Inside:
+        return Gem5Inside(Path(FAKE_GEM5), tmp_path, tmp_path / "out", ProgramRunner(), 60.0)
+
+    counted = inside().run(task, "label", environment).good
+
+    assert counted is not None
+    assert list(counted.files) == [str(library)]
+    assert inside().is_current(counted)
+    library.write_text("new")
+    assert not inside().is_current(counted)
+    library.unlink()
+    assert not inside().is_current(counted)
 
 
 def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics):

@@ -12,7 +12,7 @@ from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import MIB, campaign_record, trial
 from tuner.compare.loop import Observer
 from tuner.errors import InterruptedCampaign, OutputError, StoreError
-from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.gem5 import Gem5Result, Gem5Run, file_digest
 from tuner.measure.gem5_inside import (
     Counted,
     Gem5Inside,
@@ -78,6 +78,7 @@ class FakeInside(Gem5Inside):
     interrupt_at: int | None = None
     ran: list[tuple[str, str]] = field(default_factory=list)
     version: str = "1"
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         return f"{task} {sorted(environment.items())} {self.version}"
@@ -88,7 +89,10 @@ class FakeInside(Gem5Inside):
         key = (task.program, label)
         self.ran.append(key)
         found = self.bad.get(key) or good_run(COUNTED[key], environment.get("LD_PRELOAD"))
-        return judge_inside(found, environment)
+        outcome = judge_inside(found, environment)
+        if outcome.good is None:
+            return outcome
+        return Outcome.succeeded(outcome.good.model_copy(update={"files": self.files}))
 
 
 def good_run(
@@ -198,6 +202,15 @@ def test_a_session_that_asks_for_the_same_adds_nothing(path: Path):
 def test_run_is_repeated_when_what_decides_it_changes(path: Path):
     execute(path)
     assert len(execute(path, FakeInside(version="2"))) == 6
+
+
+def test_run_is_repeated_when_a_file_of_its_program_changes(path: Path, tmp_path: Path):
+    library = tmp_path / "libother.so"
+    library.write_text("new")
+    new = {str(library): file_digest(library)}
+    execute(path, FakeInside(files={str(library): "old"}))
+    assert len(execute(path, FakeInside(files=new))) == 6
+    assert execute(path, FakeInside(files=new)) == []
 
 
 def test_start_is_subtracted_and_compared_with_the_baseline(path: Path):
