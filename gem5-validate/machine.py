@@ -12,7 +12,9 @@
     memory                model (a function of gem5.components.memory, or "simple" with
                           latency and bandwidth), size
 
-Descriptions are read strictly: an unknown key or a missing one is an error.
+Descriptions are read strictly: an unknown key is an error, and so is a missing one, but for
+caches (then there are none), cores (1), branch_predictor, tlb and parameters (gem5's own),
+read_percent (100), mshrs (16) and prefetcher (none).
 README.md has examples; machines/ has descriptions.
 """
 

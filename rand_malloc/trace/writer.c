@@ -25,8 +25,7 @@
 enum {
     MESSAGE_BYTES = 512,
     PATH_MAX_BYTES = 4096,
-    /* Level 3 packs 7 % smaller and takes a fifth more time for the whole building of a
-     * trace (docs/decisions/traces.md). */
+    /* Level 3 packs 7 % smaller and takes a fifth more time for the whole building of a trace. */
     COMPRESSION_LEVEL = 1
 };
 

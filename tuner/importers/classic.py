@@ -54,7 +54,10 @@ def random_numbers(seed: int) -> Iterator[int]:
 
 
 def _draw_about(mean: float, numbers: Iterator[int]) -> int:
-    """Return half the mean of five numbers that are uniform up to twice the mean, at least 1."""
+    """Return the rounded mean of five numbers that are uniform up to twice `mean`.
+
+    It is at least 1 where `mean` is.
+    """
     drawn = sum(islice(numbers, 5)) * mean / (_RAND_MAX * 2.5)
     return 1 if mean >= 1 > drawn else int(drawn + 0.5)
 
