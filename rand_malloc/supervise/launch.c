@@ -2,8 +2,9 @@
  *
  * The child waits on a pipe until PTRACE_SEIZE has been done, so the exec and
  * the exit are both seen.  No system call is traced and no thread or child is
- * followed: the program stops once at its exec, once at its exit, and for each
- * signal it receives.  PTRACE_O_EXITKILL takes the program down with us.
+ * followed, unless system calls are counted: the program stops once at its
+ * exec, once at its exit, and for each signal it receives.  PTRACE_O_EXITKILL
+ * takes the program down with us.
  * Source: ptrace(2), personality(2), prctl(2).
  */
 #include "launch.h"
@@ -107,6 +108,13 @@ static void leave_core(int cpu) {
     (void)sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
+bool launch_trace(const struct plan *plan, pid_t pid) {
+    long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
+    if (plan->counts_syscalls)
+        options |= PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
+    return ptrace(PTRACE_SEIZE, pid, NULL, options) == 0;
+}
+
 bool launch(const struct plan *plan, struct launched *launched) {
     int hold[2];
     int errors[2];
@@ -121,10 +129,7 @@ bool launch(const struct plan *plan, struct launched *launched) {
         become_program(plan, hold[0], errors[1]);
     }
     (void)setpgid(pid, pid);
-    long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
-    if (plan->counts_syscalls)
-        options |= PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
-    launched->is_traced = !plan->is_service && ptrace(PTRACE_SEIZE, pid, NULL, options) == 0;
+    launched->is_traced = !plan->is_service && launch_trace(plan, pid);
     launched->pid = pid;
     launched->counter_fd = plan->is_service ? -1 : counter_open_instructions(pid);
     launched->error_fd = errors[0];

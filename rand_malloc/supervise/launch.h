@@ -24,6 +24,9 @@ struct launch_error {
 /* Fork and release the program.  Returns false with errno when fork or pipe fails. */
 bool launch(const struct plan *plan, struct launched *launched);
 
+/* Take hold of a process or thread; false where that is forbidden or there is a tracer already. */
+bool launch_trace(const struct plan *plan, pid_t pid);
+
 /* Call after the program has ended: true when it never got as far as exec. */
 bool launch_failed(const struct launched *launched, struct launch_error *error);
 

@@ -24,6 +24,11 @@ enum {
 /* What a pipeline's last command takes to end after its first, on a busy computer. */
 static const uint64_t SETTLE_NS = UINT64_C(50000000);
 
+/* How long, and how often, an exec is looked for after the end of the first thread: where another
+ * one becomes another program, that end is part of it. */
+static const uint64_t EXEC_NS = UINT64_C(1000000);
+static const uint64_t EXEC_POLL_NS = UINT64_C(50000);
+
 void watched_signals(sigset_t *signals) {
     (void)sigemptyset(signals);
     (void)sigaddset(signals, SIGCHLD);
@@ -56,9 +61,37 @@ static bool is_entry(pid_t tid) {
            info.op == PTRACE_SYSCALL_INFO_ENTRY;
 }
 
+/* It has become another program: what was before an exec is none of it. */
+static void begin_anew(const struct launched *launched, struct meter *meter,
+                       struct outcome *outcome) {
+    (void)counter_read(launched->counter_fd, &outcome->instructions_before);
+    free(outcome->environment.text); /* the program may write over its own later */
+    outcome->environment.text = NULL;
+    (void)proc_environment(launched->pid, &outcome->environment);
+    (void)proc_program(launched->pid, outcome->program);
+    meter_start(meter, launched->pid);
+    meter_sample(meter);
+    outcome->n_syscalls = outcome->held_ns = outcome->first_end_ns = 0;
+    outcome->reaped_before = cpu_reaped();
+}
+
+/* A thread that is not traced takes the number of the first one as it becomes another program: who
+ * holds that number is not traced any more.  Taking hold waits for an exec to end, which would wait
+ * for threads that we hold. */
+static void take_hold_again(const struct plan *plan, const struct launched *launched,
+                            struct meter *meter, struct outcome *outcome) {
+    bool are_held = plan->counts_syscalls;
+    if (outcome->first_end_ns != 0 && !are_held && launch_trace(plan, launched->pid))
+        begin_anew(launched, meter, outcome);
+}
+
+static bool is_exec_near(const struct outcome *outcome, uint64_t now) {
+    return outcome->first_end_ns != 0 && now < outcome->first_end_ns + EXEC_NS;
+}
+
 /* Answer one ptrace stop of the program or a thread of it, and let it go on. */
-static void handle_stop(const struct plan *plan, pid_t tid, int status,
-                        const struct proc_file *preload, struct meter *meter,
+static void handle_stop(const struct plan *plan, const struct launched *launched, pid_t tid,
+                        int status, const struct proc_file *preload, struct meter *meter,
                         struct outcome *outcome) {
     int event = status >> 16;
     int number = WSTOPSIG(status);
@@ -72,18 +105,12 @@ static void handle_stop(const struct plan *plan, pid_t tid, int status,
         return;
     }
     if (event == PTRACE_EVENT_EXEC && tid == meter->pid) {
-        free(outcome->environment.text); /* the program may write over its own later */
-        outcome->environment.text = NULL;
-        (void)proc_environment(tid, &outcome->environment);
-        (void)proc_program(tid, outcome->program);
-        meter_start(meter, tid);
-        meter_sample(meter);
-        outcome->n_syscalls = outcome->held_ns = 0;
-        outcome->reaped_before = cpu_reaped();
+        begin_anew(launched, meter, outcome);
     } else if (event == PTRACE_EVENT_EXIT && tid == meter->pid) {
         uint64_t from_ns = monotonic_ns();
         meter_exit(meter, preload);
-        outcome->held_ns = monotonic_ns() - from_ns;
+        outcome->first_end_ns = monotonic_ns();
+        outcome->held_ns = outcome->first_end_ns - from_ns;
     }
     go_on(plan, tid, event == 0 ? number : 0);
 }
@@ -96,9 +123,7 @@ static bool reap(const struct plan *plan, const struct launched *launched,
     pid_t pid;
     while ((pid = wait4(-1, &status, __WALL | WNOHANG, &usage)) > 0) {
         if (WIFSTOPPED(status)) {
-            if (status >> 16 == PTRACE_EVENT_EXEC && pid == launched->pid)
-                (void)counter_read(launched->counter_fd, &outcome->instructions_before);
-            handle_stop(plan, pid, status, preload, meter, outcome);
+            handle_stop(plan, launched, pid, status, preload, meter, outcome);
             continue;
         }
         if (pid != launched->pid)
@@ -198,11 +223,13 @@ void watch(const struct plan *plan, const struct launched *launched,
             outcome->timed_out = true;
             end_program(launched->pid);
         }
+        take_hold_again(plan, launched, meter, outcome);
         if (now >= next_ns) {
             meter_sample(meter);
             next_ns = now + plan->sample_ns;
         }
-        int number = sleep_until(next_ns < limit_ns || outcome->timed_out ? next_ns : limit_ns);
+        uint64_t due_ns = next_ns < limit_ns || outcome->timed_out ? next_ns : limit_ns;
+        int number = sleep_until(is_exec_near(outcome, now) ? now + EXEC_POLL_NS : due_ns);
         if (number != 0 && number != SIGCHLD) {
             outcome->interrupted = number;
             end_program(launched->pid);

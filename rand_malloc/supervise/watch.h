@@ -24,6 +24,8 @@ struct outcome {
     uint64_t orphans_ns;   /* by these, in `used` */
     uint64_t wall_ns;      /* from the last exec to the end, without held_ns */
     uint64_t held_ns;      /* the first thread was held at its exit to be read */
+    uint64_t first_end_ns; /* monotonic time when that thread ended, 0: it goes on; another one may
+                              become another program unseen */
     bool is_counted;       /* instructions is known */
     uint64_t instructions; /* of user mode, of the program and its children */
     uint64_t instructions_before; /* the last exec; not in `instructions` */

@@ -168,7 +168,7 @@ static void ignore_children(void) {
 }
 
 static int become_another(void *program) {
-    execl(program, program, "exit", "0", (char *)NULL);
+    execl(program, program, "hold", (char *)NULL);
     return 1;
 }
 
@@ -179,6 +179,12 @@ static void spike_after(char *program) {
     if (child < 0 || waitpid(child, NULL, __WALL) != child)
         abort();
     spike(64);
+}
+
+static void *become_another_after_a_spike(void *program) {
+    spike(64);
+    (void)become_another(program);
+    return NULL;
 }
 
 static void *call_the_system(void *n) {
@@ -223,6 +229,10 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "spike-then-exec") == 0) {
         spike(64);
         execl(argv[0], argv[0], "exit", "0", (char *)NULL);
+    } else if (strcmp(what, "spike-then-exec-in-a-thread") == 0) {
+        pthread_t thread;
+        (void)pthread_create(&thread, NULL, become_another_after_a_spike, argv[0]);
+        pause();
     } else if (strcmp(what, "first-thread-ends") == 0) {
         pthread_t thread;
         (void)pthread_create(&thread, NULL, spike_later, NULL);

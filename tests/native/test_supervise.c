@@ -179,6 +179,12 @@ CASE(memory_before_an_exec_is_forgotten) {
     return run("-- $S spike-then-exec") == 0 && between(number("peak_rss_bytes"), 1, 8.0 * MIB);
 }
 
+CASE(an_exec_of_another_thread_is_seen) {
+    return run("-- $S spike-then-exec-in-a-thread") == 0 &&
+           between(number("peak_rss_bytes"), 16.0 * MIB, 24.0 * MIB) &&
+           number("n_threads") == 1.0 && says("\"peak_from\":\"exit\"");
+}
+
 CASE(time_before_an_exec_is_forgotten) {
     return run("-- $S burn-child-then-exec") == 0 && between(number("user_ns"), 0, 0.05e9) &&
            between(number("children_cpu_ns"), 0, 0) && number("instructions") < 1e8;
