@@ -32,17 +32,20 @@ def _rank(value: float | None) -> str:
 
 def print_fidelity(verdict: Fidelity) -> None:
     """Print a verdict that was judged beside the trace."""
-    tables = [_error_table(verdict.metrics), _rank_table(verdict.metrics)]
+    n_seeds = len(verdict.seeds)
+    tables = [_error_table(verdict.metrics, n_seeds), _rank_table(verdict.metrics)]
     program = verdict.program
     if program:
         title = "against the program: "
-        tables += [_error_table(program.metrics, title), _rank_table(program.metrics, title)]
+        tables += [
+            _error_table(program.metrics, n_seeds, title),
+            _rank_table(program.metrics, title),
+        ]
     for table in tables:
         stdout_console(table).print(table, "")
     if program:
         shown = ", ".join(f"{name} {_share(s)}" for name, s in program.spread.items())
         print(f"the program's own runs differ, in the median, by: {shown}")
-    n_seeds = len(verdict.seeds)
     print(
         f"{verdict.configurations} configurations, {n_seeds} seed{'s'[: n_seeds > 1]}; distance "
         f"of live curves {_share(verdict.live_curve_distance)}, of heap curves "
@@ -59,12 +62,15 @@ def print_fidelity(verdict: Fidelity) -> None:
     print(verdict_sentence(verdict))
 
 
-def _error_table(metrics: Mapping[str, MetricFidelity | None], title: str = "") -> Table:
+def _error_table(
+    metrics: Mapping[str, MetricFidelity | None], n_seeds: int, title: str = ""
+) -> Table:
     table = _table(f"{title}errors", ("median", "p90", "worst", "bias", "seeds", "regret", "tau"))
     for name, found in metrics.items():
         if found is not None:
             errors = (found.median_error, found.p90_error, found.worst_error, found.bias)
-            shares = (*errors, found.seed_spread, found.regret)
+            spread = found.seed_spread if n_seeds > 1 else None
+            shares = (*errors, spread, found.regret)
             table.add_row(name, *map(_share, shares), _rank(found.tau))
     return table
 
