@@ -78,7 +78,7 @@ class MeasuredFront:
     @property
     def is_smoothed(self) -> bool:
         """Whether some rows are shown as all runs together say."""
-        return any(gain.smoothed is not None for row in self.rows for gain in row.changes.values())
+        return any(row.is_smoothed for row in self.rows)
 
     def shown_label(self, row: AnswerRow) -> str:
         """Return the label of a row as every table has it."""
@@ -210,8 +210,6 @@ def _footer(found: MeasuredFront, shown: Sequence[AnswerRow]) -> Iterator[str]:
     n_hidden = sum(row.label != AS_IS and row not in shown for row in found.others)
     if n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
-    if found.is_smoothed and any(row.changes and not row.is_candidate for row in shown):
-        yield "What had few runs is shown as a model of all runs expects it."
     yield answer.sentence
     if answer.note:
         yield answer.note

@@ -84,7 +84,7 @@ def test_a_lucky_run_makes_no_front(folder: Path):
 
     assert [one.label for one in found.front] == ["exgen b=1"]
     text = measured_text(found, everything=True)
-    words = "What had few runs is shown as a model of all runs expects it."
+    words = "what had few runs is shown as a model of all runs expects it"
     proven = replace(other, changes=gains, is_candidate=True)
     write_answer(folder, replace(DEPLOY, rows=(rows[0], proven)))
     assert words not in measured_text(measured_front(folder)), "no row has few runs"

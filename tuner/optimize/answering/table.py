@@ -64,6 +64,12 @@ class AnswerRow:
         is_bound = all(gain.bounds is not None for gain in self.changes.values())
         return ROUNDS if is_bound else "few rounds"
 
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether it is shown as all runs together say, of which few are its own."""
+        changes = self.changes.values()
+        return not self.is_candidate and any(gain.smoothed is not None for gain in changes)
+
 
 def rows_table(
     as_is: str,
@@ -99,6 +105,8 @@ def rows_table(
             yield ""
     if has_bounds:
         yield from _hint(names, rows)
+    if any(row.is_smoothed for row in rows):
+        yield "what had few runs is shown as a model of all runs expects it"
     peak = baseline.get(PEAK, 0.0)
     if baseline.get(MEAN, peak) < _FAR_BELOW * peak <= _FAR_BELOW * _SMALL:
         yield "peak memory has mapped files in it, such as libraries; mean memory has not"

@@ -375,8 +375,18 @@ def test_a_change_of_few_runs_is_a_hint():
 
     assert hint not in "\n".join(DEPLOY.lines())
     assert hint in list(replace(DEPLOY, rows=rows).lines())
+    assert "as a model of all runs" not in "\n".join(replace(DEPLOY, rows=rows).lines())
     single = replace(KEEP, standing=None, rows=rows[-1:])
     assert hint.replace(" without a range", "") in list(single.lines())
+
+
+def test_what_a_model_smoothed_is_shown_as_that():
+    few = {name: replace(gain, low=-math.inf, smoothed=0.01) for name, gain in GAINS.items()}
+    rows = (*DEPLOY.rows, AnswerRow("exgen", few))
+
+    text = list(replace(DEPLOY, rows=rows).lines())
+
+    assert "what had few runs is shown as a model of all runs expects it" in text
 
 
 def test_what_is_recommended_is_read_back(tmp_path: Path):
