@@ -19,7 +19,7 @@ def test_what_is_known_lies_in_what_is_searched(known: Configuration):
     try:
         adapter.configuration(known.as_dict, installation.version)
     except SpecError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"another version of the library: {error}")
     values = dict.fromkeys((SERVICE_NAMES["mean"], SERVICE_NAMES["floor"]), 1e8)
     reference = Reference(("server",), values, 8, None, None, wall_s=30.0, timeout_s=60.0)
 
