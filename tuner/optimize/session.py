@@ -713,8 +713,10 @@ def _confirmed(
             confirmed = confirmed.followed_by(
                 confirming.confirm(others, number, n_waiting=choosing.n_waiting)
             )
+        before = confirmed.best
         confirmed = reduced(work, reference, confirming, confirmed, choosing.smaller)
-        if not confirmed.deployed:
+        has_failed = before is not None and confirmed.best is None
+        if not (confirmed.deployed or has_failed):
             return selected, confirmed
 
 

@@ -46,7 +46,7 @@ from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sampl
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
 from tuner.optimize.work import EXPLORATION_FILE, HELD_OUT_FILES, TRACE_FILE, Watch, Work
-from tuner.records import Configuration, Outcome
+from tuner.records import Configuration, Outcome, Status
 from tuner.report.measured import measured_front, measured_text
 from tuner.runs import ANSWER_FILE, CONFIRMATION_FILE, REQUEST_FILE, SELECTION_FILE
 from tuner.service.plan import ServicePlan
@@ -79,6 +79,8 @@ class App(AsDeployed):
         """Is called at every run."""
         self.shares: Mapping[str, float] = {}
         """Label -> what it uses, where that is another share."""
+        self.crashes: Callable[[Step[None], Collection[str]], bool] = lambda *_: False
+        """Whether a step fails, of the candidates with these labels."""
 
     def __call__(self) -> float:
         return self.now_s
@@ -105,6 +107,8 @@ class App(AsDeployed):
             self.does()
             self.ran.append(step.subject)
             self.now_s += 1.0
+            if self.crashes(step, candidates):
+                return Outcome.did_not_succeed(Status.FAILED, CRASH)
             one = candidates.get(step.subject, Configuration("glibc"))
             share = 0.9 if one.as_dict.get("cache") is False else 1.0
             share = self.shares.get(step.subject, share)
@@ -117,6 +121,8 @@ class App(AsDeployed):
         if len(self.ran) == self.ends_after:
             raise self.error
 
+
+CRASH = "killed by SIGSEGV instead of exit status 0"
 
 PEAK_BYTES = 50e6
 """Of the heap in emulation."""
@@ -302,6 +308,31 @@ def test_candidates_that_lost_to_what_is_deployed_are_not_proven_anew(
 
     assert answer(tmp_path, app, LONGER).configuration == NO_CACHE
     assert not (tmp_path / "before-1").exists()
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_winner_that_fails_beside_itself_with_a_setting_less_is_not_deployed(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, *, is_alone: bool
+):
+    winner = Configuration.of("jemalloc", {"cache": False, "narenas": 2})
+    label = label_of(winner)
+    app.shares = {label: 0.8}
+    app.crashes = lambda step, candidates: (
+        step.subject == label and step.round > 0 and "without cache" in candidates
+    )
+    others = () if is_alone else (NO_CACHE,)
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: AtOnce(winner, *others))
+
+    found = answer(tmp_path, app, LONGER)
+    (tmp_path / SELECTION_FILE).touch()
+    n_ran = len(app.ran)
+    again = answer(tmp_path, app, LONGER)
+
+    assert [found.configuration, again.configuration] == [None if is_alone else NO_CACHE] * 2
+    assert len(app.ran) == n_ran
+    assert app.ran.count("without narenas") == 2, "then nothing is left to compare with"
+    assert {row.label: row.note for row in again.rows}[label] == CRASH
+    assert any(f"but it failed: {CRASH}" in line for line in found.lines(200)) is is_alone
 
 
 @pytest.mark.usefixtures("_deployed")

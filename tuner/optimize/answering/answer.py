@@ -581,14 +581,17 @@ def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
 
 
 def _best_words(standing: Standing, rules: Rules) -> str:
-    """Return the goal that changes most for the better, and what is worse; empty if none does."""
+    """Return the goal that changes most for the better, and what is bad; empty if none does."""
     gains = standing.gains
     name = max(rules.goals, key=lambda goal: gains[goal].middle)
     if gains[name].middle < _NEXT_TO_NOTHING * rules.least:
         return ""
     bad = standing.worse or standing.likely_worse
-    worse = ", ".join(loss_words(other, gains[other]) for other in bad)
-    return f"{name} {signed_percent(gains[name].change)}" + (f", but {worse}" if worse else "")
+    found = [loss_words(other, gains[other]) for other in bad]
+    if standing.state is State.FAILED:
+        found.append(f"it failed: {standing.reason}")
+    words = f", but {', '.join(found)}" if found else ""
+    return f"{name} {signed_percent(gains[name].change)}{words}"
 
 
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:

@@ -3,16 +3,19 @@
 Every variant runs beside the winner in rounds of random order, at once on one core where that may
 be (duets.py): noise that all share would make needless settings look like a gain or a loss.  A
 setting without which nothing seems to become worse by the least effect and by a standard error goes
-back to unset, once new runs of the program have confirmed what is left (reduced.py).
+back to unset, once new runs of the program have confirmed what is left (reduced.py).  A winner that
+fails here is turned down, as in the race (`failures`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from tuner.compare.plan import Rounds
+from tuner.compare.journal import read_journal
+from tuner.compare.plan import Course, Rounds, Step, ValuesT
 from tuner.optimize.answering.answer import is_shown
 from tuner.optimize.proof.duets import MOST_AT_ONCE, at_once
 from tuner.optimize.proof.judgement import Gain, Rules, Standing, judge
@@ -62,6 +65,9 @@ def effects_of(
         work: the optimisation.
         reference: the program as it is.
         winner: what is to be deployed.
+
+    Returns:
+        Nothing where the winner fails, too; see `failures`.
     """
     if winner.is_default:
         return ()
@@ -82,11 +88,13 @@ def effects_of(
         duets = duets_for(work, ABLATION_FILE, candidates, reference)
     work.view.begin("one setting less", n_rounds * len(subjects))
     until_s = work.watch.used_s + left_s
-    plan = Rounds[None](
+    plan = _Rounds(
         subjects, (None,), n_rounds, work.request.seed,
         is_over=lambda: work.watch.used_s > until_s,
     )  # fmt: skip
     course = work.compare(ABLATION_FILE, at_once(plan, duets), candidates, reference, duets=duets)
+    if (None, label) in course.out:
+        return ()
     asked = work.request.rules
     rules = Rules(asked.least, asked.goals, asked.guards, _ERROR)
     exact = exact_of(course, rules, label)
@@ -109,6 +117,32 @@ def effects_of(
             )
         )
     return tuple(found)
+
+
+class _Rounds(Rounds[None]):
+    """End where the first subject, the winner, fails: nothing is left to compare with."""
+
+    def blocks(self, course: Course[None, ValuesT]) -> Iterator[Sequence[Step[None]]]:
+        """Yield a block for every round."""
+        for block in super().blocks(course):
+            if (None, self.subjects[0]) in course.out:
+                return
+            yield block
+
+
+def failures(work: Work) -> dict[str, str]:
+    """Return label -> reason of the winners that failed here, in earlier calls too."""
+    found: dict[str, str] = {}
+    for path in work.run.glob(f"{Path(ABLATION_FILE).stem}*.jsonl"):
+        content = read_journal(path)
+        if content is None:
+            continue
+        winner = next(iter(content.header["candidates"]))
+        its_runs = {one["round"]: one for one in content.records if one["subject"] == winner}
+        for one in its_runs.values():
+            if one["reason"] is not None:
+                found[winner] = one["reason"]
+    return found
 
 
 def setting_text(configuration: Configuration, name: str) -> str:

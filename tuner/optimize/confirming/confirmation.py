@@ -14,7 +14,7 @@ from tuner.compare.plan import Course
 from tuner.optimize.answering.recommendation import recommended_before
 from tuner.optimize.choosing.candidates import affordable
 from tuner.optimize.choosing.outlook import showable_gains
-from tuner.optimize.confirming.ablation import SettingEffect
+from tuner.optimize.confirming.ablation import SettingEffect, failures
 from tuner.optimize.confirming.held_out import HeldOutInput, HeldOutStanding, Judging
 from tuner.optimize.confirming.race import Race, choose
 from tuner.optimize.kinds.counted import gains_of_work, seconds_to_count
@@ -121,11 +121,12 @@ class Confirming:
     ) -> Confirmed:
         """Run candidates until it is decided, or the time is up.
 
-        Where the held-out input turns the winner down, the race goes on without it.
+        Where the held-out input turns the winner down, or it failed beside itself with one setting
+        less, the race goes on without it.
 
         Args:
             chosen: label -> setting.
-            number: 0 for the first candidates, 1 and 2 for those that follow.
+            number: of the journal: 0 for the first candidates, from 1 on for those that follow.
             n_waiting: how many of them, the last ones, run where one before them is out; what
                 began with a number goes on with it.
         """
@@ -149,14 +150,19 @@ class Confirming:
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         before = self._judging.turned_down(chosen) if self._judging else []
         found, held_back = dict[str, Standing](), dict[str, HeldOutStanding]()
+        failed, out = failures(work), set[str]()
         while True:
             standings, course = self.race(
-                file, chosen, counted, n_claims, at_once=at_once, without=held_back,
+                file, chosen, counted, n_claims, at_once=at_once, without={*held_back, *out},
                 share=0.0 if is_followed else 1.0, on_round=tell_once, n_waiting=n_waiting,
             )  # fmt: skip
             found |= standings
             known = {label: one for label, one in standings.items() if label in before}
             best = choose(known, sizes, self._rules) or choose(standings, sizes, self._rules)
+            if best and best.label in failed:
+                out.add(best.label)
+                found[best.label] = best.failed(failed[best.label])
+                continue
             judged = self._judge(best.label, chosen[best.label]) if best else None
             if best is None or judged is None or not judged.is_bad:
                 break

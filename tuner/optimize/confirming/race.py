@@ -231,7 +231,7 @@ def standings(
             standing = replace(standing, state=State(left_because))
         reason = _failure(course, label)
         if reason is not None:
-            standing = replace(standing, state=State.FAILED, reason=reason)
+            standing = standing.failed(reason)
         found[label] = standing
     return found
 

@@ -26,12 +26,13 @@ assays: a-priori ordered hypotheses", in Biometrie in der chemisch-pharmazeutisc
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from tuner.optimize.confirming.ablation import SettingEffect, effects_of, setting_text
+from tuner.optimize.confirming.ablation import SettingEffect, effects_of, failures, setting_text
 from tuner.optimize.confirming.confirmation import Confirmed, Confirming
 from tuner.optimize.confirming.held_out import HeldOutStanding
 from tuner.optimize.kinds.counted import gains_of_work
@@ -52,6 +53,8 @@ _SHARE_OF_FIRST = 0.5
 
 _ROUNDS_OF_EACH = 8
 """That there should be time for, of all that may be left of the winner."""
+
+_TURNED_DOWN = State.WORSE, State.HOPELESS, State.FAILED
 
 _PARTS = (1, 2, 4)
 """Of the needless settings go back to unset: all, half, a quarter."""
@@ -77,7 +80,8 @@ def reduced(
         forms_of: from the winner to what may stand for it by all runs so far.
 
     Returns:
-        The same where what was `deployed` is not confirmed: then the winner is judged, too.
+        The same where what was `deployed` is not confirmed: then the winner is judged, too.  No
+        best one where the winner failed in rounds with one setting less.
     """
     best = confirmed.best
     if best is None or not confirmed.is_good:
@@ -113,6 +117,8 @@ class _Reducing:
         self._best = best
         self._settings = confirmed.chosen[best.label]
         self._noise = _noise(confirmed)
+        self._turned_down = set[str]()
+        """Labels of what does not take the winner's place, as rounds or the held-out input show."""
         self._n_steps = 1
         """Among which the error is shared."""
 
@@ -140,16 +146,38 @@ class _Reducing:
         winner = confirmed.best or self._best
         settings = confirmed.chosen[winner.label]
         effects = effects_of(self._work, self._reference, settings)
+        if reason := failures(self._work).get(winner.label):
+            failed = {winner.label: winner.failed(reason)}
+            return replace(confirmed, best=None, standings={**confirmed.standings, **failed})
         known = replace(confirmed, effects=effects)
         found = _begun(self._work, REDUCED_FILE, settings) or self._smaller(settings, effects)
         beside = {label_of(settings.without(one.name)) for one in effects if one.seems_needless}
-        after = self._first_good(REDUCED_FILE, known, self._variants(found), 1.0, beside)
+        variants = self._variants(found)
+        after = self._first_good(REDUCED_FILE, known, variants, 1.0, beside)
         if confirmed.deployed and after.deployed:
             self._confirming.hold_out(winner.label, settings)
         if len(after.held_back) > len(known.held_back) and after.best is winner:
             needed = [replace(one, is_needless=False) for one in effects]
             return replace(after, effects=needed)
-        return after
+        return replace(after, effects=self._without_needed(after, variants))
+
+    def _without_needed(
+        self, after: Confirmed, variants: Mapping[str, Configuration]
+    ) -> list[SettingEffect]:
+        """Return effects, none needless whose every variant without it was turned down by rounds.
+
+        Args:
+            after: what is confirmed.
+            variants: label -> settings, in the order in which they ran.
+        """
+        best = after.best.label if after.best else ""
+        tried = list(itertools.takewhile(lambda label: label != best, variants))
+        found = []
+        for one in after.effects:
+            without = {label for label in tried if one.name not in variants[label].as_dict}
+            is_needed = bool(without) and without <= self._turned_down
+            found.append(replace(one, is_needless=one.is_needless and not is_needed))
+        return found
 
     def _variants(self, found: Iterable[Configuration]) -> dict[str, Configuration]:
         """Return configurations by label, in their order."""
@@ -179,8 +207,11 @@ class _Reducing:
         known, winner = confirmed, confirmed.best or self._best
         n_claims = self._n_steps * len(variants) * confirmed.n_claims
         is_enough = partial(_has_enough_rounds, winner, self._rules)
+        failed = failures(self._work)
         for n_left, label in zip(range(len(variants), 0, -1), variants, strict=True):
-            if confirmed.deployed not in ("", label):
+            if label in failed:
+                self._turned_down.add(label)
+            if confirmed.deployed not in ("", label) or label in failed:
                 continue
             variant = variants[label]
             counted = gains_of_work(self._work, self._reference, {label: variant})
@@ -192,12 +223,15 @@ class _Reducing:
             one = standings[label]
             lost = self._lost(one, variant, is_beside=label in beside and winner is self._best)
             if lost is None:
+                if one.state in _TURNED_DOWN or (one.state is State.CONFIRMED and is_enough(one)):
+                    self._turned_down.add(label)
                 continue
             held_out = confirmed.held_out
             if not confirmed.deployed:
                 held_out = self._confirming.hold_out(label, variant)
             if held_out is None or held_out.is_good:
                 return self._in_its_place(known, one, variant, held_out, is_trade=bool(lost))
+            self._turned_down.add(label)
             known = replace(
                 known,
                 chosen={**known.chosen, label: variant},

@@ -273,6 +273,10 @@ class Standing:
         """It failed, or is proven worse: on a held-out input that speaks against it."""
         return self.state is State.FAILED or bool(self.worse)
 
+    def failed(self, reason: str) -> Standing:
+        """Return the same of one that failed."""
+        return replace(self, state=State.FAILED, reason=reason)
+
     def score(self, rules: Rules) -> float:
         """Return the sum of the gains in the goals."""
         return sum(self.gains[goal].middle for goal in rules.goals if goal in self.gains)
