@@ -190,7 +190,7 @@ class Conclusion:
         nearest = max(still_open, key=self._nearness)
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(still_open) + 1)
-        more_s = n_runs * self._work.run_seconds(self._reference)
+        more_s = max(1.0, n_runs * self._work.run_seconds(self._reference))
         known = (*self._lost_so_far(nearest), *self._sooner(nearest))
         answer = replace(answer, reasons=(*known, *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
@@ -268,17 +268,10 @@ class Conclusion:
 
     def _greater(self, best: Standing, confirmed: Confirmed) -> tuple[str, ...]:
         """Say what gains more than what is deployed, of a candidate whose guards are open."""
-        found: list[tuple[float, Standing, dict[str, float]]] = []
-        for label, one in confirmed.standings.items():
-            is_out = label in confirmed.held_back or self._broken(one)
-            lost = {} if is_out else self._open_losses(one)
-            more = one.score(self._rules) - best.score(self._rules)
-            worth = self._rules.least, *(lost.values() if self._may_be_allowed(lost) else ())
-            if lost and more > max(map(math.log1p, worth)) and self._saved(one, best, lost):
-                found.append((more, one, lost))
+        found = self._open_beside(best, confirmed)
         if not found:
             return ()
-        _, one, lost = max(found, key=lambda each: each[0])
+        one, lost = max(found, key=lambda each: each[0].score(self._rules))
         label, gains = one.label, one.gains
         saved = self._saved(one, best, lost)
         shares = series(f"{show_percent(abs(gains[name].change))} of {name}" for name in saved)
@@ -289,6 +282,20 @@ class Conclusion:
         request = self._work.request
         also = f", if the held-out {request.given} does, too" if request.held_out else ""
         return (f"{words}; {self._options(lost)} would allow it{also}.",)
+
+    def _open_beside(
+        self, best: Standing, confirmed: Confirmed
+    ) -> list[tuple[Standing, dict[str, float]]]:
+        """Return what gains more than the best one, each with its `_open_losses`."""
+        found = []
+        for label, one in confirmed.standings.items():
+            is_out = label in confirmed.held_back or self._broken(one)
+            lost = {} if is_out else self._open_losses(one)
+            more = one.score(self._rules) - best.score(self._rules)
+            worth = self._rules.least, *(lost.values() if self._may_be_allowed(lost) else ())
+            if lost and more > max(map(math.log1p, worth)) and self._saved(one, best, lost):
+                found.append((one, lost))
+        return found
 
     def _as_proven(self, best: Standing, confirmed: Confirmed) -> tuple[str, ...]:
         """Say why what is proven, too, and seems to gain more, is not what is deployed."""
@@ -468,6 +475,9 @@ class Conclusion:
             rows = tuple(
                 replace(r, note=words) if r.label in confirmed.held_back else r for r in rows
             )
+        if best and confirmed and decision is Decision.DEPLOY:
+            still_open = {one.label for one, _ in self._open_beside(best, confirmed)}
+            rows = tuple(replace(r, is_open=r.label in still_open) for r in rows)
         note = disagreement(best.gains, counted, self._rules) if best else None
         ran = {row.label for row in rows} | {self._reference.allocator}
         names = [text.partition(":")[0] for text in self._work.request.allocators]

@@ -574,7 +574,8 @@ class Session:
             return conclusion.proposal_only(choosing.proposals, n_fewest)
         begun_s = self._watch.used_s
         before = snapshot()
-        selected = _selected(work, choosing, n_possible)
+        ran_before = self._candidates_before(work) if work.is_searched_on else []
+        selected = _selected(work, choosing, n_possible, ran_before)
         chosen = self._better(work, reference, choosing, selected) or work.kept(CONFIRMATION_FILE)
         if not (chosen or work.is_settled):
             chosen = choosing.finalists(selected) or trade(work, reference, selected)
@@ -605,35 +606,45 @@ class Session:
         )
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
+    def _candidates_before(self, work: Work) -> list[Configuration]:
+        """Return what is deployed, and what ran as a candidate in an earlier call."""
+        before = self._recommended
+        found = [one for file in _PROVEN for one in work.ran(file)]
+        if before is None or before.configuration is None:
+            return found
+        if before.trial is not None:
+            work.trials[label_of(before.configuration)] = before.trial
+        return [before.configuration, *found]
+
     def _better(
         self, work: Work, reference: Reference, choosing: Chooses, selected: Selected
     ) -> dict[str, Configuration]:
         """Return candidates that a search which went on found, beside what is deployed.
 
-        All of them are proven anew, on runs of their own; those that ran as candidates before are
-        out.  None are where there is no time to run one beside what is deployed.
+        All of them are proven anew, on runs of their own.  Those that ran as candidates before are
+        out, unless the answer says that they are open.  None are where there is no time to run one
+        beside what is deployed.
         """
         if not work.is_searched_on:
             return {}
         before = self._recommended
         deployed = before.configuration if before else None
-        out = [one for file in _PROVEN for one in work.ran(file)]
+        ran = self._candidates_before(work)
+        still_open = {row.label for row in before.rows if row.is_open} if before else set[str]()
         n_at_once = affordable(work, reference, work.watch.left_s).at_once
         found: dict[str, Configuration] = {}
         words = "nothing else promises to gain more"
         if deployed is None:
-            found = choosing.finalists(selected, out)
+            found = choosing.finalists(selected, ran)
         elif n_at_once > 1:
-            found = choosing.finalists(selected, [deployed, *out])
+            found = {label_of(one): one for one in ran if label_of(one) in still_open}
+            found |= choosing.finalists(selected, ran)
         else:
             words = "too little time is left to run another setting beside what is deployed"
         if not found:
             self._view.tell(f"note       {words}: the answer stays")
-        if before and deployed and found:
-            label = label_of(deployed)
-            if before.trial is not None:
-                work.trials[label] = before.trial
-            found = {label: deployed, **found}
+        if deployed and found:
+            found = {label_of(deployed): deployed, **found}
         if found:
             gains_of_work(work, reference, found)  # takes long, and is kept: before files move
             move_to_before(self.run, _OF_PROOF, copied=ANSWER_FILE)

@@ -517,6 +517,18 @@ def test_what_surely_gains_more_is_open_however_much_its_rounds_leave_open(concl
         "More is open: mimalloc saves 18.1 % of mean memory, but its rounds leave open whether CPU "
         "time is up to 11.6 % worse; a longer --time goes on with it."
     )
+    rows = conclusion.conclude(None, found).as_record()["subjects"]
+    assert {row["label"]: row["is_open"] for row in rows} == {"exgen": False, "mimalloc": True}
+
+
+def test_a_run_of_a_moment_more_may_settle_what_is_open(conclusion: Conclusion):
+    short = replace(REFERENCE, wall_s=0.001)
+    one = Conclusion(conclusion._work, short)  # noqa: SLF001
+
+    answer = one.conclude(None, changed(confirmed(State.OPEN, 0.2), n_rounds=6))
+
+    assert answer.more_seconds == 1.0
+    assert answer.may_be_settled
 
 
 def test_of_what_no_round_bounds_no_number_is_said(conclusion: Conclusion):

@@ -310,6 +310,29 @@ def test_candidates_that_lost_to_what_is_deployed_are_not_proven_anew(
     assert not (tmp_path / "before-1").exists()
 
 
+def test_what_was_open_beside_what_is_deployed_goes_on_with_more_time(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    without: list[Configuration] = []
+
+    class Searching(AtOnce):
+        def select(self, n_possible: int, without_: Collection[Configuration] = ()) -> Selected:
+            without.extend(without_)
+            return super().select(n_possible)
+
+    monkeypatch.setattr(session, "DirectSearch", lambda *_: Searching(NO_CACHE, FIT))
+    assert answer(tmp_path, app).configuration == NO_CACHE
+    path = tmp_path / ANSWER_FILE
+    kept = json.loads(path.read_text())
+    (row,) = [one for one in kept["subjects"] if one["label"] == label_of(FIT)]
+    row["is_open"] = True
+    path.write_text(json.dumps(kept))
+    app.shares = {label_of(FIT): 0.8}
+
+    assert answer(tmp_path, app, LONGER).configuration == FIT
+    assert set(without) == {NO_CACHE, FIT}, "else they keep others from running"
+
+
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_a_winner_that_fails_beside_itself_with_a_setting_less_is_not_deployed(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, *, is_alone: bool

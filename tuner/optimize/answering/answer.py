@@ -425,6 +425,7 @@ class Answer:
                     "changes": _changes(row.changes),
                     "in_rounds": row.is_candidate,
                     "note": row.note,
+                    "is_open": row.is_open,
                 }
                 for row in self.rows
             ],

@@ -130,6 +130,7 @@ def _subjects(record: Mapping[str, Any]) -> tuple[str, dict[str, float], tuple[A
             {names[key]: _gain(names[key], found) for key, found in one["changes"].items()},
             is_candidate=one.get("in_rounds", True),
             note=one["note"],
+            is_open=one.get("is_open", False),
         )
         for one in record["subjects"]
     ]

@@ -55,6 +55,8 @@ class AnswerRow:
     """Rounds of new runs compared it with the program as it is; else it ran once or three times."""
     note: str = ""
     """Why it left: ``worse: CPU time``, or how it failed."""
+    is_open: bool = False
+    """It gains more than what is deployed, and its rounds do not prove yet that its guards hold."""
 
     @property
     def ran(self) -> str:

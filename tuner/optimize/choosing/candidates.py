@@ -175,8 +175,7 @@ class Choosing:
             is_near = self._is_any_near(course, new, without)
             found = [] if is_near else self._untried(course, proposals)
             some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
-            needed_s = (1 + len(some)) * run_seconds(self._reference)
-            if not some or needed_s >= self._work.watch.left_s:
+            if not some or not self._has_time_for(1 + len(some)):
                 return []
             if len(ran) <= n_first:
                 self._work.view.begin("others", None)
@@ -213,6 +212,20 @@ class Choosing:
         found.beyond = self._beyond(course)
         found.may_show = bool(self._possible(course, proposals, {}))
         return found
+
+    def _has_time_for(self, n_runs: int) -> bool:
+        """Return whether so many runs fit; once it is searched on, with time to confirm others.
+
+        Where there is none for that as it is, all the time is for these runs.
+        """
+        left_s = self._work.watch.left_s
+        after_s = left_s - n_runs * run_seconds(self._reference)
+        if self._work.is_searched_on and self._n_at_once(left_s) > 1 >= self._n_at_once(after_s):
+            return False
+        return after_s > 0.0
+
+    def _n_at_once(self, seconds: float) -> int:
+        return affordable(self._work, self._reference, seconds).at_once
 
     def _n_closed(self) -> int:
         """Return after how many rounds an exploration began; 0: none did.

@@ -145,6 +145,23 @@ def test_where_none_follows_others_run_whatever_seems_near_of_those_that_ran(tmp
     assert n_ran < len(app.ran_labels) < len(SETTINGS), "until one of these is near"
 
 
+@pytest.mark.parametrize(("seconds", "n_at_once", "are_run"), [(45.0, 2, False), (40.0, 1, True)])
+def test_a_search_that_goes_on_keeps_time_to_confirm_others_if_there_is_any(
+    tmp_path: Path, seconds: float, n_at_once: int, *, are_run: bool
+):
+    app = Timed({})
+    choosing_of(tmp_path, app, 8.0).select(n_possible=6)
+    longer = choosing_of(tmp_path, app, seconds)
+    work = longer._work  # noqa: SLF001
+    work.is_searched_on = True
+    n_ran = len(app.ran_labels)
+
+    longer.select(6, without=SETTINGS[:1])
+
+    assert (len(app.ran_labels) > n_ran) is are_run
+    assert affordable(work, as_it_is({}), work.watch.left_s).at_once == n_at_once
+
+
 def test_where_one_is_near_no_others_are_said_to_run(tmp_path: Path):
     app = Timed({str(one): 0.1 for one in SETTINGS})
 
