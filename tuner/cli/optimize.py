@@ -166,7 +166,10 @@ def optimize(
         ),
     ] = None,
     evaluations: Annotated[
-        int | None, number(5, MOST_EVALUATIONS, "Settings to emulate; default: as time allows.")
+        int | None,
+        number(
+            5, MOST_EVALUATIONS, "Settings to emulate, past --time too; default: as time allows."
+        ),
     ] = None,
     timeout: Annotated[
         str | None,

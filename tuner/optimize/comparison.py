@@ -29,7 +29,7 @@ from tuner.optimize.request import Request, differences
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned, label_of
 from tuner.optimize.used_time import UsedTime
 from tuner.optimize.view import View
-from tuner.optimize.work import FIRST_RUNS, Watch, Work, run_seconds
+from tuner.optimize.work import Watch, Work, run_seconds
 from tuner.output import folder_if_used, write_text
 from tuner.page import series
 from tuner.records import Configuration
@@ -182,7 +182,6 @@ def _examined(work: Work, installations: Iterable[Installation]) -> Reference:
     """Return how it runs as it is, from the folder where that is known."""
     asked = _text_of(work.request)
     path = work.run / REQUEST_FILE
-    work.n_runs += FIRST_RUNS
     is_begun = path.exists()
     begun = Request.load(work.run) if is_begun else work.request
     if _text_of(begun) != asked:

@@ -504,7 +504,7 @@ class Conclusion:
             given=self._work.request.given,
             given_s=self._work.watch.seconds,
             n_untried=selected.n_untried if selected else 0,
-            rounds_of={file: self._work.n_rounds(file) for file in self._work.runs_in},
+            rounds_of={file: self._work.n_rounds(file) for file in self._work.compared},
             not_run=tuple(sorted({*names} - ran)) if rows else (),
         )
 

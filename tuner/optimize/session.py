@@ -80,7 +80,6 @@ from tuner.optimize.work import (
     ABLATION_FILE,
     EXPLORATION_FILE,
     FEWER_FILE,
-    FIRST_RUNS,
     HELD_OUT_FILES,
     REDUCED_FILE,
     TRACE_FILE,
@@ -277,7 +276,6 @@ class Session:
             on_kept=used.keep, before_s=used.before_s,
         )  # fmt: skip
         reference = self._examine(tuned, files)
-        work.n_runs += FIRST_RUNS
         work.environment = reference.environment
         is_anew, work.is_searched_on = self._is_judged_anew, self._is_searched_on
         if is_anew or work.is_searched_on or not (self.run / SELECTION_FILE).exists():
@@ -671,11 +669,12 @@ class Session:
         seconds: float,
     ) -> None:
         if work.has_run:
-            n_settings = len({*selected.changes, *(confirmed.standings if confirmed else ())})
+            known = {*selected.changes, *(confirmed.standings if confirmed else ())}
+            n_settings = len(known & work.made.keys())
             duets = _duet_words(confirmed) if confirmed else ""
             self._view.tell(
                 f"ran        {n_settings} setting{'s'[: n_settings != 1]} on the program, "
-                f"{work.n_runs} runs, {clock_text(seconds)}{duets}{_machine_words(work)}"
+                f"{work.made.total()} runs, {clock_text(seconds)}{duets}{_machine_words(work)}"
             )
         elif answer.decision is not Decision.UNDECIDED:
             words = _KNOWN

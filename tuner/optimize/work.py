@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import platform
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,14 +95,12 @@ class Work:
     tuned: Tuned
     watch: Watch
     view: View = field(default_factory=View)
-    n_runs: int = 0
-    """Runs of the program so far, those of earlier calls too."""
-    has_run: bool = False
-    """This call made one of them."""
+    made: Counter[str] = field(default_factory=Counter)
+    """Subject -> runs of it that this call made, without those that examine the program."""
     known: tuple[Configuration, ...] = ()
     """Settings that take part whatever emulation says of them."""
-    runs_in: dict[str, int] = field(default_factory=dict)
-    """File of a comparison -> its runs so far, which count once however often it goes on."""
+    compared: list[str] = field(default_factory=list)
+    """Files of the comparisons of this call."""
     trials: dict[str, int] = field(default_factory=dict)
     """Label of a candidate -> trial of the campaign that it comes from."""
     uncounted: set[tuple[str, str]] = field(default_factory=set)
@@ -127,6 +127,17 @@ class Work:
     def __post_init__(self) -> None:
         """Keep what was asked for."""
         self.asked = self.request.rules
+
+    @property
+    def has_run(self) -> bool:
+        """This call made a run."""
+        return bool(self.made)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs of the program in all calls: what was moved aside took some of the time, too."""
+        journals = itertools.chain(*(self.run.glob(f"{at}*.jsonl") for at in ("", "before-*/")))
+        return FIRST_RUNS + sum(map(_n_runs_in, journals))
 
     @property
     def used_s(self) -> float:
@@ -259,7 +270,6 @@ class Work:
         }
         if file in _OF_ONE_WINNER and self._is_of_others(file, candidates):
             move_aside(self.run / file)
-            self.runs_in.pop(file, None)
         runs = duets.runs if duets else what.runner(candidates, reference)
         return self._made(file, header, plan, runs, lambda: scene)
 
@@ -328,8 +338,8 @@ class Work:
             else:
                 lanes = _Lanes(self.machines, scene, keeper)
                 course = compare_apart(plan, lanes, keeper, observer, baseline=AS_IS)
-        self.n_runs += len(course.samples) - self.runs_in.get(file, 0)
-        self.runs_in[file] = len(course.samples)
+        if file not in self.compared:
+            self.compared.append(file)
         return course
 
     def _observer(self, journal: Journal) -> Observer[None, Sample]:
@@ -340,7 +350,7 @@ class Work:
 
         def on_sample(step: Step[None], sample: Outcome[Sample]) -> None:
             n_left[0] -= 1
-            self.has_run = True
+            self.made[step.subject] += 1
             self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
             self.on_kept()
             _check_as_is(journal, step.subject, sample)
@@ -399,6 +409,11 @@ def _candidates_of(content: Content) -> dict[str, Configuration]:
     """Return the candidates that a journal was begun with."""
     kept = content.header.get("candidates", {})
     return {label: Configuration.from_key(key) for label, key in kept.items()}
+
+
+def _n_runs_in(journal: Path) -> int:
+    content = read_journal(journal)
+    return len({(one["round"], one["subject"]) for one in content.records}) if content else 0
 
 
 def duets_for(

@@ -359,7 +359,7 @@ def test_an_answer_for_which_nothing_ran_keeps_its_day(conclusion: Conclusion, t
     write_answer(tmp_path, replace(conclusion.conclude(None, found), date="2001-02-03"))
 
     again = conclusion.conclude(None, found)
-    conclusion._work.has_run = True  # noqa: SLF001
+    conclusion._work.made[AS_IS] = 1  # noqa: SLF001
 
     assert again.date == "2001-02-03" < conclusion.conclude(None, found).date
 

@@ -45,7 +45,14 @@ from tuner.optimize.session import Session, are_runs_all, fewest_runs, not_held_
 from tuner.optimize.tuned import AS_IS, ProgramRecording, Reference, Runs, Sample, Tuned, label_of
 from tuner.optimize.used_time import TIME_FILE
 from tuner.optimize.view import View
-from tuner.optimize.work import EXPLORATION_FILE, HELD_OUT_FILES, TRACE_FILE, Watch, Work
+from tuner.optimize.work import (
+    EXPLORATION_FILE,
+    FIRST_RUNS,
+    HELD_OUT_FILES,
+    TRACE_FILE,
+    Watch,
+    Work,
+)
 from tuner.records import Configuration, Outcome, Status
 from tuner.report.measured import measured_front, measured_text
 from tuner.runs import ANSWER_FILE, CONFIRMATION_FILE, REQUEST_FILE, SELECTION_FILE
@@ -359,6 +366,21 @@ def test_a_winner_that_fails_beside_itself_with_a_setting_less_is_not_deployed(
 
 
 @pytest.mark.usefixtures("_deployed")
+def test_what_was_moved_aside_counts_with_its_time_but_not_as_run_by_this_call(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+):
+    said: list[str] = []
+    monkeypatch.setattr(View, "tell", lambda _, line: said.append(line))
+    n_before = len(app.ran)
+
+    found = answer(tmp_path, app, LONGER)
+
+    assert found.n_runs == FIRST_RUNS + len(app.ran)
+    (ran,) = [line for line in said if line.startswith("ran ")]
+    assert f"2 settings on the program, {len(app.ran) - n_before} runs, " in ran
+
+
+@pytest.mark.usefixtures("_deployed")
 def test_what_is_deployed_stays_where_another_would_have_no_time_beside_it(
     tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
 ):
@@ -484,7 +506,7 @@ def test_what_ran_is_said_where_nothing_is_worth_confirming(
     found = answer(tmp_path, app, replace(REQUEST, rules=Rules(least=0.5)))
 
     assert found.decision is Decision.KEEP
-    assert f" settings on the program, {found.n_runs} runs, " in said[-1]
+    assert f" settings on the program, {found.n_runs - FIRST_RUNS} runs, " in said[-1]
     monkeypatch.setattr(session, "DirectSearch", lambda *_: InTurn(Configuration("jemalloc")))
     answer(tmp_path / "one", app)
     assert "ran        1 setting on the program, " in said[-1]

@@ -303,7 +303,7 @@ class Answer:
         if self.left_out:
             yield self._left_out_words()
         if self.dropped:
-            why = "since emulation expects too little of it"
+            why = "since too little is expected of it"
             dropped = " ".join(self.dropped)
             yield f"Left out before its rounds, {why}: {dropped}."
 

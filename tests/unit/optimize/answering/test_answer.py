@@ -499,10 +499,10 @@ def test_a_limit_that_the_user_named_is_named():
     assert not any("--constraint:" in line for line in DEPLOY.lines())
 
 
-def test_settings_that_emulation_took_away_are_said():
+def test_settings_that_were_taken_away_beforehand_are_said():
     answer = replace(DEPLOY, dropped=("empty_slabs=2",))
 
-    words = "Left out before its rounds, since emulation expects too little of it: empty_slabs=2."
+    words = "Left out before its rounds, since too little is expected of it: empty_slabs=2."
     assert words in list(answer.lines())
     assert words in answer.as_record()["text"]
 
