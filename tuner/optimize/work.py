@@ -412,8 +412,11 @@ def _candidates_of(content: Content) -> dict[str, Configuration]:
 
 
 def _n_runs_in(journal: Path) -> int:
-    content = read_journal(journal)
-    return len({(one["round"], one["subject"]) for one in content.records}) if content else 0
+    """Return how many runs a journal holds; 0 where it is damaged or something else."""
+    with contextlib.suppress(StoreError, KeyError):
+        content = read_journal(journal)
+        return len({(one["round"], one["subject"]) for one in content.records}) if content else 0
+    return 0
 
 
 def duets_for(

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import Tuned
-from tuner.optimize.work import Watch, Work
+from tuner.optimize.work import FIRST_RUNS, Watch, Work
 from tuner.records import Configuration
 from tuner.runs import CONFIRMATION_FILE, SELECTION_FILE
 
@@ -33,6 +33,14 @@ class App:
         found = App()
         found.is_deployed = True
         return cast("Tuned", found)
+
+
+@pytest.mark.parametrize("text", ["{}\n{}\n", "damaged\n", '{"schema": "x"}\n{"round": 1}\n'])
+def test_what_is_no_journal_of_runs_counts_as_none(tmp_path: Path, text: str):
+    (tmp_path / "other.jsonl").write_text(text)
+    work = Work(tmp_path, Request(("app",), 60.0, ("glibc",)), cast("Tuned", App()), Watch(60.0))
+
+    assert work.n_runs == FIRST_RUNS
 
 
 @pytest.mark.parametrize(
