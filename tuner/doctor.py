@@ -20,7 +20,14 @@ from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.machine import Machine, read_machine
 from tuner.measure import instruments
 from tuner.measure.calibration import kept_calibration, load_calibration
-from tuner.measure.offers import Offer, ask, try_gem5, try_native_part, try_supervision
+from tuner.measure.offers import (
+    NO_PTRACE,
+    Offer,
+    ask,
+    try_gem5,
+    try_native_part,
+    try_supervision,
+)
 from tuner.resources import packages_file
 
 NATIVE_PARTS = {
@@ -44,6 +51,11 @@ _NO_GEM5 = (
     "https://www.gem5.org/documentation/general_docs/building says, and set GEM5 to its gem5.opt"
 )
 
+
+_NO_COST = (
+    "ptrace is forbidden here: `tune` cannot measure cost (give --objectives "
+    "mean_heap,instructions), and `optimize` does without emulation, as with --direct"
+)
 
 _WITHOUT_PERF = "; as in most virtual machines, and not needed: another instrument counts"
 """What to do about ``perf``, which no package provides."""
@@ -83,6 +95,8 @@ class Examination:
         counters = [f for f in self.findings if f.group == "instruments" and f.name != "perf"]
         if not any(f.works for f in counters):
             found.append("no instrument counts the allocator's instructions here")
+        if any(f.works and f.detail.endswith(NO_PTRACE) for f in self.findings):
+            found.append(_NO_COST)
         return tuple(found)
 
     @property

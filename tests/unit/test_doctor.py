@@ -20,7 +20,7 @@ from tuner.errors import SpecError
 from tuner.machine import read_machine
 from tuner.measure import instruments
 from tuner.measure.instruments import Instrument
-from tuner.measure.offers import Offer, ask
+from tuner.measure.offers import NO_PTRACE, Offer, ask
 from tuner.resources import packages_file
 
 GLIBC = Finding("allocators", "glibc", works=True, detail="2.36", needed=True)
@@ -66,6 +66,14 @@ def test_one_instrument_must_work():
     assert examination(GLIBC, broken).problems == (NO_INSTRUMENT,)
     assert examination(GLIBC, broken, replace(QEMU, name="perf")).problems == (NO_INSTRUMENT,)
     assert examination(GLIBC, broken, replace(QEMU, name="cachegrind")).problems == ()
+
+
+def test_a_machine_without_ptrace_is_not_ready_and_what_works_there_is_named():
+    run = Finding("programs", "supervised run", works=True, detail=NO_PTRACE, needed=True)
+    (problem,) = examination(GLIBC, QEMU, run).problems
+
+    assert "--objectives mean_heap,instructions" in problem
+    assert "--direct" in problem
 
 
 def test_an_instrument_that_lacks_something_is_not_a_missing_package(

@@ -85,8 +85,9 @@ class InstructionCounter:
                 if run is None or first is None or not is_as_asked:
                     return None
                 if first.is_file():
-                    match = _TOTAL.search(first.read_text())
-                    return int(match.group(1)) if match else None
+                    # The command, which may hold such a line and any bytes, stands before the last.
+                    found = _TOTAL.findall(first.read_text(errors="replace"))
+                    return int(found[-1]) if found else None
             left_s = None if left_s is None else max(left_s - run.wall_ns / _NS_PER_S, 0.0)
         return None
 

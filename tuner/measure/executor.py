@@ -345,7 +345,7 @@ def _control_groups(root: Path, groups: Path, controller: str) -> list[Path]:
     """
     paths = [root]
     with contextlib.suppress(OSError):
-        for line in groups.read_text(encoding="utf-8").splitlines():
+        for line in groups.read_text(errors="surrogateescape").splitlines():
             _, controllers, path = line.split(":", 2)
             if controller in controllers.split(","):
                 inside = Path(path.lstrip("/"))

@@ -21,6 +21,9 @@ from tuner.resources import native_file
 ANSWER_SECONDS = 60.0
 """Time limit of one question; gem5 takes seconds to print its help."""
 
+NO_PTRACE = "no ptrace: peaks come from samples"
+"""Ends the verdict on supervision where ptrace is forbidden."""
+
 _GEM5_QUESTION = """\
 import _m5.core, m5.defines
 print("gem5 version", _m5.core.gem5Version)
@@ -153,4 +156,4 @@ def try_supervision() -> Offer:
     addresses = "addresses fixed" if report["fixed_addresses"] else "addresses random, runs scatter"
     if report["peak_from"] == "exit":
         return Offer(works=True, detail=f"{addresses}; peak read when the program exits")
-    return Offer(works=True, detail=f"{addresses}; no ptrace: peaks come from samples")
+    return Offer(works=True, detail=f"{addresses}; {NO_PTRACE}")

@@ -16,7 +16,6 @@ import functools
 import hashlib
 import os
 import platform
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -199,9 +198,10 @@ def free_core(cpus: Sequence[int], folder: Path | None = None) -> Iterator[int]:
 
     Args:
         cpus: the cores to choose from.
-        folder: of the locks; None for the machine's folder of temporary files.
+        folder: of the locks; None: one that all of this user's processes agree on, whatever
+            their TMPDIR.
     """
-    folder = folder or Path(tempfile.gettempdir()) / f"malloc-tuner-cores-{os.getuid()}"
+    folder = folder or _place_for_all() / f"malloc-tuner-cores-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     while True:
         for cpu in cpus:
@@ -213,6 +213,11 @@ def free_core(cpus: Sequence[int], folder: Path | None = None) -> Iterator[int]:
                 yield cpu
                 return
         time.sleep(_LOOK_S)
+
+
+def _place_for_all() -> Path:
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is this user's own
+    return memory if os.access(memory, os.W_OK | os.X_OK) else Path("/tmp")  # noqa: S108 - so too
 
 
 # Files
@@ -260,7 +265,7 @@ def _sha256(path: Path) -> str:
 
 def _c_library() -> Path | None:
     """Return the C library of this process, which is glibc's malloc."""
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
         path = Path(line.split(maxsplit=5)[-1])
         if path.name.startswith("libc.so.") and path.is_file():
             return path

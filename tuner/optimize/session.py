@@ -390,10 +390,16 @@ class Session:
         return noted(self.run, reference, found.notes)
 
     def _is_emulated(self) -> bool:
-        """Return whether emulation searches: as it was begun, or where there is time for it."""
+        """Return whether emulation searches: as it was begun, or where it can and has the time."""
         if self.request.evaluations or emulation.begun(self.run):
             return True
         if (self.run / SELECTION_FILE).exists() or self._watch.left_s <= 0.0:
+            return False
+        if not self._first_default.has_cost:
+            self._view.tell(
+                "note       this machine forbids ptrace, without which nothing has a cost in "
+                "emulation: settings run on the program instead"
+            )
             return False
         needed_s = len(self.request.allocators) * self._first_default.seconds
         left_s, its_share_s = self._watch.left_s, _SHARE_EMULATION * self.request.seconds

@@ -336,4 +336,4 @@ def _thread_names(pid: int) -> Iterator[str]:
     """Yield the names of the threads of a process, without those that end meanwhile."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
-            yield (task / "comm").read_text().strip()
+            yield (task / "comm").read_text(errors="replace").strip()

@@ -6,7 +6,7 @@ trials that ended.  A measured column is never changed afterwards.  Readers
 (report, export, front) may look at a store while a campaign writes it.
 
 Guarantees: a second writer is refused; a file of another program, another
-layout or with damaged pages is refused with one message; values of a wrong
+layout or with damage is refused with one message; values of a wrong
 type never enter (STRICT tables, see `tuner.store.schema`).
 
 Limits: a local file system, see `tuner.store.locking`.
@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from tuner.errors import OutputError, StoreError
 from tuner.records import Configuration, Measurement, Outcome, Trial
 from tuner.store import rows
-from tuner.store.connection import check_layout, connect, is_unfinished, translated
+from tuner.store.connection import check_layout, connect, decoding, is_unfinished, translated
 from tuner.store.locking import WriterLock
 from tuner.store.schema import (
     APPLICATION_ID,
@@ -82,6 +83,8 @@ __all__ = [
 STORE_NAME = "store.sqlite"
 """File name of the store inside a run folder."""
 
+_T = TypeVar("_T")
+
 
 def store_path(run: Path) -> Path:
     """Return the store of a run folder; the path of a store itself is returned as is."""
@@ -94,6 +97,17 @@ def _missing(path: Path) -> str:
     if path.name != STORE_NAME or folder.is_dir():
         return f"{path}: no such store"
     return f"{folder}: is no folder" if folder.exists() else f"{folder}: no such folder"
+
+
+def _decodes(read: Callable[[Store], _T]) -> Callable[[Store], _T]:
+    """Let a method that reads say which store is damaged, where a row makes no record."""
+
+    @functools.wraps(read)
+    def reading(store: Store) -> _T:
+        with decoding(store.path):
+            return read(store)
+
+    return reading
 
 
 class Store:
@@ -163,7 +177,11 @@ class Store:
             raise
         store = cls(path, connection, lock)
         if writable:
-            store._add_metrics()
+            try:
+                store._add_metrics()
+            except BaseException:
+                store.close()
+                raise
         return store
 
     @classmethod
@@ -213,10 +231,12 @@ class Store:
             if not is_inside and self._connection.in_transaction:  # which damage ends
                 self._connection.execute("ROLLBACK")
 
+    @_decodes
     def campaign(self) -> CampaignRecord:
         """Return the record of the campaign."""
         return rows.row_campaign(self._select("SELECT * FROM campaign")[0])
 
+    @_decodes
     def trials(self) -> list[Trial]:
         """Return every trial with its curve, by number."""
         objectives: dict[int, list[float]] = defaultdict(list)
@@ -227,6 +247,7 @@ class Store:
             steps = self.campaign().resolution
         return [rows.row_trial(row, objectives.get(row["number"]), steps) for row in found]
 
+    @_decodes
     def screenings(self) -> dict[Configuration, Outcome[Measurement]]:
         """Return what was measured on a shrunk workload, in the order it ended."""
         if not self._select("SELECT 1 FROM sqlite_schema WHERE name = 'screening'"):
@@ -243,6 +264,7 @@ class Store:
             self._select("SELECT 1 FROM pragma_table_info('made_on') WHERE name = 'repeat'")
         )
 
+    @_decodes
     def machines(self) -> list[ClusterMachine]:
         """Return the machines of a cluster that took part, the first one first."""
         if not self.knows_machines:
@@ -256,6 +278,7 @@ class Store:
             for row in self._select("SELECT * FROM machine ORDER BY rowid")
         ]
 
+    @_decodes
     def places(self) -> dict[tuple[int, int], str]:
         """Return where trials (repeat 0) and re-measurements were made, if on a cluster."""
         if not self.knows_machines:
@@ -263,6 +286,7 @@ class Store:
         found = self._select("SELECT * FROM made_on")
         return {(row["trial"], row["repeat"]): row["machine"] for row in found}
 
+    @_decodes
     def asks(self) -> list[tuple[int, ...]]:
         """Return, for each time that a strategy was asked ahead, the trials told just before."""
         if not self.knows_machines:
@@ -270,15 +294,18 @@ class Store:
         found = self._select("SELECT told FROM ask ORDER BY position")
         return [tuple(json.loads(row["told"])) for row in found]
 
+    @_decodes
     def rechecks(self) -> list[Recheck]:
         """Return every re-measurement, by trial and repeat."""
         found = self._select("SELECT * FROM recheck ORDER BY trial, repeat")
         return [rows.row_recheck(row) for row in found]
 
+    @_decodes
     def incidents(self) -> list[Incident]:
         """Return the retried failures of the machine, oldest first."""
         return [rows.row_incident(row) for row in self._select("SELECT * FROM incident")]
 
+    @_decodes
     def validations(self) -> list[ValidationRecord]:
         """Return every validation with its raw samples, oldest first."""
         samples: dict[int, list[ValidationSample]] = defaultdict(list)

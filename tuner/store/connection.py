@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.errors import OutputError, StoreError
+from tuner.errors import OutputError, StoreError, what_is_wrong
 from tuner.store.schema import APPLICATION_ID, READABLE_VERSIONS, SCHEMA_VERSION
 
 _BUSY_S = 10.0
@@ -33,7 +34,7 @@ def _connect_writing(path: Path) -> sqlite3.Connection:
         # Full synchronisation: a trial that was committed survives a power cut.
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         connection.close()
         raise
     return connection
@@ -47,7 +48,7 @@ def _connect_reading(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("SELECT 1 FROM sqlite_schema")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         # A folder that may not be written cannot hold the index of the write-ahead
         # log.  Without a log nothing is missing from the file itself.
         connection.close()
@@ -121,6 +122,24 @@ def translated(path: Path, *, writable: bool) -> Iterator[None]:
                 raise StoreError(
                     f"{path}: locked by another program; close it and try again"
                 ) from error
-        raise StoreError(
-            f"{path}: damaged ({text}); restore it from a copy, or start a new run folder"
-        ) from error
+        raise _damaged(path, text) from error
+    except UnicodeDecodeError as error:  # of a message that quotes the file
+        raise _damaged(path, str(error)) from error
+
+
+@contextlib.contextmanager
+def decoding(path: Path) -> Iterator[None]:
+    """Call a row damaged that makes no record; its pages may be whole."""
+    try:
+        yield
+    except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _damaged(path, _in_one_line(error)) from error
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return what is wrong; pydantic writes a line for each thing that is."""
+    return what_is_wrong(error).partition("\n")[0]
+
+
+def _damaged(path: Path, why: str) -> StoreError:
+    return StoreError(f"{path}: damaged ({why}); restore it from a copy, or start a new run folder")

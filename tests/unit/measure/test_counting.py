@@ -34,6 +34,13 @@ def test_total_is_read_from_the_summary(tmp_path: Path, monkeypatch: pytest.Monk
     assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 30.0) == 123456
 
 
+def test_the_command_in_the_counts_may_be_no_text_and_hold_a_total(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    body = "printf 'cmd: app \\377x\\nsummary: 7\\nsummary: 123456\\n' > $out"
+    assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 30.0) == 123456
+
+
 def test_repeated_strings_are_off_beside_the_subjects_own_tunables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -376,6 +376,15 @@ def test_no_more_cores_measure_than_control_groups_allow(
     assert measuring_cpus(4) == [0, 1, 2, 3], "as asked"
 
 
+def test_a_control_group_may_have_a_name_that_is_no_text(tmp_path: Path):
+    groups, inside = tmp_path / "groups", tmp_path / os.fsdecode(b"a\xff")
+    groups.write_bytes(b"0::/a\xff\n")
+    inside.mkdir()
+    (inside / "cpu.max").write_text("300000 100000\n")
+
+    assert cores_of_quota(tmp_path, groups) == 3
+
+
 def test_without_a_list_of_control_groups_the_outermost_counts(tmp_path: Path):
     (tmp_path / "cpu.max").write_text("300000 100000\n")
 

@@ -111,3 +111,14 @@ def test_a_core_is_held_by_one_at_a_time(tmp_path: Path):
         assert is_free.wait()
     waiting.join()
     assert held == [5]
+
+
+def test_workers_with_other_folders_for_temporary_files_share_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv("TMPDIR", str(tmp_path / name))
+        monkeypatch.setattr("tempfile.tempdir", None)
+        with free_core([0, 1]):
+            assert not list((tmp_path / name).iterdir())

@@ -816,10 +816,15 @@ def test_the_time_is_kept_while_it_emulates(
     answer(tmp_path, app, EMULATED)
 
 
-def test_where_emulating_the_defaults_takes_too_long_runs_alone_search(
-    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "first_default",
+    [emulation.First(26.0, None), emulation.First(0.1, PEAK_BYTES, has_cost=False)],
+    ids=["takes too long", "no ptrace"],
+)
+def test_where_emulation_is_of_no_use_runs_alone_search(
+    tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch, first_default: emulation.First
 ):
-    monkeypatch.setattr(emulation, "first_default", lambda _: emulation.First(26.0, None))
+    monkeypatch.setattr(emulation, "first_default", lambda _: first_default)
     request = replace(REQUEST, is_direct=False)
 
     first = answer(tmp_path, app, request)

@@ -228,7 +228,8 @@ def test_a_malloc_of_the_program_comes_before_that_of_a_library(tmp_path: Path):
 def test_a_background_thread_that_ended_at_a_fork_is_missed():
     library = jemalloc()
     asked = of_jemalloc(library, background_thread=True)
-    fork = "import os\nif os.fork(): os.wait()"
+    name = "open('/proc/self/comm', 'wb').write(b'\\xff')"  # which need not be text
+    fork = f"import os\n{name}\nif os.fork(): os.wait()"
 
     with process({**asked.variables, "LD_PRELOAD": library}, fork) as pid:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -346,6 +346,19 @@ Store.open(Path({str(run)!r}), writable=True)
     assert f"StoreError: {run / STORE_NAME}: locked by pid {os.getpid()}" in ended.stderr
 
 
+def test_a_writer_that_cannot_begin_leaves_no_lock(
+    run: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    store.close()
+    with monkeypatch.context() as patched:
+        patched.setattr("tuner.store.metric_columns", lambda: {"of a later version": "NO KIND("})
+        with pytest.raises(StoreError, match="damaged") as failed:
+            Store.open(run, writable=True)
+
+    Store.open(run, writable=True).close()
+    assert failed.tb  # holds what was opened
+
+
 def test_a_file_system_without_locks_is_not_another_writer(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -521,6 +534,43 @@ def test_a_damaged_file_is_called_damaged(run: Path, store: Store, where: str, w
 
     with pytest.raises(StoreError, match="damaged"):
         read()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE trial SET curve = CAST(x'00' || substr(curve, 2) AS BLOB)",
+        "UPDATE trial SET curve = substr(curve, 1, 9)",
+        "UPDATE trial SET origin = 'sea\\ch'",
+        "UPDATE trial SET configuration = '[]' WHERE number = 3",
+        "UPDATE campaign SET objectives = '['",
+        "UPDATE campaign SET space = '[{}]'",
+        "UPDATE campaign SET versions = CAST(x'ff' AS TEXT)",
+        """UPDATE campaign SET emulation = '{"threads": "baion"}'""",
+        "DELETE FROM campaign",
+    ],
+)
+def test_a_row_that_makes_no_record_is_called_damaged(run: Path, store: Store, damage: str):
+    _fill(store)
+    store.close()
+    change(run, "PRAGMA ignore_check_constraints = ON", damage)
+
+    with pytest.raises(StoreError, match=r"store.sqlite: damaged \(.+\); restore it from a copy"):
+        load_run(run)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_damaged_byte_is_read_or_called_damaged(run: Path, store: Store, seed: int):
+    _fill(store)
+    store.close()
+    path, random = run / STORE_NAME, np.random.default_rng(seed)
+    whole = path.read_bytes()
+    for at in random.integers(len(whole), size=50):
+        content = bytearray(whole)
+        content[at] ^= int(random.integers(1, 256))
+        path.write_bytes(content)
+        with contextlib.suppress(StoreError):
+            load_run(run)
 
 
 @settings(max_examples=50)

@@ -134,6 +134,8 @@ class First(NamedTuple):
     """Of many evaluations, what one takes, as several are made at once."""
     peak_bytes: float | None
     """Of the heap; None where it failed."""
+    has_cost: bool = True
+    """False where system calls are not counted: the machine forbids ptrace."""
 
 
 def first_default(spec: CampaignSpec) -> First:
@@ -147,7 +149,9 @@ def first_default(spec: CampaignSpec) -> First:
     begun_s = time.monotonic()
     found = evaluator.evaluate(Configuration(spec.choices[0].name), cpus[0]).good
     seconds = max(time.monotonic() - begun_s, 1e-3) / len(cpus)
-    return First(seconds, found.value(_MEMORY[PEAK]) if found else None)
+    if found is None:
+        return First(seconds, None)
+    return First(seconds, found.value(_MEMORY[PEAK]), has_cost=found["cost"] is not None)
 
 
 def peak_constraints(
