@@ -40,7 +40,7 @@ def scratch_folder() -> Iterator[Path]:
         try:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(holder, fcntl.LOCK_SH)
-            _remove_abandoned(Path(name).parent)
+            remove_abandoned(Path(name).parent, _SCRATCH)
             yield Path(name)
         except OSError as error:
             if not (_room(error) and str(error.filename).startswith(name)):
@@ -84,8 +84,9 @@ def fresh_folder(path: Path) -> Path:
     return path
 
 
-def _remove_abandoned(place: Path) -> None:
-    for folder in place.glob(f"{_SCRATCH}*/"):
+def remove_abandoned(place: Path, prefix: str) -> None:
+    """Remove folders of killed tools: those with this prefix that nobody holds by a lock."""
+    for folder in place.glob(f"{prefix}*/"):
         # Of another user, or removed by somebody else at the same time.
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > _SETTLED_S and not _is_held(folder):

@@ -64,6 +64,11 @@ SHRUNK_FILE = "shrunk.profile.json"
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore", "optuna")
 """Libraries whose version may change what is searched or shown."""
 
+_WARMTHS = ("starts from ", "no warm start")
+"""What a note on a warm start begins with."""
+
+_BEGUN_COLD = "--warm-start does not apply: the campaign has begun"
+
 _VERSION = re.compile(r"^Version: *(\S+)$", re.MULTILINE)
 """In METADATA, whose headers stand before the description (packaging.python.org, core metadata)."""
 
@@ -81,7 +86,7 @@ class Campaign:
     screener: EmulatorEvaluator | None = None
     """Evaluates on the shrunk workload; None where nothing is screened."""
     warmth: str | None = None
-    """What is to be said of a warm start; None where the campaign goes on, or has none."""
+    """What is to be said of a warm start; None where the campaign goes on as begun, or has none."""
     idle: tuple[str, ...] = ()
     """Which settings that it names are not searched, and why."""
 
@@ -125,13 +130,17 @@ def _make_room(run: Path) -> bool:
     return is_gone
 
 
-def _open(spec: CampaignSpec, run: Path, workload: Workload | None) -> Campaign:
-    spec = _as_begun(spec, run)
+def _open(wanted: CampaignSpec, run: Path, workload: Workload | None) -> Campaign:
+    spec = _as_begun(wanted, run)
     located, options = locate(spec), emulation_options(spec)
     beginnings = workload.beginnings if workload is not None else ()
     with replay_files(spec, options, run, beginnings) as traces:
         emulation = Emulation(spec.trace, located, Calibration(0.0, 0.0), options)
-        return _begin(spec, run, workload, emulation, traces)
+        campaign = _begin(spec, run, workload, emulation, traces)
+    notes = campaign.store.campaign().workload.notes
+    if wanted.warm_start and not any(note.startswith(_WARMTHS) for note in notes):
+        return replace(campaign, warmth=_BEGUN_COLD)
+    return campaign
 
 
 def _begin(
@@ -456,15 +465,23 @@ def _keep(
     """Make store and file of a run folder those of a campaign, which may be longer than before.
 
     The file comes first, so that what is killed between the two can still be continued with it.
+    It also holds what may change, such as limits of time and what is held out.
     """
     stored = store.campaign()
     if is_begun:
         check_same(stored, wanted, str(run))
-    is_longer = wanted.budget > stored.budget
-    if is_longer or not is_begun or not (run / CAMPAIGN_FILE).exists():
-        write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
-    if is_longer:
+    text = dump_campaign(spec)
+    if _content(run / CAMPAIGN_FILE) != text.encode(errors="surrogateescape"):
+        write_text(run / CAMPAIGN_FILE, text)
+    if wanted.budget > stored.budget:
         store.set_budget(wanted.budget)
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _digest(path: Path) -> str:

@@ -9,6 +9,8 @@ removed if the campaign cannot begin.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +23,17 @@ from tuner.config import CampaignSpec
 from tuner.config.campaign import allocator_files
 from tuner.emulation import EmulationOptions
 from tuner.errors import OutputError, SpecError, TraceError
+from tuner.output import remove_abandoned
 from tuner.profile.file import is_profile, workload_sha256
 from tuner.profile.generated import replayable
 from tuner.profile.trust import Beginning, beginning
-from tuner.store import make_run_folder
+from tuner.store import Store, make_run_folder
 from tuner.trace.file import Trace
 
 GENERATED_FILE = "generated-{}.trace"
 """What is replayed of a profile's further seeds, in a run folder: 0-1 for the first workload."""
+
+_ROOM: Final = ".generated-"
 
 _FREES: Final = "frees_over_2_gib"
 _LONG: Final = "long_running"
@@ -43,8 +48,8 @@ class ReplayFiles:
     """Each file by its name in the run folder, workload by workload and seed by seed."""
     facts: WorkloadFacts
     """The greatest of all workloads."""
-    room: Path
-    """The folder in which what was generated waits."""
+    room: Path | None
+    """The folder in which what was generated waits; None where nothing is."""
 
     def keep(self, run: Path) -> tuple[Path, ...]:
         """Move what was generated into the run folder; return all files, in order.
@@ -77,12 +82,16 @@ def replay_files(
         TraceError: a workload cannot be read, or holds no events.
         OutputError: the run folder cannot be written.
     """
-    with _room_in(run) as room:
+    remove_abandoned(run, _ROOM)
+    generates = options.seeds > 1 and any(is_profile(trace) for trace in spec.traces)
+    # What has begun may be read only; what is new learns early where it cannot be written.
+    with _room_in(run) if generates or not Store.exists(run) else contextlib.nullcontext() as room:
         waiting: dict[str, Path] = {}
         for number, trace in enumerate(spec.traces):
             waiting[GENERATED_FILE.format(number)] = trace
             for seed in range(1, options.seeds if is_profile(trace) else 1):
                 name = GENERATED_FILE.format(f"{number}-{seed}")
+                assert room is not None  # noqa: S101 - something is generated
                 waiting[name] = replayable(trace, options.seed + seed, room / name)
         yield ReplayFiles(waiting, _facts_of(spec, options.seed, beginnings), room)
 
@@ -179,14 +188,18 @@ def _room_in(run: Path) -> Iterator[Path]:
     """Make a folder in the run folder; in the end it goes, and the run folder if it is empty."""
     make_run_folder(run)
     try:
-        room = tempfile.TemporaryDirectory(prefix=".generated-", dir=run)
+        room = tempfile.TemporaryDirectory(prefix=_ROOM, dir=run)
+        holder = os.open(room.name, os.O_RDONLY)
     except OSError as error:
         raise OutputError(
             f"{run}: cannot be written ({error.strerror}); choose another run folder with -o"
         ) from error
     try:
         with room as name:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(holder, fcntl.LOCK_SH)
             yield Path(name)
     finally:
+        os.close(holder)
         with contextlib.suppress(OSError):
             run.rmdir()

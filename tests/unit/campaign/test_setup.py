@@ -254,6 +254,19 @@ def test_a_damaged_trace_is_found_before_the_machine_is_measured(
     assert not (tmp_path / "run").exists()
 
 
+def test_what_may_change_of_a_campaign_is_kept(begun: Callable[..., Path], tmp_path: Path):
+    file = begun(5) / CAMPAIGN_FILE
+    maker = TraceMaker()
+    maker.free(maker.allocate(128))
+    other = maker.write(tmp_path / "other.trace")
+
+    begun(5, held_out_traces=[str(other)], stop={"time": "5 min"})
+
+    kept = load_campaign(file)
+    assert kept.held_out_traces == (other,)
+    assert kept.stop.time_ns == 300 * 10**9
+
+
 def test_a_campaign_file_that_a_kill_prevented_is_there_when_it_goes_on(
     begun: Callable[[int], Path],
 ):

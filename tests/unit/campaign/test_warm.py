@@ -140,6 +140,16 @@ def test_a_campaign_keeps_the_seeds_it_was_begun_with(tmp_path: Path):
     assert again.warmth is None
 
 
+def test_a_campaign_that_began_without_others_says_that_it_is_too_late(tmp_path: Path):
+    workload = trace(tmp_path / "a", 64)
+    open_campaign(spec(workload), tmp_path / "new").store.close()
+
+    again = open_campaign(spec(workload, warm_start=[str(tmp_path)]), tmp_path / "new")
+    again.store.close()
+
+    assert again.warmth == "--warm-start does not apply: the campaign has begun"
+
+
 def test_of_a_long_front_as_many_are_taken_as_there_is_room_for(tmp_path: Path):
     workload = trace(tmp_path / "a", 64)
     run = earlier(tmp_path / "run", workload)

@@ -1,16 +1,19 @@
 """The files that a campaign replays, and what they say of its workloads."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.doubles import synthetic
 from tests.doubles.places import ROOT
 from tuner.campaign.workloads import replay_files
 from tuner.config import CampaignSpec
 from tuner.config.campaign import campaign_from_options
 from tuner.emulation import EmulationOptions
 from tuner.errors import OutputError, TraceError
+from tuner.store import Store
 from tuner.trace.file import EVENT, Api, Trace, write_trace
 
 PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
@@ -94,6 +97,24 @@ def test_a_campaign_that_cannot_begin_leaves_nothing(tmp_path: Path):
         assert [path.is_file() for path in found.waiting.values()] == [True, True]
 
     assert not list(tmp_path.iterdir())  # nobody kept the files
+
+
+def test_a_campaign_that_has_begun_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its folder may be one that can only be read."""
+    Store.create(tmp_path, synthetic.record()).close()
+    monkeypatch.setattr("tempfile.TemporaryDirectory", None)
+
+    with replay_files(_spec(PROFILE), EmulationOptions(seeds=1), tmp_path) as found:
+        assert found.keep(tmp_path) == (PROFILE,)
+
+
+def test_what_a_killed_tool_generated_is_removed_and_what_is_held_stays(tmp_path: Path):
+    with replay_files(_spec(PROFILE), EmulationOptions(), tmp_path) as held:
+        (tmp_path / ".generated-left").mkdir()
+        for folder in tmp_path.iterdir():
+            os.utime(folder, (0, 0))
+        with replay_files(_spec(PROFILE), EmulationOptions(), tmp_path) as found:
+            assert {*tmp_path.iterdir()} == {held.room, found.room}
 
 
 def test_a_trace_without_events_is_refused(tmp_path: Path):

@@ -245,7 +245,7 @@ def members(group: int) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
+            fields = path.read_text(errors="replace").rsplit(")", 1)[1].split()
         except OSError:
             continue
         if int(fields[2]) == group and fields[0] not in "ZX":

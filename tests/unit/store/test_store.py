@@ -356,7 +356,7 @@ def test_a_writer_that_cannot_begin_leaves_no_lock(
             Store.open(run, writable=True)
 
     Store.open(run, writable=True).close()
-    assert failed.tb  # holds what was opened
+    assert failed.traceback  # holds what was opened
 
 
 def test_a_file_system_without_locks_is_not_another_writer(
