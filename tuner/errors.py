@@ -124,7 +124,7 @@ class ConditionVerdict(TunerError):  # noqa: N818 - an answer, not a defect
 
 
 class InterruptedCampaign(TunerError):  # noqa: N818 - an event, not a defect
-    """The user stopped a campaign; all that was measured is kept."""
+    """The user stopped a campaign or a recording; all that was measured is kept."""
 
     exit_code = 130
 

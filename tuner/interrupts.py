@@ -30,7 +30,13 @@ def take(
 
 @contextlib.contextmanager
 def handling(handler: Callable[[int, FrameType | None], Any], *numbers: int) -> Iterator[None]:
-    """Handle signals, as `take`, for the time of a context."""
+    """Handle signals, as `take`, for the time of a context.
+
+    Outside the main thread, where Python delivers no signals, nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = take(handler, *numbers)
     try:
         yield

@@ -50,7 +50,7 @@ class Run:
     rechecks: tuple[Recheck, ...] = ()
     """Re-measurements of the front, by trial and repeat."""
     incidents: tuple[Incident, ...] = ()
-    """Failures of the machine that were retried."""
+    """Failures of the machine that were retried, and what may have moved a trial's numbers."""
     validations: tuple[ValidationRecord, ...] = ()
     """Validations on the real program with raw samples, oldest first."""
 

@@ -16,6 +16,7 @@ from typing import TextIO
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front, relative_hypervolume
 from tuner.front.whole import Whole, campaign_whole, seen_ratio
+from tuner.measure.evaluation import MAY_NOT_REPEAT
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
@@ -38,7 +39,10 @@ class Listener:
         """Count a trial that ended, or was found in the store."""
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
-        """Report that an attempt at a configuration does not count; it may be retried."""
+        """Report that an attempt at a configuration does not count; it may be retried.
+
+        Where the reason ends with `MAY_NOT_REPEAT` its numbers count, though they may have moved.
+        """
 
     def recheck_started(self, n_rechecks: int) -> None:
         """Show that the search is over, and that so many trials are measured again."""
@@ -216,7 +220,9 @@ class ShownProgress(Listener):
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
         """See `Listener.failed_attempt`."""
-        self._print(f"{configuration}: an attempt failed and does not count: {reason}")
+        counts = reason.endswith(MAY_NOT_REPEAT)
+        how = "" if counts else "an attempt failed and does not count: "
+        self._print(f"{configuration}: {how}{reason}")
 
     def _counted(self, *, is_new: bool) -> None:
         """Show that a trial was added."""

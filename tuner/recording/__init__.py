@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import ProgramError, TunerError
+from tuner.errors import InterruptedCampaign, ProgramError, TunerError
 from tuner.limits import check_words
 from tuner.recording import explain
 from tuner.recording.build import (
     NO_BACKGROUND,
     Background,
     build_traces,
+    kept,
     remove_replaced,
     run_build_trace,
 )
@@ -90,6 +91,7 @@ def record(
 
     Raises:
         MissingToolError: the program does not exist.
+        InterruptedCampaign: Ctrl-C while traces were built; what was recorded is kept.
         OutputError: the trace is there already, it cannot be written, or the disk became full
             while recording; what was recorded until then is kept.
         ProgramError: nothing could be recorded, or not in time; the message says why.
@@ -118,11 +120,13 @@ def record(
                 spool, output, ending, command, watch.window,
                 background=background, is_kept=not is_silent,
             )  # fmt: skip
-        except (OSError, TunerError, KeyboardInterrupt):
+        except (OSError, TunerError, KeyboardInterrupt) as error:
             if is_silent or not spools_in(spool):  # else there is something to recover
                 if follow:
                     _end_recording(spool)
                 remove_spool(spool)
+            elif isinstance(error, KeyboardInterrupt):
+                raise InterruptedCampaign(f"interrupted; {kept(spool, output)}") from error
             raise
     remove_replaced(there, output, processes)
     left = background.pids if background and background.cut_ns is not None else ()

@@ -96,7 +96,7 @@ def build_traces(
         processes = _build_each(
             all_images, output, ending, command, window,
             background=background or NO_BACKGROUND, partials=partials,
-            advice=_kept(spool, output) if is_kept else _AGAIN,
+            advice=kept(spool, output) if is_kept else _AGAIN,
         )  # fmt: skip
         sizes = [path.stat().st_size for path in spools_in(spool) if not _has_begun(path)]
         n_lost = sizes.count(0)
@@ -186,7 +186,8 @@ def _remove_left(partial: Path) -> None:
                 path.unlink()
 
 
-def _kept(spool: Path, output: Path) -> str:
+def kept(spool: Path, output: Path) -> str:
+    """Say that the spools stay, and how to build their traces."""
     return f"what was recorded is kept, build the trace later with {recovery(spool, output)}"
 
 

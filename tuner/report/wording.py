@@ -12,6 +12,7 @@ from tuner.front.bounds import constraint_words, count_failures, default_trials
 from tuner.front.kept import RECOMMENDED, measured_trial
 from tuner.front.picks import NO_REGRET, Pick, first_pick, rule_words
 from tuner.front.whole import Whole, seen_ratio
+from tuner.measure.evaluation import MAY_NOT_REPEAT
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.optimize.answering.recommendation import Recommendation
 from tuner.optimize.tuned import label_of
@@ -381,8 +382,9 @@ def _search_facts(run: Run, *, is_over: bool) -> Facts:
         ("status", f"{status}, started {campaign.created_at[:16].replace('T', ' ')} UTC"),
         ("not usable", ", ".join(f"{n} {_words(kind)}" for kind, n in failures.items()) or "none"),
     ]
-    if run.incidents:
-        facts.append(("retried after a failure of the machine", str(len(run.incidents))))
+    n_retried = sum(not one.reason.endswith(MAY_NOT_REPEAT) for one in run.incidents)
+    if n_retried:
+        facts.append(("retried after a failure of the machine", str(n_retried)))
     return facts
 
 

@@ -198,7 +198,10 @@ class Recheck(Evaluated):
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure of the machine, not of a configuration; the evaluation was retried."""
+    """A failure of the machine, after which the evaluation was retried, or what may have moved it.
+
+    See `tuner.measure.evaluation.MAY_NOT_REPEAT` for the latter.
+    """
 
     configuration: Configuration
     """What was being evaluated."""

@@ -12,6 +12,7 @@ from tuner.campaign.live import LiveProgress
 from tuner.campaign.progress import LineProgress, Scoreboard, clock_text
 from tuner.campaign.summary import summarise
 from tuner.front.dominance import reference_point
+from tuner.measure.evaluation import MAY_NOT_REPEAT
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck, WorkloadRecord
 
@@ -190,12 +191,14 @@ def test_everything_else_is_printed_at_once():
     progress = LineProgress(out, Clock())
     progress.started(RECORD, 7, 1)
     progress.failed_attempt(Configuration("jemalloc"), "out of processes")
+    progress.failed_attempt(Configuration("glibc"), MAY_NOT_REPEAT)
     progress.stopping()
     progress.recheck_started(5)
 
     assert [line.split("; ")[-1] for line in out.getvalue().splitlines()] == [
         "continuing after 7",
         "jemalloc default: an attempt failed and does not count: out of processes",
+        f"glibc default: {MAY_NOT_REPEAT}",
         "Ctrl-C again to kill them",
         "measuring 5 trials of the front again",
     ]

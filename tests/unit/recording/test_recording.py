@@ -1,12 +1,14 @@
 """A whole recording; real programs are in tests/end_to_end/test_record.py."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import tuner.recording
 from tests.doubles.processes import printed_by
+from tuner.errors import InterruptedCampaign
 from tuner.recording import record
 
 
@@ -35,3 +37,24 @@ def test_what_was_recorded_stays_when_the_system_fails(
     with pytest.raises(BlockingIOError):
         record(["ls"], tmp_path / "app.trace")
     assert spool.exists()
+
+
+def test_an_interrupt_while_traces_are_built_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    spool = tmp_path / "app.trace.spool"
+
+    def is_interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuner.recording, "build_traces", is_interrupted)
+    with pytest.raises(InterruptedCampaign, match=f"interrupted; .+ recover {spool}"):
+        record([sys.executable, "-c", ""], tmp_path / "app.trace")
+    assert spool.is_dir()
+
+
+def test_any_thread_may_record(tmp_path: Path):
+    with ThreadPoolExecutor() as threads:
+        recording = threads.submit(record, [sys.executable, "-c", ""], tmp_path / "app.trace")
+
+    assert recording.result().processes

@@ -12,6 +12,7 @@ from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.cli import main
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
+from tuner.measure.evaluation import MAY_NOT_REPEAT
 from tuner.optimize.answering.recommendation import recommended
 from tuner.records import Configuration, Outcome
 from tuner.report.wording import (
@@ -24,7 +25,7 @@ from tuner.report.wording import (
 )
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
-from tuner.store import Recheck, WorkloadRecord
+from tuner.store import Incident, Recheck, WorkloadRecord
 from tuner.validate.decision import ValidationDecision
 from tuner.validate.summary import ValidationSummary, summarize
 
@@ -142,6 +143,15 @@ def test_facts_say_how_often_the_front_was_measured_again():
 
     assert dict(facts)["repeatability"].startswith("1 re-measurements of 1 configurations; ")
     assert dict(facts)["repeatability"].endswith(": mean heap 0.50 % and cost 0.00 %")
+
+
+def test_what_may_have_moved_a_trial_is_not_called_a_retried_failure():
+    reasons = ("out of processes", f"other numbers; {MAY_NOT_REPEAT}")
+    run = replace(RUN, incidents=tuple(Incident(Configuration("glibc"), 1, r) for r in reasons))
+
+    facts = dict(measured_facts(run))["Search"]
+
+    assert dict(facts)["retried after a failure of the machine"] == "1"
 
 
 def test_what_optimize_turned_down_is_the_last_card(tmp_path: Path):
