@@ -173,7 +173,7 @@ def _quantity(text: str, limit: str, objective: Metric) -> float:
             value = float(parse_duration(limit))
         else:
             value = float(limit)
-    except (ValueError, SpecError) as error:
+    except (ValueError, OverflowError, SpecError) as error:
         message = f"constraint {text!r}: {limit!r} is no limit in {objective.unit}; use {_FORMS}"
         raise SpecError(message) from error
     if not (math.isfinite(value) and value >= 0.0):

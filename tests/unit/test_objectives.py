@@ -135,6 +135,7 @@ def test_limits_are_quantities_or_multiples_of_defaults(text: str, limit: float)
         ("cost <= cheap", "'cheap' is no limit in instructions"),
         ("cost <= nan", "must be a number from 0 up"),
         ("cost <= inf", "must be a number from 0 up"),
+        (f"peak_heap <= {'9' * 400}", "is no limit in bytes"),
         ("faults <= -1", "must be a number from 0 up"),
         ("cost <= default * 0", "must be a number above 0"),
         ("cost <= default * -1", "must be a number above 0"),

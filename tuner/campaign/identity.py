@@ -133,7 +133,8 @@ def _space_differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[s
         {g.name: g.as_record() for g in r.space if g.name.split(".")[0] not in apart}
         for r in (stored, wanted)
     )
-    if apart:
+    # Of a separate search each allocator has a gene of that name, with nothing else in it.
+    if apart or "separate" in (stored.search, wanted.search):
         old.pop(ALLOCATOR, None)
         new.pop(ALLOCATOR, None)
     lines = []

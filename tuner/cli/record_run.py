@@ -213,4 +213,6 @@ def _report(recording: Recording, call: RecordCall) -> None:
     if ending.exit_status != 0:
         print(f"malloc-tuner: {program} {ending}; {ending.what_is_left}", file=sys.stderr)
     busiest = max(recording.processes, key=lambda process: process.totals.n_events)
-    print(f"next: malloc-tuner tune {shlex.quote(str(busiest.path))}", file=sys.stderr)
+    trace = str(busiest.path)
+    word = f"./{trace}" if trace.startswith("-") else trace  # else it is an option
+    print(f"next: malloc-tuner tune {shlex.quote(word)}", file=sys.stderr)

@@ -70,8 +70,10 @@ def make_spool(output: Path) -> Path:
     make_folder(output.parent)
     try:
         spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
-        if spool.exists():
+        if spool.is_dir():
             _remove_empty(spool, output)
+        elif spool.exists():
+            raise OutputError(f"{spool}: is no folder; move it, or choose another name with -o")
         spool.mkdir()
         let_others_record(spool)
     except OSError as error:

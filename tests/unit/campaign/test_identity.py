@@ -11,7 +11,7 @@ from tuner.campaign.identity import check_same, differences
 from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import StoreError
 from tuner.records import Configuration
-from tuner.space import Parameter
+from tuner.space import ALLOCATOR, Parameter
 from tuner.store import AllocatorRecord, CampaignRecord, TraceRecord, WorkloadRecord
 
 RECORD = synthetic.record(budget=100)
@@ -107,6 +107,16 @@ def test_the_order_of_allocators_matters():
 
     expected = ["order of allocators: was [glibc, jemalloc], is [jemalloc, glibc]"]
     assert expected == differences(RECORD, replace(RECORD, allocators=turned))
+
+
+def test_of_a_separate_search_the_gene_of_the_last_allocator_is_no_difference():
+    stored = replace(RECORD, search="separate", space=(*GENES, _allocator("jemalloc")))
+
+    assert not differences(stored, replace(stored, space=(*GENES, _allocator("glibc"))))
+
+
+def _allocator(name: str) -> Parameter:
+    return Parameter(ALLOCATOR, (name,), ordered=False)
 
 
 def test_the_message_lists_all_and_says_what_to_do():

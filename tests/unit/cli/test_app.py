@@ -393,6 +393,15 @@ def test_any_other_call_is_left_to_typer(words: list[str]):
     assert record_run.parse_plain(words) is None
 
 
+def test_what_comes_next_names_a_trace_that_looks_like_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    record_run.run(record_run.RecordCall(("ls", "-d", "/"), Path("-d.trace")))
+
+    assert capfd.readouterr().err.endswith("next: malloc-tuner tune ./-d.trace\n")
+
+
 def test_a_condition_at_its_limit_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

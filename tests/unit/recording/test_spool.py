@@ -93,6 +93,13 @@ def test_a_folder_that_holds_no_recording_is_in_the_way_of_none(tmp_path: Path):
         record(["ls", "/"], output, force=True)
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path):
+    (tmp_path / "a.trace.spool").touch()
+
+    with pytest.raises(OutputError, match=r"a\.trace\.spool: is no folder; move it"):
+        record(["ls", "/"], tmp_path / "a.trace")
+
+
 def test_a_spool_that_cannot_be_removed_leaves_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

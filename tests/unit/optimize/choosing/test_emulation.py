@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles import synthetic
+from tuner.optimize.choosing import emulation
 from tuner.optimize.choosing.emulation import campaign_spec, peak_constraints
 from tuner.optimize.kinds.known import LEAN
 from tuner.optimize.proof.judgement import Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.records import Configuration, Measurement, Outcome
 
 
 @pytest.mark.parametrize(
@@ -58,3 +61,18 @@ def test_the_heap_may_grow_by_what_the_whole_peak_may(
     values = {MEAN: 4e6, PEAK: 8e6, CPU: 1e9}
 
     assert peak_constraints(rules, values, peak_bytes) == constraints
+
+
+@pytest.mark.parametrize(("counted", "has_cost"), [({}, True), ({"cost": None}, False)])
+def test_a_default_without_a_cost_says_so(
+    monkeypatch: pytest.MonkeyPatch, counted: dict[str, None], *, has_cost: bool
+):
+    class Evaluator:
+        def evaluate(self, configuration: Configuration, cpu: int) -> Outcome[Measurement]:
+            return Outcome.succeeded(synthetic.measure(configuration).with_values(**counted))
+
+    monkeypatch.setattr(emulation, "_evaluator", lambda *_: Evaluator())
+
+    spec = campaign_spec(Path("app.trace"), ["glibc"], 1, 9)
+
+    assert emulation.first_default(spec).has_cost is has_cost
