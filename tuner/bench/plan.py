@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tuner.config.reading import closest
 from tuner.errors import SpecError
 
 THREADED: Final = (
@@ -121,7 +122,9 @@ def check_workloads(names: Sequence[str]) -> None:
     """
     for name in names:
         if name not in WORKLOADS:
-            raise SpecError(f"workload {name!r}: there is none; allowed: {', '.join(WORKLOADS)}")
+            hint = closest(name, WORKLOADS) or ";"
+            allowed = ", ".join(WORKLOADS)
+            raise SpecError(f"workload {name!r}: there is none{hint} allowed: {allowed}")
 
 
 def make_tasks(

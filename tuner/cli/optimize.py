@@ -391,5 +391,5 @@ def _print_next(run: Path, answer: Answer | Recommendation) -> None:
     if answer.decision == "deploy":
         tried += ", and why this one"
     print(f"malloc-tuner report {word}     {tried}")
-    if isinstance(answer, Answer) and answer.n_more:
+    if answer.n_more if isinstance(answer, Answer) else answer.has_more:
         print(f"malloc-tuner front {word} --measured --all     a row for each of them")

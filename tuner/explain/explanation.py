@@ -25,7 +25,7 @@ from tuner.front.ablation import Ablation, Without
 from tuner.front.dominance import front, points_of
 from tuner.metrics import METRICS
 from tuner.records import Status, Trial, Value
-from tuner.runs import Run
+from tuner.runs import REQUEST_FILE, Run
 from tuner.stats import TIE
 
 Bools = npt.NDArray[np.bool_]
@@ -180,14 +180,22 @@ def material_of(run: Run, wanted: str | None = None) -> Material:
     if is_enough:
         return Material(run, good, _targets(run, good), few, 0)
     counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
+    most = max(left_out, key=lambda name: left_out[name])
     raise SelectionError(
         f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
-        f"allocator are needed); {how_to_go_on(run, max(left_out.values()))}"
+        f"allocator are needed); {how_to_go_on(run, most, left_out[most])}"
     )
 
 
-def how_to_go_on(run: Run, n_has: int) -> str:
-    """Say which command makes enough trials of an allocator that has so many."""
+def how_to_go_on(run: Run, name: str, n_has: int) -> str:
+    """Say which command makes enough trials of an allocator that has so many.
+
+    The search of `optimize` ends once it gains nothing more, so it does not go on.
+    """
+    if (run.folder / REQUEST_FILE).exists():
+        trace, other = shlex.quote(run.campaign.trace_path), shlex.quote(f"{run.folder}-{name}")
+        command = f"malloc-tuner tune {trace} --allocators {name} -o {other}"
+        return f"`{command}` searches {name} alone"
     n_trials = _trials_to_explain(len(run.trials), n_has)
     folder = shlex.quote(str(run.folder))
     return f"`malloc-tuner tune {folder} --evaluations {n_trials}` goes on with more"

@@ -67,7 +67,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
             yield (
                 f"The settings of {name}, which {explanation.ablation.pick.name} is of, are not "
                 f"explained: {FEWEST_TRIALS} trials are needed, it has {n}; "
-                f"{how_to_go_on(explanation.run, n)}."
+                f"{how_to_go_on(explanation.run, name, n)}."
             )
     for allocator in explanation.allocators:
         yield ""

@@ -63,8 +63,7 @@ def _verdict(bounds: tuple[float, float] | None, quantity: str, least: float) ->
     worst = -bounds[0] if TABLE[quantity].is_more_better else bounds[1]
     if worst <= 0.0:
         return "proven" if worst <= -least_gain(quantity, least) else "no worse"
-    share = max(least, worst)
-    return f"at most {round(100.0 * share, 1):g} % worse"
+    return f"at most {max(round(100.0 * worst, 1), 0.1):g} % worse"
 
 
 _Validated = tuple[ValidationSummary, SubjectSummary]

@@ -34,11 +34,13 @@ from tuner.optimize.aside import last_before, run_of
 from tuner.optimize.kinds.driver import RUN_ALONE
 from tuner.optimize.request import Request, no_answer_yet, what_goes_on
 from tuner.optimize.tuned import Reference, label_of
+from tuner.page import series
 from tuner.recording.explain import SWITCHES, switches_in
 from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.runs import REFERENCE_FILE, REQUEST_FILE, Run, load_run, search_spaces
 from tuner.store import CampaignRecord, store_path
+from tuner.units import show_percent
 from tuner.validate.setup import check_version
 from tuner.validate.summary import summarize
 from tuner.validate.trust import proving_validation, recorded_program
@@ -274,6 +276,9 @@ def _proof(found: Recommendation, folder: Path) -> str:
     if found.is_held_out and not found.is_held_out_bounded:
         seen = "nothing beyond its limit was seen on what was held out"
         other = f", and {seen}, in too few rounds for bounds"
+    elif found.may_be_worse:
+        most = series(f"{n} up to {show_percent(x)}" for n, x in found.may_be_worse.items())
+        other = f", and nothing worse was seen on what was held out, where {most} worse is open"
     amount = f"{found.n_rounds} rounds" if found.n_rounds else f"{found.n_runs} runs"
     path = folder / REFERENCE_FILE
     notes = Reference.load(path).notes if path.exists() else ()

@@ -469,7 +469,8 @@ class Conclusion:
         counted: Mapping[str, float] = {}
         if best is not None and label in chosen and best.n_rounds:
             counted = changes_of_work(self._work, self._reference, label, chosen)
-        rows = rows_of(label, found, singles, selected.failures if selected else {})
+        failures = selected.failures if selected else {}
+        rows = rows_of(label, found, singles, failures, self._rules.goals)
         if confirmed:
             words = f"{TURNED_DOWN} {self._work.request.given}"
             rows = tuple(

@@ -52,7 +52,10 @@ def test_a_workload_that_there_is_not_is_named(
 ):
     assert run(["bench", "--workloads", "lars", *option]) == SpecError.exit_code
 
-    assert "workload 'lars': there is none; allowed: scalability," in capsys.readouterr().err
+    assert (
+        "workload 'lars': there is none; did you mean 'larson'? allowed: scalability,"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_number_of_threads_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]):

@@ -33,7 +33,7 @@ from tuner.front.ablation import Without
 from tuner.limits import MOST_SEED
 from tuner.optimize.answering.answer import write_answer
 from tuner.records import Configuration, Outcome, Status, Value
-from tuner.runs import Run
+from tuner.runs import REQUEST_FILE, Run
 from tuner.space import Parameter
 
 UNKNOWN = Without(Configuration("exgen"), None, None)
@@ -384,6 +384,9 @@ def test_nothing_is_measured_for_a_run_with_too_few_trials(
     said = cli.fails(SelectionError.exit_code, "explain", folder, "--measure")
     assert "too few trials to explain settings" in said
     assert f"`malloc-tuner tune {folder} --evaluations 80` goes on with more" in said
+    (folder / REQUEST_FILE).write_text("")
+    said = cli.fails(SelectionError.exit_code, "explain", folder)
+    assert f"--allocators glibc -o {folder}-glibc` searches glibc alone" in said
 
 
 def test_trials_that_lack_every_objective_explain_nothing():

@@ -16,7 +16,12 @@ from tuner.runs import Run
 from tuner.store import SimulationRecord, ValidationRecord
 from tuner.trace.file import EVENT, write_trace
 from tuner.trace.program import Recorded
-from tuner.validate.trust import believed_validation, proving_validation, recorded_program
+from tuner.validate.trust import (
+    believed_validation,
+    proving_validation,
+    recorded_program,
+    validated_whole,
+)
 
 
 @pytest.fixture
@@ -130,3 +135,13 @@ def test_a_trace_without_the_command_has_the_arguments_of_its_process(tmp_path: 
     campaign = replace(run.campaign, trace_path=str(trace))
 
     assert recorded_program(campaign) == Recorded(("./cc1", "a.c"), None)
+
+
+def test_shares_rest_on_the_command_that_was_recorded_or_on_a_validation_that_is_named(run: Run):
+    first = run.validations[0]
+    other = replace(first, identifier=4, command=("./app", "y"))
+    both, alone = (replace(run, validations=found) for found in ((first, other), (other,)))
+
+    assert validated_whole(both, None) is not None
+    assert validated_whole(alone, None) is None
+    assert validated_whole(alone, 4) is not None

@@ -56,6 +56,9 @@ _MINUTES_S = 7200.0
 MOST_ADVISED_S = 3 * 86400.0
 """More time than a weekend is not advised."""
 
+MORE_RAN = " more ran"
+"""End of the line that says how many rows a table leaves out."""
+
 _LEAST_NOISE = 0.0005
 """Less is no reason for an open question, or not known: of one run, it is 0."""
 
@@ -363,6 +366,8 @@ class Answer:
                 yield "  It gains nothing so far; once that is settled, others are tried."
             if not self.may_be_settled:
                 yield from self._peak_lines()
+        if self._is_early and self.standing and self.standing.state is State.OUT_OF_REACH:
+            yield "  What was left of the time would not have shown a gain."
         words = "It is at its limit, so more time may not settle it."
         if self.more_seconds > MOST_ADVISED_S:
             words = "To settle it takes more than three days, so it cannot be shown here."
@@ -499,7 +504,7 @@ def _table_lines(answer: Answer, columns: int) -> Iterator[str]:
     rows = _shown(answer)
     yield from rows_table(answer.as_is, answer.baseline, rows, columns)
     if answer.n_more:
-        yield f"{answer.n_more} more ran"
+        yield f"{answer.n_more}{MORE_RAN}"
     if answer.not_run:
         plural = "s" if len(answer.not_run) > 1 else ""
         yield f"the default{plural} of {series(answer.not_run)} did not run"
@@ -659,12 +664,13 @@ def no_worse_words(names: Sequence[str]) -> str:
 
 def rows_of(
     winner: str, standings: Sequence[Standing], others: Mapping[str, Mapping[str, Gain]],
-    notes: Mapping[str, str],
+    notes: Mapping[str, str], goals: Sequence[str],
 ) -> tuple[AnswerRow, ...]:  # fmt: skip
     """Return the rows: the winner, those of the confirmation, then those that only ran once."""
     first = sorted(standings, key=lambda one: (one.label != winner, one.state is State.FAILED))
     rows = [
-        AnswerRow(s.label, _seen(s, others), is_candidate=True, note=_left_words(s)) for s in first
+        AnswerRow(s.label, _seen(s, others), is_candidate=True, note=_left_words(s, goals))
+        for s in first
     ]
     known = {row.label for row in rows}
     defaults_first = sorted(
@@ -686,14 +692,16 @@ def _seen(standing: Standing, others: Mapping[str, Mapping[str, Gain]]) -> Mappi
     }
 
 
-def _left_words(standing: Standing) -> str:
+def _left_words(standing: Standing, goals: Sequence[str]) -> str:
     if standing.state is State.FAILED:
         return standing.reason
     if standing.state is State.WORSE:
         return f"worse: {_limited(standing, standing.worse)}"
     if standing.state is State.HOPELESS:
         worse = _limited(standing, standing.likely_worse)
-        return f"likely worse: {worse}" if worse else "likely gains too little"
+        gains_any = any(standing.gains[goal].middle > 0.0 for goal in goals)
+        too_little = "likely gains too little" if gains_any else "likely gains nothing"
+        return f"likely worse: {worse}" if worse else too_little
     if standing.state is State.OUT_OF_REACH:
         return "no gain large enough to prove so far"
     if not standing.n_rounds:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.front.kept import read_answer
-from tuner.optimize.answering.answer import Decision
+from tuner.optimize.answering.answer import MORE_RAN, Decision
 from tuner.optimize.answering.table import AnswerRow, limit_words
 from tuner.optimize.aside import is_searched_on, last_before
 from tuner.optimize.proof.judgement import Gain
@@ -58,6 +58,13 @@ class Recommendation:
     """False where some change on that input has no bounds, for want of rounds."""
     note: str = ""
     """That another answer is being proven, which takes its place."""
+    may_be_worse: Mapping[str, float] = field(default_factory=dict)
+    """Guard -> by how much it may be worse on that input, where that is beyond its limit."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more ran than its table shows."""
+        return any(line.endswith(MORE_RAN) for line in self.text)
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -116,7 +123,21 @@ def _recommendation(record: Mapping[str, Any]) -> Recommendation:
         {one["label"]: _worse_words(one) for one in record.get("turned_down", ())},
         record.get("rounds"),
         all(one["bounds"] for one in (record.get("held_out") or {}).values()),
+        may_be_worse=_may_be_worse(record.get("held_out") or {}),
     )
+
+
+def _may_be_worse(held_out: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return what may be worse on that input by more than its limit, and by how much."""
+    names = {key_of(name): name for name in TABLE}
+    found = {}
+    for key, one in held_out.items():
+        limit = one.get("limit")  # earlier versions have none
+        low, high = one["bounds"] or (0.0, 0.0)
+        worst = -low if TABLE[names[key]].is_more_better else high
+        if limit is not None and worst > limit:
+            found[names[key]] = worst
+    return found
 
 
 def _subjects(record: Mapping[str, Any]) -> tuple[str, dict[str, float], tuple[AnswerRow, ...]]:

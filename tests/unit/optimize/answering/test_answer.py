@@ -86,7 +86,7 @@ def test_keeping_says_what_came_nearest():
 def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]):
     gains = {**GAINS, PEAK: Gain(-0.08, -0.1, -0.05, limit=0.005)}
     worse = replace(STANDING, better=(), gains=gains, **state)
-    (row,) = rows_of("", [worse], {}, {})
+    (row,) = rows_of("", [worse], {}, {}, (MEAN, CPU))
     assert row.note in {f"{likely}worse: peak memory (limit 0.5 %)" for likely in ("", "likely ")}
 
     answer = replace(KEEP, standing=worse)
@@ -106,9 +106,18 @@ def test_what_is_nearest_but_worse_in_a_guard_says_so(state: dict[str, Any]):
     ],
 )
 def test_what_was_given_up_has_a_reason(state: State, note: str):
-    (row,) = rows_of("", [replace(STANDING, state=state)], {}, {})
+    (row,) = rows_of("", [replace(STANDING, state=state)], {}, {}, (MEAN, CPU))
 
     assert row.note == note
+
+
+def test_what_loses_in_all_goals_is_not_said_to_gain():
+    gains = {name: replace(gain, middle=-0.02) for name, gain in GAINS.items()}
+    lost = replace(STANDING, state=State.HOPELESS, gains=gains)
+
+    (row,) = rows_of("", [lost], {}, {}, (MEAN, CPU))
+
+    assert row.note == "likely gains nothing"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_what_never_ran_has_no_figures():
     never = replace(
         STANDING, n_rounds=0, state=State.OPEN, gains=dict.fromkeys(GAINS, unknown), better=()
     )
-    rows = rows_of(never.label, [never], {}, {})
+    rows = rows_of(never.label, [never], {}, {}, (MEAN, CPU))
 
     text = "\n".join(replace(OPEN, standing=never, rows=rows).lines())
 
@@ -269,7 +278,7 @@ def test_of_what_no_round_shows_few_runs_stand_in_the_table():
     one = replace(STANDING, gains=gains, unseen=frozenset({MEAN, PEAK}))
     few = {MEAN: Gain(0.09, -math.inf, math.inf)}
 
-    (row,) = rows_of("", [one], {one.label: few}, {})
+    (row,) = rows_of("", [one], {one.label: few}, {}, (MEAN, CPU))
 
     assert row.changes == {MEAN: few[MEAN], CPU: GAINS[CPU]}
 
@@ -340,6 +349,7 @@ def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation():
         [failed, worse, STANDING],
         {"glibc mxfast=0": GAINS, "tcmalloc": GAINS, "mimalloc": GAINS},
         {"tcmalloc": "a note"},
+        (MEAN, CPU),
     )
 
     assert [(row.label, row.note) for row in rows] == [
@@ -398,10 +408,12 @@ def test_what_is_recommended_is_read_back(tmp_path: Path):
     assert found.n_rounds == 12
     assert found.changes["cpu_time"][0] == pytest.approx(-0.04)
     assert found.changes["cpu_time"][1] == pytest.approx((-0.07, -0.01))
-    write_answer(tmp_path, KEEP)
+    assert not found.has_more
+    write_answer(tmp_path, replace(KEEP, rows=DEPLOY.rows * 6))
     found = recommended(tmp_path)
     assert found is not None
     assert found.decision is Decision.KEEP
+    assert found.has_more
 
 
 def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path):
@@ -537,6 +549,14 @@ def test_what_was_left_out_although_it_gained_something_is_called_a_trade():
         in " ".join("\n".join(little.lines()).split())
     )
     assert answer.as_record()["traded"]["cpu_time"]["change"] == pytest.approx(0.105, abs=1e-3)
+
+
+def test_an_answer_that_ends_early_since_no_gain_would_show_says_so():
+    far = replace(OPEN, standing=replace(STANDING, state=State.OUT_OF_REACH), given_s=600.0)
+    words = "  What was left of the time would not have shown a gain."
+
+    assert words in list(far.lines())
+    assert words not in list(replace(far, given_s=100.0).lines())
 
 
 def test_what_is_open_on_another_input_is_not_laid_to_the_noise_of_the_tuned_one():
