@@ -24,6 +24,16 @@ static void *release(void *unused) {
     return unused;
 }
 
+static void *resize(void *unused) {
+    block = exgen_realloc(block, 40000000);
+    return unused;
+}
+
+static void *purge(void *unused) {
+    exgen_purge();
+    return unused;
+}
+
 static void *release_nothing(void *unused) {
     exgen_free(NULL);
     return unused;
@@ -63,26 +73,51 @@ static uint64_t clone_allocates(void) {
     return 0;
 }
 
-static uint64_t run_second(void *(*function)(void *)) {
+static uint64_t run_second(void *(*function)(void *), size_t bytes) {
     pthread_t thread;
-    block = exgen_malloc(10);
+    block = exgen_malloc(bytes);
     return (uint64_t)(pthread_create(&thread, NULL, function, NULL) + pthread_join(thread, NULL));
 }
 
 static uint64_t second_allocates(void) {
-    return run_second(allocate);
+    return run_second(allocate, 10);
 }
 
 static uint64_t second_frees(void) {
-    return run_second(release);
+    return run_second(release, 10);
+}
+
+static uint64_t second_frees_large(void) {
+    return run_second(release, 10000000);
+}
+
+static uint64_t second_resizes(void) {
+    return run_second(resize, 10);
+}
+
+static uint64_t second_resizes_large(void) {
+    return run_second(resize, 10000000);
+}
+
+static uint64_t second_purges(void) {
+    return run_second(purge, 10);
+}
+
+/* Only a second thread is to be taken for one. */
+static uint64_t first_frees_foreign(void) {
+    expect_message("invalid free, not a block of this heap", storage_of_clone);
+    exgen_free(storage_of_clone);
+    return 0;
 }
 
 static uint64_t second_frees_null(void) {
-    return run_second(release_nothing);
+    return run_second(release_nothing, 10);
 }
 
 int main(void) {
-    static const scenario fatal_ones[] = {second_allocates, second_frees, clone_allocates};
+    static const scenario fatal_ones[] = {
+        second_allocates,     second_frees,  second_frees_large, second_resizes,
+        second_resizes_large, second_purges, clone_allocates};
     /* Sanitizers keep their own state in thread-local storage. */
     size_t n_fatal = sizeof fatal_ones / sizeof *fatal_ones - (EXGEN_SANITIZED ? 1 : 0);
     for (size_t i = 0; i < n_fatal; i++) {
@@ -90,6 +125,8 @@ int main(void) {
         EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT);
         EXPECT(strcmp(o.output, message) == 0);
     }
+    struct outcome o = run_in_child(first_frees_foreign, "");
+    EXPECT(strcmp(o.output, o.expected) == 0);
     EXPECT(run_in_child(second_frees_null, "").status == 0);
     return test_passed();
 }

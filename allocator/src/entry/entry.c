@@ -199,9 +199,7 @@ static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
 
 /* A block of another heap than the calling thread's, which is NULL if it has none. */
 static void free_others(struct heap *heap, void *block) {
-    if (!THREADS)
-        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
-              NULL);
+    thread_expect_only();
     bool is_slow = heap == NULL    ? remote_free_slowly(heap, block)
                    : options.check ? remote_free_listed(heap, block)
                                    : remote_free(heap, block);
@@ -266,6 +264,7 @@ static NOINLINE void free_unmapped(void *block) {
     expect_sound(block);
     uint8_t number = owner_of_any((uintptr_t)block);
     if (number == OWNER_NONE) {
+        thread_expect_only();
         if (!large_free(block) && !nothing_free(block))
             fatal("invalid free, not a block of this heap", block);
         look_at_large_later();
@@ -671,6 +670,7 @@ static COLD void *resize_at_last(void *block, size_t size) {
 }
 
 static NOINLINE void *resize(void *block, size_t size) {
+    thread_expect_only();
     if (size > PTRDIFF_MAX)
         return out_of_memory();
     size_t old_bytes = exgen_malloc_usable_size(block);

@@ -140,6 +140,7 @@ EXPORT size_t exgen_check_leaks(int report) {
 }
 
 EXPORT void exgen_purge(void) {
+    thread_expect_only();
     thread_return_parked();
     if (local.heap != NULL) {
         heap_enter(local.heap);

@@ -132,12 +132,14 @@ static struct heap *add_heap(void) {
     return heap;
 }
 
+void thread_end_second(void) {
+    fatal("a second thread called libexgen-st, which is for programs with one; use libexgen", NULL);
+}
+
 static struct heap *find_heap(struct heap *wanted) {
     if (!allocator_start())
         return NULL;
-    if (!THREADS && registry_count() > 0)
-        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
-              NULL);
+    thread_expect_only();
     struct heap *heap =
         local.left != NULL ? registry_take_again(local.left) : registry_take(wanted);
     return heap != NULL ? heap : add_heap();

@@ -3,6 +3,7 @@
 #define EXGEN_THREAD_H
 
 #include "heap/heap.h"
+#include "thread/registry.h"
 
 /* Give the calling thread a heap, and start the allocator if this is the
  * process's first call.  NULL if out of memory.  In the single-threaded
@@ -11,6 +12,15 @@ struct heap *thread_attach(void);
 
 /* The same; `wanted` if no thread has it. */
 struct heap *thread_attach_to(struct heap *wanted);
+
+/* End the program, of which a second thread called the single-threaded library. */
+COLD __attribute__((noreturn)) void thread_end_second(void);
+
+/* For what the single-threaded library lets only the thread do that has the heap. */
+ALWAYS_INLINE void thread_expect_only(void) {
+    if (!THREADS && unlikely(local.heap == NULL) && registry_count() > 0)
+        thread_end_second();
+}
 
 /* For after each call of a thread that got a heap in it: one whose end was seen leaves it at once.
  */
