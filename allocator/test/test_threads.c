@@ -495,6 +495,26 @@ static void *leave_seven(void *unused) {
     return unused;
 }
 
+static void *leave_kept(void *heap) {
+    void *on_trays[20];
+    for (size_t i = 0; i < 20; i++)
+        on_trays[i] = exgen_malloc(20000);
+    for (size_t i = 0; i < 20; i++)
+        exgen_free(on_trays[i]);
+    *(struct heap **)heap = local.heap;
+    return NULL;
+}
+
+static void what_an_ended_thread_keeps_is_not_in_use(void) {
+    struct heap *heap;
+    exgen_purge();
+    size_t before = stats().all_blocks;
+    run_thread(leave_kept, &heap);
+    EXPECT(heap->is_parked);
+    EXPECT(stats().all_blocks == before);
+    EXPECT(exgen_check_leaks(0) == before + stats().n_large);
+}
+
 static pthread_barrier_t counted;
 
 static void *hold_seven(void *unused) {
@@ -685,6 +705,7 @@ int main(void) {
     short_threads_leave_their_lists();
     a_fall_ends_with_its_thread();
     all_heaps_are_counted();
+    what_an_ended_thread_keeps_is_not_in_use();
     late_destructors_may_allocate();
     heaps_outlive_their_threads();
     more_threads_than_numbers();

@@ -198,6 +198,7 @@ static void return_parked_lists(struct heap *heap) {
     unpark(heap, &lists);
     remote_return_lists(heap, &lists);
     remote_flush(heap);
+    heap_trim(heap, SIZE_MAX); /* from outside, blocks that are kept look as if in use */
 }
 
 struct heap *thread_attach_to(struct heap *wanted) {
