@@ -269,6 +269,43 @@ static uint64_t free_of_wrong_size(void) {
     return 0;
 }
 
+static uint64_t sized_double_free_of(size_t bytes) {
+    exgen_malloc(bytes);
+    char *p = exgen_malloc(bytes);
+    exgen_free_sized(p, bytes);
+    expect_message("double free", p);
+    exgen_free_sized(p, bytes);
+    return 0;
+}
+
+static uint64_t sized_double_free(void) {
+    return sized_double_free_of(40);
+}
+
+static uint64_t sized_double_free_on_tray(void) {
+    return sized_double_free_of(20000);
+}
+
+static uint64_t sized_double_free_of_run(void) {
+    return sized_double_free_of(100000);
+}
+
+static char *freed(void) {
+    exgen_malloc(40);
+    char *p = exgen_malloc(40);
+    exgen_free(p);
+    expect_message("not a block of this heap", p);
+    return p;
+}
+
+static uint64_t size_of_freed(void) {
+    return exgen_malloc_usable_size(freed());
+}
+
+static uint64_t realloc_of_freed(void) {
+    return exgen_realloc(freed(), 80) != NULL;
+}
+
 static uint64_t realloc_of_foreign(void) {
     expect_message("not a block of this heap", in_static_memory + 16);
     return exgen_realloc(in_static_memory + 16, 10) != NULL;
@@ -689,6 +726,11 @@ static const struct misuse ends_with_message[] = {
     {free_beyond_the_map, {"", CHECK}},
     {free_of_untouched, {CHECK}},
     {free_of_wrong_size, {CHECK, SECURE}},
+    {sized_double_free, {"", CHECK, "junk:true", SECURE}},
+    {sized_double_free_on_tray, {"", CHECK, "junk:true"}},
+    {sized_double_free_of_run, {"", CHECK, "junk:true"}},
+    {size_of_freed, {"", CHECK, SECURE}},
+    {realloc_of_freed, {"", CHECK, SECURE}},
     {realloc_of_foreign, {""}},
     {overwritten_link_text, {"", CHECK}},
     {overwritten_link_of_only_block, {""}},

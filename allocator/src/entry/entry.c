@@ -179,6 +179,11 @@ static bool has_canary(const void *block) {
            slab_of((uintptr_t)block)->class < CLASS_TRAY;
 }
 
+/* Whether the calling thread's heap has the block. */
+static bool is_own(const void *block) {
+    return local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
+}
+
 /* Count a slow path of a thread that is not at work on its heap: it may have no other. */
 static NOINLINE void count_slow_path(void) {
     heap_enter(local.heap);
@@ -328,9 +333,8 @@ static bool keep(struct slab *slab, const struct slab *entry, void *block) {
 static NOINLINE void free_checked(void *block) {
     struct slab *entry = unit_slab_of((uintptr_t)block);
     struct slab *slab = (struct slab *)((char *)entry - entry->to_first);
-    bool is_own = superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
     bool is_held = options.junk || options.quarantine > 0;
-    bool is_simple = is_own && !is_held && !link_is_marked(block);
+    bool is_simple = is_own(block) && !is_held && !link_is_marked(block);
     if (likely(is_simple && misuse_is_in_use(slab, block)))
         heap_free(local.heap, slab, block);
     else if (!is_simple || !keep(slab, entry, block))
@@ -360,13 +364,21 @@ void free_slowly(void *block, uint8_t owner) {
         free_remote(block);
 }
 
+/* With check:true: of a block that is not in use no size is known. */
+static COLD void check_size(const void *block, size_t size) {
+    if (owner_of_any((uintptr_t)block) != OWNER_NONE)
+        misuse_check_free(slab_of((uintptr_t)block), block, is_own(block));
+    size_t usable = exgen_malloc_usable_size((void *)(uintptr_t)block);
+    if (size > usable)
+        fatal("size given to free is larger than the block", block);
+    if (size < usable && has_canary(block))
+        fatal("size given to free is smaller than the block", block);
+}
+
 void free_sized_slowly(void *block, size_t size, uint8_t owner) {
     expect_sound(block);
-    size_t usable = options.check ? exgen_malloc_usable_size(block) : size;
-    if (block != NULL && size > usable)
-        fatal("size given to free is larger than the block", block);
-    if (options.secure && size < usable && has_canary(block))
-        fatal("size given to free is smaller than the block", block);
+    if (options.check && block != NULL)
+        check_size(block, size);
     free_slowly(block, owner);
 }
 
@@ -498,11 +510,12 @@ EXPORT void *exgen_calloc(size_t count, size_t size) {
 
 /* --- size and realloc --- */
 
-static size_t size_with_canary(const void *block) {
+static NOINLINE size_t size_with_canary(const void *block) {
     const struct slab *slab = slab_of((uintptr_t)block);
     size_t offset = (size_t)((const char *)block - slab->start);
     size_t capacity = __atomic_load_n(&slab->capacity, __ATOMIC_RELAXED); /* of another heap's */
-    if (offset >= capacity * slab->block_bytes || offset % slab->block_bytes != 0)
+    if (offset >= capacity * slab->block_bytes || offset % slab->block_bytes != 0 ||
+        link_is_marked(block))
         fatal("not a block of this heap", block);
     return canary_size(block, slab->block_bytes);
 }
@@ -555,11 +568,6 @@ static void *move_run_out(void *block, struct slab *slab, size_t size) {
     supply_give(local.heap, slab);
     heap_leave(local.heap);
     return moved;
-}
-
-/* Whether the calling thread's heap has the block. */
-static bool is_own(const void *block) {
-    return local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
 }
 
 /* NULL if the block has to move. */
