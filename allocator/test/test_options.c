@@ -97,7 +97,8 @@ static void sizes_are_listed(void) {
         "classes:16",         "classes:16+16+2048", "classes:24+2048",    "classes:2048+2064",
         "classes:2048+65536", "classes:2048+",      "classes:+2048",      "classes:2048@0",
         "classes:2048@33",    "classes:2048@",      "classes:@2+2048",    "classes:16+2048@1@2",
-        "classes:0+2048",     "classes:2048 ",      "classes:4096+2048+", "classes:512+4096"};
+        "classes:0+2048",     "classes:2048 ",      "classes:4096+2048+", "classes",
+        "classes:512+4096"};
     struct options o;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char json[4096];

@@ -270,8 +270,8 @@ static bool parse_entry(struct options *o, struct piece entry, struct text *repo
     uint64_t value = 0;
     struct listed_class list[N_LISTED_MAX] = {{0}};
     bool is_list = option_list[i].kind == OPTION_list;
-    if (is_list ? !parse_classes(text, list, &value)
-                : !parse_value(&option_list[i], text, &value)) {
+    if (colon == NULL || (is_list ? !parse_classes(text, list, &value)
+                                  : !parse_value(&option_list[i], text, &value))) {
         report_bad_value(report, &option_list[i], text);
         return false;
     }
