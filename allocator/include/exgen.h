@@ -46,10 +46,12 @@ size_t exgen_malloc_usable_size(void *block);
 void exgen_free_sized(void *block, size_t size);
 void exgen_free_aligned_sized(void *block, size_t alignment, size_t size);
 
-/* A snapshot.  What is marked "thread" is of the calling thread's heap only, and exact.
- * What is marked "all" is of all heaps: exact for heaps of ended threads and the
- * caller's, while other threads' heaps are read as they run, and blocks in those
- * threads' lists, or freed for them and not yet received, count as in use. */
+/* A snapshot, which changes nothing of running threads' heaps.  What is marked "thread" is of
+ * the calling thread's heap only; what is marked "all" is of all heaps, those of other threads
+ * read as they run.  Freed blocks count as in use while they are in other running threads' lists,
+ * or were freed by another thread than their heap's and have not come home: exgen_check_leaks and
+ * exgen_purge fetch those that such a thread let go of, of the caller's heap and of ended threads'.
+ */
 struct exgen_stats {
     size_t mapped_bytes;      /* now mapped from the system, mostly untouched */
     size_t mapped_peak_bytes; /* most that was ever mapped */

@@ -7,8 +7,8 @@
  * true or false; choices are names; the list of size classes is
  * 16+32+48@2+..., see struct listed_class.  An unknown key, a bad value or a value out
  * of range is reported on stderr in one line that names the key, the value
- * and what is allowed; the default then stays, or, with abort_conf:true
- * anywhere in the text, the program ends.  Values are never clamped.
+ * and what is allowed; what was set before then stays, or, with
+ * abort_conf:true anywhere in the text, the program ends.  Values are never clamped.
  */
 #ifndef EXGEN_OPTIONS_H
 #define EXGEN_OPTIONS_H

@@ -1,10 +1,10 @@
 /* libc_report.c - mallinfo2 and its relatives (malloc.h), which programs ask about their heap.
  *
  * The figures are those of exgen_get_stats: of heaps whose threads run they are read meanwhile, and
- * blocks in those threads' lists count as in use.  Superblocks are what glibc calls the arena,
- * large blocks are its mmapped regions.  Settings are read once, from EXGEN_CONF; what a program
- * asks of mallopt are hints for glibc's heap, which change nothing here.  Only the libraries that
- * replace malloc have these names.
+ * blocks in those threads' lists, or on their way home, count as in use.  Superblocks are what
+ * glibc calls the arena, large blocks are its mmapped regions.  Settings are read once, from
+ * EXGEN_CONF; what a program asks of mallopt are hints for glibc's heap, which change nothing here.
+ * Only the libraries that replace malloc have these names.
  */
 #include "base/platform.h"
 

@@ -2,7 +2,8 @@
  * secure.
  *
  * The memory goes back at once; the addresses stay taken, without access, until N_RETIRED others
- * have come.  So a use after the free ends in SIGSEGV and not in another block.
+ * have come, memory is short or all that is free goes back.  So a use after the free ends in
+ * SIGSEGV and not in another block.
  */
 #ifndef EXGEN_RETIRED_H
 #define EXGEN_RETIRED_H
