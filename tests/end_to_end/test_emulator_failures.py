@@ -154,7 +154,7 @@ def children_of(pid: int) -> list[int]:
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = status.read_text().rpartition(")")[2].split()
+            fields = status.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == pid:

@@ -243,7 +243,7 @@ class AllocatorFile(StrictModel):
     purges_after: tuple[str, ...] = ()
     """Settings with the time after which freed memory goes back, unless it is 0 or -1, never."""
     never_purges: dict[str, Scalar] = Field(default_factory=dict)
-    """Setting -> value with which no freed memory goes back, whatever `purges_after` says."""
+    """Setting -> value with which none goes back for its age, whatever `purges_after` says."""
     parameters: tuple[ParameterSpec, ...]
     never: dict[str, Sentence] = Field(default_factory=dict)
     """Knob -> the reason why no search may set it."""

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,7 +234,11 @@ def test_a_background_thread_that_ended_at_a_fork_is_missed():
 
     with process({**asked.variables, "LD_PRELOAD": library}, fork) as pid:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        assert verdicts(int(children[0]), asked)["background_thread"] is False
+        child = int(children[0])
+        try:
+            assert verdicts(child, asked)["background_thread"] is False
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 def test_a_thread_that_ends_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch):
