@@ -43,7 +43,7 @@ from tuner.store import CampaignRecord, store_path
 from tuner.units import show_percent
 from tuner.validate.setup import check_version
 from tuner.validate.summary import summarize
-from tuner.validate.trust import proving_validation, recorded_program
+from tuner.validate.trust import other_arguments, proving_validation
 
 _HOW_TO_NAME = "name its --pick, such as balanced, or --trial"
 
@@ -324,8 +324,8 @@ def other_input(run: Run, number: int | None = None) -> str:
         run: the campaign.
         number: as in `validated_pick`.
     """
-    record, recorded = proving_validation(run, number), recorded_program(run.campaign)
-    if record is None or recorded is None or not (words := recorded.differs_from(record.command)):
+    record = proving_validation(run, number)
+    if record is None or not (words := other_arguments(run, record)):
         return ""
     ran = f"validation {record.identifier} ran {shlex.join(record.command)}"
     return f"{ran}, {words}: what is exported is proven for that alone"

@@ -118,20 +118,20 @@ def validated_whole(run: Run, number: int | None) -> tuple[ValidationRecord, Tri
         number: of the validation; None: the believed one, if it ran the command as recorded.
     """
     record = proving_validation(run, number) if run.validations else None
-    if record is None or (number is None and _is_of_other_input(run, record)):
+    if record is None or (number is None and other_arguments(run, record)):
         return None
     ran = next(s.configuration for s in record.subjects if s.label == record.baseline)
     reference = next((t for t in run.trials if t.configuration == ran and t.measurement), None)
     return (record, reference, measured_whole(run.campaign, record)) if reference else None
 
 
-def _is_of_other_input(run: Run, record: ValidationRecord) -> bool:
-    """Return whether it ran with other arguments than were recorded, as far as that is known.
+def other_arguments(run: Run, record: ValidationRecord) -> str:
+    """Say how the command of a validation differs from the recorded one, as far as that is known.
 
     What was emulated is no share of what the program uses on another input.
     """
     recorded = recorded_program(run.campaign)
-    return recorded is not None and bool(recorded.differs_from(record.command))
+    return recorded.differs_from(record.command) if recorded else ""
 
 
 def measured_whole(campaign: CampaignRecord, record: ValidationRecord) -> Whole:
